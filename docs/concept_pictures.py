@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 import riskroute as rr
 from riskroute.learning.actions import as_batch
-from riskroute.market.scenarios import Scenarios, sample_scenarios
-from riskroute.market.slots import Slot
+from riskroute.market.scenarios import Scenarios, Slot, sample_scenarios
 from riskroute.paper.figures import (
     COLOURS,
     draw_regret_figure,

@@ -22,7 +22,7 @@ from riskroute.learning.observations import joined_rows
 from riskroute.learning.policies.adaptive_rivals import leader_loss, rival_scores
 from riskroute.learning.regret import RegretBlocks, block_regret_curves
 from riskroute.learning.tally import Tallies, merge_into_tally, merge_tally_groups
-from riskroute.market.queue_position import QueueEvents, queue_shared_volume, queue_volume_behind
+from riskroute.market.queue_position import QueueEvents, pro_rata_volume, volume_behind
 from riskroute.market.synthetic.order_flow import FlowCharacter, simulate_compiled
 from riskroute.routing.group_search import group_minimum, group_profile
 from riskroute.routing.search import search_descend, search_walk
@@ -46,11 +46,11 @@ def curves_of_columns(checkpoints: Any, anchors: Any, risk_tolerance: float, **c
 
 
 def behind(begin: int, end: int, **fields: Any) -> int:
-    return queue_volume_behind(EVENTS._replace(**fields), begin, end, 0, 0, 0)
+    return volume_behind(EVENTS._replace(**fields), begin, end, 0, 0, 0)
 
 
 def shared(begin: int, end: int, quantities: Any, **fields: Any) -> Any:
-    return queue_shared_volume(EVENTS._replace(**fields), begin, end, 0, 0, quantities)
+    return pro_rata_volume(EVENTS._replace(**fields), begin, end, 0, 0, quantities)
 
 
 KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {

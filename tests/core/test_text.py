@@ -24,7 +24,7 @@ from riskroute.core.text import in_markdown, in_markdown_cell, json_in_script
 from riskroute.learning.problem import Problem
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.slots import Slot
+from riskroute.market.scenarios import Slot
 from riskroute.market.store import Recording
 from riskroute.market.synthetic.generate import generate_market
 from riskroute.paper.claim import Claim

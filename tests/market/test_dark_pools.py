@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from riskroute.core.errors import InputError
 from riskroute.core.names import SIDES
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
-from riskroute.market.market_orders import market_profits
+from riskroute.market.order_profits import market_profits
 from riskroute.market.sampling import SampledBooks
 from riskroute.routing.paper_table import VENUES
 from riskroute.routing.venues import VenueModel

@@ -24,9 +24,8 @@ from market_files import (
     naive_books,
 )
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import day_books
+from riskroute.market.day_books import PreparedDay, day_books, read_prepared_day, write_prepared_day
 from riskroute.market.importing import import_files
-from riskroute.market.prepared_day import PreparedDay, read_prepared_day, write_prepared_day
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store

@@ -12,7 +12,7 @@ import pytest
 from naive_book import NaiveBook, read_messages
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.schema import LEVEL_FIELDS, schema_level_columns
+from riskroute.market.schema import LEVEL_FIELDS, level_columns
 from riskroute.market.store import Store
 from riskroute.market.synthetic.generate import generate_market
 from riskroute.market.synthetic.venues import DEFAULT_VENUES
@@ -29,7 +29,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def naive_levels(book: NaiveBook, locate: int, depth: int) -> tuple[float | None, ...]:
     """The levels as a row of a snapshot table has them, prices in 1/10000 dollars."""
-    row: dict[str, float | None] = dict.fromkeys(schema_level_columns(depth))
+    row: dict[str, float | None] = dict.fromkeys(level_columns(depth))
     for side, levels in zip(("bid", "ask"), book.levels(locate, depth), strict=True):
         for level in range(depth):
             price, size = levels[level] if level < len(levels) else (None, 0)
@@ -40,11 +40,11 @@ def naive_levels(book: NaiveBook, locate: int, depth: int) -> tuple[float | None
 def imported_levels(path: Path, out: Path, depth: int) -> dict[str, dict[int, tuple[float | None, ...]]]:
     """Levels by symbol and number of the message, as `naive_levels` tells them."""
     recordings = import_files([path], out, ImportOptions(SYMBOLS, depth=depth))
-    prices = [name for name in schema_level_columns(depth) if "_px_" in name]
+    prices = [name for name in level_columns(depth) if "_px_" in name]
     found = {}
     for one in recordings:
         table = Store(out).snapshots(one).with_columns((polars.col(prices) * 10_000).round())
-        rows = table.select("sequence", *schema_level_columns(depth)).iter_rows()
+        rows = table.select("sequence", *level_columns(depth)).iter_rows()
         found[one.symbol] = {sequence: tuple(levels) for sequence, *levels in rows}
     return found
 
@@ -55,8 +55,8 @@ def test_every_level_after_every_message(files: list[Path], tmp_path: Path, inde
     """The best levels alone, and five of them; a message is about one symbol, and nothing is told of the other."""
     deep, best = (imported_levels(files[index], tmp_path / f"{depth}", depth) for depth in (5, 1))
     assert {one.venue for one in Store(tmp_path / "5").recordings()} == {DEFAULT_VENUES[index].name}
-    width = len(schema_level_columns(1))
-    assert schema_level_columns(5)[:width] == schema_level_columns(1)
+    width = len(level_columns(1))
+    assert level_columns(5)[:width] == level_columns(1)
     book, nothing = NaiveBook(), naive_levels(NaiveBook(), 1, 5)
     shown, on_top = dict.fromkeys(SYMBOLS, nothing), dict.fromkeys(SYMBOLS, nothing[:width])
     changes = 0
@@ -81,7 +81,7 @@ def test_events_rebuild_the_books(files: list[Path], tmp_path: Path, index: int)
     import_files([files[index]], tmp_path, ImportOptions(SYMBOLS[:1], depth=1))
     store = Store(tmp_path)
     (one,) = store.recordings()
-    best = {row[0]: row[1:] for row in store.snapshots(one).select("sequence", *schema_level_columns(1)).iter_rows()}
+    best = {row[0]: row[1:] for row in store.snapshots(one).select("sequence", *level_columns(1)).iter_rows()}
     orders: dict[int, tuple[str, float, int]] = {}
     checked = hidden = 0
     columns = ("sequence", "action", "side", "price", "size", "remaining", "order_id", "old_order_id")

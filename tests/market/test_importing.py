@@ -33,11 +33,11 @@ from market_files import (
 from naive_updates import random_updates, tardis_text
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.market import importing
-from riskroute.market.importing import detect_import_kind, import_files
-from riskroute.market.readers import csv_stream
-from riskroute.market.readers.reading import ImportOptions, ReaderPart, reader_snapshots, reader_stamped
-from riskroute.market.schema import schema_crossed, schema_depth, schema_level_columns, snapshot_schema
-from riskroute.market.store import EVENTS, RECORD, SNAPSHOTS, Recording, RecordingWriter, Store, recording_quality
+from riskroute.market.importing import detect_format, import_files
+from riskroute.market.readers import streams
+from riskroute.market.readers.reading import ImportOptions, ReaderPart, label_rows, to_snapshots
+from riskroute.market.schema import level_columns, schema_crossed, snapshot_schema, table_depth
+from riskroute.market.store import EVENTS, RECORD, SNAPSHOTS, Recording, RecordingWriter, Store, summarise_recording
 
 ACME = ImportOptions(("ACME",))
 MESSAGES = random_messages(21, 40)
@@ -71,7 +71,7 @@ def tables(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_found_out(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
-    assert detect_import_kind(files[kind]) == kind
+    assert detect_format(files[kind]) == kind
     recordings = import_files([files[kind]], tmp_path / "out", ACME)
     assert {one.reader for one in recordings} == {kind}
     assert {one.source for one in recordings} == {files[kind].name}
@@ -247,7 +247,7 @@ def test_a_full_disk_leaves_nothing(
 
     monkeypatch.setattr(ParquetWriter, when, full)
     monkeypatch.setattr(ParquetWriter, "__del__", lambda _: None)
-    monkeypatch.setattr(csv_stream, "BLOCK", pieces)
+    monkeypatch.setattr(streams, "BLOCK", pieces)
     with pytest.raises(InputError, match="No space left on device"):
         import_files([files["table"], files["ticks"], files["itch"]], tmp_path / "out", ACME)
     assert visible(tmp_path / "out") == []
@@ -304,11 +304,11 @@ def test_only_as_much_is_held_as_a_few_parts(tmp_path: Path, monkeypatch: pytest
             rng = np.random.default_rng(0)
             for k in range(20):
                 rows = 20_000
-                table = polars.DataFrame({name: rng.integers(1, 10**6, rows) for name in schema_level_columns(1)})
+                table = polars.DataFrame({name: rng.integers(1, 10**6, rows) for name in level_columns(1)})
                 stamps = polars.Series(np.full(rows, MIDNIGHT)).cast(polars.Datetime("ns", "UTC"))
                 keys: dict[str, Any] = {"ts_event": stamps, "sequence": np.arange(rows) + k * rows}
                 yield ReaderPart(
-                    "XNAS", "ACME", reader_snapshots(reader_stamped(table.with_columns(**keys), "XNAS", "ACME"), 1)
+                    "XNAS", "ACME", to_snapshots(label_rows(table.with_columns(**keys), "XNAS", "ACME"), 1)
                 )
                 written.append(sum((tmp_path / "out" / name).stat().st_size for name in visible(tmp_path / "out")))
 
@@ -408,7 +408,7 @@ def test_a_broken_table_is_refused(files: dict[str, Path], tmp_path: Path, endin
     calls: list[Callable[[], object]] = (
         [lambda: store.events(one)]
         if ending == EVENTS
-        else [lambda: store.snapshots(one), lambda: recording_quality(store, one)]
+        else [lambda: store.snapshots(one), lambda: summarise_recording(store, one)]
     )
     for call in calls:
         with pytest.raises(DataError, match="must be a table that `riskroute market import` wrote") as caught:
@@ -422,7 +422,7 @@ def test_quality_of_a_recording(tmp_path: Path) -> None:
     columns |= {"bid_px_01": [99.0] * 39 + [None], "ask_px_01": [101.0] * 40, "ask_sz_01": [7] * 40}
     (tmp_path / "books.csv").write_text(csv_text(columns))
     (one,) = import_files([tmp_path / "books.csv"], tmp_path / "out", ACME)
-    found = recording_quality(Store(tmp_path / "out"), one)
+    found = summarise_recording(Store(tmp_path / "out"), one)
     assert (found["spread"], found["bid_depth"], found["ask_depth"], found["one_sided"]) == (0.5, 150, 37, 1 / 40)
     assert found["date"] == "2019-03-27"
 
@@ -431,7 +431,7 @@ def test_a_writer_without_snapshots_writes_an_empty_event_table(tmp_path: Path) 
     one = Recording("XNAS", "ACME", dt.date(2019, 3, 27), 1, "nothing", "table")
     writer = RecordingWriter(tmp_path, one)
     table = polars.DataFrame(table_columns(MESSAGES, 1)).with_row_index("sequence")
-    table = reader_snapshots(table.with_columns(polars.col("ts_event").cast(polars.Datetime("ns", "UTC"))), 1)
+    table = to_snapshots(table.with_columns(polars.col("ts_event").cast(polars.Datetime("ns", "UTC"))), 1)
     writer.add_snapshots(table.head(0))
     writer.add_snapshots(table)
     writer.add_events(polars.DataFrame())
@@ -442,12 +442,12 @@ def test_a_writer_without_snapshots_writes_an_empty_event_table(tmp_path: Path) 
 
 
 def test_snapshot_tables_tell_their_depth_and_crossings() -> None:
-    frame = polars.DataFrame({name: [1.0, 2.0] for name in schema_level_columns(3)})
-    assert schema_depth(frame) == 3
+    frame = polars.DataFrame({name: [1.0, 2.0] for name in level_columns(3)})
+    assert table_depth(frame) == 3
     assert schema_crossed(frame) == 2
     assert schema_crossed(frame.with_columns(ask_px_00=polars.Series([1.5, None]))) == 0
     with pytest.raises(DataError, match="snapshots must have columns bid_px_00"):
-        schema_depth(frame.drop("ask_sz_01"))
+        table_depth(frame.drop("ask_sz_01"))
     with pytest.raises(DataError, match="snapshots must have columns bid_px_00"):
-        schema_depth(polars.DataFrame())
+        table_depth(polars.DataFrame())
     assert len(snapshot_schema(5)) == 24

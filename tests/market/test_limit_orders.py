@@ -23,10 +23,10 @@ from naive_queue import (
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.names import SIDES
 from riskroute.market.day_books import day_books
-from riskroute.market.limit_orders import RULES, limit_profits
-from riskroute.market.queue_fills import QueueReplay, queue_flow
+from riskroute.market.order_profits import RULES, limit_profits
+from riskroute.market.queue_fills import QueueReplay, code_day_events
 from riskroute.market.queue_position import CANCELLED, EXECUTED
-from riskroute.market.sampling import SampleTimes, closest_sampled_rows
+from riskroute.market.sampling import SampleTimes, closest_rows
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
 
@@ -45,7 +45,7 @@ def test_fills_and_profits_equal_those_of_a_replay_with_our_order_in_the_book(
     sample_times, quantities = flow.moments(), [1, 2, 5, 9, 30]
     snapshots, events = flow.tables()
     outcome = limit_profits(snapshots, events, sample_times, quantities, side=side, rule=rule)
-    for bucket, row in enumerate(closest_sampled_rows(snapshots, sample_times)):
+    for bucket, row in enumerate(closest_rows(snapshots, sample_times)):
         sequence, end = int(row) + 1, int(sample_times.edges[bucket + 1])
         if row < 0 or not all(levels_of(flow.snapshots[row], letter) for letter in "AB"):
             assert np.isnan(outcome.profits[bucket]).all()
@@ -82,7 +82,7 @@ def test_orders_that_were_never_added_are_ahead(seed: int, side: str, rule: str)
     flow = Flow(seed, 120, rule, replaces=False)
     snapshots, events = flow.tables()
     sample_times = SampleTimes(np.array([flow.stamp // 2, flow.stamp + 1]), np.array([flow.stamp // 2]))
-    begin = snapshots["sequence"][int(closest_sampled_rows(snapshots, sample_times)[0])]
+    begin = snapshots["sequence"][int(closest_rows(snapshots, sample_times)[0])]
     whole = limit_profits(snapshots, events, sample_times, [3, 20], side=side, rule=rule)
     part = limit_profits(
         snapshots, events.filter(polars.col("sequence") > begin), sample_times, [3, 20], side=side, rule=rule
@@ -99,7 +99,7 @@ def test_ids_tell_when_orders_joined_that_a_recording_of_few_levels_does_not_sho
     rows = events_of_levels(flow, depth)
     for letter, direction in (("A", 1), ("B", -1)):
         mine = [(row[1], row[9], came) for row, came in zip(rows, naive_joined(rows), strict=True) if row[5] == letter]
-        found = queue_flow(event_table(rows), direction)
+        found = code_day_events(event_table(rows), direction)
         leaves = np.isin(found.actions, (CANCELLED, EXECUTED))
         told = dict(zip(found.sequences[leaves].tolist(), found.gone_joined[leaves].tolist(), strict=True))
         assert told == {number: came for number, _, came in mine if number in told}

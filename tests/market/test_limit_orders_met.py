@@ -8,7 +8,7 @@ import pytest
 
 from naive_queue import Row, event_table, snapshot_table
 from riskroute.core.names import SIDES
-from riskroute.market.limit_orders import LimitOutcome, limit_profits
+from riskroute.market.order_profits import LimitOutcome, limit_profits
 from riskroute.market.sampling import SampleTimes
 
 BOOK = (1, 1, "XNAS", "ZZ", 10.00, 50, 10.02, 5)

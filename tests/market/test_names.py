@@ -16,7 +16,7 @@ from refused_imports import refusal
 from riskroute.core.errors import DataError
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import RECORD, Recording, Store, recording_quality
+from riskroute.market.store import RECORD, Recording, Store, summarise_recording
 
 MESSAGES = random_messages(12, 40)
 Columns = dict[str, list[Any]]
@@ -84,7 +84,7 @@ def test_names_with_signs_are_files_of_their_own(tmp_path: Path) -> None:
     assert sorted(visible(tmp_path)) == ["books.csv", "out"]
     for one in store.recordings():
         assert set(store.snapshots(one).select("venue", "symbol").rows()) == {(one.venue, one.symbol)}
-        assert recording_quality(store, one)["symbol"] == one.symbol
+        assert summarise_recording(store, one)["symbol"] == one.symbol
 
 
 @pytest.mark.parametrize("name", ["venue", "symbol"])

@@ -13,11 +13,11 @@ import pytest
 from riskroute.core.errors import DataError
 from riskroute.market import Store
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import day_books
-from riskroute.market.prepared_day import (
+from riskroute.market.day_books import (
     FORMAT,
     RECORD,
     PreparedDay,
+    day_books,
     is_prepared_day,
     read_prepared_day,
     write_prepared_day,

@@ -9,8 +9,7 @@ import pytest
 
 import riskroute as rr
 from naive_queue import DEPTH, Flow
-from riskroute.market.day_books import day_books
-from riskroute.market.prepared_day import PreparedDay, read_prepared_day, write_prepared_day
+from riskroute.market.day_books import PreparedDay, day_books, read_prepared_day, write_prepared_day
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 

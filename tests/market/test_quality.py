@@ -20,6 +20,7 @@ from riskroute.cli.app import run as command
 from riskroute.core.errors import DataError, RiskrouteError
 from riskroute.market.importing import import_files
 from riskroute.market.quality import BookWatch
+from riskroute.market.readers import streams
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
 from taq_files import OPEN, TAQ_NAME, Quote, taq_text
@@ -72,9 +73,8 @@ def test_quiet_hours_before_and_after_trading_go_without_saying(tmp_path: Path, 
 
 
 def test_a_day_that_lacks_its_middle_is_said_by_every_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from riskroute.market.readers import csv_stream
 
-    monkeypatch.setattr(csv_stream, "BLOCK", 200)
+    monkeypatch.setattr(streams, "BLOCK", 200)
     one = imported(tmp_path, table([OPEN + k * HOUR // 10 for k in (0, 1, 2, 40, 41, 42)]))
     assert one.notes == {"longest_gap": ["13:42:00", "17:30:00"]}
 

@@ -13,9 +13,9 @@ from riskroute.core.errors import InputError
 from riskroute.market import Store
 from riskroute.market.clock import SECOND, Window
 from riskroute.market.day_books import DayBooks, day_books
-from riskroute.market.limit_orders import limit_profits
+from riskroute.market.order_profits import limit_profits
 from riskroute.market.queue_fills import QueueReplay
-from riskroute.market.sampling import SampleTimes, sampled_books_at
+from riskroute.market.sampling import SampleTimes, books_at
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
 SIZES = [20, 500, 3000]
@@ -42,7 +42,7 @@ def test_fills_are_those_of_one_order_per_bucket(
         inside = stamps[chosen] >= edges[:-1]
         expected = limit_profits(snapshots, events, times, SIZES, side=side, rule=rule).filled
         replay = QueueReplay(day_books({name: snapshots}), {name: events}, {name: rule})
-        own = sampled_books_at(snapshots, chosen, levels=1).side("bid" if side == "buy" else "ask")[0][:, 0]
+        own = books_at(snapshots, chosen, levels=1).side("bid" if side == "buy" else "ask")[0][:, 0]
         for bucket in np.flatnonzero(inside):
             for k, shares in enumerate(SIZES):
                 begin, end = int(times.times[bucket]), int(edges[bucket + 1])

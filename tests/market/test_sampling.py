@@ -13,17 +13,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from riskroute.core.errors import DataError, InputError
-from riskroute.market.clock import Window, clock_stamp
+from riskroute.market.clock import Window, utc_stamp
 from riskroute.market.sampling import (
     SampledBooks,
     SampleTimes,
-    closest_sampled_books,
-    closest_sampled_rows,
+    books_at,
+    closest_books,
+    closest_rows,
     draw_sample_times,
-    last_sampled_books,
-    sampled_books_at,
+    last_books,
 )
-from riskroute.market.schema import schema_level_columns, snapshot_schema
+from riskroute.market.schema import level_columns, snapshot_schema
 
 DAY = dt.date(2019, 3, 27)
 
@@ -89,10 +89,10 @@ THREE_BUCKETS = SampleTimes(np.array([0, 10, 20, 30]), np.array([5, 14, 29]))
 def test_closest_and_last_books_are_those_of_a_loop(stamps: list[int], sample_times: SampleTimes) -> None:
     snapshots = snapshots_at(stamps)
     closest, last = (
-        closest_sampled_books(snapshots, sample_times, levels=1),
-        last_sampled_books(snapshots, sample_times, levels=1),
+        closest_books(snapshots, sample_times, levels=1),
+        last_books(snapshots, sample_times, levels=1),
     )
-    assert closest_sampled_rows(snapshots, sample_times).tolist() == naive_closest(stamps, sample_times)
+    assert closest_rows(snapshots, sample_times).tolist() == naive_closest(stamps, sample_times)
     assert chosen_rows(closest) == naive_closest(stamps, sample_times)
     assert chosen_rows(last) == naive_last(stamps, sample_times)
     for books in (closest, last):
@@ -105,16 +105,16 @@ def test_closest_and_last_books_are_those_of_a_loop(stamps: list[int], sample_ti
 
 def test_the_later_of_equally_close_books_is_taken() -> None:
     sample_times = SampleTimes(np.array([0, 10]), np.array([5]))
-    assert chosen_rows(closest_sampled_books(snapshots_at([4, 6]), sample_times)) == [1]
-    assert chosen_rows(closest_sampled_books(snapshots_at([1, 6, 6, 6]), sample_times)) == [3]
-    assert chosen_rows(closest_sampled_books(snapshots_at([5, 5, 6]), sample_times)) == [1]
-    assert chosen_rows(closest_sampled_books(snapshots_at([8, 8, 8, 9]), sample_times)) == [2]
+    assert chosen_rows(closest_books(snapshots_at([4, 6]), sample_times)) == [1]
+    assert chosen_rows(closest_books(snapshots_at([1, 6, 6, 6]), sample_times)) == [3]
+    assert chosen_rows(closest_books(snapshots_at([5, 5, 6]), sample_times)) == [1]
+    assert chosen_rows(closest_books(snapshots_at([8, 8, 8, 9]), sample_times)) == [2]
 
 
 def test_a_book_on_an_edge_belongs_to_the_bucket_that_begins_there() -> None:
     sample_times = SampleTimes(np.array([0, 10, 20]), np.array([9, 10]))
-    assert chosen_rows(closest_sampled_books(snapshots_at([10]), sample_times)) == [-1, 0]
-    assert chosen_rows(closest_sampled_books(snapshots_at([0, 20]), sample_times)) == [0, -1]
+    assert chosen_rows(closest_books(snapshots_at([10]), sample_times)) == [-1, 0]
+    assert chosen_rows(closest_books(snapshots_at([0, 20]), sample_times)) == [0, -1]
 
 
 def test_books_hold_all_levels_and_mark_what_is_missing() -> None:
@@ -122,7 +122,7 @@ def test_books_hold_all_levels_and_mark_what_is_missing() -> None:
         polars.when(polars.col("sequence") == 1).then(None).otherwise(polars.col("bid_px_02")).alias("bid_px_02"),
         polars.lit(0, dtype=polars.UInt32).alias("bid_sz_02"),
     )
-    books = sampled_books_at(snapshots, np.array([1, -1, 0]), levels=5)
+    books = books_at(snapshots, np.array([1, -1, 0]), levels=5)
     assert books.found.tolist() == [True, False, True]
     assert books.stamps.tolist() == [2, -1, 1]
     np.testing.assert_array_equal(books.bid_px, [[1, 0, np.nan], [np.nan] * 3, [0, -1, -2]])
@@ -136,21 +136,21 @@ def test_books_hold_all_levels_and_mark_what_is_missing() -> None:
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 9])
 def test_no_more_levels_are_given_than_asked_for_or_recorded(levels: int) -> None:
-    books = sampled_books_at(snapshots_at([1], depth=3), np.array([0]), levels=levels)
+    books = books_at(snapshots_at([1], depth=3), np.array([0]), levels=levels)
     assert books.ask_px.shape == (1, min(levels, 3))
 
 
 @pytest.mark.parametrize("levels", [0, -1, 2.0, True, "5"])
 def test_levels_are_checked(levels: Any) -> None:
     with pytest.raises(InputError, match=r"levels must be a positive integer, was"):
-        closest_sampled_books(snapshots_at([1]), THREE_BUCKETS, levels=levels)
+        closest_books(snapshots_at([1]), THREE_BUCKETS, levels=levels)
 
 
 def test_a_table_without_levels_is_refused() -> None:
     with pytest.raises(DataError, match=r"snapshots must have columns bid_px_00.*, was \['ts_event'\]"):
-        closest_sampled_books(snapshots_at([1]).select("ts_event"), THREE_BUCKETS)
+        closest_books(snapshots_at([1]).select("ts_event"), THREE_BUCKETS)
     with pytest.raises(DataError, match="snapshots must have columns"):
-        last_sampled_books(snapshots_at([1], depth=2).drop(schema_level_columns(1)[1]), THREE_BUCKETS)
+        last_books(snapshots_at([1], depth=2).drop(level_columns(1)[1]), THREE_BUCKETS)
 
 
 def test_one_time_is_drawn_in_every_bucket() -> None:
@@ -207,8 +207,8 @@ def test_the_seed_is_checked(seed: Any) -> None:
 )
 def test_edges_are_those_of_exact_fractions(start: dt.time, length: int, buckets: int) -> None:
     """Every edge is the whole nanosecond at or before its place, worked out in Python's integers."""
-    begin = clock_stamp(DAY, start)
-    last = clock_stamp(DAY, dt.time.max)
+    begin = utc_stamp(DAY, start)
+    last = utc_stamp(DAY, dt.time.max)
     end = min(begin + length * 1000, last)
     if end - begin < buckets * 1000:
         return
@@ -228,14 +228,14 @@ def test_edges_are_those_of_exact_fractions(start: dt.time, length: int, buckets
 )
 def test_windows_are_in_new_york_time_all_year(day: dt.date, utc_hour: int) -> None:
     expected = dt.datetime(day.year, day.month, day.day, utc_hour, tzinfo=dt.UTC)
-    assert clock_stamp(day, dt.time(11)) == int(expected.timestamp()) * 10**9
+    assert utc_stamp(day, dt.time(11)) == int(expected.timestamp()) * 10**9
     edges = Window().edges(day)
     assert edges[0] == int(expected.timestamp()) * 10**9
     assert edges[-1] - edges[0] == 2 * 3600 * 10**9
 
 
 def test_stamps_are_exact_to_the_microsecond() -> None:
-    assert clock_stamp(DAY, dt.time(9, 30, 0, 999_999)) - clock_stamp(DAY, dt.time(9, 30)) == 999_999_000
+    assert utc_stamp(DAY, dt.time(9, 30, 0, 999_999)) - utc_stamp(DAY, dt.time(9, 30)) == 999_999_000
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,9 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.market_orders import market_profits
-from riskroute.market.sampling import closest_sampled_books, closest_sampled_rows, draw_sample_times, last_sampled_rows
-from riskroute.market.scenarios import ENOUGH, sample_scenarios
-from riskroute.market.slots import Slot, SlotVenueTables
+from riskroute.market.order_profits import market_profits
+from riskroute.market.sampling import closest_books, closest_rows, draw_sample_times, last_rows
+from riskroute.market.scenarios import ENOUGH, Slot, VenueTables, sample_scenarios
 from riskroute.market.store import Store
 from riskroute.routing.fees import Fee, FeeSchedule
 
@@ -29,7 +28,7 @@ def test_market_orders_are_walked_at_the_drawn_times(half_hour: Store) -> None:
     assert (found.profits[:, :, 0] == 0).all()
     recording = next(one for one in half_hour.recordings() if one.venue == "XPSX")
     sample_times = draw_sample_times(recording.date, WINDOW, 5)
-    books = closest_sampled_books(half_hour.snapshots(recording), sample_times)
+    books = closest_books(half_hour.snapshots(recording), sample_times)
     expected = market_profits(books, np.arange(1, 9))
     np.testing.assert_array_equal(found.profits[1, :10, 1:], expected)
     assert not np.array_equal(found.profits[1, :10], found.profits[1, 10:20])
@@ -96,12 +95,12 @@ def test_mistakes_are_named(half_hour: Store, tmp_path: Path) -> None:
 def test_the_few_snapshots_that_are_read_give_the_books_of_the_whole_table(half_hour: Store) -> None:
     recording = next(one for one in half_hour.recordings() if one.venue == "XNAS")
     drawn = [draw_sample_times(recording.date, WINDOW, seed) for seed in range(4)]
-    few = SlotVenueTables(half_hour, recording, WINDOW, drawn).snapshots
+    few = VenueTables(half_hour, recording, WINDOW, drawn).snapshots
     whole = half_hour.snapshots(recording)
     assert few.height < 0.1 * whole.height
     assert few.columns == whole.columns
     for sample_times in drawn:
-        for find in (closest_sampled_rows, last_sampled_rows):
+        for find in (closest_rows, last_rows):
             assert few[find(few, sample_times)].equals(whole[find(whole, sample_times)])
 
 

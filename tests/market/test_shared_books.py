@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from riskroute import Allocations, InputError, Problem, check_environment, random_problem
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.market_orders import market_profits, stretched_market_profits
-from riskroute.market.sampling import SampledBooks, closest_sampled_books, draw_sample_times
-from riskroute.market.scenarios import Scenarios, sample_scenarios
-from riskroute.market.slots import Slot
+from riskroute.market.order_profits import extrapolated_market_profits, market_profits
+from riskroute.market.sampling import SampledBooks, closest_books, draw_sample_times
+from riskroute.market.scenarios import Scenarios, Slot, sample_scenarios
 from riskroute.market.store import Store
 from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.replay import Replay
@@ -51,7 +50,7 @@ def share_by_share(books: SampledBooks, bucket: int, side: str) -> list[float]:
 def test_profits_go_on_beyond_the_known_levels(seed: int, side: str) -> None:
     books = random_books(np.random.default_rng(seed), 3, 4)
     quantities = np.arange(1, 40)
-    found, known = stretched_market_profits(books, quantities, side), market_profits(books, quantities, side)
+    found, known = extrapolated_market_profits(books, quantities, side), market_profits(books, quantities, side)
     assert np.isfinite(found).all()
     np.testing.assert_array_equal(found[np.isfinite(known)], known[np.isfinite(known)])
     for bucket in range(3):
@@ -67,7 +66,7 @@ def test_profits_go_on_beyond_the_known_levels(seed: int, side: str) -> None:
 def test_no_book_has_no_profits() -> None:
     nothing, none = np.full((1, 2), np.nan), np.zeros((1, 2))
     assert np.isnan(
-        stretched_market_profits(SampledBooks(np.array([-1]), nothing, none, nothing, none), np.array([1, 2]))
+        extrapolated_market_profits(SampledBooks(np.array([-1]), nothing, none, nothing, none), np.array([1, 2]))
     ).all()
 
 
@@ -85,7 +84,7 @@ def test_replay_walks_every_book_once(half_hour: Store, shares: int) -> None:
 
     recording = next(one for one in half_hour.recordings() if one.venue == "XNAS")
     sample_times = draw_sample_times(recording.date, WINDOW, 5)
-    books = closest_sampled_books(half_hour.snapshots(recording), sample_times)
+    books = closest_books(half_hour.snapshots(recording), sample_times)
     hidden = [_hidden(found, slot) for slot in (3, 4)]
     checked = 0
     for place, scenario in enumerate(np.flatnonzero(found.whole(caps)).tolist()):

@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from riskroute.market import Store
-from riskroute.market.clock import SECOND, clock_stamp
+from riskroute.market.clock import SECOND, utc_stamp
 from riskroute.market.day_books import DayBooks, day_books
 from riskroute.market.queue_fills import OUTFLOW_SECONDS, QueueReplay
 from riskroute.routers.context import Context
@@ -248,8 +248,8 @@ def test_orders_come_within_the_session(dark_days: list[MarketDay]) -> None:
     parts = np.linspace(first, first + 239 * SECOND, 51)
     assert ((orders.times >= parts[:-1].astype(int)) & (orders.times <= parts[1:])).all()
     early, open_ = (
-        dataclasses.replace(books, stamps=books.stamps - books.stamps.min() + clock_stamp(date, begin))
+        dataclasses.replace(books, stamps=books.stamps - books.stamps.min() + utc_stamp(date, begin))
         for begin in (dt.time(9, 0), dt.time(9, 30))
     )
-    assert session(early, date) == (clock_stamp(date, dt.time(9, 1)), early.last)  # over before the session: all of it
-    assert session(open_, date) == (clock_stamp(date, dt.time(9, 35)), open_.last)
+    assert session(early, date) == (utc_stamp(date, dt.time(9, 1)), early.last)  # over before the session: all of it
+    assert session(open_, date) == (utc_stamp(date, dt.time(9, 35)), open_.last)

@@ -6,8 +6,7 @@ import polars
 import pytest
 
 import riskroute as rr
-from riskroute.market.day_books import day_books
-from riskroute.market.prepared_day import PreparedDay, write_prepared_day
+from riskroute.market.day_books import PreparedDay, day_books, write_prepared_day
 from riskroute.study.backtest import run_backtest
 from riskroute.study.backtest_config import BacktestConfig
 from riskroute.study.markets import MarketDay

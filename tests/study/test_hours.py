@@ -11,7 +11,7 @@ import pytest
 import riskroute as rr
 from recorded_days import record_day
 from riskroute.core.errors import DataError, InputError
-from riskroute.market.clock import SECOND, clock_stamp
+from riskroute.market.clock import SECOND, utc_stamp
 from riskroute.study.backtest import run_backtest
 from riskroute.study.backtest_config import BacktestConfig
 from riskroute.study.config import StudyConfig
@@ -52,7 +52,7 @@ def test_hours_are_those_of_the_zone_of_the_recordings(tmp_path: Path) -> None:
     config = BacktestConfig(orders=20, hours="14:10-14:20", horizon=30.0, shares=(100,), routers=("sweep",))
     result = run_backtest("coins", [day], config, backend=HERE)
     orders = result.tables.orders
-    first, last = (clock_stamp(day.date, dt.time(14, minute), "UTC") for minute in (10, 20))
+    first, last = (utc_stamp(day.date, dt.time(14, minute), "UTC") for minute in (10, 20))
     assert first <= orders["time"].min()  # type: ignore[operator]  # not empty
     assert (orders["time"] + (30 * SECOND)).max() < last  # type: ignore[operator]  # not empty
     assert orders["zone"].unique().to_list() == ["UTC"]
@@ -72,7 +72,7 @@ def test_the_session_is_that_of_new_york_alone(tmp_path: Path) -> None:
         hours = AFTERNOON if zone == "UTC" else (dt.time(9), dt.time(10))
         (day,) = recorded(tmp_path / zone.replace("/", " "), zone=zone, hours=hours)
         times = day_orders(day, day.load().books, config).times
-        begin = clock_stamp(day.date, first, zone)
+        begin = utc_stamp(day.date, first, zone)
         assert begin <= times[0] < begin + 200 * SECOND
 
 

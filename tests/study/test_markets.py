@@ -13,13 +13,12 @@ from handmade_days import handmade_day
 from recorded_days import record_day
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import DayBooks
+from riskroute.market.day_books import RECORD, DayBooks
 from riskroute.market.importing import import_files
-from riskroute.market.prepared_day import RECORD
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Store
 from riskroute.market.synthetic.generate import generate_market
-from riskroute.market.synthetic.presets import PRESETS
+from riskroute.market.synthetic.venues import PRESETS
 from riskroute.routing.fees import Fee, FeeSchedule
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study import markets

@@ -13,8 +13,7 @@ import pytest
 
 from handmade_days import DATE, handmade_day
 from riskroute.core.errors import InputError
-from riskroute.market.day_books import DayBooks
-from riskroute.market.prepared_day import PreparedDay, write_prepared_day
+from riskroute.market.day_books import DayBooks, PreparedDay, write_prepared_day
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.backtest import router_to_use, run_backtest
 from riskroute.study.backtest_config import BacktestConfig

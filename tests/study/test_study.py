@@ -15,7 +15,7 @@ from known_numbers import known_numbers, unknown_numbers
 from riskroute.cli.app import run
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.records import to_plain
-from riskroute.market.prepared_day import PreparedDay, read_prepared_day, write_prepared_day
+from riskroute.market.day_books import PreparedDay, read_prepared_day, write_prepared_day
 from riskroute.routers import restore_router
 from riskroute.routers.context import read_context
 from riskroute.study.backtest import BacktestResult, run_backtest

@@ -19,8 +19,8 @@ from riskroute.learning.hazards import Hazards
 from riskroute.learning.nonnegative import nonnegative_minimum
 from riskroute.market.day_books import day_books
 from riskroute.market.queue_fills import QueueReplay
-from riskroute.market.readers.databento_book import OrderBook
-from riskroute.market.readers.itch_stocks import itch_stocks
+from riskroute.market.readers.databento import OrderBook
+from riskroute.market.readers.itch import scan_symbols
 from riskroute.market.readers.level_book import LevelBook, LevelUpdates
 from riskroute.routers.literature.cont_kukanov import PlacementPrices, stochastic_placement
 from riskroute.routing.consolidated import ConsolidatedBook
@@ -97,7 +97,7 @@ def compile_markets(folder: Path) -> None:
     one = np.ones(1, dtype=np.int64)
     OrderBook(1).apply(one, one * ord("A"), one * ord("B"), one, one, one)
     (folder / "empty.itch").write_bytes(bytes(2))
-    itch_stocks(folder / "empty.itch")
+    scan_symbols(folder / "empty.itch")
     files = rr.market.generate_market(
         folder / "files", symbols=("QVEX",), hours=(dt.time(11), dt.time(11, 1)), rate=0.2
     )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from riskroute.market.clock import TRADING_ZONE, clock_time
+from riskroute.market.clock import TRADING_ZONE, local_time
 from riskroute.study.cost_inputs import CHILD_COLUMNS, FILL_COLUMNS, KEY, ORDER_COLUMNS
 
 SECOND = 1_000_000_000
@@ -27,7 +27,7 @@ def an_order(router: str = "sweep", number: int = 0, **other: Any) -> dict[str, 
         key | mids | counts | {"time": NOON, "sign": 1, "shares": 1000, "horizon": 0.0, "bid": 99.99, "ask": 100.01}
     )
     order |= {"depth": 4000.0, "end_spread": 0.02, "cost": 0.0, "fees": 0.0, "decision_us": 20.0} | other
-    return {"clock": clock_time(order["time"]), "zone": TRADING_ZONE} | order
+    return {"clock": local_time(order["time"]), "zone": TRADING_ZONE} | order
 
 
 def a_child(order: dict[str, Any], child: int, kind: str, place: str, sent: int, **other: Any) -> dict[str, Any]:

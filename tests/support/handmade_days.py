@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import DayBooks
-from riskroute.market.prepared_day import PreparedDay, write_prepared_day
+from riskroute.market.day_books import DayBooks, PreparedDay, write_prepared_day
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.markets import MarketDay
 

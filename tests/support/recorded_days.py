@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from riskroute.market.clock import SECOND, TRADING_ZONE, clock_stamp
+from riskroute.market.clock import SECOND, TRADING_ZONE, utc_stamp
 from riskroute.market.schema import snapshot_schema
 from riskroute.market.store import Recording, RecordingWriter
 
@@ -29,7 +29,7 @@ def record_day(
     size: int = 500,
 ) -> Path:
     """Record a book of so many levels around 100.00, a cent and some shares each, once a second; returns the folder."""
-    begin, end = (clock_stamp(date, moment, zone) for moment in hours)
+    begin, end = (utc_stamp(date, moment, zone) for moment in hours)
     stamps = np.arange(begin, end, SECOND)
     columns: dict[str, object] = {
         "ts_event": stamps,

@@ -162,14 +162,14 @@ def market_inspect_command(
     from riskroute.core.errors import DataError
     from riskroute.core.files import write_json
     from riskroute.core.text import TextTable
-    from riskroute.market.store import Store, recording_quality
+    from riskroute.market.store import Store, summarise_recording
 
     store = Store(folder)
     recordings = store.recordings()
     if not recordings:
         raise DataError(f"folder must hold imported market data, was {str(folder)!r} without any")
     _say_overview(recordings)
-    found = {one.stem: recording_quality(store, one) for one in recordings}
+    found = {one.stem: summarise_recording(store, one) for one in recordings}
     formats = {
         "spread": "#.4g" if any(one.unit != 1 for one in recordings) else ".4f",
         "bid_depth": ",.0f",

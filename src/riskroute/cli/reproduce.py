@@ -143,10 +143,10 @@ def _from_books(
 
     require_market_command()
     with waiting("reading order books" if data is not None else "making and reading a synthetic market"):
-        from riskroute.market.book_data import book_data
+        from riskroute.market.importing import open_books
         from riskroute.paper.order_books import LEVELS, draw_order_books
 
-        books = book_data(data, symbol, out, seed, depth=LEVELS, date=market_date(date))
+        books = open_books(data, symbol, out, seed, depth=LEVELS, date=market_date(date))
     found = {}
     for name in names:
         done = draw_order_books(name, books, out, seed)

@@ -18,10 +18,10 @@ from riskroute.core.validation import day_of, instance_of, list_of, one_of, whol
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.fitting import Fit, fit_profits
-from riskroute.market.market_orders import market_order_quantities
+from riskroute.market.order_profits import check_quantities
 from riskroute.market.readers.reading import MOST_LEVELS
 from riskroute.market.sampling import draw_sample_times
-from riskroute.market.slots import Slot, SlotTerms, SlotVenueTables
+from riskroute.market.scenarios import Slot, TradeTerms, VenueTables
 from riskroute.market.store import Recording, Store
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.venues import VenueModel, venue_model_table
@@ -133,7 +133,7 @@ def calibrate(
     orders = list_of("orders", orders, object, "market or limit")
     if levels is not None:
         whole_number("levels", levels, maximum=MOST_LEVELS)
-    asked = market_order_quantities(quantities)
+    asked = check_quantities(quantities)
     if len(asked) < 2:
         raise InputError(f"quantities must be at least two, was {list(quantities)}")
     one_of("side", side, SIDES)
@@ -149,8 +149,8 @@ def calibrate(
     sample_times = draw_sample_times(one.date, part, seed, one.zone)
     if len({pool.name for pool in pools}) < len(pools):
         raise InputError(f"pools must have different names, was {[pool.name for pool in pools]}")
-    terms = SlotTerms(asked, side, fees, levels)
-    tables = {one.venue: SlotVenueTables(store, one, part, [sample_times]) for one in recordings}
+    terms = TradeTerms(asked, side, fees, levels)
+    tables = {one.venue: VenueTables(store, one, part, [sample_times]) for one in recordings}
     fits: dict[str, Fit] = {}
     kinds: dict[str, str] = {}
     skipped: dict[str, str] = {}

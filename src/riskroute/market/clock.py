@@ -32,12 +32,12 @@ _DATES: tuple[tuple[str, tuple[tuple[int, int, int], ...]], ...] = (
 """Where names have a day, and which groups are year, month and day; every way of reading them counts."""
 
 
-def clock_zone(field: str, value: Any) -> str:
+def check_zone(field: str, value: Any) -> str:
     """Return ``value`` if it is the name of a time zone, or raise `InputError`.
 
     Examples
     --------
-    >>> clock_zone("zone", "UTC"), clock_zone("zone", "Europe/London")
+    >>> check_zone("zone", "UTC"), check_zone("zone", "Europe/London")
     ('UTC', 'Europe/London')
     """
     try:
@@ -47,48 +47,48 @@ def clock_zone(field: str, value: Any) -> str:
         raise InputError(f"{field} must be {expected}, was {shown(value)}") from None
 
 
-def clock_place(zone: str) -> str:
+def zone_label(zone: str) -> str:
     """A time zone as people say it; an empty one stands for several.
 
     Examples
     --------
-    >>> clock_place("America/New_York"), clock_place("UTC"), clock_place("")
+    >>> zone_label("America/New_York"), zone_label("UTC"), zone_label("")
     ('New York', 'UTC', 'local')
     """
     return zone.rpartition("/")[2].replace("_", " ") or "local"
 
 
-def clock_stamp(day: dt.date, moment: dt.time, zone: str = TRADING_ZONE) -> int:
+def utc_stamp(day: dt.date, moment: dt.time, zone: str = TRADING_ZONE) -> int:
     """UTC nanoseconds of a time in a zone, New York's if none is named."""
     local = dt.datetime.combine(day, moment, tzinfo=ZoneInfo(zone))
     return int(local.timestamp()) * SECOND + moment.microsecond * 1000
 
 
-def clock_day(stamp: int, zone: str = TRADING_ZONE) -> dt.date:
+def local_day(stamp: int, zone: str = TRADING_ZONE) -> dt.date:
     """The day of a zone that some UTC nanoseconds lie in.
 
     Examples
     --------
-    >>> str(clock_day(1_577_836_800 * SECOND)), str(clock_day(1_577_836_800 * SECOND, "UTC"))
+    >>> str(local_day(1_577_836_800 * SECOND)), str(local_day(1_577_836_800 * SECOND, "UTC"))
     ('2019-12-31', '2020-01-01')
     """
     return dt.datetime.fromtimestamp(stamp // SECOND, ZoneInfo(zone)).date()
 
 
-def clock_time(stamp: int, zone: str = TRADING_ZONE) -> dt.time:
+def local_time(stamp: int, zone: str = TRADING_ZONE) -> dt.time:
     """The time of day in a zone at some UTC nanoseconds, to the second.
 
     Examples
     --------
-    >>> str(clock_time(1_577_836_800 * SECOND)), str(clock_time(1_577_836_800 * SECOND, "UTC"))
+    >>> str(local_time(1_577_836_800 * SECOND)), str(local_time(1_577_836_800 * SECOND, "UTC"))
     ('19:00:00', '00:00:00')
     """
     return dt.datetime.fromtimestamp(stamp // SECOND, ZoneInfo(zone)).time()
 
 
-def clock_limits(day: dt.date, zone: str = TRADING_ZONE) -> tuple[int, int]:
+def day_limits(day: dt.date, zone: str = TRADING_ZONE) -> tuple[int, int]:
     """UTC nanoseconds of the first moment of a day, and of the first of the next."""
-    return clock_stamp(day, dt.time(0), zone), clock_stamp(day + dt.timedelta(days=1), dt.time(0), zone)
+    return utc_stamp(day, dt.time(0), zone), utc_stamp(day + dt.timedelta(days=1), dt.time(0), zone)
 
 
 def clock_hours(text: str) -> tuple[dt.time, dt.time]:
@@ -135,20 +135,20 @@ class Window:
     def edges(self, day: dt.date, zone: str = TRADING_ZONE) -> Stamps:
         """Where buckets begin on a day of a zone, and the end: ``(buckets + 1,)`` UTC nanoseconds."""
         day_of("day", day)
-        begin, step = clock_stamp(day, self.start, zone), np.arange(self.buckets + 1)
+        begin, step = utc_stamp(day, self.start, zone), np.arange(self.buckets + 1)
         # in whole numbers, as floats of this size are 256 apart
-        whole, rest = divmod(clock_stamp(day, self.end, zone) - begin, self.buckets)
+        whole, rest = divmod(utc_stamp(day, self.end, zone) - begin, self.buckets)
         return np.asarray(begin + step * whole + step * rest // self.buckets)
 
 
-def clock_date(name: str) -> dt.date | None:
+def date_in_name(name: str) -> dt.date | None:
     """The day that a file name tells; none if it tells no day, or several.
 
     Examples
     --------
-    >>> clock_date("12302019.NASDAQ_ITCH50.gz"), clock_date("20190327.BX_ITCH_50"), clock_date("S081321-v50.txt.gz")
-    (datetime.date(2019, 12, 30), datetime.date(2019, 3, 27), datetime.date(2021, 8, 13))
-    >>> clock_date("books_10112012.bin"), clock_date("20190327-20190329.bin")
+    >>> [date_in_name(name) for name in ("12302019.NASDAQ_ITCH50.gz", "20190327.BX_ITCH_50", "S081321-v50.txt.gz")]
+    [datetime.date(2019, 12, 30), datetime.date(2019, 3, 27), datetime.date(2021, 8, 13)]
+    >>> date_in_name("books_10112012.bin"), date_in_name("20190327-20190329.bin")
     (None, None)
     """
     for pattern, readings in _DATES:

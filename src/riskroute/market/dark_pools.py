@@ -17,7 +17,7 @@ from riskroute.core.errors import InputError
 from riskroute.core.names import SIDES, as_name
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import list_of, one_of, real_number, sized_number, whole_number
-from riskroute.market.market_orders import DECIMALS, market_order_quantities, walk_market_order
+from riskroute.market.order_profits import DECIMALS, check_quantities, walk_book
 from riskroute.market.sampling import SampledBooks
 from riskroute.routing.venues import VenueModel
 
@@ -127,7 +127,7 @@ class DarkPool:
         however many follow.
         """
         one_of("side", side, SIDES)
-        asked = market_order_quantities(quantities)
+        asked = check_quantities(quantities)
         taker_fee = sized_number("taker_fee", taker_fee, smallest=0)
         direction, other = (1, "bid") if side == "sell" else (-1, "ask")
         buckets, joinable = len(books.stamps), np.isfinite(books.mid)
@@ -136,7 +136,7 @@ class DarkPool:
         # Bucket first, so that each book is walked once with the rests of all draws.
         filled = np.minimum(asked, np.where(joinable, hidden.reshape(draws, buckets), 0).T[:, :, None])
         rest = asked - filled
-        crossed = walk_market_order(*books.side(other), rest.reshape(buckets, draws * len(asked))).reshape(rest.shape)
+        crossed = walk_book(*books.side(other), rest.reshape(buckets, draws * len(asked))).reshape(rest.shape)
         middle, half_spread = books.mid[:, None, None], (books.ask_px - books.bid_px)[:, :1, None] / 2
         earned = direction * (crossed - middle * rest) + self.improvement * half_spread * filled
         earned -= self.fee * filled + taker_fee * rest
@@ -154,7 +154,7 @@ class DarkPool:
 
     def chance_of(self, quantities: Sequence[int] | Integers) -> Floats:
         """Probability that at least so many shares are hidden, for each of ``quantities (Q,)``."""
-        return self._chances(market_order_quantities(quantities))
+        return self._chances(check_quantities(quantities))
 
     def mean_fill(self, quantities: Sequence[int] | Integers) -> Floats:
         """Expected fill of orders of ``quantities (Q,)``: the sum of the chances of each of their shares."""
@@ -173,6 +173,6 @@ class DarkPool:
 
 def _countable(quantities: Sequence[int] | Integers) -> tuple[Integers, Integers]:
     """Quantities, and all the shares from 1 to the largest of them."""
-    asked = market_order_quantities(quantities)
+    asked = check_quantities(quantities)
     whole_number("quantities", asked[-1], maximum=LARGEST_SUM)
     return asked, np.arange(1, asked[-1] + 1)

@@ -2,33 +2,154 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import polars
 
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.validation import function_of, instance_of, list_of, one_of, path_of, real_number
+from riskroute.core.validation import function_of, instance_of, list_of, one_of, path_of, real_number, whole_number
 from riskroute.market.clock import TRADING_ZONE
 from riskroute.market.quality import CROSSED_TOO_LONG, check_recorded_day
-from riskroute.market.readers.csv_stream import csv_header, csv_members
+from riskroute.market.readers.book_updates import UpdateReader, is_book_updates
 from riskroute.market.readers.databento import DatabentoReader, is_databento_header
-from riskroute.market.readers.deltas import DeltaReader, is_deltas
-from riskroute.market.readers.itch import ItchReader
+from riskroute.market.readers.itch import ItchReader, looks_like_itch
 from riskroute.market.readers.lobster import LobsterReader, is_lobster
 from riskroute.market.readers.reading import ImportOptions, NoBooksError, Reader, ReaderPart
-from riskroute.market.readers.sniffing import DAMAGED, DBN, ITCH, PARQUET, TEXT, ZIP, content_of
+from riskroute.market.readers.streams import GZIP, ZSTD, csv_header, csv_members, file_errors, unpacked
 from riskroute.market.readers.table import TableReader
 from riskroute.market.readers.taq import TaqReader, is_taq
 from riskroute.market.readers.ticks import TickReader, is_ticks
-from riskroute.market.store import Recording, RecordingWriter
+from riskroute.market.store import Recording, RecordingWriter, Store
+from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
+
+# What a file holds, told by its first bytes rather than by its name.
+
+
+HEAD = 1 << 16
+"""Bytes that are looked at."""
+
+_SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
+    (0, b"PK\x03\x04", "a zip archive"),
+    (0, b"PK\x05\x06", "a zip archive"),
+    (0, b"PAR1", "a Parquet table"),
+    (0, b"ARROW1", "an Arrow (Feather) table"),
+    (0, b"FEA1", "a Feather table"),
+    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    (0, b"%PDF", "a PDF document"),
+    (0, b"\xd4\xc3\xb2\xa1", "a network capture (pcap)"),
+    (0, b"\xa1\xb2\xc3\xd4", "a network capture (pcap)"),
+    (0, b"\x4d\x3c\xb2\xa1", "a network capture (pcap)"),
+    (0, b"\xa1\xb2\x3c\x4d", "a network capture (pcap)"),
+    (0, b"\x0a\x0d\x0d\x0a", "a network capture (pcapng)"),
+    (0, b"\xfd7zXZ\x00", "an xz archive"),
+    (0, b"BZh", "a bzip2 archive"),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (0, b"Rar!\x1a\x07", "a RAR archive"),
+    (0, b"\x04\x22\x4d\x18", "an lz4 archive"),
+    (257, b"ustar", "a tar archive"),
+    (0, b"\x7fELF", "a program (ELF)"),
+    (0, b"SQLite format 3\x00", "an SQLite database"),
+    (0, b"\x89PNG", "a PNG picture"),
+    (0, b"\xff\xd8\xff", "a JPEG picture"),
+    (0, b"GIF8", "a GIF picture"),
+    (0, b"\x93NUMPY", "a NumPy array"),
+    (0, b"Obj\x01", "an Avro file"),
+    (0, b"\xd0\xcf\x11\xe0", "an old Office document"),
+    (0, b"\xff\xfe", "text in UTF-16"),
+    (0, b"\xfe\xff", "text in UTF-16"),
+    (0, GZIP, "gzip within gzip or zstd"),
+    (0, ZSTD, "zstd within gzip or zstd"),
+)
+
+PARQUET, ZIP, DBN, ITCH, TEXT = "a Parquet table", "a zip archive", "DBN", "ITCH", "text"
+"""Words for contents that somebody reads."""
+
+EMPTY, DAMAGED = "empty", "cut off or damaged"
+
+
+class Content(NamedTuple):
+    """What a file holds, in words, how it is packed (``gzip``, ``zstd`` or not at all), and its first bytes."""
+
+    what: str
+    packing: str
+    head: bytes
+
+    @property
+    def odd(self) -> bool:
+        """Whether the bytes tell nothing."""
+        return self.what in (EMPTY, DAMAGED) or self.what.startswith("unknown")
+
+    def __str__(self) -> str:
+        return f"{self.what}, packed with {self.packing}" if self.packing else self.what
+
+
+def content_of(path: Path) -> Content:
+    """What a file holds."""
+    with file_errors(path):
+        with path.open("rb") as file:
+            start = file.read(4)
+        packing = "gzip" if start[:2] == GZIP else "zstd" if start == ZSTD else ""
+        with unpacked(path) as file:
+            head, whole = _head(file)
+    return Content(bytes_are(head) if head or whole else DAMAGED, packing, head)
+
+
+def _head(file: Any) -> tuple[bytes, bool]:
+    """The first bytes, and whether they could be read; of an archive that is cut off, those before the cut."""
+    head = b""
+    try:
+        while len(head) < HEAD and (part := file.read1(HEAD - len(head))):
+            head += part
+    except (EOFError, OSError, zlib.error):
+        return head, False
+    return head, True
+
+
+def bytes_are(head: bytes) -> str:
+    r"""What first bytes belong to, in words.
+
+    Examples
+    --------
+    >>> bytes_are(b"%PDF-1.7"), bytes_are(b"time,bid"), bytes_are(b"DBN\x03"), bytes_are(bytes(8))
+    ('a PDF document', 'text', 'DBN', 'unknown bytes (00 00 00 00 00 00 00 00)')
+    """
+    if not head:
+        return EMPTY
+    for place, mark, what in _SIGNATURES:
+        if head[place : place + len(mark)] == mark:
+            return what
+    if head[:3] == b"DBN" and b"\x00" < head[3:4] < b"\x20":
+        return DBN
+    if looks_like_itch(head):
+        return ITCH
+    return _text(head) or f"unknown bytes ({head[:8].hex(' ')})"
+
+
+def _text(head: bytes) -> str:
+    """Kind of text, nothing if the bytes are none."""
+    try:
+        text = head[: max(len(head) - 3, 1)].decode("utf-8-sig")  # the last letter may be cut off
+    except UnicodeDecodeError:
+        return ""
+    if any(letter < " " and letter not in "\t\r\n\f" for letter in text):
+        return ""
+    begin = text.lstrip()[:15].lower()
+    if begin.startswith(("<!doctype", "<html", "<?xml", "<head")):
+        return "a web page or XML"
+    return "JSON" if begin.startswith(("{", "[")) else TEXT
+
 
 READERS: dict[str, Callable[[Path, ImportOptions], Reader]] = {
     "itch": ItchReader,
     "lobster": LobsterReader,
     "ticks": TickReader,
-    "deltas": DeltaReader,
+    "deltas": UpdateReader,
     "databento": DatabentoReader,
     "taq": TaqReader,
     "table": TableReader,
@@ -51,7 +172,7 @@ _EXPECTED = {
 }
 
 
-def detect_import_kind(path: Path) -> str:
+def detect_format(path: Path) -> str:
     """Which reader a file is for: by what it holds, and by its name where several read that."""
     if not path.is_file():
         raise InputError(f"file must be there, was {str(path)!r}")
@@ -66,7 +187,7 @@ def detect_import_kind(path: Path) -> str:
         if told != "table":
             raise DataError(f"{path} must have the ending .parquet, was a Parquet table of another name")
         return "table"
-    if is_deltas(path):
+    if is_book_updates(path):
         return "deltas"
     if told or not (content.what in (ZIP, TEXT) or (content.odd and _TEXT_NAME.search(path.name))):
         error = DataError if told or content.what == DAMAGED else NoBooksError
@@ -163,7 +284,7 @@ def _readers(
         if path in read:
             continue
         try:
-            found = kind or detect_import_kind(path)
+            found = kind or detect_format(path)
             reader = LobsterReader(path, options, files) if found == "lobster" else READERS[found](path, options)
         except NoBooksError as error:
             if path not in in_folders:
@@ -319,3 +440,59 @@ def _above(share: float) -> str:
     ('0.15', '1')
     """
     return f"{min(int(share * 100 + 1) / 100, 1):g}"
+
+
+# Recorded books of one symbol: from a folder of the user's, or of a synthetic market that is made on the way.
+
+
+_WARMING = dt.timedelta(minutes=10)  # before the hours that are looked at: books begin empty
+
+
+@dataclass(frozen=True)
+class SymbolBooks:
+    """Recorded books of one symbol, and where they come from in words."""
+
+    store: Store
+    symbol: str
+    origin: str
+    date: dt.date | None = None
+
+    @property
+    def recordings(self) -> list[Recording]:
+        """One per venue."""
+        return self.store.of_symbol(self.symbol, self.date)
+
+    @property
+    def deepest(self) -> str:
+        """The venue with the most books."""
+        return max(self.recordings, key=lambda one: one.snapshots).venue
+
+
+def open_books(
+    data: Path | None,
+    symbol: str | None,
+    out: Path,
+    seed: int,
+    *,
+    depth: int | None = None,
+    hours: tuple[dt.time, dt.time] = (dt.time(11), dt.time(13)),
+    date: dt.date | None = None,
+) -> SymbolBooks:
+    """Recorded books in ``data``; if None, a synthetic market of ``hours`` is made and imported below ``out``.
+
+    ``depth`` levels of that market are kept, all if None.
+    """
+    whole_number("seed", seed, minimum=0)
+    if data is not None:
+        store = Store(data)
+        symbols = tuple(dict.fromkeys(one.symbol for one in store.recordings()))
+        if not symbols:
+            raise DataError(f"data must be a folder of `riskroute market import`, was {str(data)!r} without recordings")
+        chosen = symbol.upper() if symbol is not None else symbols[0] if len(symbols) == 1 else ""
+        return SymbolBooks(store, one_of("symbol", chosen, symbols), f"{chosen} in {data}", date)
+    name = symbol.upper() if symbol is not None else DEFAULT_SYMBOLS[0]
+    opening = dt.datetime.combine(dt.date(2000, 1, 1), hours[0])
+    earlier = max(opening - _WARMING, dt.datetime.combine(opening.date(), dt.time.min)).time()
+    files = generate_market(out / "market", seed=seed, symbols=(name,), hours=(earlier, hours[1]))
+    import_files(files, out / "market" / "books", ImportOptions((name,), depth=depth))
+    return SymbolBooks(Store(out / "market" / "books"), name, f"{name} of the synthetic market, seed {seed}")

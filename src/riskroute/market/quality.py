@@ -13,7 +13,7 @@ import polars
 
 from riskroute.core.arrays import Flags, Stamps
 from riskroute.core.errors import DataError
-from riskroute.market.clock import SECOND, clock_stamp
+from riskroute.market.clock import SECOND, utc_stamp
 
 LARGEST_PRICE = 1e7
 """Dollars that a share may cost: what is beyond is a price in other units, or stands for none."""
@@ -70,7 +70,7 @@ class BookWatch:
     """
 
     def __init__(self, day: dt.date) -> None:
-        self._open, self._close = (clock_stamp(day, moment) for moment in REGULAR_HOURS)
+        self._open, self._close = (utc_stamp(day, moment) for moment in REGULAR_HOURS)
         self._last: int | None = None
         self._since: int | None = None
         self._first = 0
@@ -141,12 +141,12 @@ _SENTENCES = {
 }
 
 
-def quality_remarks(notes: dict[str, Any]) -> list[str]:
+def remarks_on(notes: dict[str, Any]) -> list[str]:
     """Sentences about what the notes of a recording hold, without their full stops.
 
     Examples
     --------
-    >>> quality_remarks({"other_days": 1200, "longest_gap": ["15:00:00", "16:30:00"]})
+    >>> remarks_on({"other_days": 1200, "longest_gap": ["15:00:00", "16:30:00"]})
     ['no book from 15:00:00 to 16:30:00 UTC', '1,200 books of other days were left out']
     """
     said = []

@@ -32,7 +32,7 @@ class QueueEntry(NamedTuple):
     """Where and when we join, bucket by bucket: ``edges (B + 1,)``, the others ``(B,)``.
 
     Buckets reach from edge to edge, in UTC nanoseconds. We join right after ``sequences``, at ``prices`` as
-    `queue_prices` has them; NaN: nowhere.
+    `price_keys` has them; NaN: nowhere.
     """
 
     edges: Integers
@@ -65,18 +65,18 @@ class QueueEvents(NamedTuple):
         return begin, max(begin, int(np.searchsorted(self.stamps, stamp)))
 
 
-def queue_prices(prices: Floats, direction: int) -> Floats:
+def price_keys(prices: Floats, direction: int) -> Floats:
     """Prices as `QueueEvents` have them, NaN kept; ``direction`` is 1 for asks and -1 for bids.
 
     Examples
     --------
-    >>> queue_prices(np.array([10.01]), 1).tolist(), queue_prices(np.array([10.01]), -1).tolist()
+    >>> price_keys(np.array([10.01]), 1).tolist(), price_keys(np.array([10.01]), -1).tolist()
     ([10010000.0], [-10010000.0])
     """
     return np.asarray(direction * np.rint(prices * PRICE_UNITS))
 
 
-def queue_events(events: polars.DataFrame, direction: int, joined: QueueEntry) -> QueueEvents:
+def side_events(events: polars.DataFrame, direction: int, joined: QueueEntry) -> QueueEvents:
     """Events before the last edge of the asks (``direction`` 1) or the bids (-1), and the orders that meet us there.
 
     The order that an event refers to is looked up in the rows before it. One that was never added is at the price that
@@ -260,7 +260,7 @@ def _better_change(events: QueueEvents, row: int, price: int) -> int:
     return change
 
 
-def queue_volume_behind(events: QueueEvents, begin: int, end: int, sequence: int, price: int, ahead: int) -> int:
+def volume_behind(events: QueueEvents, begin: int, end: int, sequence: int, price: int, ahead: int) -> int:
     """Volume that trades once everything ``ahead`` of us is gone: what an order at our place gets, whatever its size.
 
     We join the end of the queue at ``price`` right after ``sequence``; rows ``begin`` to ``end`` follow. An execution
@@ -294,7 +294,7 @@ def _volume_behind(events: QueueEvents, begin: int, end: int, sequence: int, pri
     return volume
 
 
-def queue_shared_volume(
+def pro_rata_volume(
     events: QueueEvents, begin: int, end: int, price: int, others: int, quantities: Integers
 ) -> Integers:
     """Shares that orders of ``quantities (Q,)`` get of the trades in rows ``begin`` to ``end``, each on its own.
@@ -302,7 +302,7 @@ def queue_shared_volume(
     Executions of one timestamp, at ``price`` or worse, are one trade; so is the remainder of the order that came for
     them and meets us. It is shared in proportion to the sizes shown: ours and that of ``others`` at our price, who are
     followed as the data have them. Fractions of shares are dropped. Better prices are served first, as in
-    `queue_volume_behind`.
+    `volume_behind`.
     """
     _check_rows(events, begin, end)
     check_array("quantities", quantities, np.int64, (None,))

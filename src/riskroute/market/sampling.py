@@ -15,7 +15,7 @@ from riskroute.core.arrays import Flags, Floats, Stamps
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import whole_number
 from riskroute.market.clock import TRADING_ZONE, Window
-from riskroute.market.schema import schema_depth
+from riskroute.market.schema import table_depth
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class SampledBooks:
         return (self.bid_px, self.bid_sz) if name == "bid" else (self.ask_px, self.ask_sz)
 
 
-def closest_sampled_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
+def closest_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
     """Row of the snapshot of each bucket that is closest to its time, ``(B,)``, -1 if there is none.
 
     Of equally close ones it is the later.
@@ -79,30 +79,26 @@ def closest_sampled_rows(snapshots: polars.DataFrame, sample_times: SampleTimes)
     return rows
 
 
-def closest_sampled_books(
-    snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None
-) -> SampledBooks:
-    """The snapshots of `closest_sampled_rows`."""
-    return sampled_books_at(snapshots, closest_sampled_rows(snapshots, sample_times), levels=levels)
+def closest_books(snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None) -> SampledBooks:
+    """The snapshots of `closest_rows`."""
+    return books_at(snapshots, closest_rows(snapshots, sample_times), levels=levels)
 
 
-def last_sampled_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
+def last_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
     """Row of the last snapshot of each bucket, ``(B,)``, -1 if there is none."""
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
     first, last = _spans(stamps, sample_times)
     return np.where(first <= last, last, -1)
 
 
-def last_sampled_books(
-    snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None
-) -> SampledBooks:
-    """The snapshots of `last_sampled_rows`."""
-    return sampled_books_at(snapshots, last_sampled_rows(snapshots, sample_times), levels=levels)
+def last_books(snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None) -> SampledBooks:
+    """The snapshots of `last_rows`."""
+    return books_at(snapshots, last_rows(snapshots, sample_times), levels=levels)
 
 
-def sampled_books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | None = None) -> SampledBooks:
+def books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | None = None) -> SampledBooks:
     """Books of some rows of a snapshot table, at most ``levels`` deep if given; row -1 is no book."""
-    depth = schema_depth(snapshots)
+    depth = table_depth(snapshots)
     if levels is not None:
         depth = min(depth, whole_number("levels", levels))
     found = rows >= 0

@@ -41,12 +41,12 @@ the side.
 LEVEL_FIELDS = ("bid_px", "bid_sz", "ask_px", "ask_sz")
 
 
-def schema_level_columns(depth: int) -> list[str]:
+def level_columns(depth: int) -> list[str]:
     """Names of the columns of ``depth`` levels, best level first.
 
     Examples
     --------
-    >>> schema_level_columns(1)
+    >>> level_columns(1)
     ['bid_px_00', 'bid_sz_00', 'ask_px_00', 'ask_sz_00']
     """
     return [f"{field}_{level:02d}" for level in range(depth) for field in LEVEL_FIELDS]
@@ -55,17 +55,17 @@ def schema_level_columns(depth: int) -> list[str]:
 def snapshot_schema(depth: int, unit: float = 1) -> dict[str, polars.DataType | type[polars.DataType]]:
     """Columns and types of a snapshot table with ``depth`` levels; sizes in small units need 64 bits."""
     sizes = polars.UInt32 if unit == 1 else polars.UInt64
-    levels = {name: polars.Float64 if "_px_" in name else sizes for name in schema_level_columns(depth)}
+    levels = {name: polars.Float64 if "_px_" in name else sizes for name in level_columns(depth)}
     return KEY_SCHEMA | levels
 
 
-def schema_levels_kept(frame: polars.DataFrame, depth: int) -> tuple[polars.DataFrame, int]:
+def keep_levels(frame: polars.DataFrame, depth: int) -> tuple[polars.DataFrame, int]:
     """The frame without levels beyond ``depth``, and how many of its books have some.
 
     Examples
     --------
     >>> frame = polars.DataFrame({"bid_px_00": [1.0, 1.0], "bid_px_01": [0.5, None], "ask_px_01": [None, None]})
-    >>> kept, deeper = schema_levels_kept(frame, 1)
+    >>> kept, deeper = keep_levels(frame, 1)
     >>> kept.columns, deeper
     (['bid_px_00'], 1)
     """
@@ -75,16 +75,16 @@ def schema_levels_kept(frame: polars.DataFrame, depth: int) -> tuple[polars.Data
     return frame.drop(beyond), deeper
 
 
-def schema_levels_used(frame: polars.DataFrame) -> int:
+def levels_used(frame: polars.DataFrame) -> int:
     """Levels on a side that the deepest of the books has."""
     used = (int(name[7:]) + 1 for name in frame.columns if "_px_" in name and frame[name].count())
     return max(used, default=0)
 
 
-def schema_depth(frame: polars.DataFrame) -> int:
+def table_depth(frame: polars.DataFrame) -> int:
     """Number of levels of a snapshot table."""
     depth = sum(name.startswith("bid_px_") for name in frame.columns)
-    if not depth or set(schema_level_columns(depth)) - set(frame.columns):
+    if not depth or set(level_columns(depth)) - set(frame.columns):
         raise DataError(f"snapshots must have columns bid_px_00, bid_sz_00, ask_px_00, ask_sz_00, was {frame.columns}")
     return depth
 

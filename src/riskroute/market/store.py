@@ -22,12 +22,12 @@ from riskroute.core.errors import DataError, InputError, one_line_error
 from riskroute.core.files import write_json
 from riskroute.core.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
 from riskroute.core.validation import day_of, instance_of, list_of, one_of, path_of, whole_number
-from riskroute.market.clock import TRADING_ZONE, clock_zone
-from riskroute.market.quality import BookWatch, check_prices, quality_remarks
-from riskroute.market.readers.parquet_stream import ParquetStream
+from riskroute.market.clock import TRADING_ZONE, check_zone
+from riskroute.market.quality import BookWatch, check_prices, remarks_on
+from riskroute.market.readers.columns import check_unit, unit_text
 from riskroute.market.readers.reading import ITCH_LEVELS
-from riskroute.market.readers.sizes import size_text, size_unit
-from riskroute.market.schema import EVENT_SCHEMA, schema_levels_used, snapshot_schema
+from riskroute.market.readers.streams import ParquetStream
+from riskroute.market.schema import EVENT_SCHEMA, levels_used, snapshot_schema
 
 US_EQUITY_READERS = ("itch", "lobster", "taq", "ticks")  # formats that only US equities come in
 RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"
@@ -69,8 +69,8 @@ class Recording:
     def __post_init__(self) -> None:
         as_name("venue", self.venue, longest=LONGEST_VENUE)
         as_name("symbol", self.symbol, longest=LONGEST_SYMBOL)
-        clock_zone("zone", self.zone)
-        size_unit("unit", self.unit)
+        check_zone("zone", self.zone)
+        check_unit("unit", self.unit)
         self.us_equity = self.us_equity or self.reader in US_EQUITY_READERS
 
     @property
@@ -96,7 +96,7 @@ class Recording:
     @property
     def remarks(self) -> list[str]:
         """Sentences about what was left out and what is odd: levels, gaps, units, days of another zone, quality."""
-        unit = size_text(self.unit)
+        unit = unit_text(self.unit)
         times = "once" if self.gaps == 1 else f"{self.gaps:,} times"
         facts = {
             self.cut: bool(self.cut),
@@ -104,7 +104,7 @@ class Recording:
             f"Sizes of {self.stem} count units of {unit}, and prices are those of one unit.": self.unit != 1,
             f"Days and hours of {self.stem} are those of {self.zone}.": self.zone != TRADING_ZONE,
         }
-        odd = [f"{self.stem}: {text}." for text in quality_remarks(self.notes)]
+        odd = [f"{self.stem}: {text}." for text in remarks_on(self.notes)]
         return [*(sentence for sentence, holds in facts.items() if holds), *odd]
 
     @property
@@ -127,7 +127,7 @@ class RecordingWriter:
             check_prices(frame, self.recording.source)
             self._write(SNAPSHOTS, frame.select(list(snapshot_schema(self.recording.depth))))
             one = self.recording
-            one.levels = max(one.levels, schema_levels_used(frame))
+            one.levels = max(one.levels, levels_used(frame))
             one.snapshots += frame.height
             crossed = (frame["bid_px_00"] >= frame["ask_px_00"]).fill_null(False).to_numpy()
             one.crossed += int(crossed.sum())
@@ -221,7 +221,7 @@ class Store:
         day = date or days[0]
         one_of("date", str(day), tuple(map(str, days)))
         mine = [one for one in mine if one.date == day]
-        check_alike(symbol, [one for one in mine if not venues or one.venue in venues])
+        check_comparable(symbol, [one for one in mine if not venues or one.venue in venues])
         for venue in venues:
             one_of("venue", venue, tuple(one.venue for one in mine))
         return [one for one in mine if not venues or one.venue in venues]
@@ -260,7 +260,7 @@ class Store:
             ) from error
 
 
-def check_alike(symbol: str, recordings: Sequence[Recording]) -> None:
+def check_comparable(symbol: str, recordings: Sequence[Recording]) -> None:
     """Refuse recordings that do not go together: an order is so many shares of all of them, at one time of the day."""
     for name, what in (("unit", "sizes in one unit"), ("zone", "days of one zone")):
         found = {getattr(one, name): one.venue for one in recordings}
@@ -298,7 +298,7 @@ def _record_of(fields: dict[str, Any]) -> Recording:
     return one
 
 
-def recording_quality(store: Store, recording: Recording) -> dict[str, Any]:
+def summarise_recording(store: Store, recording: Recording) -> dict[str, Any]:
     """What the books of a recording are like: spread in dollars, shares on all levels of a side, empty sides."""
     path = store.folder / f"{recording.stem}{SNAPSHOTS}"
     depth = recording.depth

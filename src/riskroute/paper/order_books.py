@@ -15,11 +15,11 @@ from riskroute.core.files import write_json, write_whole
 from riskroute.core.provenance import provenance_versions
 from riskroute.core.records import from_plain
 from riskroute.core.validation import one_of
-from riskroute.market.book_data import BookData
 from riskroute.market.calibration import Calibration, calibrate
-from riskroute.market.clock import SECOND, Window, clock_place
-from riskroute.market.market_orders import walk_market_order
-from riskroute.market.sampling import closest_sampled_books, draw_sample_times, sampled_books_at
+from riskroute.market.clock import SECOND, Window, zone_label
+from riskroute.market.importing import SymbolBooks
+from riskroute.market.order_profits import walk_book
+from riskroute.market.sampling import books_at, closest_books, draw_sample_times
 from riskroute.paper.results import PaperBookPicture, PaperFitPoints, PaperSamplingPicture
 from riskroute.routing.paper_table import VENUES
 from riskroute.routing.venues import venue_model_table
@@ -69,9 +69,9 @@ class OrderBookFigure:
         return PaperBookPicture(self.title, fits)
 
 
-def draw_order_books(name: str, data: BookData, out: Path, seed: int) -> OrderBookFigure:
+def draw_order_books(name: str, data: SymbolBooks, out: Path, seed: int) -> OrderBookFigure:
     """Make one of `TITLES`: table, summary and configuration as files below ``out``; figures are drawn from these."""
-    make: dict[str, Callable[[BookData, int], tuple[dict[str, Any], str, polars.DataFrame]]] = {
+    make: dict[str, Callable[[SymbolBooks, int], tuple[dict[str, Any], str, polars.DataFrame]]] = {
         "figure1": _figure1,
         "figure3": _figure3,
         "figure5": _figure5,
@@ -90,7 +90,7 @@ def draw_order_books(name: str, data: BookData, out: Path, seed: int) -> OrderBo
     return OrderBookFigure(name, head | summary, text, files)
 
 
-def _figure1(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
+def _figure1(data: SymbolBooks, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
     """Straight lines at the deepest venue, over a wide range of quantities."""
     return _fitted(
         calibrate(
@@ -105,7 +105,7 @@ def _figure1(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.Dat
     )
 
 
-def _figure5(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
+def _figure5(data: SymbolBooks, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
     """Straight lines at all venues."""
     return _fitted(calibrate(data.store, data.symbol, quantities=QUANTITIES, seed=seed, date=data.date, levels=LEVELS))
 
@@ -114,7 +114,7 @@ def _fitted(found: Calibration) -> tuple[dict[str, Any], str, polars.DataFrame]:
     return found.summary(), repr(found), found.to_frame()
 
 
-def _table(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
+def _table(data: SymbolBooks, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
     """The calibrated parameters, dark pools drawn relative to them, beside the paper's own."""
     found = calibrate(
         data.store,
@@ -136,7 +136,7 @@ def _table(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.DataF
     return found.summary(), text, polars.DataFrame(rows)
 
 
-def _figure3(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
+def _figure3(data: SymbolBooks, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
     """The first buckets: the drawn times, the books matched with them, and one book walked."""
     recordings = data.recordings
     window = Window()
@@ -146,7 +146,7 @@ def _figure3(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.Dat
     venues, rows = {}, []
     for one in recordings:
         snapshots = data.store.snapshots(one, begin, end)
-        books = closest_sampled_books(snapshots, sample_times, levels=1)
+        books = closest_books(snapshots, sample_times, levels=1)
         shown = books.found[:SHOWN_BUCKETS]
         stamps, mids = books.stamps[:SHOWN_BUCKETS][shown], books.mid[:SHOWN_BUCKETS][shown]
         course = _course(snapshots, begin, minutes)
@@ -156,7 +156,7 @@ def _figure3(data: BookData, seed: int) -> tuple[dict[str, Any], str, polars.Dat
     if not rows:
         raise DataError(f"no venue has books of {data.symbol} in the first {SHOWN_BUCKETS} buckets from {window.start}")
     picture = {
-        "start": f"{str(window.start)[:5]} {clock_place(recordings[0].zone)}",
+        "start": f"{str(window.start)[:5]} {zone_label(recordings[0].zone)}",
         "edges": ((sample_times.edges[: SHOWN_BUCKETS + 1] - begin) * minutes).tolist(),
         "times": ((sample_times.times[:SHOWN_BUCKETS] - begin) * minutes).tolist(),
         "venues": venues,
@@ -184,17 +184,17 @@ def _course(snapshots: polars.DataFrame, begin: int, minutes: float) -> dict[str
     return {"minutes": ((stamps - begin) * minutes).tolist(), "mids": mids}
 
 
-def _walked(data: BookData, time: int, begin: int, end: int) -> dict[str, Any]:
+def _walked(data: SymbolBooks, time: int, begin: int, end: int) -> dict[str, Any]:
     """The bids of the deepest venue at a time, and how many of them an order takes."""
     recording = next(one for one in data.recordings if one.venue == data.deepest)
     snapshots = data.store.snapshots(recording, begin, end)
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
     row = int(np.abs(stamps - time).argmin())
-    book = sampled_books_at(snapshots, np.array([row]), levels=LEVELS)
+    book = books_at(snapshots, np.array([row]), levels=LEVELS)
     prices, sizes = book.bid_px[0], book.bid_sz[0]
     shares = int(WALKED * sizes.sum())
     taken = np.clip(shares - (sizes.cumsum() - sizes), 0, sizes)
-    money = float(walk_market_order(book.bid_px, book.bid_sz, np.array([shares]))[0, 0])
+    money = float(walk_book(book.bid_px, book.bid_sz, np.array([shares]))[0, 0])
     mid = float(book.mid[0])
     return {
         "venue": recording.venue,

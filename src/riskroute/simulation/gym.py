@@ -35,8 +35,7 @@ from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.scenarios import sample_scenarios
-from riskroute.market.slots import Slot
+from riskroute.market.scenarios import Slot, sample_scenarios
 from riskroute.market.store import Store
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.market.synthetic.venues import DEFAULT_VENUES

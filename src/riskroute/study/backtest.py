@@ -18,7 +18,7 @@ from riskroute.core.seeding import seeding_hash
 from riskroute.core.text import fixed_text, rounds_to_zero
 from riskroute.core.validation import list_of, one_of, path_of
 from riskroute.learning.registry import POLICIES, YARDSTICKS
-from riskroute.market.clock import clock_place
+from riskroute.market.clock import zone_label
 from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.registry import NAMES as ROUTER_NAMES
 from riskroute.routers.registry import ROUTERS, file_source, in_file, router_name, router_parameters
@@ -142,7 +142,7 @@ class BacktestResult:
     def _title(self) -> str:
         name = f"{self.market} (synthetic)" if self.synthetic else self.market
         days = f"{len(self.days)} {'day' if len(self.days) == 1 else 'days'}"
-        hours = f", {self.config.hours} {clock_place(one_zone(self.days))}" if self.config.hours else ""
+        hours = f", {self.config.hours} {zone_label(one_zone(self.days))}" if self.config.hours else ""
         return f"{name}, {days}{hours}, protection {self.protection}"
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from riskroute.core.errors import InputError
 from riskroute.core.text import TextTable, fixed_text
 from riskroute.core.validation import one_of
-from riskroute.market.clock import clock_place
+from riskroute.market.clock import zone_label
 from riskroute.study.cost_records import Interval, RouterCosts, VenueCosts
 
 Column = tuple[str, str, Callable[[Any], str]]
@@ -40,7 +40,7 @@ def tercile_table(costs: Sequence[RouterCosts]) -> TextTable:
             values = (_two(value) for value in (third.cost_bps, third.sd_bps, third.es95_bps))
             name = _TERCILES[third.measure][0]
             if third.measure == "time":
-                name += f", {clock_place(one.zone)}"
+                name += f", {zone_label(one.zone)}"
             rows.append([one.router, name, third.tercile, *edges, _whole(third.orders), *values])
     return TextTable(header, rows)
 

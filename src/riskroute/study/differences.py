@@ -11,7 +11,7 @@ import polars
 from riskroute.core.arrays import Integers, Vector
 from riskroute.core.names import SIDES
 from riskroute.core.seeding import seed_stream
-from riskroute.market.clock import SECOND, clock_place
+from riskroute.market.clock import SECOND, zone_label
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, VenueBooks
 from riskroute.routers.contextual.market_features import market_features
@@ -172,7 +172,7 @@ def differences_by_state(
     gaps = paired_orders(orders, router, against).join(states, on=ORDER, how="left", maintain_order="left")
     side = polars.when(polars.col("side") > 0).then(polars.lit("buy")).otherwise(polars.lit("sell"))
     zones = gaps["zone"].unique(maintain_order=True).to_list()
-    place = polars.col("zone").replace_strict({zone: clock_place(zone) for zone in zones}, return_dtype=polars.String)
+    place = polars.col("zone").replace_strict({zone: zone_label(zone) for zone in zones}, return_dtype=polars.String)
     hour = polars.format("{}:00 to {}:00 {}", "hour", polars.col("hour") + 1, place)
     plain = {"symbol": polars.col("symbol"), "side": side, "hour": hour, "imbalance": leaning()}
     tables = {

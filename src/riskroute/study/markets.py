@@ -23,14 +23,20 @@ from riskroute.core.names import in_file_name
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.core.validation import function_of, instance_of, list_of, one_of, whole_number
 from riskroute.market.clock import TRADING_ZONE
-from riskroute.market.day_books import day_books
+from riskroute.market.day_books import (
+    RECORD,
+    PreparedDay,
+    day_books,
+    is_prepared_day,
+    read_prepared_day,
+    write_prepared_day,
+)
 from riskroute.market.importing import import_files
-from riskroute.market.prepared_day import RECORD, PreparedDay, is_prepared_day, read_prepared_day, write_prepared_day
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import EVENTS, SNAPSHOTS, Recording, Store, check_alike
+from riskroute.market.store import EVENTS, SNAPSHOTS, Recording, Store, check_comparable
 from riskroute.market.synthetic.generate import generate_market
-from riskroute.market.synthetic.presets import PRESETS, MarketPreset
+from riskroute.market.synthetic.venues import PRESETS, MarketPreset
 from riskroute.routers.context import NO_PROTECTION, REG_NMS
 from riskroute.routing.fees import FeeSchedule
 from riskroute.simulation.backends import Backend, run_tasks
@@ -316,7 +322,7 @@ def _recorded(
         mine = [one for one in recordings if one.symbol == one_of("symbol", symbol, known)]
         for date in sorted({one.date for one in mine})[:days]:
             some = tuple(one for one in mine if one.date == date)
-            check_alike(f"{symbol} on {date}", some)
+            check_comparable(f"{symbol} on {date}", some)
             key = seeding_hash([[_content(store, one) for one in some], task_code_hash()], 12)
             folder = kept / f"{in_file_name(symbol)}-{date}-{key}"
             charged = [fees.fee(one.venue, date) if fees else None for one in some]

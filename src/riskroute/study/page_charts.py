@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from riskroute.market.clock import clock_place
+from riskroute.market.clock import zone_label
 from riskroute.routers.report import KINDS
 from riskroute.study.page_content import (
     TRADE_KINDS,
@@ -69,7 +69,7 @@ def hour_chart(case: StudyCase) -> CurveChart:
             )
         )
     title = "Cost by hour, with 95 % intervals"
-    return CurveChart(title, f"hour beginning, {clock_place(case.zone)} time", "cost, bps", tuple(curves), clock=True)
+    return CurveChart(title, f"hour beginning, {zone_label(case.zone)} time", "cost, bps", tuple(curves), clock=True)
 
 
 def learning_charts(curve: LearningCurve) -> tuple[CurveChart, ...]:

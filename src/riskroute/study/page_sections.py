@@ -8,7 +8,7 @@ from typing import Any
 
 from riskroute.core.records import to_plain
 from riskroute.core.text import fixed_text, rounds_to_zero
-from riskroute.market.clock import clock_place
+from riskroute.market.clock import zone_label
 from riskroute.study.backtest_texts import comparison_table
 from riskroute.study.choice import REASONS
 from riskroute.study.config import StudyConfig
@@ -178,7 +178,7 @@ def _sections(case: StudyCase) -> list[PageSection]:
 
 def _example(example: OrderExample, case: StudyCase) -> PageSection:
     text = (
-        f"{example.day} at {example.time} in {clock_place(example.zone)}: {example.side} {example.shares:,} "
+        f"{example.day} at {example.time} in {zone_label(example.zone)}: {example.side} {example.shares:,} "
         f"{example.symbol}, mid {price_text(example.mid)}, spread {fixed_text(example.spread_bps)} bps. It cost "
         f"{fixed_text(example.cost_bps)} bps"
     )

@@ -17,7 +17,7 @@ import numpy as np
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.learning.registry import POLICIES
-from riskroute.market.clock import SECOND, TRADING_ZONE, clock_place, clock_stamp, clock_time
+from riskroute.market.clock import SECOND, TRADING_ZONE, local_time, utc_stamp, zone_label
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, VenueBooks
 from riskroute.routers.registry import file_made, file_router, make_router
@@ -259,16 +259,16 @@ def session(
     asked = hours or (SESSION if zone == TRADING_ZONE else None)
     if asked is None:
         return whole
-    begin, end = (clock_stamp(date, moment, zone) for moment in asked)
+    begin, end = (utc_stamp(date, moment, zone) for moment in asked)
     found = max(first, begin), min(last, end)
     if hours is None:
         return found if found[1] - found[0] >= _LEAST_SESSION else whole
     if found[1] <= found[0]:
-        there = " to ".join(f"{clock_time(stamp, zone):%H:%M:%S}" for stamp in (opening, last))
+        there = " to ".join(f"{local_time(stamp, zone):%H:%M:%S}" for stamp in (opening, last))
         text = "-".join(moment.isoformat("minutes") for moment in hours)
         raise InputError(
-            f"hours must lie within those of the books, {there} {clock_place(zone)} without the first minute, was "
-            f"{text} {clock_place(zone)}"
+            f"hours must lie within those of the books, {there} {zone_label(zone)} without the first minute, was "
+            f"{text} {zone_label(zone)}"
         )
     return found
 
@@ -277,7 +277,7 @@ def asked_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]:
     """Return the first and last time that orders of a day may have, UTC nanoseconds; any if no hours are asked for."""
     if config.clock_hours is None:
         return 0, 2**62
-    begin, end = (clock_stamp(day.date, moment, day.zone) for moment in config.clock_hours)
+    begin, end = (utc_stamp(day.date, moment, day.zone) for moment in config.clock_hours)
     return begin, end
 
 

@@ -10,7 +10,7 @@ import polars
 
 from riskroute.core.files import writable_folder, write_json, write_whole
 from riskroute.core.records import from_plain, to_plain
-from riskroute.market.clock import clock_place
+from riskroute.market.clock import zone_label
 from riskroute.routers.context import NO_PROTECTION
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.backtest_texts import LEGEND, comparison_table
@@ -63,7 +63,7 @@ class StudyResult:
     def conditions(self) -> str:
         """The market, its hours if they were asked for, and its rules, on one line."""
         name = f"{self.config.market} (synthetic)" if self.synthetic else self.config.market
-        hours = f", {self.config.hours} {clock_place(self.zone)}" if self.config.hours else ""
+        hours = f", {self.config.hours} {zone_label(self.zone)}" if self.config.hours else ""
         return f"{name}{hours}, protection {self.protection}"
 
     @property

@@ -17,8 +17,8 @@ from market_files import check_recordings, gzipped, zipped
 from naive_updates import Update, depth_snapshot, depth_update, naive_books_of, sides_of
 from places import SHARED_DATA
 from riskroute.cli.app import run as command
-from riskroute.market.importing import detect_import_kind, import_files
-from riskroute.market.readers import binance
+from riskroute.market.importing import detect_format, import_files
+from riskroute.market.readers import book_updates
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
 
@@ -163,7 +163,7 @@ def test_books_are_those_of_a_dictionary_in_any_pieces(tmp_path: Path, monkeypat
     lines, updates = random_lines(3)
     path = written(tmp_path, lines)
     _, whole = imported(path)
-    monkeypatch.setattr(binance, "ROWS", 40)
+    monkeypatch.setattr(book_updates, "ROWS", 40)
     _, pieces = imported(path)
     assert pieces.equals(whole)
     expected = naive_books_of(updates, 8)
@@ -183,7 +183,7 @@ def test_packed_wrapped_and_between_other_messages(tmp_path: Path) -> None:
     others = ['{"result": null, "id": 1}', '{"e": "trade", "E": 1, "s": "BTCUSDT", "p": "1"}', ""]
     one, table = imported(written(tmp_path, [*others, *wrapped], "btc.txt"))
     assert table.drop("sequence").equals(plain.drop("sequence"))
-    assert one.reader == detect_import_kind(tmp_path / "btc.txt") == "deltas"
+    assert one.reader == detect_format(tmp_path / "btc.txt") == "deltas"
 
 
 def test_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -196,7 +196,7 @@ def test_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "--unit",
         "0.5",
         "--venue",
-        "binance.us",
+        "book_updates.us",
         "--depth",
         "2",
         "--symbol",
@@ -204,7 +204,7 @@ def test_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ]
     assert command([*words, "--hours", "0:00-23:00", "--zone", "UTC", "--out", out]) == 0
     said = capsys.readouterr().out
-    assert "binance.us_BTCUSDT_2020-01-01" in said
+    assert "book_updates.us_BTCUSDT_2020-01-01" in said
     assert "had more levels on a side than were kept (2)." in said
     assert command([*words[:-1], "ETHUSDT", "--out", out]) == 2
     assert "symbol must be one of the 1 in btc.jsonl, nearest are BTCUSDT, was 'ETHUSDT'" in capsys.readouterr().err
@@ -224,7 +224,7 @@ def test_recorded_streams_have_the_time_of_receipt_and_other_events(tmp_path: Pa
     objects = [combined[0], json.dumps(ticker), depth_snapshot(10, *BOOK), json.dumps(trade), combined[1]]
     lines = [f"{MIDNIGHT * 10**6 + 77 * k} {text}" for k, text in enumerate(objects)]
     path = written(tmp_path, lines, "btcusdt_20200101")
-    assert detect_import_kind(path) == "deltas"
+    assert detect_format(path) == "deltas"
     assert best(imported(path)[1]) == [(1, 98.0, 2.5, 101.0), (5, 98.0, 2.5, 100.5)]
     path.write_text("\n".join(lines[1:2]))
     assert "must hold depth updates" in refusal(path, kind="deltas")

@@ -29,10 +29,10 @@ from market_files import (
     visible,
 )
 from riskroute.core.errors import DataError
-from riskroute.market.clock import clock_date
+from riskroute.market.clock import date_in_name
 from riskroute.market.importing import import_files
 from riskroute.market.readers import itch
-from riskroute.market.readers.itch import ItchReader, itch_venue
+from riskroute.market.readers.itch import ItchReader, venue_in_name
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Store
 
@@ -174,8 +174,8 @@ def test_a_window_keeps_what_lies_in_it(tmp_path: Path) -> None:
     ],
 )
 def test_file_names_tell_day_and_venue(name: str, date: dt.date | None, venue: str) -> None:
-    assert clock_date(name) == date
-    assert itch_venue(name) == venue
+    assert date_in_name(name) == date
+    assert venue_in_name(name) == venue
 
 
 def test_options_tell_what_the_name_does_not_and_overrule_it(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from market_files import (
     itch_order,
     random_messages,
 )
-from riskroute.market.clock import clock_date
+from riskroute.market.clock import date_in_name
 from riskroute.market.importing import import_files
-from riskroute.market.readers import itch_stocks
+from riskroute.market.readers import itch
 from riskroute.market.readers.reading import ImportOptions
 
 ORDERS = [Message("A", OPEN + 1, 2, "S", 200, 1_000_100), Message("F", OPEN + 2, 3, "B", 100, 999_900)]
@@ -42,7 +42,7 @@ def without_directory(content: bytes) -> bytes:
 def test_a_file_without_a_directory_has_the_symbols_of_its_orders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    monkeypatch.setattr(itch_stocks, "BLOCK", block)
+    monkeypatch.setattr(itch, "BLOCK", block)
     messages = random_messages(8, 60)
     whole, store = imported(written(tmp_path, itch_bytes(messages)), tmp_path / "whole")
     bare = itch_order(Message("A", OPEN, 900, "B", 100, 1_999_900), "ZETA", 2) + without_directory(itch_bytes(messages))
@@ -107,4 +107,4 @@ def test_a_real_file_reads_the_same_without_its_directory(tmp_path: Path) -> Non
     ],
 )
 def test_days_of_names(name: str, day: dt.date | None) -> None:
-    assert clock_date(name) == day
+    assert date_in_name(name) == day

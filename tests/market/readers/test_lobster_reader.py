@@ -29,7 +29,7 @@ from places import SHARED_DATA
 from refused_imports import refusal
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.importing import import_files
-from riskroute.market.readers import csv_stream
+from riskroute.market.readers import streams
 from riskroute.market.readers.lobster import LobsterReader
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
@@ -98,7 +98,7 @@ def test_many_small_blocks_make_the_same_tables_as_one(tmp_path: Path, monkeypat
     messages = random_messages(9, 300, kinds="AXDE", step=10**6)
     path, _ = pair(tmp_path, *lobster_texts(messages, 3))
     one, store = imported(path, tmp_path / "one")
-    monkeypatch.setattr(csv_stream, "BLOCK", 700)
+    monkeypatch.setattr(streams, "BLOCK", 700)
     calls: list[int] = []
     (other,) = import_files([path], tmp_path / "many", ImportOptions(), progress=lambda _, count: calls.append(count))
     assert len(calls) > 20
@@ -202,7 +202,7 @@ def test_messages_beside_the_books_of_another_symbol_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, depth: int, block: int, others: list[Message]
 ) -> None:
     """At the same prices or at others; names and numbers of rows are right."""
-    monkeypatch.setattr(csv_stream, "BLOCK", block)
+    monkeypatch.setattr(streams, "BLOCK", block)
     _, books = lobster_texts(random_messages(8, 80, kinds="AXDE"), depth)
     path, book = pair(tmp_path, lobster_texts(others, depth)[0], books, depth)
     assert f"{path.name} and {book.name} must belong together, row by row, was " in refusal(path)
@@ -296,7 +296,7 @@ def test_rows_of_another_width_are_refused(tmp_path: Path, change: Callable[[str
 
 
 def test_times_that_fall_from_block_to_block_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_stream, "BLOCK", 90)
+    monkeypatch.setattr(streams, "BLOCK", 90)
     messages, books = lobster_texts(MESSAGES, 1)
     lines = messages.splitlines(keepends=True)
     pair(tmp_path, "".join([*lines[:-1], lines[0]]), books, 1)

@@ -19,8 +19,8 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
 from riskroute.market.importing import import_files
+from riskroute.market.readers.columns import MOST_UNITS, count_units, describe_sizes
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.readers.sizes import MOST_UNITS, size_count, size_fault
 from riskroute.market.store import Store
 
 MESSAGES = random_messages(4, 40, kinds="AD")  # sizes of whole hundreds
@@ -90,12 +90,12 @@ def test_what_is_no_size_is_refused(tmp_path: Path, value: float) -> None:
 @settings(max_examples=40, deadline=None)
 def test_every_whole_number_of_units_is_found_whole(unit: float, count: int) -> None:
     frame = polars.DataFrame({"size": [count * unit, (count + 0.3) * unit]})
-    counts, odd = size_count("size", polars.Float64(), unit)
+    counts, odd = count_units("size", polars.Float64(), unit)
     assert odd is not None
     found = frame.select(counts.cast(polars.UInt64).alias("count"), odd.alias("odd"))
     assert found.rows()[0] == (count, False)
     assert found["odd"][1]
-    assert "unit =" not in size_fault([count * unit], unit)
+    assert "unit =" not in describe_sizes([count * unit], unit)
 
 
 def test_single_precision_has_a_wider_margin(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from market_files import MIDNIGHT, csv_text, random_messages, table_columns, visible
 from riskroute.core.errors import DataError
 from riskroute.market.importing import import_files
-from riskroute.market.readers import csv_stream
+from riskroute.market.readers import streams
+from riskroute.market.readers.columns import COUNTED, UNITS, TimeColumn, epoch_unit
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.readers.stamps import COUNTED, UNITS, StampColumn, stamp_unit
 from riskroute.market.store import Store
 
 MESSAGES = random_messages(4, 20)
@@ -24,7 +24,7 @@ EDGES = [int(dt.datetime(year, 1, 1, tzinfo=dt.UTC).timestamp()) for year in (CO
 
 
 def stamps(values: list[Any], dtype: Any = None, zone: str = "America/New_York") -> list[int | None]:
-    column = StampColumn(Path("x.csv"), "ts_event", zone).read(polars.Series(values, dtype=dtype))
+    column = TimeColumn(Path("x.csv"), "ts_event", zone).read(polars.Series(values, dtype=dtype))
     return column.cast(polars.Int64).to_list()
 
 
@@ -32,14 +32,14 @@ def stamps(values: list[Any], dtype: Any = None, zone: str = "America/New_York")
 @settings(max_examples=30, deadline=None)
 def test_a_count_has_the_one_unit_that_puts_it_between_1990_and_2200(unit: str, second: int) -> None:
     count = second * 10**9 // UNITS[unit]
-    assert stamp_unit(count) == unit
+    assert epoch_unit(count) == unit
     assert stamps([count, None]) == [second * 10**9, None]
 
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_years_have_sharp_ends(unit: str) -> None:
     first, last = (edge * 10**9 // UNITS[unit] for edge in EDGES)
-    assert [stamp_unit(count) for count in (first - 1, first, last - 1, last)] == [None, unit, unit, None]
+    assert [epoch_unit(count) for count in (first - 1, first, last - 1, last)] == [None, unit, unit, None]
 
 
 @given(st.integers(EDGES[0] * 10**6, 4 * 10**15))
@@ -100,7 +100,7 @@ def test_the_unit_may_not_change_from_piece_to_piece(tmp_path: Path, monkeypatch
     columns["ts_event"] = [stamp // (10**9 if k < 15 else 10**6) for k, stamp in enumerate(columns["ts_event"])]
     path = tmp_path / "books.csv"
     path.write_text(csv_text(columns))
-    monkeypatch.setattr(csv_stream, "BLOCK", 160)
+    monkeypatch.setattr(streams, "BLOCK", 160)
     with pytest.raises(
         DataError, match=f"one unit throughout, s as in its first row, was {MIDNIGHT // 10**9 + 34215}000"
     ):

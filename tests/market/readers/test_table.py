@@ -29,7 +29,7 @@ from market_files import (
 from refused_imports import refusal
 from riskroute.core.errors import InputError
 from riskroute.market.importing import import_files
-from riskroute.market.readers import csv_stream
+from riskroute.market.readers import streams
 from riskroute.market.readers import table as table_reader
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
@@ -211,7 +211,7 @@ def test_several_venues_and_symbols_in_one_file(tmp_path: Path, write: Writer) -
 @both
 def test_rows_may_be_grouped_by_venue(tmp_path: Path, write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the pieces; times must not fall within one venue, though."""
-    monkeypatch.setattr(csv_stream, "BLOCK", 300)
+    monkeypatch.setattr(streams, "BLOCK", 300)
     monkeypatch.setattr(table_reader, "_ROWS", 7)
     mixed = polars.DataFrame(table_columns(MESSAGES, 1, ("XNAS", "XBOS", "XPSX")))
     grouped = mixed.sort("venue", descending=True, maintain_order=True)
@@ -302,7 +302,7 @@ def test_times_that_fall_by_a_nanosecond_from_piece_to_piece_are_refused(
     """Also where microseconds would not show it."""
     columns = table_columns(MESSAGES, 1)
     columns["ts_event"] = [MIDNIGHT + OPEN + 900 - (k == 39) for k in range(40)]
-    monkeypatch.setattr(csv_stream, "BLOCK", 160)
+    monkeypatch.setattr(streams, "BLOCK", 160)
     monkeypatch.setattr(table_reader, "_ROWS", 3)
     for write in (as_csv, as_parquet):
         assert "row 40 of books" in refusal(write(tmp_path, columns))
@@ -391,7 +391,7 @@ def test_the_first_block_does_not_decide_what_a_number_is(tmp_path: Path, monkey
     columns["bid_sz_00"] = [0] * 10 + [None] * 10 + [100] * 20
     path = as_csv(tmp_path, columns)
     ((_, whole),) = imported(path)
-    monkeypatch.setattr(csv_stream, "BLOCK", 160)
+    monkeypatch.setattr(streams, "BLOCK", 160)
     ((_, pieces),) = imported(path)
     assert pieces.equals(whole)
     assert whole["bid_px_00"].to_list() == [None] * 20 + [99.5] * 20
@@ -404,7 +404,7 @@ def test_many_small_pieces_make_the_same_tables_as_one(
     messages = random_messages(2, 200, step=10**6)
     path = write(tmp_path, table_columns(messages, 2, ("XNAS", "XBOS")))
     whole = imported(path)
-    monkeypatch.setattr(csv_stream, "BLOCK", 500)
+    monkeypatch.setattr(streams, "BLOCK", 500)
     monkeypatch.setattr(table_reader, "_ROWS", 7)
     pieces = imported(path)
     assert [one for one, _ in pieces] == [one for one, _ in whole]

@@ -16,10 +16,10 @@ import refused_imports
 from market_files import MIDNIGHT, check_recordings, gzipped, zipped
 from refused_imports import ANY
 from riskroute.core.errors import RiskrouteError
-from riskroute.market.importing import detect_import_kind, import_files
-from riskroute.market.readers import csv_stream, taq
+from riskroute.market.importing import detect_format, import_files
+from riskroute.market.readers import streams, taq
+from riskroute.market.readers.exchange_codes import TAPE_VENUES
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.readers.tape import TAPE_VENUES
 from riskroute.market.store import Store
 from taq_files import OPEN, TAQ_NAME, Quote, clock, taq_text, wrds_text
 
@@ -90,7 +90,7 @@ def test_quotes_are_read_as_a_loop_does_whatever_the_blocks(
     expected = naive(quotes)
     text, name = (wrds_text(quotes), "quotes.csv") if form else (taq_text(quotes), TAQ_NAME)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_stream, "BLOCK", block)
+        patch.setattr(streams, "BLOCK", block)
         if expected:
             assert read(folder, text, name) == expected
             check_recordings(folder / f"{name}.out")
@@ -106,7 +106,7 @@ def test_both_forms_and_their_packings_give_the_same(tmp_path: Path) -> None:
     forms |= {"s.csv": wrds_text(QUOTES, "27MAR2019"), "t_20190327.psv": taq_text(QUOTES)}
     for name, text in forms.items():
         assert read(tmp_path, text, name) == expected
-        assert detect_import_kind(tmp_path / name) == "taq"
+        assert detect_format(tmp_path / name) == "taq"
     for name, content in {
         "EQY_US_ALL_BBO_20190327.gz": gzipped(taq_text(QUOTES).encode()),
         "wrds.csv.gz": gzipped(wrds_text(QUOTES).encode()),

@@ -17,9 +17,9 @@ from naive_updates import Update, naive_books_of, sides_of, tardis_text
 from riskroute.cli.app import run as command
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
-from riskroute.market.importing import detect_import_kind, import_files
-from riskroute.market.readers import csv_stream
-from riskroute.market.readers.deltas import DELTA_LEVELS, is_deltas
+from riskroute.market.importing import detect_format, import_files
+from riskroute.market.readers import streams
+from riskroute.market.readers.book_updates import DELTA_LEVELS, is_book_updates
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
 
@@ -104,7 +104,7 @@ def test_pieces_and_packing_change_nothing(tmp_path: Path, monkeypatch: pytest.M
     for name, content in {"a.csv.gz": gzipped(TEXT.encode()), "a.zip": zipped({NAME: TEXT.encode()})}.items():
         ((_, table),) = imported(written(tmp_path, content, name))
         assert table.equals(plain)
-    monkeypatch.setattr(csv_stream, "BLOCK", 700)
+    monkeypatch.setattr(streams, "BLOCK", 700)
     ((_, table),) = imported(tmp_path / NAME)
     assert table.equals(plain)
 
@@ -213,7 +213,7 @@ def test_fractions_need_a_unit(tmp_path: Path) -> None:
 def test_updates_under_other_names_are_recognised(tmp_path: Path) -> None:
     for name in ("updates.txt", "books.dat", "20200101_btc_Quote_Tick.csv", "12302019.NASDAQ_ITCH50"):
         path = written(tmp_path, TEXT, name)
-        assert detect_import_kind(path) == "deltas"
+        assert detect_format(path) == "deltas"
         assert imported(path)[0][0].reader == "deltas"
 
 
@@ -227,7 +227,7 @@ def test_other_files_are_no_updates(tmp_path: Path) -> None:
         snapshot_text().encode(),
     ):
         path = written(tmp_path, content, "x.csv")
-        assert not is_deltas(path)
+        assert not is_book_updates(path)
         assert str(path) in refusal(path, kind="deltas")
     assert "must have columns for bid_px_00" in refusal(written(tmp_path, TEXT), kind="table")
 

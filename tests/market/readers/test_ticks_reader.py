@@ -27,7 +27,7 @@ from refused_imports import ANY
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.day_books import day_books
 from riskroute.market.importing import import_files
-from riskroute.market.readers import csv_stream
+from riskroute.market.readers import streams
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.readers.ticks import VENUES
 from riskroute.market.store import Store
@@ -115,7 +115,7 @@ def test_ticks_are_remembered_as_a_loop_does_whatever_the_blocks(
         ticks.append((now, bid, bid_size, ask, ask_size, letter, one, int(suspicious == 9)))
     expected = naive_ticks(ticks)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_stream, "BLOCK", block)
+        patch.setattr(streams, "BLOCK", block)
         if expected:
             assert read(text_of(ticks), folder) == expected
             check_recordings(folder / "out")
@@ -278,7 +278,7 @@ def test_a_bad_row_is_refused_by_number(tmp_path: Path, column: int, value: str,
 
 
 def test_times_that_fall_from_block_to_block_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_stream, "BLOCK", 80)
+    monkeypatch.setattr(streams, "BLOCK", 80)
     lines = tick_text(random_messages(4, 30)).splitlines(keepends=True)
     assert "row 30 of" in refusal("".join([*lines[:-1], lines[0]]), tmp_path)
 

@@ -13,7 +13,7 @@ from riskroute.market.clock import SECOND
 from riskroute.market.synthetic import order_flow as flow
 from riskroute.market.synthetic.order_flow import (
     FlowCharacter,
-    order_flow_fills,
+    queue_shares,
     simulate_compiled,
     simulate_order_flow,
 )
@@ -40,7 +40,7 @@ STEP = SECOND // 4
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=8), st.floats(0, 1), st.booleans())
 def test_fills_are_whole_and_complete(sizes: list[int], part: float, pro_rata: bool) -> None:
     amount = int(part * sum(sizes))
-    shares = order_flow_fills(np.array(sizes), amount, pro_rata)
+    shares = queue_shares(np.array(sizes), amount, pro_rata)
     assert shares.sum() == amount
     assert (shares >= 0).all()
     assert (shares <= sizes).all()

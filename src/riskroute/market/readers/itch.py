@@ -15,13 +15,78 @@ from typing import Any
 
 import numpy as np
 import polars
+from numba import njit
 
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.core.extras import require_extra
-from riskroute.market.clock import clock_date, clock_stamp
-from riskroute.market.readers.itch_stocks import itch_stocks
-from riskroute.market.readers.reading import ITCH_LEVELS, ImportOptions, ReaderPart, reader_events, reader_stamped
-from riskroute.market.schema import schema_level_columns, schema_levels_kept
+from riskroute.market.clock import date_in_name, utc_stamp
+from riskroute.market.readers.reading import (
+    ITCH_LEVELS,
+    ImportOptions,
+    ReaderPart,
+    label_rows,
+    refuse_unknown_symbol,
+    to_events,
+)
+from riskroute.market.readers.streams import read_fully, unpacked
+from riskroute.market.schema import keep_levels, level_columns
+
+# Symbols of an ITCH file without a directory, as cut from the middle of a day: messages that add orders name them.
+
+
+BLOCK = 1 << 24
+"""Bytes that are looked at together."""
+
+# Locate code and symbol in the messages that add an order; F also names the member.
+_KINDS = {
+    ord(kind): np.dtype({"names": ["locate", "stock"], "formats": [">u2", "S8"], "offsets": [3, 26], "itemsize": size})
+    for kind, size in (("A", 38), ("F", 42))
+}
+
+
+def scan_symbols(path: Path) -> dict[int, str]:
+    """Symbols by locate code, from the messages that add orders; refuses a code of two symbols."""
+    names: dict[int, str] = {}
+    with unpacked(path) as file:
+        rest = b""
+        while block := read_fully(file, BLOCK):
+            whole = np.frombuffer(rest + block, dtype=np.uint8)
+            starts = np.empty(len(whole) // 2 + 1, dtype=np.int64)
+            count, end = _walk(whole, starts)
+            _learn_names(names, whole, starts[:count], path)
+            rest = whole[end:].tobytes()
+    return names
+
+
+def _learn_names(names: dict[int, str], whole: Any, starts: Any, path: Path) -> None:
+    kinds = whole[starts + 2]
+    for kind, layout in _KINDS.items():
+        mine = starts[kinds == kind]
+        mine = mine[mine + layout.itemsize <= len(whole)]
+        rows = whole[mine[:, None] + np.arange(layout.itemsize)]
+        messages = np.ascontiguousarray(rows).view(layout).reshape(-1)
+        pairs = np.unique(messages)
+        for code, stock in pairs:
+            name = stock.decode("latin-1").strip()
+            if names.setdefault(int(code), name) != name:
+                both = f"{names[int(code)]!r} and {name!r}"
+                raise DataError(f"{path} must give every symbol one code, was {code} for {both}")
+
+
+@njit(cache=True)
+def _walk(block: Any, starts: Any) -> tuple[int, int]:
+    """Where messages begin, and where the first one does that is not whole."""
+    place = count = 0
+    while place + 2 <= len(block):
+        following = place + 2 + 256 * int(block[place]) + int(block[place + 1])
+        if following > len(block):
+            break
+        if following > place + 2:
+            starts[count] = place
+            count += 1
+        place = following
+    return count, place
+
 
 VENUES = {"BX": "XBOS", "PSX": "XPSX", "NASDAQ": "XNAS"}
 """Names of NASDAQ's three exchanges in file names."""
@@ -36,16 +101,43 @@ ROWS, BYTES, FEW = 100_000, 1 << 21, 10
 """Rows per part, about, and bytes read at once: for books of ``FEW`` levels, and less for deeper ones."""
 
 
-def itch_venue(name: str) -> str:
+def venue_in_name(name: str) -> str:
     """The exchange that a file name tells; the Nasdaq Stock Market if it names none.
 
     Examples
     --------
-    >>> itch_venue("20190327.PSX_ITCH_50.gz"), itch_venue("excerpt.itch50")
+    >>> venue_in_name("20190327.PSX_ITCH_50.gz"), venue_in_name("excerpt.itch50")
     ('XPSX', 'XNAS')
     """
     words = re.split(r"[^A-Z]+", name.upper())
     return next((venue for word, venue in VENUES.items() if word in words), "XNAS")
+
+
+ITCH_LENGTHS = {
+    **{"S": 12, "R": 39, "H": 25, "Y": 20, "L": 26, "V": 35, "W": 12, "K": 28, "J": 35, "h": 21, "O": 48},
+    **{"A": 36, "F": 40, "E": 31, "C": 36, "X": 23, "D": 19, "U": 35, "P": 44, "Q": 40, "B": 19, "I": 50, "N": 20},
+}
+"""Bytes of every kind of ITCH 5.0 message, without those of its length."""
+
+
+def looks_like_itch(head: bytes) -> bool:
+    r"""Whether bytes begin with messages of ITCH 5.0, each after its length; up to ten are looked at.
+
+    Examples
+    --------
+    >>> looks_like_itch(b"\x00\x0cS" + bytes(11)), looks_like_itch(b"\x00\x0dS" + bytes(12)), looks_like_itch(b"")
+    (True, False, False)
+    """
+    place = seen = 0
+    while seen < 10 and place + 3 <= len(head):
+        length = int.from_bytes(head[place : place + 2], "big")
+        if length == 0 and seen:  # the end of the session, as some files have it
+            break
+        if ITCH_LENGTHS.get(chr(head[place + 2])) != length:
+            return False
+        place += 2 + length
+        seen += 1
+    return seen > 0
 
 
 class ItchReader:
@@ -59,10 +151,10 @@ class ItchReader:
 
     def __init__(self, path: Path, options: ImportOptions) -> None:
         self.source, self.options, self.depth = path, options, options.kept(ITCH_LEVELS)
-        day = options.date or clock_date(path.name)
+        day = options.date or date_in_name(path.name)
         if day is None:
             raise InputError(f"date must be given where the file name does not tell it, was None for {path.name!r}")
-        self.date, self.venue = day, options.venue or itch_venue(path.name)
+        self.date, self.venue = day, options.venue or venue_in_name(path.name)
         self.stats: dict[str, Any] = {}
         self._known = min(self.depth + 1, ITCH_LEVELS)
         self._latest: dict[int, dict[str, Any]] = {}
@@ -74,7 +166,7 @@ class ItchReader:
         yield from self._reading(names, wanted or ("?",))
         missing = [symbol for symbol in wanted if symbol not in names.values()]
         if (missing or not wanted) and len(names) < WHOLE_DIRECTORY:
-            columns = list(zip(*itch_stocks(self.source).items(), strict=True)) or [(), ()]
+            columns = list(zip(*scan_symbols(self.source).items(), strict=True)) or [(), ()]
             self._learn(names, {"locate": columns[0], "symbol": columns[1]})
             rest = {code: name for code, name in names.items() if name in missing}
             if rest:
@@ -83,7 +175,7 @@ class ItchReader:
 
     def _reading(self, names: dict[int, str], wanted: tuple[str, ...]) -> Iterator[ReaderPart]:
         """Parts of symbols that the directory names, or with none ``wanted`` of those that ``names`` has already."""
-        latest = clock_stamp(self.date, dt.time(0))
+        latest = utc_stamp(self.date, dt.time(0))
         try:
             for batch in _ahead(self._batches(wanted)):
                 if wanted:
@@ -130,7 +222,7 @@ class ItchReader:
         stamps = messages["ts_event"]
         if not len(stamps):
             return latest
-        ends = clock_stamp(self.date, dt.time(23, 59, 59)) + 10**9
+        ends = utc_stamp(self.date, dt.time(23, 59, 59)) + 10**9
         unpriced = (messages["action"] == b"F") & (messages["side"] != b"N") & np.isnan(messages["price"])
         wrong = {
             "a time not before that of the one above": (np.diff(stamps, prepend=latest) < 0, stamps),
@@ -158,7 +250,7 @@ class ItchReader:
             raise InputError(f"symbol must be given for an ITCH file: {self.source.name} has {len(names):,} ({some})")
         for symbol in self.options.symbols:
             if symbol not in names:
-                one_of_many_itch_files("symbol", symbol, names, self.source.name)
+                refuse_unknown_symbol("symbol", symbol, names, self.source.name)
 
     def _levels(self, columns: dict[str, Any]) -> dict[str, Any]:
         return {name: values for name, values in columns.items() if "_ct_" not in name}
@@ -176,7 +268,7 @@ class ItchReader:
         snapshots = depth.with_columns(
             polars.col("ts_event").cast(polars.Datetime("ns", "UTC")), polars.col(prices).fill_nan(None)
         ).rename({"seq": "sequence"})
-        whole = reader_stamped(snapshots, self.venue, symbol)
+        whole = label_rows(snapshots, self.venue, symbol)
         kept, deeper = self._kept(self.options.within(whole.filter(self._changes(locate, whole)), self.date))
         refers = _one_of(chosen["action"], "FCM") & ~_one_of(chosen["type"], HIDDEN)
         unresolved = _one_of(chosen["side"], "N")
@@ -192,8 +284,8 @@ class ItchReader:
 
     def _kept(self, snapshots: polars.DataFrame) -> tuple[polars.DataFrame, int]:
         """The levels to keep, and how many books have more; as many, where more are not told."""
-        kept, deeper = schema_levels_kept(snapshots, self.depth)
-        return (kept, deeper) if self._known > self.depth else (kept, schema_levels_kept(snapshots, self.depth - 1)[1])
+        kept, deeper = keep_levels(snapshots, self.depth)
+        return (kept, deeper) if self._known > self.depth else (kept, keep_levels(snapshots, self.depth - 1)[1])
 
     def _changes(self, locate: int, snapshots: polars.DataFrame) -> polars.Series:
         """Which books differ from the one before in a level that is kept, and not just in the one beyond."""
@@ -201,7 +293,7 @@ class ItchReader:
         if self._known > self.depth and snapshots.height:
             before = self._latest.get(locate)
             changed[0] = before is None
-            for name in schema_level_columns(self.depth):
+            for name in level_columns(self.depth):
                 column = snapshots[name]
                 earlier = column.shift(1) if before is None else column.shift(1, fill_value=before[name])
                 changed |= column.ne_missing(earlier).to_numpy()
@@ -225,7 +317,7 @@ class ItchReader:
         frame = polars.DataFrame({name: values[applied] for name, values in columns.items()})
         letters = {name: _letters(name) for name in ("action", "side")}
         told = polars.when(~polars.col("hidden")).then("remaining").alias("remaining")
-        return reader_events(reader_stamped(frame.with_columns(told, **letters), self.venue, symbol))
+        return to_events(label_rows(frame.with_columns(told, **letters), self.venue, symbol))
 
 
 def _with_hidden_trades(messages: dict[str, Any], trades: dict[str, Any]) -> dict[str, Any]:
@@ -261,12 +353,3 @@ def _letters(name: str) -> polars.Expr:
     """Letters from their codes; itch-book's sell side S is A here, the ask."""
     codes = {ord(letter): letter for letter in "ABCFM"} | {ord("S"): "A"}
     return polars.col(name).replace_strict(codes, return_dtype=polars.String)
-
-
-def one_of_many_itch_files(field: str, value: str, names: tuple[str, ...], where: str) -> None:
-    """Raise an error that offers the nearest of very many names."""
-    import difflib
-
-    near = difflib.get_close_matches(value, names, n=3, cutoff=0.5) or sorted(names)[:3]
-    offer = f", nearest are {', '.join(near)}" if near else ""
-    raise DataError(f"{field} must be one of the {len(names):,} in {where}{offer}, was {value!r}")

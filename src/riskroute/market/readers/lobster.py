@@ -13,17 +13,17 @@ import polars
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.validation import one_of
-from riskroute.market.clock import clock_date, clock_stamp
-from riskroute.market.readers.csv_stream import csv_frames, csv_members
+from riskroute.market.clock import date_in_name, utc_stamp
 from riskroute.market.readers.reading import (
     ImportOptions,
     ReaderPart,
-    reader_dollars,
-    reader_events,
-    reader_snapshots,
-    reader_stamped,
+    from_ten_thousandths,
+    label_rows,
+    to_events,
+    to_snapshots,
 )
-from riskroute.market.schema import schema_levels_kept
+from riskroute.market.readers.streams import csv_frames, csv_members
+from riskroute.market.schema import keep_levels
 
 _NAME = re.compile(
     r"(?P<symbol>[A-Za-z.\-]+)_(?P<date>\d{4}-\d{2}-\d{2})_.*(?P<kind>message|orderbook)_(?P<depth>\d{1,4})"
@@ -60,7 +60,7 @@ class LobsterReader:
         found = self._name()
         self.levels = int(found["depth"])
         self.depth = options.kept(self.levels)
-        day = options.date or clock_date(found["date"])
+        day = options.date or date_in_name(found["date"])
         if day is None or not 1 <= self.levels <= 1000:
             raise DataError(f"{path} must tell its day and number of levels in its name, was {found[0]!r}")
         self.date, self.venue = day, options.venue or "XNAS"
@@ -105,17 +105,17 @@ class LobsterReader:
             keys = polars.DataFrame({"ts_event": stamps, "sequence": message["sequence"]})
             known = min(self.depth + 1, self.levels)
             books = self._own(polars.concat([keys, _priced(book)], how="horizontal"))
-            snapshots = reader_snapshots(books, known, source=self.source.name)
-            kept, deeper = schema_levels_kept(self.options.within(snapshots, self.date), self.depth)
+            snapshots = to_snapshots(books, known, source=self.source.name)
+            kept, deeper = keep_levels(self.options.within(snapshots, self.date), self.depth)
             events = self._events(message.with_columns(ts_event=stamps))
             yield ReaderPart(self.venue, self.symbol, kept, self.options.within(events, self.date), deeper=deeper)
 
     def _own(self, frame: polars.DataFrame) -> polars.DataFrame:
-        return reader_stamped(frame, self.venue, self.symbol)
+        return label_rows(frame, self.venue, self.symbol)
 
     def _stamps(self, message: polars.DataFrame) -> polars.Series:
         nanoseconds = (message["time"] * 1e9).round().cast(polars.Int64)
-        return (nanoseconds + clock_stamp(self.date, dt.time(0))).cast(polars.Datetime("ns", "UTC"))
+        return (nanoseconds + utc_stamp(self.date, dt.time(0))).cast(polars.Datetime("ns", "UTC"))
 
     def _events(self, message: polars.DataFrame) -> polars.DataFrame:
         named = message.filter(polars.col("type").is_in(list(_ACTIONS)))
@@ -124,13 +124,13 @@ class LobsterReader:
             "sequence",
             polars.col("type").replace_strict(_ACTIONS, return_dtype=polars.String).alias("action"),
             polars.when(polars.col("direction") > 0).then(polars.lit("B")).otherwise(polars.lit("A")).alias("side"),
-            reader_dollars(polars.col("price")),
+            from_ten_thousandths(polars.col("price")),
             "size",
             polars.lit(None, dtype=polars.UInt32).alias("remaining"),
             polars.when(polars.col("type") != _HIDDEN).then("id").otherwise(0).alias("order_id"),
             polars.lit(0).alias("old_order_id"),
         )
-        return reader_events(self._own(columns), self.source.name)
+        return to_events(self._own(columns), self.source.name)
 
 
 class _PairCheck:
@@ -218,7 +218,7 @@ def _side_by_side(
 def _priced(book: polars.DataFrame) -> polars.DataFrame:
     """Prices in dollars; LOBSTER writes levels that are not there as plus or minus 9999999999."""
     prices = [
-        polars.when(polars.col(name).abs() < _NO_LEVEL).then(reader_dollars(polars.col(name))).alias(name)
+        polars.when(polars.col(name).abs() < _NO_LEVEL).then(from_ten_thousandths(polars.col(name))).alias(name)
         for name in book.columns
         if "_px_" in name
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +16,8 @@ import polars
 from riskroute.core.errors import DataError, InputError, one_line_error, shown
 from riskroute.core.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name
 from riskroute.core.validation import day_of, instance_of, list_of, whole_number
-from riskroute.market.clock import TRADING_ZONE, YEARS, clock_stamp, clock_zone
-from riskroute.market.readers.sizes import size_count, size_fault, size_rule, size_unit
+from riskroute.market.clock import TRADING_ZONE, YEARS, check_zone, utc_stamp
+from riskroute.market.readers.columns import check_unit, count_units, describe_sizes, size_requirement
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
 MOST_LEVELS = 1000
@@ -88,9 +89,9 @@ class ImportOptions:
             as_name("venue", self.venue, longest=LONGEST_VENUE)
         self._check_venue_names()
         if self.zone is not None:
-            clock_zone("zone", self.zone)
+            check_zone("zone", self.zone)
         if self.unit is not None:
-            object.__setattr__(self, "unit", size_unit("unit", self.unit))
+            object.__setattr__(self, "unit", check_unit("unit", self.unit))
         for name in ("start", "end"):
             moment = getattr(self, name)
             if moment is not None and not (isinstance(moment, dt.time) and moment.tzinfo is None):
@@ -121,9 +122,9 @@ class ImportOptions:
         """Rows of the part of the day that is wanted."""
         stamp = polars.col("ts_event").cast(polars.Int64)
         if self.start is not None:
-            frame = frame.filter(stamp >= clock_stamp(day, self.start, zone))
+            frame = frame.filter(stamp >= utc_stamp(day, self.start, zone))
         if self.end is not None:
-            frame = frame.filter(stamp < clock_stamp(day, self.end, zone))
+            frame = frame.filter(stamp < utc_stamp(day, self.end, zone))
         return frame
 
 
@@ -169,12 +170,19 @@ class Reader(Protocol):
         """Everything that is wanted, in pieces that fit into memory."""
 
 
-def reader_stamped(frame: polars.DataFrame, venue: str, symbol: str) -> polars.DataFrame:
+def refuse_unknown_symbol(field: str, value: str, names: tuple[str, ...], where: str) -> None:
+    """Raise an error that offers the nearest of very many names."""
+    near = difflib.get_close_matches(value, names, n=3, cutoff=0.5) or sorted(names)[:3]
+    offer = f", nearest are {', '.join(near)}" if near else ""
+    raise DataError(f"{field} must be one of the {len(names):,} in {where}{offer}, was {value!r}")
+
+
+def label_rows(frame: polars.DataFrame, venue: str, symbol: str) -> polars.DataFrame:
     """The frame with the columns that every row has in common."""
     return frame.with_columns(polars.lit(venue).alias("venue"), polars.lit(symbol).alias("symbol"))
 
 
-def reader_snapshots(
+def to_snapshots(
     frame: polars.DataFrame, depth: int, unit: float = 1, *, source: str = "the source", word: str = "row"
 ) -> polars.DataFrame:
     """The frame in the columns and types of a snapshot table: no level without both a price and a size.
@@ -190,7 +198,7 @@ def reader_snapshots(
         for side in ("bid", "ask"):
             price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
             there = _priced(price) & (polars.col(size) != 0)
-            count, fraction = size_count(size, given[size], unit)
+            count, fraction = count_units(size, given[size], unit)
             if fraction is not None:
                 fractions.append(there & fraction)
             levels += [
@@ -201,7 +209,7 @@ def reader_snapshots(
 
 
 def half_levels(frame: polars.DataFrame, depth: int) -> int:
-    """Number of levels that have a price and size 0, or a size and no price: `reader_snapshots` leaves them out.
+    """Number of levels that have a price and size 0, or a size and no price: `to_snapshots` leaves them out.
 
     Examples
     --------
@@ -257,12 +265,12 @@ def _closed(books: polars.DataFrame, depth: int) -> polars.DataFrame:
     return books
 
 
-def reader_events(frame: polars.DataFrame, source: str = "the source", word: str = "row") -> polars.DataFrame:
+def to_events(frame: polars.DataFrame, source: str = "the source", word: str = "row") -> polars.DataFrame:
     """The frame in the columns and types of an event table."""
     return _typed(frame, EVENT_SCHEMA, (source, word))
 
 
-def reader_dollars(column: polars.Expr) -> polars.Expr:
+def from_ten_thousandths(column: polars.Expr) -> polars.Expr:
     """Prices from ten-thousandths of a dollar.
 
     Rounded, as polars multiplies by 1 / 10,000, which leaves 2230700 a little above 223.07.
@@ -279,13 +287,13 @@ def _typed(
     unit: float = 1,
 ) -> polars.DataFrame:
     """The frame in the types of a schema; refuses the first row that has others, in a file and by a word for rows."""
-    expected = f"prices must be numbers and {size_rule(unit)}"
+    expected = f"prices must be numbers and {size_requirement(unit)}"
     changed = frame
     try:
         odd = frame.filter(polars.any_horizontal(faults)) if faults else frame.head(0)
         if odd.height:
             sizes = odd.select(name for name in schema if "_sz_" in name).to_numpy()
-            raise DataError(f"{_where(odd, place)}: {expected}, was {size_fault(sizes.ravel(), unit)}")
+            raise DataError(f"{_where(odd, place)}: {expected}, was {describe_sizes(sizes.ravel(), unit)}")
         changed = frame.with_columns(changes)
         return changed.select([polars.col(name).cast(kind) for name, kind in schema.items()])
     except polars.exceptions.PolarsError as error:

@@ -11,20 +11,19 @@ import polars
 from riskroute.core.errors import DataError, InputError, one_line_error
 from riskroute.core.extras import require_extra
 from riskroute.core.names import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
-from riskroute.market.clock import TRADING_ZONE, clock_date, clock_day, clock_limits
-from riskroute.market.readers.columns import is_tardis_table, table_columns
-from riskroute.market.readers.csv_stream import csv_frame, csv_frames, csv_header, csv_members, csv_reading
-from riskroute.market.readers.itch import one_of_many_itch_files
+from riskroute.market.clock import TRADING_ZONE, date_in_name, day_limits, local_day
+from riskroute.market.readers.columns import TimeColumn, is_tardis_table, table_columns
 from riskroute.market.readers.reading import (
     ImportOptions,
     NoBooksError,
     ReaderPart,
     half_levels,
-    reader_snapshots,
-    reader_stamped,
+    label_rows,
+    refuse_unknown_symbol,
+    to_snapshots,
 )
-from riskroute.market.readers.stamps import StampColumn
-from riskroute.market.schema import schema_level_columns, schema_levels_kept
+from riskroute.market.readers.streams import csv_frames, csv_header, csv_members, file_errors, frame_from_arrow
+from riskroute.market.schema import keep_levels, level_columns
 
 _ROWS, _COLUMNS = 100_000, 24  # of a piece; fewer rows where there are more columns
 
@@ -45,10 +44,10 @@ class TableReader:
         self._check_times(first.columns)
         self._names = table_columns(first.columns, options.columns)
         known = [name for name in self._names if name.startswith("bid_px_")]
-        whole = (depth for depth in range(len(known), -1, -1) if set(schema_level_columns(depth)) <= set(self._names))
+        whole = (depth for depth in range(len(known), -1, -1) if set(level_columns(depth)) <= set(self._names))
         self.levels = next(whole)
         if not self.levels:
-            missing = [name for name in schema_level_columns(1) if name not in self._names]
+            missing = [name for name in level_columns(1) if name not in self._names]
             raise NoBooksError(
                 f"{path} must have columns for {', '.join(missing)} (other names: columns = {{'bid_px_00': NAME}}), "
                 f"was {', '.join(first.columns)}"
@@ -58,9 +57,9 @@ class TableReader:
             options.unit or 1.0,
             options.zone or ("UTC" if is_tardis_table(first.columns) else TRADING_ZONE),
         )
-        self._times = StampColumn(path, "ts_event", self.zone)
+        self._times = TimeColumn(path, "ts_event", self.zone)
         stamp = self._times.read(first[self._names["ts_event"]]).cast(polars.Int64)[0]
-        day = options.date or (clock_day(stamp, self.zone) if stamp is not None else clock_date(path.name))
+        day = options.date or (local_day(stamp, self.zone) if stamp is not None else date_in_name(path.name))
         if day is None:
             raise InputError(f"date must be given where the file does not tell it, was None for {path.name!r}")
         self.date = day
@@ -94,12 +93,12 @@ class TableReader:
                 latest[key] = self._check_order(mine, latest.get(key, 0))
                 yield self._part(*key, mine)
         for absent in [symbol for symbol in self.options.symbols if seen and symbol not in seen]:
-            one_of_many_itch_files("symbol", absent, tuple(seen), self.source.name)
+            refuse_unknown_symbol("symbol", absent, tuple(seen), self.source.name)
 
     def _part(self, venue: str, symbol: str, rows: polars.DataFrame) -> ReaderPart:
-        known, rows = min(self.depth + 1, self.levels), reader_stamped(rows, venue, symbol)
-        whole = reader_snapshots(rows, known, self.unit, source=self.source.name)
-        kept, deeper = schema_levels_kept(self.options.within(whole, self.date, self.zone), self.depth)
+        known, rows = min(self.depth + 1, self.levels), label_rows(rows, venue, symbol)
+        whole = to_snapshots(rows, known, self.unit, source=self.source.name)
+        kept, deeper = keep_levels(self.options.within(whole, self.date, self.zone), self.depth)
         halves = half_levels(self.options.within(rows, self.date, self.zone), known)
         return ReaderPart(venue, symbol, kept, deeper=deeper, notes={"half_levels": halves} if halves else {})
 
@@ -117,13 +116,13 @@ class TableReader:
             types = {theirs: kinds[ours] for ours, theirs in self._names.items() if ours != "ts_event"}
             yield from csv_frames(self.source, members[0], types, header=True)
             return
-        with csv_reading(self.source):
+        with file_errors(self.source):
             try:
                 with ParquetFile(self.source) as file:
                     wide = max(file.metadata.num_columns, _COLUMNS)
                     for batch in file.iter_batches(max(_ROWS * _COLUMNS // wide, 1)):
                         if batch.num_rows:
-                            yield csv_frame(batch)
+                            yield frame_from_arrow(batch)
             except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
                 raise DataError(f"{self.source} must be a Parquet file: {one_line_error(error)}") from error
 
@@ -156,7 +155,7 @@ class TableReader:
     def _check(self, table: polars.DataFrame) -> None:
         """Refuse rows without a time, or of another day."""
         stamp = polars.col("ts_event").cast(polars.Int64)
-        begin, end = clock_limits(self.date, self.zone)
+        begin, end = day_limits(self.date, self.zone)
         self._refuse(table, "a time", stamp.is_null())
         hint = f"; days are those of {self.zone}, zone = NAME takes others"
         self._refuse(

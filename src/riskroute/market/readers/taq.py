@@ -19,18 +19,18 @@ import polars
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.names import LONGEST_SYMBOL, is_name, name_rule
-from riskroute.market.clock import SECOND, clock_date, clock_stamp
-from riskroute.market.readers.csv_stream import csv_frames, csv_header, csv_members
-from riskroute.market.readers.itch import one_of_many_itch_files
+from riskroute.market.clock import SECOND, date_in_name, utc_stamp
+from riskroute.market.readers.exchange_codes import FINRA, TAPE_VENUES
 from riskroute.market.readers.reading import (
     MOST_SYMBOLS,
     ImportOptions,
     NoBooksError,
     ReaderPart,
-    reader_snapshots,
-    reader_stamped,
+    label_rows,
+    refuse_unknown_symbol,
+    to_snapshots,
 )
-from riskroute.market.readers.tape import FINRA, TAPE_VENUES
+from riskroute.market.readers.streams import csv_frames, csv_header, csv_members
 
 ROUND_LOT = 100
 """Shares in a unit of size, if nothing else is said."""
@@ -115,7 +115,7 @@ class TaqReader:
         self._left_out = {"finra": 0, "other_days": 0, "best_only": int(self._best_only)}
 
     def _day(self) -> dt.date:
-        day = self.options.date or clock_date(self._member) or clock_date(self.source.name)
+        day = self.options.date or date_in_name(self._member) or date_in_name(self.source.name)
         if self._mark == "," and self.options.date is None:
             for frame in self._frames():
                 day = _dates(frame["date"].head(1), self.source)[0]
@@ -159,7 +159,7 @@ class TaqReader:
             yield from self._venues(self._chosen(named, len(seen)))
         for symbol in self._wanted:
             if symbol not in seen:
-                one_of_many_itch_files("symbol", symbol, tuple(seen), self.source.name)
+                refuse_unknown_symbol("symbol", symbol, tuple(seen), self.source.name)
         yield from self._ended()
 
     def _chosen(self, table: polars.DataFrame, symbols: int) -> polars.DataFrame:
@@ -230,7 +230,7 @@ class TaqReader:
                 for name in _SIDES
             ),
         ).with_columns(polars.col("bid_sz_00", "ask_sz_00") * self._lot)
-        whole_day = reader_snapshots(reader_stamped(books, venue, symbol), 1, source=self.source.name)
+        whole_day = to_snapshots(label_rows(books, venue, symbol), 1, source=self.source.name)
         kept = self.options.within(whole_day, self.date)
         notes = {"cancelled_quotes": cancelled, "not_firm": rows.filter(~firm).height}
         notes["lots_of_100"] = kept.height if self._lot == ROUND_LOT and self.options.lot is None else 0
@@ -255,7 +255,7 @@ class TaqReader:
             rows.with_columns(odd=~right.fill_null(False)), "time", f"a time such as {form}", polars.col("odd")
         )
         total = ((hours * 60 + minutes) * 60 + seconds) * SECOND + nanoseconds + extra
-        return (total + clock_stamp(self.date, dt.time(0))).alias("stamp")
+        return (total + utc_stamp(self.date, dt.time(0))).alias("stamp")
 
     def _ended(self) -> Iterator[ReaderPart]:
         """What is known when the file has been read: whether it was whole, and what was left out of it."""
@@ -277,7 +277,7 @@ class TaqReader:
         if cells[0] != "END":
             notes["no_last_line"] = 1
             return
-        day = clock_date(cells[1]) if len(cells) > 1 else None
+        day = date_in_name(cells[1]) if len(cells) > 1 else None
         if day not in (None, self.date):
             raise DataError(f"{self.source} must be of {self.date}, was of {day} by its last line")
         if len(cells) > 2 and cells[2].strip().isdecimal() and int(cells[2]) != self._rows:

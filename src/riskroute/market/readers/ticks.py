@@ -24,17 +24,17 @@ from numba import njit
 
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import DataError, InputError
-from riskroute.market.clock import clock_date, clock_stamp
-from riskroute.market.readers.csv_stream import csv_frames, csv_members
+from riskroute.market.clock import date_in_name, utc_stamp
+from riskroute.market.readers.exchange_codes import TAPE_VENUES
 from riskroute.market.readers.reading import (
     ImportOptions,
     NoBooksError,
     ReaderPart,
-    reader_dollars,
-    reader_snapshots,
-    reader_stamped,
+    from_ten_thousandths,
+    label_rows,
+    to_snapshots,
 )
-from riskroute.market.readers.tape import TAPE_VENUES
+from riskroute.market.readers.streams import csv_frames, csv_members
 
 VENUES = TAPE_VENUES
 """Letters of the tape; NASDAQ has two."""
@@ -66,7 +66,7 @@ class TickReader:
         self.member = members[0]
         if "trade" in self.member.lower():
             raise NoBooksError(f"{path} must hold quotes, was a file of trades, which tell no book")
-        day = options.date or clock_date(self.member) or clock_date(path.name)
+        day = options.date or date_in_name(self.member) or date_in_name(path.name)
         if day is None:
             raise InputError(f"date must be given where the file name does not tell it, was None for {path.name!r}")
         self.date, self.symbol = day, self._symbol()
@@ -98,21 +98,21 @@ class TickReader:
         codes = ticks["letter"].replace_strict({letter: _CODES[mic] for letter, mic in VENUES.items()}).to_numpy()
         sides = ticks.select(_SIDES).to_numpy().astype(np.int64, order="C")
         rows, venues, books = _follow(codes.astype(np.int64), sides, known)
-        stamps = polars.col("ms").cast(polars.Int64) * 1_000_000 + clock_stamp(self.date, dt.time(0))
+        stamps = polars.col("ms").cast(polars.Int64) * 1_000_000 + utc_stamp(self.date, dt.time(0))
         table = ticks[rows].select(
             "sequence",
             stamps.cast(polars.Datetime("ns", "UTC")).alias("ts_event"),
             polars.Series("venue", venues),
             *(polars.Series(name, books[:, k]) for k, name in enumerate(_SIDES)),
         )
-        table = table.with_columns(reader_dollars(polars.col(["bid_px_00", "ask_px_00"])))
+        table = table.with_columns(from_ten_thousandths(polars.col(["bid_px_00", "ask_px_00"])))
         names = list(_CODES)
         for code in table["venue"].unique(maintain_order=True):
-            mine = reader_stamped(table.filter(polars.col("venue") == code), names[code], self.symbol)
+            mine = label_rows(table.filter(polars.col("venue") == code), names[code], self.symbol)
             yield ReaderPart(
                 names[code],
                 self.symbol,
-                self.options.within(reader_snapshots(mine, 1, source=self.source.name), self.date),
+                self.options.within(to_snapshots(mine, 1, source=self.source.name), self.date),
             )
 
 

@@ -21,16 +21,16 @@ from riskroute.core.errors import InputError, shown
 from riskroute.core.files import write_whole
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import function_of, path_of, real_number, whole_number
-from riskroute.market.clock import SECOND, clock_stamp
-from riskroute.market.readers.itch_messages import (
-    ItchOrderMessages,
-    encode_itch_messages,
-    itch_stock_directory_message,
-    itch_system_event_message,
-    itch_trading_begins_message,
-)
+from riskroute.market.clock import SECOND, utc_stamp
 from riskroute.market.synthetic import order_flow as flow
-from riskroute.market.synthetic.quotes import STEP, target_quotes
+from riskroute.market.synthetic.itch_writer import (
+    OrderMessages,
+    encode_messages,
+    stock_directory,
+    system_event,
+    trading_begins,
+)
+from riskroute.market.synthetic.order_flow import STEP, target_quotes
 from riskroute.market.synthetic.venues import DEFAULT_VENUES, SyntheticVenue
 
 DEFAULT_SYMBOLS = ("QVEX", "ZORN", "XALT")
@@ -71,8 +71,8 @@ def generate_market(
     if progress is not None:
         function_of("progress", progress)
     scaled = real_number("rate", rate, minimum=0.001, maximum=100)
-    midnight = clock_stamp(date, dt.time(0))
-    begin, end = (clock_stamp(date, moment) - midnight for moment in hours)
+    midnight = utc_stamp(date, dt.time(0))
+    begin, end = (utc_stamp(date, moment) - midnight for moment in hours)
     folder = _folder(out)
     paths = []
     for done, venue in enumerate(venues):
@@ -160,10 +160,10 @@ def _file(symbols: Sequence[str], parts: list[Integers], begin: int, end: int) -
 
     ``parts`` is emptied on the way, to hold nothing twice.
     """
-    yield itch_system_event_message(begin, "O")
-    yield from (itch_stock_directory_message(begin, locate, symbol) for locate, symbol in enumerate(symbols, 1))
-    yield itch_system_event_message(begin, "S")
-    yield from (itch_trading_begins_message(begin, locate, symbol) for locate, symbol in enumerate(symbols, 1))
+    yield system_event(begin, "O")
+    yield from (stock_directory(begin, locate, symbol) for locate, symbol in enumerate(symbols, 1))
+    yield system_event(begin, "S")
+    yield from (trading_begins(begin, locate, symbol) for locate, symbol in enumerate(symbols, 1))
     locates = np.repeat(np.arange(1, len(parts) + 1), [len(part) for part in parts])
     rows = np.concatenate(parts)
     parts.clear()
@@ -174,11 +174,11 @@ def _file(symbols: Sequence[str], parts: list[Integers], begin: int, end: int) -
     encoded = partial(_blocks, rows, locates, _references(rows, locates), _matches(rows), np.array(symbols, dtype="S8"))
     yield from encoded(0, first)
     if begin <= opening < end:
-        yield itch_system_event_message(opening, "Q")
+        yield system_event(opening, "Q")
     yield from encoded(first, last)
-    yield itch_system_event_message(closing, "M")
+    yield system_event(closing, "M")
     yield from encoded(last, len(rows))
-    yield from (itch_system_event_message(end, event) for event in "EC")
+    yield from (system_event(end, event) for event in "EC")
 
 
 def _references(rows: Integers, locates: Integers) -> Integers:
@@ -213,8 +213,8 @@ def _blocks(
 ) -> Iterator[bytes]:
     for begin in range(first, last, _BLOCK):
         some = slice(begin, min(begin + _BLOCK, last))
-        yield encode_itch_messages(
-            ItchOrderMessages(
+        yield encode_messages(
+            OrderMessages(
                 time=rows[some, flow.TIME],
                 kind=rows[some, flow.KIND],
                 locate=locates[some],

@@ -13,8 +13,7 @@ from riskroute.learning.actions import Actions
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.registry import POLICIES
-from riskroute.market.book_data import BookData, book_data
-from riskroute.market.importing import import_files
+from riskroute.market.importing import SymbolBooks, import_files, open_books
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.panels import Panel, PanelSize
@@ -42,18 +41,18 @@ class Case:
     unplayed: list[str]
 
 
-def study_data(config: SplitStudyConfig, out: Path) -> BookData:
+def study_data(config: SplitStudyConfig, out: Path) -> SymbolBooks:
     """Recorded books: made, imported, or found in a folder."""
     instance_of("config", config, SplitStudyConfig, "a SplitStudyConfig")
     out = path_of("out", out)
     if config.data == [SYNTHETIC]:
-        return book_data(None, config.symbol, out, config.seed, hours=_hours(config))
+        return open_books(None, config.symbol, out, config.seed, hours=_hours(config))
     paths = [Path(name) for name in config.data]
     folders = [path for path in paths if path.is_dir()]
     if folders and len(paths) > 1:
         raise InputError(f"data must be one folder or some files, was {', '.join(config.data)}")
     if folders:
-        return book_data(folders[0], config.symbol, out, config.seed, date=config.date)
+        return open_books(folders[0], config.symbol, out, config.seed, date=config.date)
     symbols = (config.symbol,) if config.symbol is not None else ()
     folder = out / "imported"
     shutil.rmtree(folder, ignore_errors=True)  # of an earlier study
@@ -64,14 +63,14 @@ def study_data(config: SplitStudyConfig, out: Path) -> BookData:
         max_unresolved=config.max_unresolved,
         max_crossed=config.max_crossed,
     )
-    return book_data(folder, config.symbol, out, config.seed, date=config.date)
+    return open_books(folder, config.symbol, out, config.seed, date=config.date)
 
 
 def _hours(config: SplitStudyConfig) -> tuple[Any, Any]:
     return min(config.train[0], config.test[0]), max(config.train[1], config.test[1])
 
 
-def study_cases(config: SplitStudyConfig, data: BookData) -> list[Case]:
+def study_cases(config: SplitStudyConfig, data: SymbolBooks) -> list[Case]:
     """Estimate the models, and say what is to be played for each order size and risk tolerance."""
     cases = []
     for shares in config.shares:

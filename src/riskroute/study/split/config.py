@@ -23,7 +23,7 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import one_of
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
-from riskroute.market.clock import SECOND, Window, clock_hours, clock_stamp
+from riskroute.market.clock import SECOND, Window, clock_hours, utc_stamp
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.readers.reading import MOST_LEVELS
 
@@ -113,7 +113,7 @@ class SplitStudyConfig(BaseModel):
     def window(self, name: str) -> Window:
         """The part of the day to ``train`` or to ``test`` on, in buckets."""
         first, last = self.train if name == "train" else self.test
-        minutes = (clock_stamp(_ANY_DAY, last) - clock_stamp(_ANY_DAY, first)) / (60 * SECOND)
+        minutes = (utc_stamp(_ANY_DAY, last) - utc_stamp(_ANY_DAY, first)) / (60 * SECOND)
         buckets = round(minutes / self.bucket_minutes)
         if not 2 <= buckets <= MOST_BUCKETS:
             expected = f"2 to {MOST_BUCKETS:,} buckets of {self.bucket_minutes:g} minutes"

@@ -13,10 +13,9 @@ from riskroute.core.validation import one_of
 from riskroute.learning.actions import Action, as_action, as_batch
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.problem import Problem
-from riskroute.market.book_data import BookData
 from riskroute.market.fitting import Fit
-from riskroute.market.scenarios import ENOUGH, Scenarios, sample_scenarios
-from riskroute.market.slots import Slot
+from riskroute.market.importing import SymbolBooks
+from riskroute.market.scenarios import ENOUGH, Scenarios, Slot, sample_scenarios
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.fees import load_fees
 from riskroute.routing.frontier import trace_frontier
@@ -105,7 +104,7 @@ class PreparedOrder:
         return float(np.nanmean(scenarios.mids[scenarios.whole(self.caps)]))
 
 
-def order_slots(config: SplitStudyConfig, data: BookData) -> list[Slot]:
+def order_slots(config: SplitStudyConfig, data: SymbolBooks) -> list[Slot]:
     """Slots in the order: market orders, limit orders, dark pools."""
     venues = tuple(one.venue for one in data.recordings)
     for name, chosen in (("market", config.market or []), ("limit", config.limit)):
@@ -123,7 +122,7 @@ def order_slots(config: SplitStudyConfig, data: BookData) -> list[Slot]:
     return slots
 
 
-def prepare_order(config: SplitStudyConfig, data: BookData, shares: int) -> PreparedOrder:
+def prepare_order(config: SplitStudyConfig, data: SymbolBooks, shares: int) -> PreparedOrder:
     """Sample scenarios of both parts of the day, see what slots can take, and fit models to the first part.
 
     Slots that lack books too often, or that cannot take one lot, are left out.
@@ -155,7 +154,7 @@ def prepare_order(config: SplitStudyConfig, data: BookData, shares: int) -> Prep
     return PreparedOrder(shares, lot, caps, scenarios, models, fits, unused)
 
 
-def _sampled(config: SplitStudyConfig, data: BookData, slots: list[Slot], shares: int) -> dict[str, Scenarios]:
+def _sampled(config: SplitStudyConfig, data: SymbolBooks, slots: list[Slot], shares: int) -> dict[str, Scenarios]:
     """Scenarios of both parts of the day."""
     fees = load_fees(config.fees) if config.fees is not None else None
     return {

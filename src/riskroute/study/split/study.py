@@ -14,8 +14,8 @@ from riskroute.core.files import writable_folder
 from riskroute.core.provenance import provenance_versions
 from riskroute.core.records import from_plain
 from riskroute.core.validation import function_of, instance_of, path_of, true_or_false
-from riskroute.market.book_data import BookData
-from riskroute.market.clock import clock_place
+from riskroute.market.clock import zone_label
+from riskroute.market.importing import SymbolBooks
 from riskroute.market.store import Recording
 from riskroute.simulation.backends import Backend, Finished
 from riskroute.simulation.panels import play_panels
@@ -127,7 +127,7 @@ class SplitStudyPlan:
     ----------
     config : SplitStudyConfig
         The configuration.
-    data : BookData
+    data : SymbolBooks
         The recorded books.
     cases : list of Case
         One for each order size and risk tolerance.
@@ -136,7 +136,7 @@ class SplitStudyPlan:
     """
 
     config: SplitStudyConfig
-    data: BookData
+    data: SymbolBooks
     cases: list[Case]
     out: Path
 
@@ -178,10 +178,10 @@ def _settings(config: SplitStudyConfig) -> SplitStudySettings:
     return from_plain(SplitStudySettings, config.model_copy(update={"dark": config.pools}).model_dump(mode="json"))
 
 
-def _market(data: BookData, side: str) -> SplitStudyMarketFacts:
+def _market(data: SymbolBooks, side: str) -> SplitStudyMarketFacts:
     recordings = {one.stem: _recording(one) for one in data.recordings}
     one = data.recordings[0]
-    return SplitStudyMarketFacts(data.origin, data.symbol, str(one.date), clock_place(one.zone), side, recordings)
+    return SplitStudyMarketFacts(data.origin, data.symbol, str(one.date), zone_label(one.zone), side, recordings)
 
 
 def _recording(one: Recording) -> SplitStudyRecordingFacts:

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from naive_book import SIZES
 from riskroute.core.errors import InputError
-from riskroute.market.readers.itch_messages import (
+from riskroute.market.synthetic.itch_writer import (
     FLOW,
     LAYOUTS,
-    ItchOrderMessages,
-    encode_itch_messages,
-    itch_stock_directory_message,
-    itch_system_event_message,
-    itch_trading_begins_message,
+    OrderMessages,
+    encode_messages,
+    stock_directory,
+    system_event,
+    trading_begins,
 )
 
 FIELDS = {
@@ -39,9 +39,9 @@ FIELDS = {
 ROWS = st.lists(st.fixed_dictionaries(FIELDS), max_size=20)
 
 
-def columns(rows: list[dict[str, Any]]) -> ItchOrderMessages:
+def columns(rows: list[dict[str, Any]]) -> OrderMessages:
     types = {"stock": "S8", "attribution": "S4"}
-    return ItchOrderMessages(
+    return OrderMessages(
         **{name: np.array([row[name] for row in rows], dtype=types.get(name, "int64")) for name in FIELDS}
     )
 
@@ -69,7 +69,7 @@ def packed(row: dict[str, Any]) -> bytes:
 @settings(max_examples=40)
 @given(ROWS)
 def test_messages_equal_those_packed_one_by_one(rows: list[dict[str, Any]]) -> None:
-    assert encode_itch_messages(columns(rows)) == b"".join(packed(row) for row in rows)
+    assert encode_messages(columns(rows)) == b"".join(packed(row) for row in rows)
 
 
 def test_every_layout_has_the_length_that_nasdaq_gives() -> None:
@@ -79,10 +79,10 @@ def test_every_layout_has_the_length_that_nasdaq_gives() -> None:
 def test_messages_around_the_day() -> None:
     time = 34_200_000_000_000
     stamp = time.to_bytes(6, "big")
-    assert itch_system_event_message(time, "Q") == b"\x00\x0cS\x00\x00\x00\x00" + stamp + b"Q"
-    assert itch_trading_begins_message(time, 3, "ACME") == b"\x00\x19H\x00\x03\x00\x00" + stamp + b"ACME    T     "
+    assert system_event(time, "Q") == b"\x00\x0cS\x00\x00\x00\x00" + stamp + b"Q"
+    assert trading_begins(time, 3, "ACME") == b"\x00\x19H\x00\x03\x00\x00" + stamp + b"ACME    T     "
     directory = b"ACME    QN" + struct.pack(">I", 100) + b"NCZ PNN1N" + struct.pack(">I", 0) + b"N"
-    assert itch_stock_directory_message(time, 3, "ACME") == b"\x00\x27R\x00\x03\x00\x00" + stamp + directory
+    assert stock_directory(time, 3, "ACME") == b"\x00\x27R\x00\x03\x00\x00" + stamp + directory
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_messages_around_the_day() -> None:
 def test_values_that_do_not_fit_are_refused(field: str, value: int, message: str) -> None:
     row = columns([{name: b"A" if name in ("stock", "attribution") else 65 for name in FIELDS}])
     with pytest.raises(InputError, match=message):
-        encode_itch_messages(dataclasses.replace(row, **{field: np.array([value])}))
+        encode_messages(dataclasses.replace(row, **{field: np.array([value])}))

@@ -6,7 +6,9 @@ import gzip
 import re
 import zipfile
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,37 @@ import polars
 
 from riskroute.core.errors import DataError, one_line_error
 from riskroute.core.extras import require_extra
-from riskroute.market.readers.packed import unpacked
+
+# Files as they are or packed: gzip and zstd are told by their first bytes, whatever the name of the file.
+
+
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+"""First bytes of packed files."""
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Any]:
+    """What a file holds, to read piece by piece."""
+    with path.open("rb") as file:
+        start = file.peek(4)[:4]
+        if start == ZSTD:
+            require_extra("zstd files", "market", "pyarrow")
+            import pyarrow
+
+            with pyarrow.input_stream(str(path), compression="zstd", buffer_size=0) as whole:
+                yield whole
+        else:
+            yield gzip.GzipFile(fileobj=file) if start[:2] == GZIP else file
+
+
+def read_fully(file: Any, count: int) -> bytes:
+    """The next ``count`` bytes, fewer at the end of the file only."""
+    parts, left = [], count
+    while left and (part := file.read(left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
 
 BLOCK = 4 << 20
 """Bytes per piece."""
@@ -26,7 +58,7 @@ LONGEST_LINE = 1 << 24
 
 def csv_members(path: Path) -> list[str]:
     """Names of the CSV files that a path stands for: those of an archive, or its own."""
-    with csv_reading(path):
+    with file_errors(path):
         if _is_zip(path):
             with zipfile.ZipFile(path) as archive:
                 return [name for name in archive.namelist() if name.lower().endswith(".csv")]
@@ -37,7 +69,7 @@ def csv_members(path: Path) -> list[str]:
 def csv_header(path: Path, separator: str = ",") -> list[str]:
     """Cells of the first line of the first CSV file that a path stands for, without quotes."""
     members = csv_members(path)
-    with csv_reading(path), _opened(path, members[0]) as file:
+    with file_errors(path), _opened(path, members[0]) as file:
         line = file.read(1 << 16).split(b"\n", 1)[0].decode("utf-8-sig", errors="replace")
     return [cell.strip().strip('"') for cell in line.split(separator)]
 
@@ -71,14 +103,14 @@ def csv_frames(
     parse = csv.ParseOptions(delimiter=separator, invalid_row_handler=skipped if skips is not None else None)
     names = None if header else list(types)
     kinds, rows = dict(types), 0
-    with csv_reading(path, member), _opened(path, member) as file:
+    with file_errors(path, member), _opened(path, member) as file:
         for block in _blocks(file, path):
             # With threads errors tell no row.
             read = csv.ReadOptions(block_size=len(block), column_names=names, use_threads=False)
             convert = csv.ConvertOptions(column_types=kinds)
             try:
                 table = csv.read_csv(pyarrow.BufferReader(block), read, parse, convert)
-                frame = csv_frame(table)
+                frame = frame_from_arrow(table)
             except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
                 raise refused(_counted(str(error), rows)) from error
             rows += frame.height + (names is None)
@@ -89,10 +121,10 @@ def csv_frames(
             raise refused("Empty CSV file")
 
 
-def csv_lines(path: Path) -> Iterator[str]:
+def text_lines(path: Path) -> Iterator[str]:
     """Lines of a text file: plain, gzip, or the only one inside a zip archive that is CSV or JSON."""
     member = path.name
-    with csv_reading(path):
+    with file_errors(path):
         if _is_zip(path):
             with zipfile.ZipFile(path) as archive:
                 names = [name for name in archive.namelist() if re.search(r"\.(csv|jsonl?|ndjson)$", name.lower())]
@@ -137,7 +169,7 @@ def _counted(text: str, before: int) -> str:
     return re.sub(r"\bRow #(\d+)", lambda found: f"Row #{int(found[1]) + before}", text, count=1)
 
 
-def csv_frame(batch: Any) -> polars.DataFrame:
+def frame_from_arrow(batch: Any) -> polars.DataFrame:
     """A piece of pyarrow's as one of polars', which ends the process over texts that are not UTF-8.
 
     Texts in cells and in types, such as time zones, are therefore checked first, and those beside the table left out.
@@ -171,7 +203,7 @@ def _opened(path: Path, member: str) -> Iterator[Any]:
 
 
 @contextmanager
-def csv_reading(path: Path, member: str = "") -> Iterator[None]:
+def file_errors(path: Path, member: str = "") -> Iterator[None]:
     """Errors of files and archives as errors that name the file."""
     where = f" ({member})" if member and member != path.name else ""
     try:
@@ -189,3 +221,47 @@ def csv_reading(path: Path, member: str = "") -> Iterator[None]:
             ) from error
         text = error.strerror or one_line_error(error)
         raise DataError(f"{path} must be a file that can be read{where}: {text}") from error
+
+
+# A Parquet file written piece by piece, in a thread of its own, while the next piece is being made.
+
+
+AHEAD = 2
+"""Pieces that may wait to be written."""
+
+
+class ParquetStream:
+    """Appends frames of the same columns to a file; an error of writing shows at one of the calls that follow it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writer: Any = None
+        self._thread = ThreadPoolExecutor(1)
+        self._waiting: deque[Future[None]] = deque()
+
+    def add(self, frame: polars.DataFrame) -> None:
+        """Append a frame, soon."""
+        while len(self._waiting) >= AHEAD:
+            self._waiting.popleft().result()
+        self._waiting.append(self._thread.submit(self._append, frame))
+
+    def close(self) -> None:
+        """Wait until everything is written; again does nothing."""
+        try:
+            while self._waiting:
+                self._waiting.popleft().result()
+        finally:
+            self._thread.shutdown(cancel_futures=True)
+            if self._writer is not None:
+                self._writer.close()
+
+    def _append(self, frame: polars.DataFrame) -> None:
+        from pyarrow.parquet import ParquetWriter
+
+        table = frame.to_arrow()
+        if self._writer is None:
+            words = [name for name, kind in frame.schema.items() if kind == polars.String]
+            # Dictionaries of numbers and statistics cost more than they save; times are what tables are searched by.
+            options = {"use_dictionary": words, "write_statistics": ["ts_event"]}
+            self._writer = ParquetWriter(self._path, table.schema, compression="lz4", **options)
+        self._writer.write_table(table)

@@ -27,10 +27,16 @@ from market_files import (
     zipped,
 )
 from riskroute.core.errors import DataError, RiskrouteError
-from riskroute.market.importing import READERS, detect_import_kind, import_files
-from riskroute.market.readers.itch_messages import LAYOUTS
+from riskroute.market.importing import (
+    READERS,
+    bytes_are,
+    content_of,
+    detect_format,
+    import_files,
+)
+from riskroute.market.readers.itch import ITCH_LENGTHS, looks_like_itch
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.readers.sniffing import ITCH_LENGTHS, bytes_are, content_of, looks_like_itch
+from riskroute.market.synthetic.itch_writer import LAYOUTS
 
 MESSAGES = random_messages(2, 20)
 BOOKS = table_columns(MESSAGES, 1)
@@ -105,9 +111,9 @@ def test_strange_files_are_named_and_refused(tmp_path: Path, what: str, name: st
 def test_parquet_under_another_name_is_told(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(parquet())
     with pytest.raises(DataError, match=r"must have the ending \.parquet, was a Parquet table of another name"):
-        detect_import_kind(tmp_path / name)
+        detect_format(tmp_path / name)
     (tmp_path / "books.parquet").write_bytes(parquet())
-    assert detect_import_kind(tmp_path / "books.parquet") == "table"
+    assert detect_format(tmp_path / "books.parquet") == "table"
 
 
 def test_what_is_read_is_found_under_any_name(tmp_path: Path) -> None:
@@ -121,7 +127,7 @@ def test_what_is_read_is_found_under_any_name(tmp_path: Path) -> None:
         for content in files:
             for name in ("data.bin", "20190327", "data.csv", "20190327.txt"):
                 (tmp_path / name).write_bytes(content)
-                assert detect_import_kind(tmp_path / name) == kind
+                assert detect_format(tmp_path / name) == kind
     (tmp_path / "20190327.bin").write_bytes(contents["table"][2])
     (one,) = import_files([tmp_path / "20190327.bin"], tmp_path / "out", ImportOptions())
     assert one.reader == "table"
@@ -148,7 +154,7 @@ def test_what_is_read_is_found_under_any_name(tmp_path: Path) -> None:
 def test_files_under_a_wrong_name_are_refused(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError) as caught:
-        detect_import_kind(tmp_path / name)
+        detect_format(tmp_path / name)
     assert expected in str(caught.value)
 
 

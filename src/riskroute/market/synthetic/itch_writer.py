@@ -58,13 +58,13 @@ LAYOUTS: dict[str, np.dtype[np.void]] = {
 """Layout of a message of each kind, with its length before it."""
 
 FLOW = "AFECXDUP"
-"""Kinds that `encode_itch_messages` writes: what happens to orders, and trades."""
+"""Kinds that `encode_messages` writes: what happens to orders, and trades."""
 
 _LIMITS = {"time": 2**48, "locate": 2**16, "price": 2**32, "shares": 2**32}
 
 
 @dataclass(frozen=True)
-class ItchOrderMessages:
+class OrderMessages:
     """Messages about orders, a column per field, ``(n,)`` each; a column that a kind has no use for is not read.
 
     ``kind`` is the letter's code, ``side`` 0 to buy and 1 to sell. ``reference`` is the order a message is about, the
@@ -84,13 +84,13 @@ class ItchOrderMessages:
     attribution: NDArray[np.bytes_]
 
 
-def encode_itch_messages(messages: ItchOrderMessages) -> bytes:
+def encode_messages(messages: OrderMessages) -> bytes:
     """Messages as bytes, in their order.
 
     Examples
     --------
     >>> letter, time, one, name = np.array([ord("D")]), np.array([19]), np.array([1]), np.array([b"ACME"])
-    >>> encode_itch_messages(ItchOrderMessages(time, letter, one, one, one, one, one, one, one, name, name)).hex(" ", 1)
+    >>> encode_messages(OrderMessages(time, letter, one, one, one, one, one, one, one, name, name)).hex(" ", 1)
     '00 13 44 00 01 00 00 00 00 00 00 00 13 00 00 00 00 00 00 00 01'
     """
     for name, limit in _LIMITS.items():
@@ -113,7 +113,7 @@ def encode_itch_messages(messages: ItchOrderMessages) -> bytes:
     return whole.tobytes()
 
 
-def _filled(kind: str, messages: ItchOrderMessages, rows: Integers) -> NDArray[np.void]:
+def _filled(kind: str, messages: OrderMessages, rows: Integers) -> NDArray[np.void]:
     parts = _headed(kind, messages.time[rows], messages.locate[rows])
     names = LAYOUTS[kind].names or ()
     for name in ("price", "shares", "reference", "old_reference", "match", "stock", "attribution"):
@@ -134,12 +134,12 @@ def _headed(kind: str, time: Integers, locate: Integers) -> NDArray[np.void]:
     return parts
 
 
-def itch_system_event_message(time: int, event: str) -> bytes:
+def system_event(time: int, event: str) -> bytes:
     """The message that a part of the day begins or ends: O, S, Q, M, E or C.
 
     Examples
     --------
-    >>> itch_system_event_message(5, "O").hex(" ", 1)
+    >>> system_event(5, "O").hex(" ", 1)
     '00 0c 53 00 00 00 00 00 00 00 00 00 05 4f'
     """
     parts = _headed("S", np.array([time]), np.array([0]))
@@ -147,7 +147,7 @@ def itch_system_event_message(time: int, event: str) -> bytes:
     return parts.tobytes()
 
 
-def itch_stock_directory_message(time: int, locate: int, stock: str) -> bytes:
+def stock_directory(time: int, locate: int, stock: str) -> bytes:
     """The message that gives a stock its locate code: a common stock in round lots of 100."""
     parts = _headed("R", np.array([time]), np.array([locate]))
     fields = {"stock": stock.ljust(8), "market_category": "Q", "financial_status": "N", "round_lots_only": "N"}
@@ -159,7 +159,7 @@ def itch_stock_directory_message(time: int, locate: int, stock: str) -> bytes:
     return parts.tobytes()
 
 
-def itch_trading_begins_message(time: int, locate: int, stock: str) -> bytes:
+def trading_begins(time: int, locate: int, stock: str) -> bytes:
     """The message that a stock trades."""
     parts = _headed("H", np.array([time]), np.array([locate]))
     parts["stock"], parts["state"], parts["reserved"], parts["reason"] = stock.ljust(8).encode(), b"T", b" ", b"    "
