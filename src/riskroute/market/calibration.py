@@ -19,9 +19,9 @@ from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.fitting import Fit, fit_profits
 from riskroute.market.order_profits import check_quantities
-from riskroute.market.readers.reading import MOST_LEVELS
 from riskroute.market.sampling import draw_sample_times
 from riskroute.market.scenarios import Slot, TradeTerms, VenueTables
+from riskroute.market.schema import MOST_LEVELS
 from riskroute.market.store import Recording, Store
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.venues import VenueModel, venue_model_table

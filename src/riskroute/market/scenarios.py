@@ -21,7 +21,6 @@ from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.fitting import Fit, fit_profits
 from riskroute.market.order_profits import extrapolated_market_profits, limit_profits, market_profits
-from riskroute.market.readers.reading import MOST_LEVELS
 from riskroute.market.sampling import (
     SampleTimes,
     closest_books,
@@ -29,6 +28,7 @@ from riskroute.market.sampling import (
     draw_sample_times,
     last_rows,
 )
+from riskroute.market.schema import MOST_LEVELS
 from riskroute.market.store import Recording, Store
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.shared_books import SharedBook

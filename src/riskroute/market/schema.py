@@ -38,6 +38,7 @@ F of it is a trade with an order that was never displayed, which changes no book
 the side.
 """
 
+MOST_LEVELS = 1000  # largest number of levels kept per side
 LEVEL_FIELDS = ("bid_px", "bid_sz", "ask_px", "ask_sz")
 
 

@@ -17,8 +17,7 @@ import polars
 from riskroute.core.errors import DataError, InputError, one_line_error, shown
 from riskroute.core.validation import path_of, real_number
 from riskroute.market.clock import YEARS
-from riskroute.market.readers.reading import MOST_LEVELS
-from riskroute.market.schema import LEVEL_FIELDS, TIME, level_columns
+from riskroute.market.schema import LEVEL_FIELDS, MOST_LEVELS, TIME, level_columns
 
 ALIASES = {
     "ts_event": ("timestamp", "time", "datetime", "ts"),

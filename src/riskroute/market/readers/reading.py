@@ -18,10 +18,7 @@ from riskroute.core.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name
 from riskroute.core.validation import day_of, instance_of, list_of, whole_number
 from riskroute.market.clock import TRADING_ZONE, YEARS, check_zone, utc_stamp
 from riskroute.market.readers.columns import check_unit, count_units, describe_sizes, size_requirement
-from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
-
-MOST_LEVELS = 1000
-"""Levels per side that are kept at most."""
+from riskroute.market.schema import EVENT_SCHEMA, MOST_LEVELS, snapshot_schema
 
 ITCH_LEVELS = 50
 """Levels per side of an ITCH file that are kept at most: itch-book tells no more."""

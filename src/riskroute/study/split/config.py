@@ -25,7 +25,7 @@ from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
 from riskroute.market.clock import SECOND, Window, clock_hours, utc_stamp
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.readers.reading import MOST_LEVELS
+from riskroute.market.schema import MOST_LEVELS
 
 SYNTHETIC = "synthetic"
 MOST_BUCKETS = 5_000
