@@ -196,7 +196,7 @@ def test_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "--unit",
         "0.5",
         "--venue",
-        "book_updates.us",
+        "binance.us",
         "--depth",
         "2",
         "--symbol",
@@ -204,7 +204,7 @@ def test_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ]
     assert command([*words, "--hours", "0:00-23:00", "--zone", "UTC", "--out", out]) == 0
     said = capsys.readouterr().out
-    assert "book_updates.us_BTCUSDT_2020-01-01" in said
+    assert "binance.us_BTCUSDT_2020-01-01" in said
     assert "had more levels on a side than were kept (2)." in said
     assert command([*words[:-1], "ETHUSDT", "--out", out]) == 2
     assert "symbol must be one of the 1 in btc.jsonl, nearest are BTCUSDT, was 'ETHUSDT'" in capsys.readouterr().err
