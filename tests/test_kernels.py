@@ -17,7 +17,6 @@ from riskroute.learning.belief_compiled import belief_draws, belief_inverse, bel
 from riskroute.learning.design.canonical import canonical_weights
 from riskroute.learning.design.vertex_exchange import vertex_exchange
 from riskroute.learning.hazards import hazard_tails
-from riskroute.learning.nonnegative import nonnegative_minimum
 from riskroute.learning.observations import joined_rows
 from riskroute.learning.policies.adaptive_rivals import leader_loss, rival_scores
 from riskroute.learning.regret import RegretBlocks, block_regret_curves
@@ -115,7 +114,6 @@ KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "group_profile": (group_profile, {"tables": np.zeros((3, 3))}),
     "hazard_tails": (hazard_tails, {"edges": np.array([1, 2]), "hazards": np.zeros((3, 2)), "units": 3}),
-    "nonnegative_minimum": (nonnegative_minimum, {"matrix": np.eye(3), "vector": np.ones(3)}),
     "one_concave": (separable_one_concave, {"alpha": REAL, "beta": -REAL, "units": 4, "lows": np.zeros(3, np.int64)}),
     "walk": (
         search_walk,

@@ -3,6 +3,9 @@
 from riskroute.learning.policies.adaptive import Adaptive as Adaptive
 from riskroute.learning.policies.arm_policy import ArmPolicy as ArmPolicy
 from riskroute.learning.policies.arm_policy import IndexPolicy as IndexPolicy
+from riskroute.learning.policies.baselines import Greedy as Greedy
+from riskroute.learning.policies.baselines import Oracle as Oracle
+from riskroute.learning.policies.baselines import Uniform as Uniform
 from riskroute.learning.policies.change_test import ChangeTest as ChangeTest
 from riskroute.learning.policies.discounted import Discounted as Discounted
 from riskroute.learning.policies.guarded import Guarded as Guarded
@@ -20,6 +23,3 @@ from riskroute.learning.policies.risk_exp_exp import RiskExpExp as RiskExpExp
 from riskroute.learning.policies.risk_ucb import RiskUcb as RiskUcb
 from riskroute.learning.policies.sliding_window import SlidingWindow as SlidingWindow
 from riskroute.learning.policies.thompson import Thompson as Thompson
-from riskroute.learning.policies.yardsticks import Greedy as Greedy
-from riskroute.learning.policies.yardsticks import Oracle as Oracle
-from riskroute.learning.policies.yardsticks import Uniform as Uniform

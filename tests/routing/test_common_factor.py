@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from riskroute.learning.two_maps import TwoMapEstimate, TwoMapRows, fit_two_maps
+from riskroute.learning.heteroscedastic import MeanVarianceEstimate, MeanVarianceRows, fit_mean_variance
 from riskroute.routing.group_search import group_minimum
 from riskroute.routing.quadratic_search import quadratic_minimum
 
@@ -31,9 +31,9 @@ def variance_coef(sizes: np.ndarray, rewards: np.ndarray, factor: bool) -> np.nd
         chi = np.column_stack([sizes.ravel() ** 2, chi])
         between = np.column_stack([sizes.prod(axis=1), np.zeros((n, 2))])  # of the total's square, half the mixed term
         more = {"pairs": np.arange(2 * n).reshape(n, 2), "pair_features": between}
-    prior = TwoMapEstimate.independent([0.0], [0.01], np.ones(chi.shape[1]), np.full(chi.shape[1], 10.0))
-    rows = TwoMapRows(sizes.reshape(-1, 1), chi, rewards.ravel(), rounds=rounds, **more)
-    return fit_two_maps(rows, prior).var_coef
+    prior = MeanVarianceEstimate.independent([0.0], [0.01], np.ones(chi.shape[1]), np.full(chi.shape[1], 10.0))
+    rows = MeanVarianceRows(sizes.reshape(-1, 1), chi, rewards.ravel(), rounds=rounds, **more)
+    return fit_mean_variance(rows, prior).var_coef
 
 
 def test_the_additive_model_splits_evenly_and_claims_half_the_variance(

@@ -16,7 +16,7 @@ import numpy as np
 
 import riskroute as rr
 from riskroute.learning.hazards import Hazards
-from riskroute.learning.nonnegative import nonnegative_minimum
+from riskroute.learning.heteroscedastic import nonnegative_least_squares
 from riskroute.market.day_books import day_books
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.databento import OrderBook
@@ -71,7 +71,7 @@ def compile_learning() -> None:
     group_minimum(np.zeros((1, 2)), np.zeros(1, dtype=np.int64), np.zeros((2, 2)))
     group_profile(np.zeros((1, 2)))
     quadratic_minimum(np.eye(2), np.zeros(2), 2)
-    nonnegative_minimum(np.eye(1), np.ones(1))
+    nonnegative_least_squares(np.eye(1), np.ones(1))
 
 
 def compile_markets(folder: Path) -> None:

@@ -197,6 +197,27 @@ def learning() -> Iterator[tuple[str, Call]]:
     yield "random_problem", (
         rr.random_problem, {"actions": ACTIONS, "seed": 1, "risk_tolerance": 2.0, "base_variance": 1.0},
     )  # fmt: skip
+    gaps: dict[str, Any] = {"horizon": 100, "gaps": [0.0, 0.5], "mean_differences": [0.0, 0.1]}
+    yield "rise_plus_plus_bound", (rr.learning.rise_plus_plus_bound, gaps | {"dim": 2, "constant": 1.0})
+    yield "risk_ucb_bound", (rr.learning.risk_ucb_bound, gaps | {"risk_tolerance": 2.0, "best_variance": 1.0})
+    yield "risk_exp_exp_bound", (rr.learning.risk_exp_exp_bound, {"horizon": 100, "n_actions": 3})
+    sizes: dict[str, Any] = {"deviation": 1.0, "largest_mean": 1.0, "constant": 1.0}
+    yield "restart_bound", (rr.learning.restart_bound, {"horizon": 100, "changes": 2, **sizes})
+    yield (
+        "temporal_remainder",
+        (
+            rr.learning.temporal_remainder,
+            {"horizon": 100, "max_deviation": 1.0, "max_mean_difference": 1.0, "var_range": 0.5},
+        ),
+    )
+    spread: dict[str, Any] = {"min_variance": 0.5, "max_variance": 1.0, "max_mean_difference": 1.0}
+    yield (
+        "rise_bound",
+        (
+            rr.learning.rise_bound,
+            {"horizon": 100, "explore_rounds": 10, "epsilon": 0.1, "risk_tolerance": 2.0, **spread},
+        ),
+    )
     yield "lower_bound", (rr.lower_bound, {"problem": PROBLEM, "tolerance": 0.1})
     yield "LowerBound.regret", (rr.lower_bound(PROBLEM).regret, {"horizon": 100.0})
     state = rr.policies.Uniform().start(SETTING).state()

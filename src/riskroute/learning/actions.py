@@ -85,38 +85,6 @@ class ActionSet(ABC):
     def features(self, actions: ActionBatch) -> Floats:
         """Feature vectors ``(n, dim)`` of a batch of ``n`` actions."""
 
-    @property
-    def one_map(self) -> bool:
-        """Whether mean and variance are linear in the same features, and nothing of the mean is known beforehand."""
-        return True
-
-    @property
-    def var_dim(self) -> int:
-        """Length of a feature vector of the variance; that of the mean is `dim`."""
-        return self.dim
-
-    def mean_features(self, actions: ActionBatch) -> Floats:
-        """Feature vectors of the mean, ``(n, dim)``."""
-        return self.features(actions)
-
-    def var_features(self, actions: ActionBatch) -> Floats:
-        """Feature vectors of the variance, ``(n, var_dim)``: those of the mean, unless a set has others."""
-        return self.features(actions)
-
-    def offset(self, actions: ActionBatch) -> Floats:
-        """Known part of the mean, ``(n,)``: zero, unless a set knows something."""
-        return np.zeros(len(self.features(actions)))
-
-    def best_of_both(
-        self, mean_coef: Floats, var_coef: Floats, risk_tolerance: float, offset_coef: float = 1.0
-    ) -> Action:
-        """Action with the smallest variance less risk tolerance times mean; of equals, the first.
-
-        The mean is ``offset_coef`` times the offset plus ``<mean_coef, mean_features>``, the variance
-        ``<var_coef, var_features>``.
-        """
-        return self.best(np.asarray(var_coef) - risk_tolerance * np.asarray(mean_coef))
-
     @abstractmethod
     def largest_norm(self) -> float:
         """Largest Euclidean norm of a feature vector."""

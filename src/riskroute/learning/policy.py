@@ -135,16 +135,11 @@ class Policy(ABC):
 
     def _prepare(self, setting: Setting, rng: np.random.Generator) -> None:
         self._setting, self.rng = setting, rng
-        self._check_map(setting.actions)
         self._reset()
         if self.needs_horizon and setting.horizon is None:
             raise InputError(f"horizon must be given to {self.name}, was None")
         checked_parameters(self)
         self.check_parameters()
-
-    def _check_map(self, actions: ActionSet) -> None:
-        if not actions.one_map:
-            raise InputError(f"actions must have one feature map and no offset for {self.name}, and had not")
 
     def _reset(self) -> None:
         for item in dataclasses.fields(self):
@@ -235,7 +230,6 @@ class Policy(ABC):
             return
         if self.fixed_set:
             raise StateError(f"{self.name} needs the same action set in every round")
-        self._check_map(actions)
         if actions.dim != setting.actions.dim:
             raise InputError(f"actions must have dimension {setting.actions.dim} in every round, was {actions.dim}")
         if self.pending is not None and self.partial:

@@ -8,6 +8,7 @@ from riskroute.core.errors import InputError, StateError
 from riskroute.core.validation import one_of
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.policies.adaptive import Adaptive
+from riskroute.learning.policies.baselines import Greedy, Oracle, Uniform
 from riskroute.learning.policies.change_test import ChangeTest
 from riskroute.learning.policies.discounted import Discounted
 from riskroute.learning.policies.guarded import Guarded
@@ -23,7 +24,6 @@ from riskroute.learning.policies.risk_exp_exp import RiskExpExp
 from riskroute.learning.policies.risk_ucb import RiskUcb
 from riskroute.learning.policies.sliding_window import SlidingWindow
 from riskroute.learning.policies.thompson import Thompson
-from riskroute.learning.policies.yardsticks import Greedy, Oracle, Uniform
 from riskroute.learning.policy import Policy
 
 POLICIES: dict[str, type[Policy]] = {
@@ -38,7 +38,7 @@ POLICIES: dict[str, type[Policy]] = {
     )
 }
 
-YARDSTICKS = (Greedy.name, Uniform.name, Oracle.name)
+BASELINES = (Greedy.name, Uniform.name, Oracle.name)
 """Policies to compare with, not to use."""
 
 

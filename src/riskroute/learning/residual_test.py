@@ -23,7 +23,7 @@ from scipy.special import chdtrc
 from riskroute.core.arrays import Vector
 from riskroute.core.errors import InputError, StateError, described
 from riskroute.core.validation import finite_array, real_number, whole_number
-from riskroute.learning.two_maps import KURTOSIS
+from riskroute.learning.heteroscedastic import KURTOSIS
 
 
 class ResidualTest:

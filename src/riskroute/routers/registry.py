@@ -18,7 +18,7 @@ from typing import Any
 import cloudpickle
 
 from riskroute.core.errors import InputError, RiskrouteError, StateError, described, one_line_error, shown
-from riskroute.learning.policies.yardsticks import Oracle
+from riskroute.learning.policies.baselines import Oracle
 from riskroute.learning.registry import POLICIES
 from riskroute.routers.contextual.router import Contextual, ContextualGreedy, ContextualIds
 from riskroute.routers.literature.bayes_fill import BayesFill

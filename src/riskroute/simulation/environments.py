@@ -19,7 +19,7 @@ from riskroute.core.seeding import checked_seed, coarse_for_seeding, seed_stream
 from riskroute.core.validation import exact_array, instance_of, list_of, one_of, real_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 from riskroute.learning.plan import LONGEST_HORIZON, Setting
-from riskroute.learning.policies.yardsticks import Oracle
+from riskroute.learning.policies.baselines import Oracle
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch

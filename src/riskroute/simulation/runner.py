@@ -22,7 +22,7 @@ from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import list_of
 from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.policies.arm_policy import IndexPolicy
-from riskroute.learning.policies.yardsticks import Oracle
+from riskroute.learning.policies.baselines import Oracle
 from riskroute.learning.policy import Policy
 from riskroute.learning.registry import make_policy
 from riskroute.learning.regret import RegretBlocks, block_regret_curves

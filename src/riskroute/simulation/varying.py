@@ -13,7 +13,7 @@ from riskroute.core.errors import InputError, StateError, shown
 from riskroute.core.validation import exact_array, list_of, whole_number
 from riskroute.learning.actions import Action, ActionSet
 from riskroute.learning.plan import Plan
-from riskroute.learning.policies.yardsticks import Oracle
+from riskroute.learning.policies.baselines import Oracle
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.simulation.environments import MOST_ROUNDS, Environment, as_rounds

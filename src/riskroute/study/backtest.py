@@ -17,7 +17,7 @@ from riskroute.core.records import to_plain
 from riskroute.core.seeding import seeding_hash
 from riskroute.core.text import fixed_text, rounds_to_zero
 from riskroute.core.validation import list_of, one_of, path_of
-from riskroute.learning.registry import POLICIES, YARDSTICKS
+from riskroute.learning.registry import BASELINES, POLICIES
 from riskroute.market.clock import zone_label
 from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.registry import NAMES as ROUTER_NAMES
@@ -229,7 +229,7 @@ def router_names(asked: Sequence[str], *, pools: bool, horizon: float, train: in
     others = [text for text in asked if text != ALL]
     if ALL in asked:
         known = [name for name in ROUTERS if name not in (*simple, *patient, *FITTED, PolicyRouter.name)]
-        learning = [name for name in POLICIES if name not in YARDSTICKS]
+        learning = [name for name in POLICIES if name not in BASELINES]
         return list(dict.fromkeys([*simple, *patient, *fitted, *known, *learning, CLAIRVOYANT, *others]))
     if not asked:
         return [*simple, *patient, *fitted, CLAIRVOYANT]

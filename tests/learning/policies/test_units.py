@@ -24,8 +24,8 @@ from riskroute import (
 )
 from riskroute.environments import PiecewiseStationary
 from riskroute.learning.observations import Observations
+from riskroute.learning.policies.baselines import Oracle
 from riskroute.learning.policies.linear_policy import LinearPolicy
-from riskroute.learning.policies.yardsticks import Oracle
 from riskroute.policies import Adaptive, ChangeTest, Discounted, SlidingWindow, Thompson
 from riskroute.simulation.checks import CheckError, easy_check_problem
 

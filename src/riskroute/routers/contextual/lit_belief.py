@@ -20,9 +20,8 @@ from numba import njit
 from riskroute.core.arrays import Flags, Floats, Integers, Matrix
 from riskroute.core.validation import real_number
 from riskroute.learning.hazard_regression import HazardRegression
+from riskroute.learning.heteroscedastic import MeanVarianceEstimate, MeanVarianceRegression, MeanVarianceRows
 from riskroute.learning.residual_test import ResidualTest
-from riskroute.learning.two_map_belief import TwoMapBelief
-from riskroute.learning.two_maps import TwoMapEstimate, TwoMapRows
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.market_features import (
     LEAST_FLOW,
@@ -180,11 +179,11 @@ class LitBelief:
         self.half_life = real_number("half_life", half_life, above=0)
         mean = np.zeros(POSTING_FEATURES + MOST_VENUES)
         deviations = np.array([*_DEVIATIONS, *[_OWN] * MOST_VENUES])
-        prior = TwoMapEstimate.independent(mean, deviations, [0.5, 0.5, 0.1], [0.5, 0.5, 0.3], variance=4.0)
-        self.limit = TwoMapBelief(prior, offset_sd=0.3)
+        prior = MeanVarianceEstimate.independent(mean, deviations, [0.5, 0.5, 0.1], [0.5, 0.5, 0.3], variance=4.0)
+        self.limit = MeanVarianceRegression(prior, offset_sd=0.3)
         zeros = np.zeros(_LATER_FEATURES)
-        later = TwoMapEstimate.independent(zeros, np.full(_LATER_FEATURES, 0.5), [1.0], [1.0], variance=4.0)
-        self.sweep_later = TwoMapBelief(later)
+        later = MeanVarianceEstimate.independent(zeros, np.full(_LATER_FEATURES, 0.5), [1.0], [1.0], variance=4.0)
+        self.sweep_later = MeanVarianceRegression(later)
         self.fills = FillLaw()
         self.venues: list[str] = [] if venues is None else venues
         self.lenders: Sequence[LitBelief] = ()
@@ -197,7 +196,7 @@ class LitBelief:
         """The same in squared half-spreads, which other symbols can borrow."""
         self.moments, self.last, self.resets, self.settled = 0, 0, 0, 0
         self.change = ResidualTest(length=200)
-        self._own: dict[tuple[str, ...], tuple[TwoMapEstimate, int, Floats, tuple[str, ...]]] = {}
+        self._own: dict[tuple[str, ...], tuple[MeanVarianceEstimate, int, Floats, tuple[str, ...]]] = {}
         """By venues of a market: what each deviates by, as of an estimate, and the names of their outflows."""
 
     def learn(self, public: PublicData, moment: MarketFeatures) -> None:
@@ -214,7 +213,7 @@ class LitBelief:
         self.moments += 1
         spread = np.full((1, 1), self.volatility * context.horizon / half**2)
         known = (public.at_horizon.sweep - moment.sweep) / half
-        self.sweep_later.add(TwoMapRows(_later_features(moment), spread, np.array([known])))
+        self.sweep_later.add(MeanVarianceRows(_later_features(moment), spread, np.array([known])))
         seen = posting_features(context, moment)
         self.fills.learn(public, moment, seen, math.sqrt(self.volatility * context.horizon))
         rows = self._rows(public, moment, seen)
@@ -229,7 +228,7 @@ class LitBelief:
             self.fills.refresh()
             self.pool()
 
-    def _changed(self, rows: TwoMapRows) -> bool:
+    def _changed(self, rows: MeanVarianceRows) -> bool:
         """Whether outcomes contradict a belief that had time to settle."""
         self.settled += 1
         if self.settled <= SETTLED:
@@ -258,7 +257,7 @@ class LitBelief:
             self.fills.discount(factor)
         self.last = time
 
-    def _rows(self, public: PublicData, moment: MarketFeatures, seen: PostingFeatures) -> TwoMapRows | None:
+    def _rows(self, public: PublicData, moment: MarketFeatures, seen: PostingFeatures) -> MeanVarianceRows | None:
         """Rows of all venues: a small, a middling and the largest order each; pairs of the largest ones."""
         context, half = public.context, moment.half_spread
         venues = [v for v, name in enumerate(context.books.venues) if public.outcomes.get(name, {}).get("limit")]
@@ -280,7 +279,7 @@ class LitBelief:
         pairs = np.array([(lasts[i], lasts[j]) for i in range(count) for j in range(i)], dtype=np.int64).reshape(-1, 2)
         between = np.zeros((len(pairs), var.shape[1]))
         between[:, 0] = var[0, 0]
-        return TwoMapRows(
+        return MeanVarianceRows(
             mean.reshape(count * each, -1),
             np.repeat(var, each, axis=0),
             rewards.ravel(),
@@ -351,8 +350,8 @@ class LitBelief:
     def restore(cls, state: dict[str, Any], venues: list[str]) -> Self:
         """Rebuild the belief of a saved state; `pool` comes after all are rebuilt."""
         belief = cls(state["half_life"], venues)
-        belief.limit = TwoMapBelief.restore(state["limit"])
-        belief.sweep_later = TwoMapBelief.restore(state["sweep_later"])
+        belief.limit = MeanVarianceRegression.restore(state["limit"])
+        belief.sweep_later = MeanVarianceRegression.restore(state["sweep_later"])
         belief.fills = FillLaw.restore(state["fills"])
         belief.change = ResidualTest.restore(state["change"])
         for name in _COUNTS:

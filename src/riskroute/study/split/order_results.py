@@ -7,7 +7,7 @@ import numpy as np
 from riskroute.core.arrays import Floats
 from riskroute.core.records import from_plain
 from riskroute.core.results import SimulationResult
-from riskroute.learning.registry import YARDSTICKS
+from riskroute.learning.registry import BASELINES
 from riskroute.simulation.panels import Panel
 from riskroute.study.split.cases import WARM, Case
 from riskroute.study.split.evaluation import evaluate_splits
@@ -98,8 +98,8 @@ def _count(case: Case, part: str) -> OrderSampleCount:
 
 
 def _best_policy(policies: dict[str, OrderPolicyResult]) -> str:
-    """The policy with the best outcome in the train hours; yardsticks do not count where there are others."""
-    able = [name for name in policies if name not in YARDSTICKS] or list(policies)
+    """The policy with the best outcome in the train hours; baselines are excluded where there are others."""
+    able = [name for name in policies if name not in BASELINES] or list(policies)
     return min(able, key=lambda name: policies[name].train.mean_variance)
 
 

@@ -1,0 +1,592 @@
+"""Regression with a linear mean and a linear variance, each in its own features.
+
+A reward is ``y = offset + x' theta + noise`` with ``Var = base_variance + chi' phi`` and ``phi >= 0``. If ``chi``
+consists of squared loadings, every such variance is non-negative and a common factor can be expressed: the product of
+two errors of the same round has expectation ``chi_kl' phi``, where ``chi_kl`` are the features of the pair.
+
+`fit_mean_variance` alternates weighted least squares for ``theta`` (weights: one over the predicted variance) with
+non-negative least squares for ``phi`` (targets: squared errors and products of errors, corrected for leverage). A
+squared error of variance ``v`` has variance ``(kurtosis - 1) v^2``, the inverse of its weight. Predicted variances are
+floored at one tenth of the typical variance, and errors are clipped at six robust standard deviations.
+
+`MeanVarianceRegression` is the online version. It keeps the normal equations of both fits and the most recent rows. A
+refresh fits the recent rows on top of the normal equations; once there are too many of them, the oldest are folded into
+the normal equations, weighted by the variances estimated by then. So no row is weighted by a variance guessed before
+any data, memory is bounded, and the cost of a refresh does not grow with the number of rows. Adding rows is cheap;
+refresh outside of time-critical decisions.
+
+References
+----------
+J. Kirschner, A. Krause, "Information directed sampling and bandits with heteroscedastic noise" (2018),
+https://arxiv.org/abs/1801.09667
+
+V. Franc, V. Hlavac, M. Navara, "Sequential coordinate-wise algorithm for the non-negative least squares problem"
+(2005), https://doi.org/10.1007/11556121_50
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numba import njit
+
+from riskroute.core.arrays import Integers, Matrix, Vector
+from riskroute.core.errors import InputError, StateError, described
+from riskroute.core.validation import LARGEST, exact_array, finite_array, instance_of, real_number, whole_number
+from riskroute.learning.belief import LEAST_VARIANCE
+from riskroute.learning.state import decode_state, encode_state
+
+KURTOSIS = (3.0, 20.0)  # range of the estimated kurtosis of standardised errors; 3 is Gaussian
+_GAUSSIAN_MAD = 1.4826  # standard deviation of a Gaussian over its median absolute deviation
+_DEFAULT: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class MeanVarianceRows:
+    """Rewards with the features of their means and variances.
+
+    Parameters
+    ----------
+    mean_features : Matrix
+        ``x``, ``(n, p)``.
+    var_features : Matrix
+        ``chi``, ``(n, q)``.
+    rewards : Vector
+        ``(n,)``.
+    offset, base_variance : Vector, optional
+        Known parts of mean and variance, ``(n,)``; default: zero.
+    rounds : Integers, optional
+        Round of each row, ``(n,)``. Rows of one round share one unit of weight. Default: one round per row.
+    weights : Vector, optional
+        Further weight of each row, ``(n,)``; default: one.
+    pairs : Integers, optional
+        Row numbers ``k, l`` of pairs whose errors are multiplied, ``(m, 2)``; default: none.
+    pair_features : Matrix, optional
+        Features of the covariances of the pairs, ``(m, q)``.
+
+    Examples
+    --------
+    >>> rows = MeanVarianceRows(np.ones((3, 1)), np.ones((3, 1)), np.zeros(3), rounds=np.array([7, 7, 8]))
+    >>> rows.portions.tolist()
+    [0.5, 0.5, 1.0]
+    """
+
+    mean_features: Matrix
+    var_features: Matrix
+    rewards: Vector
+    offset: Vector = _DEFAULT
+    base_variance: Vector = _DEFAULT
+    rounds: Integers = _DEFAULT
+    weights: Vector = _DEFAULT
+    pairs: Integers = _DEFAULT
+    pair_features: Matrix = _DEFAULT
+
+    def __post_init__(self) -> None:
+        rewards = finite_array("rewards", self.rewards, ndim=1, largest=LARGEST)
+        n = len(rewards)
+        features = {
+            name: finite_array(name, getattr(self, name), ndim=2, length=n, largest=LARGEST)
+            for name in ("mean_features", "var_features")
+        }
+        pairs = np.zeros((0, 2), dtype=np.int64) if self.pairs is None else self.pairs
+        pairs = exact_array("pairs", pairs, np.int64, (None, 2))
+        if len(pairs) and not (pairs.min() >= 0 and pairs.max() < n):
+            raise InputError(f"pairs must be row numbers from 0 to {n - 1}, was {pairs.min()} to {pairs.max()}")
+        q = features["var_features"].shape[1]
+        between = np.zeros((0, q)) if self.pair_features is None else self.pair_features
+        between = exact_array("pair_features", between, np.float64, (len(pairs), q))
+        rounds = np.arange(n) if self.rounds is None else exact_array("rounds", self.rounds, np.int64, (n,))
+        fields = {"rewards": rewards, "pairs": pairs, "pair_features": between, "rounds": rounds, **features}
+        for name, default in (("offset", 0.0), ("base_variance", 0.0), ("weights", 1.0)):
+            given = getattr(self, name)
+            fields[name] = (
+                np.full(n, default) if given is None else finite_array(name, given, ndim=1, length=n, largest=LARGEST)
+            )
+        for name in ("base_variance", "weights"):
+            if fields[name].min() < 0:
+                raise InputError(f"{name} must not be negative, was {fields[name].min():g}")
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    @classmethod
+    def joined(cls, parts: Sequence[MeanVarianceRows]) -> MeanVarianceRows:
+        """Concatenate rows; rounds of different parts stay different rounds."""
+        fields = ("mean_features", "var_features", "rewards", "offset", "base_variance", "weights", "pair_features")
+        rounds, pairs, start = [], [], 0
+        for part in parts:
+            rounds.append(start + np.unique(part.rounds, return_inverse=True)[1].reshape(-1))
+            pairs.append(start + part.pairs)
+            start += len(part)
+        both: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in fields}
+        return cls(**both, rounds=np.concatenate(rounds), pairs=np.concatenate(pairs))
+
+    def part(self, start: int, end: int) -> MeanVarianceRows:
+        """Return rows ``start`` to ``end - 1`` with the weight they have here, and the pairs among them."""
+        fields = ("mean_features", "var_features", "rewards", "offset", "base_variance", "rounds")
+        rows = {name: getattr(self, name)[start:end] for name in fields}
+        _, place, counts = np.unique(rows["rounds"], return_inverse=True, return_counts=True)
+        inside = (self.pairs.min(axis=1) >= start) & (self.pairs.max(axis=1) < end)
+        rows |= {"weights": self.portions[start:end] * counts[place.reshape(-1)]}
+        rows |= {"pairs": self.pairs[inside] - start, "pair_features": self.pair_features[inside]}
+        part = object.__new__(MeanVarianceRows)  # checked already
+        for name, value in rows.items():
+            object.__setattr__(part, name, value)
+        return part
+
+    @property
+    def portions(self) -> Vector:
+        """Effective weight of each row: its weight over the number of rows in its round, ``(n,)``."""
+        _, place, counts = np.unique(self.rounds, return_inverse=True, return_counts=True)
+        return np.asarray(self.weights / counts[place.reshape(-1)])
+
+
+@dataclass(frozen=True, eq=False)
+class MeanVarianceEstimate:
+    """Coefficients of mean and variance with their precisions: a prior, or the result of a fit.
+
+    Attributes
+    ----------
+    mean_coef, mean_precision
+        ``theta`` and its inverse covariance, ``(p,)`` and ``(p, p)``.
+    var_coef, var_precision
+        ``phi >= 0`` and its inverse covariance, ``(q,)`` and ``(q, q)``.
+    variance : float
+        Typical variance of a reward.
+    kurtosis : float
+        Kurtosis of standardised errors.
+
+    Examples
+    --------
+    >>> prior = MeanVarianceEstimate.independent([0.0, 1.0], [0.5, 0.1], [1.0], [2.0], variance=1.0)
+    >>> prior.mean_precision.round(6).tolist(), prior.var_precision.tolist()
+    ([[4.0, 0.0], [0.0, 100.0]], [[0.25]])
+    """
+
+    mean_coef: Vector
+    mean_precision: Matrix
+    var_coef: Vector
+    var_precision: Matrix
+    variance: float = 1.0
+    kurtosis: float = 3.0
+
+    def __post_init__(self) -> None:
+        for kind in ("mean", "var"):
+            coef = finite_array(f"{kind}_coef", getattr(self, f"{kind}_coef"), ndim=1, largest=LARGEST)
+            size = len(coef)
+            precision = exact_array(f"{kind}_precision", getattr(self, f"{kind}_precision"), np.float64, (size, size))
+            if not (np.isfinite(precision).all() and np.diag(precision).min() > 0):
+                raise InputError(f"{kind}_precision must be finite and positive definite, and was not")
+            object.__setattr__(self, f"{kind}_coef", coef)
+            object.__setattr__(self, f"{kind}_precision", precision)
+        if self.var_coef.min() < 0:
+            raise InputError(f"var_coef must not be negative, was {self.var_coef.min():g}")
+        object.__setattr__(self, "variance", real_number("variance", self.variance, above=0))
+        object.__setattr__(self, "kurtosis", real_number("kurtosis", self.kurtosis, minimum=1))
+
+    @classmethod
+    def independent(
+        cls, mean_coef: Any, mean_sd: Any, var_coef: Any, var_sd: Any, *, variance: float = 1.0
+    ) -> MeanVarianceEstimate:
+        """Return a prior with independent coefficients of these means and standard deviations."""
+        precisions = []
+        for name, centre, given in (("mean_sd", mean_coef, mean_sd), ("var_sd", var_coef, var_sd)):
+            deviations = finite_array(name, given, ndim=1, length=len(centre))
+            if deviations.min() <= 0:
+                raise InputError(f"{name} must be positive, was {deviations.min():g}")
+            precisions.append(np.diag(deviations**-2.0))
+        return cls(mean_coef, precisions[0], var_coef, precisions[1], variance)
+
+    def mean(self, rows: MeanVarianceRows) -> Vector:
+        """Return the expected rewards, ``(n,)``."""
+        return np.asarray(rows.offset + rows.mean_features @ self.mean_coef)
+
+    def noise(self, rows: MeanVarianceRows) -> Vector:
+        """Return the variances of rewards, floored at a tenth of the typical variance, ``(n,)``."""
+        predicted = rows.base_variance + rows.var_features @ self.var_coef
+        return np.maximum(predicted, LEAST_VARIANCE * self.variance)
+
+    @property
+    def mean_errors(self) -> Vector:
+        """Standard errors of the coefficients of the mean, ``(p,)``."""
+        return np.asarray(np.sqrt(np.diag(np.linalg.inv(self.mean_precision))))
+
+    @property
+    def var_errors(self) -> Vector:
+        """Standard errors of the coefficients of the variance, ``(q,)``."""
+        return np.asarray(np.sqrt(np.diag(np.linalg.inv(self.var_precision))))
+
+
+class NormalEquations(NamedTuple):
+    """Additive sufficient statistics of both fits: normal equations, squared errors, fourth moments."""
+
+    mean_matrix: Matrix
+    mean_vector: Vector
+    var_matrix: Matrix
+    var_vector: Vector
+    errors: Vector  # weight of the rows, sum of squared errors
+    squares: Vector  # weight of the rows, sum of standardised squared errors, sum of the squares of these
+
+    @classmethod
+    def of(cls, prior: MeanVarianceEstimate) -> NormalEquations:
+        """Return the normal equations whose solution is the prior."""
+        return cls(
+            prior.mean_precision,
+            prior.mean_precision @ prior.mean_coef,
+            prior.var_precision,
+            prior.var_precision @ prior.var_coef,
+            np.array([1.0, prior.variance]),
+            50.0 * np.array([1.0, 1.0, prior.kurtosis]),  # fourth moments are noisy: the prior counts as 50 rows
+        )
+
+    def plus(self, other: NormalEquations, weight: float = 1.0) -> NormalEquations:
+        """Return ``self + weight * other``."""
+        return NormalEquations(*(mine + weight * theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def times(self, factor: float) -> NormalEquations:
+        """Return ``factor * self``."""
+        return NormalEquations(*(part * factor for part in self))
+
+    def solved(self) -> MeanVarianceEstimate:
+        """Solve for both coefficient vectors."""
+        return MeanVarianceEstimate(
+            np.asarray(np.linalg.solve(self.mean_matrix, self.mean_vector), dtype=np.float64),
+            self.mean_matrix,
+            nonnegative_least_squares(self.var_matrix, self.var_vector),
+            self.var_matrix,
+            float(self.errors[1] / self.errors[0]),
+            min(max(float(self.squares[2] * self.squares[0] / self.squares[1] ** 2), KURTOSIS[0]), KURTOSIS[1]),
+        )
+
+
+@njit(cache=True)
+def nonnegative_least_squares(matrix: Matrix, vector: Vector, passes: int = 1000) -> Vector:
+    """Minimise ``c' matrix c / 2 - vector' c`` over ``c >= 0`` by cyclic coordinate descent.
+
+    ``matrix`` ``(q, q)`` is symmetric and positive definite: the normal equations of a least squares problem with a
+    ridge; ``vector`` ``(q,)`` is their right-hand side. At most ``passes`` passes over all coefficients.
+
+    Examples
+    --------
+    >>> nonnegative_least_squares(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1.0, -1.0])).tolist()
+    [0.5, 0.0]
+    """
+    size = len(vector)
+    coef = np.zeros(size)
+    slope = -vector.copy()  # gradient
+    for _ in range(passes):
+        moved, largest = 0.0, 0.0
+        for j in range(size):
+            new = max(coef[j] - slope[j] / matrix[j, j], 0.0)
+            step = new - coef[j]
+            if step != 0:
+                for i in range(size):
+                    slope[i] += matrix[i, j] * step
+                coef[j] = new
+            scale = np.sqrt(matrix[j, j])  # makes steps of different coefficients comparable
+            moved, largest = max(moved, abs(step) * scale), max(largest, new * scale)
+        if moved <= 1e-12 * largest:
+            break
+    return coef
+
+
+def fit_mean_variance(rows: MeanVarianceRows, prior: MeanVarianceEstimate, sweeps: int = 3) -> MeanVarianceEstimate:
+    """Fit both coefficient vectors to rows, on top of a prior.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> x, chi = rng.standard_normal((4000, 1)), rng.random((4000, 2))
+    >>> rewards = x[:, 0] * 2 + np.sqrt(chi @ [1.0, 0.5]) * rng.standard_normal(4000)
+    >>> prior = MeanVarianceEstimate.independent([0.0], [10.0], [1.0, 1.0], [10.0, 10.0])
+    >>> found = fit_mean_variance(MeanVarianceRows(x, chi, rewards), prior)
+    >>> found.mean_coef.round(1).tolist(), found.var_coef.round(1).tolist()
+    ([2.0], [1.0, 0.5])
+    """
+    _check_columns(rows, prior)
+    base = NormalEquations.of(prior)
+    return base.plus(_normal_equations(rows, base, sweeps=whole_number("sweeps", sweeps))).solved()
+
+
+def _normal_equations(
+    rows: MeanVarianceRows, base: NormalEquations, *, start: MeanVarianceEstimate | None = None, sweeps: int = 3
+) -> NormalEquations:
+    """Return the normal equations of rows, each weighted by the variance fitted to ``base`` and rows together.
+
+    The first sweep takes variances from ``start``; without it, all variances are assumed equal.
+    """
+    x, portions = rows.mean_features, rows.portions
+    estimate, between = start, np.zeros(len(rows.pairs))
+    noise = np.full(len(rows), base.errors[1] / base.errors[0]) if start is None else start.noise(rows)
+    for _ in range(sweeps):
+        weights = portions / noise
+        matrix, vector = (x * weights[:, None]).T @ x, x.T @ (weights * (rows.rewards - rows.offset))
+        precision = base.mean_matrix + matrix
+        errors = rows.rewards - rows.offset - x @ np.linalg.solve(precision, base.mean_vector + vector)
+        leverage = np.einsum("ij,ji->i", x, np.linalg.solve(precision, x.T)) * (rows.weights / noise)
+        errors = errors / np.sqrt(1 - np.minimum(leverage, 0.99))  # the fit pulls errors towards zero
+        if estimate is None:
+            robust = _GAUSSIAN_MAD * float(np.median(np.abs(errors)))
+            errors = _clip_outliers(errors, np.full(len(rows), robust**2)) if robust else errors
+            typical = (base.errors[1] + portions @ errors**2) / (base.errors[0] + portions.sum())
+            noise, kurtosis = np.full(len(rows), typical), KURTOSIS[0]
+        else:
+            errors = _clip_outliers(errors, noise)
+            between, kurtosis = rows.pair_features @ estimate.var_coef, estimate.kurtosis
+        products = errors[rows.pairs[:, 0]] * errors[rows.pairs[:, 1]]
+        targets = errors**2 - rows.base_variance
+        var = _variance_equations(rows, portions, targets, products, noise, between, kurtosis)
+        squares = errors**2 / noise
+        total = portions.sum()
+        sums = NormalEquations(
+            matrix,
+            vector,
+            *var,
+            np.array([total, portions @ errors**2]),
+            np.array([total, portions @ squares, portions @ squares**2]),
+        )
+        estimate = base.plus(sums).solved()
+        noise = estimate.noise(rows)
+    return sums
+
+
+def _check_columns(rows: MeanVarianceRows, estimate: MeanVarianceEstimate) -> None:
+    for kind in ("mean", "var"):
+        there, size = getattr(rows, f"{kind}_features").shape[1], len(getattr(estimate, f"{kind}_coef"))
+        if there != size:
+            raise InputError(f"{kind}_features must have {size} columns, had {there}")
+
+
+def _clip_outliers(errors: Vector, noise: Vector) -> Vector:
+    deviations = np.sqrt(noise)
+    limit = 6.0 * max(_GAUSSIAN_MAD * float(np.median(np.abs(errors) / deviations)), 1.0)
+    return np.clip(errors, -limit * deviations, limit * deviations)
+
+
+def _variance_equations(
+    rows: MeanVarianceRows,
+    portions: Vector,
+    targets: Vector,
+    products: Vector,
+    noise: Vector,
+    between: Vector,
+    kurtosis: float,
+) -> tuple[Matrix, Vector]:
+    """Return matrix and right-hand side for the coefficients of the variance.
+
+    ``targets`` estimate the variances of rows and ``products`` the covariances of pairs; ``noise`` and ``between`` are
+    the values predicted for them, which determine the weights.
+    """
+    weights = portions / ((kurtosis - 1) * noise**2)
+    matrix = (rows.var_features * weights[:, None]).T @ rows.var_features
+    totals = rows.var_features.T @ (weights * targets)
+    if len(rows.pairs):
+        one, other = rows.pairs.T
+        spread = (kurtosis - 1) / 2 * (noise[one] * noise[other] + between**2)
+        weights = np.sqrt(portions[one] * portions[other]) / spread
+        matrix += (rows.pair_features * weights[:, None]).T @ rows.pair_features
+        totals += rows.pair_features.T @ (weights * products)
+    return matrix, totals
+
+
+class MeanVarianceRegression:
+    """Online posterior of ``theta`` and ``phi`` in ``y = offset + x' theta + noise``, ``Var = base + chi' phi``.
+
+    Parameters
+    ----------
+    prior : MeanVarianceEstimate
+        Estimate before any row; it is never discounted.
+    offset_sd : float, optional
+        If given, the offset gets a coefficient, the last of ``theta``, with prior mean 1 and this standard deviation. A
+        posterior mean far from 1 shows that the offset was not known after all.
+    keep : int
+        Number of recent rows to keep; beyond it, all but half of them are folded into the normal equations.
+
+    Attributes
+    ----------
+    estimate : MeanVarianceEstimate
+        Posterior as of the last `refresh`.
+    seen : float
+        Number of rows so far, weighted and discounted.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> prior = MeanVarianceEstimate.independent([0.0], [3.0], [1.0], [1.0])
+    >>> regression = MeanVarianceRegression(prior, offset_sd=0.1)
+    >>> for _ in range(40):
+    ...     x, chi, offset = rng.standard_normal((50, 1)), rng.random((50, 1)), rng.standard_normal(50)
+    ...     rewards = offset + 2 * x[:, 0] + np.sqrt(0.5 * chi[:, 0]) * rng.standard_normal(50)
+    ...     regression.add(MeanVarianceRows(x, chi, rewards, offset=offset))
+    ...     regression.refresh()
+    >>> regression.estimate.mean_coef.round(1).tolist(), regression.estimate.var_coef.round(1).tolist()
+    ([2.0, 1.0], [0.5])
+    """
+
+    def __init__(self, prior: MeanVarianceEstimate, *, offset_sd: float | None = None, keep: int = 256) -> None:
+        self.given = instance_of("prior", prior, MeanVarianceEstimate, "a MeanVarianceEstimate")
+        self.offset_sd = None if offset_sd is None else real_number("offset_sd", offset_sd, above=0)
+        self.keep = whole_number("keep", keep, minimum=0, maximum=10**6)
+        self.prior = prior if self.offset_sd is None else _with_offset(prior, self.offset_sd)
+        self.sums = NormalEquations.of(self.prior).times(0.0)
+        self.recent: list[MeanVarianceRows] = []
+        self._recent_weight = 0.0
+        self.estimate = self.prior
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.prior.mean_coef)} and {len(self.prior.var_coef)} features"
+        return f"MeanVarianceRegression({sizes}, {self.seen:g} rows)"
+
+    @property
+    def seen(self) -> float:
+        """Number of rows so far, weighted and discounted."""
+        return float(self.sums.errors[0] + self._recent_weight)
+
+    def _with_offset_feature(self, rows: MeanVarianceRows) -> MeanVarianceRows:
+        """Turn the offset into a feature if it has a coefficient."""
+        instance_of("rows", rows, MeanVarianceRows, "MeanVarianceRows")
+        if self.offset_sd is not None:
+            features = np.column_stack([rows.mean_features, rows.offset])
+            rows = dataclasses.replace(rows, mean_features=features, offset=np.zeros(len(rows)))
+        _check_columns(rows, self.prior)
+        return rows
+
+    def predict(self, rows: MeanVarianceRows) -> tuple[Vector, Vector, Vector]:
+        """Return expected rewards, their noise variances, and the posterior variances of the means, ``(n,)`` each."""
+        rows = self._with_offset_feature(rows)
+        inverse = np.linalg.inv(self.estimate.mean_precision)
+        covariance = (inverse + inverse.T) / 2
+        lever = np.einsum("ij,ij->i", rows.mean_features @ covariance, rows.mean_features)
+        return self.estimate.mean(rows), self.estimate.noise(rows), lever
+
+    def standardised(self, rows: MeanVarianceRows) -> Vector:
+        """Return prediction errors over their standard deviations, ``(n,)``; see `riskroute.learning.residual_test`."""
+        mean, noise, lever = self.predict(rows)
+        return np.asarray((rows.rewards - mean) / np.sqrt(noise + lever))
+
+    def add(self, rows: MeanVarianceRows) -> None:
+        """Add rows; the estimate does not change until `refresh`."""
+        self.recent.append(self._with_offset_feature(rows))
+        self._recent_weight += float(rows.portions.sum())
+
+    def discount(self, factor: float) -> None:
+        """Down-weight all rows seen so far by ``factor``; the prior keeps its weight."""
+        factor = real_number("factor", factor, minimum=0, maximum=1)
+        self.sums = self.sums.times(factor)
+        self.recent = [dataclasses.replace(rows, weights=rows.weights * factor) for rows in self.recent if factor]
+        self._recent_weight *= factor
+
+    def reset(self) -> None:
+        """Drop all rows and return to the prior."""
+        self.discount(0.0)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Recompute the estimate from all rows."""
+        base = NormalEquations.of(self.prior).plus(self.sums)
+        if not self.recent:
+            self.estimate = base.solved()
+            return
+        rows = MeanVarianceRows.joined(self.recent)
+        start = self.estimate if self.sums.errors[0] > 0 else None
+        self.estimate = base.plus(_normal_equations(rows, base, start=start)).solved()
+        self.recent = [rows]
+        if len(rows) > self.keep:
+            self._fold_oldest(rows, base)
+
+    def _fold_oldest(self, rows: MeanVarianceRows, base: NormalEquations) -> None:
+        """Fold the oldest rows into the normal equations, weighted by the current estimate of their variances."""
+        cut = len(rows) - self.keep // 2
+        while len(rows.pairs) and cut and (rows.pairs.min(axis=1) < cut)[rows.pairs.max(axis=1) >= cut].any():
+            cut -= 1  # rows of one pair stay together
+        old, new = rows.part(0, cut), rows.part(cut, len(rows))
+        if len(old):
+            self.sums = self.sums.plus(_normal_equations(old, base, start=self.estimate, sweeps=1))
+            self.recent = [new] if len(new) else []
+            self._weigh_recent()
+
+    def _weigh_recent(self) -> None:
+        self._recent_weight = sum(float(rows.portions.sum()) for rows in self.recent)
+
+    def borrowed(self, others: Sequence[MeanVarianceRegression], most: float) -> Self:
+        """Return this regression with the rows of others added, down-weighted to at most ``most`` rows in total.
+
+        Partial pooling for a member of a family with few rows of its own; all share the same features.
+        """
+        family: list[MeanVarianceRegression] = [self, *others]
+        sizes = {(len(one.prior.mean_coef), len(one.prior.var_coef)) for one in family}
+        if len(sizes) > 1:
+            raise InputError(f"others must have the same numbers of features, had {sorted(sizes)}")
+        there = sum(other.seen for other in others)
+        weight = min(1.0, real_number("most", most, minimum=0) / there) if there > 0 else 0.0
+        pooled = type(self)(self.given, offset_sd=self.offset_sd, keep=self.keep)
+        pooled.sums, pooled.recent = self.sums, list(self.recent)
+        pooled._weigh_recent()
+        for other in others:
+            lent = other.sums
+            if other.recent:
+                rows = MeanVarianceRows.joined(other.recent)
+                base = NormalEquations.of(other.prior).plus(other.sums)
+                lent = lent.plus(_normal_equations(rows, base, start=other.estimate))
+            pooled.sums = pooled.sums.plus(lent, weight)
+        pooled.refresh()
+        return pooled
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain JSON values."""
+        recent = MeanVarianceRows.joined(self.recent) if self.recent else None
+        return {
+            "prior": _plain(self.given),
+            "offset_sd": self.offset_sd,
+            "keep": self.keep,
+            "sums": {name: encode_state(part) for name, part in self.sums._asdict().items()},
+            "recent": None if recent is None else _plain(recent),
+            "estimate": _plain(self.estimate),
+        }
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> Self:
+        """Rebuild a regression from a saved state."""
+        try:
+            prior = MeanVarianceEstimate(**decode_state(dict(state["prior"])))
+            regression = cls(prior, offset_sd=state["offset_sd"], keep=state["keep"])
+            regression._load(decode_state(dict(state["sums"])), decode_state(dict(state["estimate"])))
+            if state["recent"] is not None:
+                regression.recent = [MeanVarianceRows(**decode_state(dict(state["recent"])))]
+                _check_columns(regression.recent[0], regression.prior)
+                regression._weigh_recent()
+        except (KeyError, TypeError, ValueError, InputError, np.linalg.LinAlgError) as error:
+            what = error if isinstance(error, InputError) else described(state)
+            raise StateError(f"state of a regression must be one that state() returned: {what}") from error
+        return regression
+
+    def _load(self, sums: dict[str, Any], estimate: dict[str, Any]) -> None:
+        parts = []
+        for name, part in self.sums._asdict().items():
+            parts.append(exact_array(name, sums[name], np.float64, part.shape))
+            if not np.isfinite(parts[-1]).all():
+                raise InputError(f"{name} must be finite, and was not")
+        self.sums, current = NormalEquations(*parts), MeanVarianceEstimate(**estimate)
+        if current.mean_coef.shape != self.prior.mean_coef.shape or current.var_coef.shape != self.prior.var_coef.shape:
+            raise InputError("estimate and prior must have the same number of coefficients")
+        np.linalg.cholesky(current.mean_precision)  # fails unless positive definite
+        self.estimate = current
+
+
+def _plain(record: MeanVarianceEstimate | MeanVarianceRows) -> dict[str, Any]:
+    return {item.name: encode_state(getattr(record, item.name)) for item in dataclasses.fields(record)}
+
+
+def _with_offset(prior: MeanVarianceEstimate, deviation: float) -> MeanVarianceEstimate:
+    """Append the offset's coefficient to a prior."""
+    p = len(prior.mean_coef)
+    precision = np.zeros((p + 1, p + 1))
+    precision[:p, :p] = prior.mean_precision
+    precision[p, p] = deviation**-2
+    return dataclasses.replace(prior, mean_coef=np.append(prior.mean_coef, 1.0), mean_precision=precision)
