@@ -15,9 +15,10 @@ from functools import partial
 from pathlib import Path
 
 from riskroute.simulation.backends import Backend
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.candidates import Candidate
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay, market_days
-from riskroute.study.play import RouterChoice, play_routers
+from riskroute.study.play import play_routers
 from timing import interleaved, leave, print_heading, print_table, say, sized, verdict
 
 DAYS, ORDERS = sized((20, 500), (1, 20))
@@ -30,14 +31,14 @@ ONE_BACKTEST = """
 import sys
 import datetime as dt
 from pathlib import Path
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import market_days
-from riskroute.study.play import RouterChoice, play_routers
+from riskroute.study.play import Candidate, play_routers
 from riskroute.simulation.backends import Backend
 hours = tuple(map(dt.time.fromisoformat, sys.argv[4:6]))
 days = market_days("dark", days=int(sys.argv[2]), hours=hours, kept=Path(sys.argv[1]))
 config = BacktestConfig(orders=int(sys.argv[3]))
-play_routers([RouterChoice("sweep", "sweep")], days, config, backend=Backend("local", 1))
+play_routers([Candidate("sweep", "sweep")], days, config, backend=Backend("local", 1))
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(int(status["RssAnon"].split()[0]) / 1e6, int(status["VmHWM"].split()[0]) / 1e6)
 """
@@ -47,7 +48,7 @@ def played(name: str, days: list[MarketDay]) -> int:
     """Play a router on one core; returns how many orders it had."""
     horizon = 60.0 if "post" in name or "rest" in name else 0.0
     config = BacktestConfig(orders=ORDERS * DAYS // PLAYED, horizon=horizon)
-    return play_routers([RouterChoice(name, name)], days[:PLAYED], config, backend=Backend("local", 1)).orders.height
+    return play_routers([Candidate(name, name)], days[:PLAYED], config, backend=Backend("local", 1)).orders.height
 
 
 def main() -> None:

@@ -19,11 +19,12 @@ import polars
 from contextual_yardsticks import best_fixed_plan, decision_times, hindsight, tail_difference
 from riskroute.core.text import TextTable
 from riskroute.simulation.backends import Backend
-from riskroute.study.backtest import BacktestResult, named_choice, run_backtest
-from riskroute.study.backtest_config import BacktestConfig, Stress
+from riskroute.study.backtest import BacktestResult, run_backtest
+from riskroute.study.candidates import named_candidate
+from riskroute.study.comparison import RouterResult, compare_routers, objective_bps
+from riskroute.study.config import BacktestConfig, Stress
 from riskroute.study.markets import MarketDay, market_days
 from riskroute.study.play import PLACEBOS, TableCache, play_routers
-from riskroute.study.summary import RouterResult, compare_routers, objective_bps
 from timing import leave, print_heading, progress, say, sized, verdict
 
 TAPE = os.environ.get("RISKROUTE_TAPE")
@@ -268,11 +269,15 @@ def _placebos(days: Sequence[MarketDay], cache: TableCache, backend: Backend) ->
     found = _played("dark", days, config, cache, backend)
     objectives = {name: found.comparison.routers[name].objective_bps for name in (OURS, FREE, FIXED, KNOWING)}
     fixed = best_fixed_plan(days[:TRAIN], config)
-    for label, choice, placebo in [
+    for label, candidate, placebo in [
         (fixed.label, fixed, ""),
-        *((f"{name}, {placebo} books", named_choice(name), placebo) for name in (OURS, FREE) for placebo in PLACEBOS),
+        *(
+            (f"{name}, {placebo} books", named_candidate(name), placebo)
+            for name in (OURS, FREE)
+            for placebo in PLACEBOS
+        ),
     ]:
-        shown = play_routers([choice], days, config, backend=backend, cache=cache, placebo=placebo)
+        shown = play_routers([candidate], days, config, backend=backend, cache=cache, placebo=placebo)
         objectives[label] = objective_bps(shown.orders.filter(polars.col("judged")), config.kappa)
     say(f"dark, {config.shares[0]:,} shares, {config.horizon:g} s, kappa {config.kappa:g}, shown the wrong books")
     say(TextTable(["router", "objective"], [[name, f"{value:.3f}"] for name, value in objectives.items()]).plain())

@@ -18,11 +18,12 @@ from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import PublicData, Router
 from riskroute.simulation.backtest import play_day
 from riskroute.study.backtest import BacktestResult
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.candidates import Candidate
+from riskroute.study.comparison import block_numbers, costs_in_bps
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import RouterChoice, play_tasks, trading_day
+from riskroute.study.play import play_tasks, trading_day
 from riskroute.study.statistics import Difference, bootstrap_difference
-from riskroute.study.summary import block_numbers, costs_in_bps
 
 SHORTFALL = 0.05
 
@@ -40,14 +41,14 @@ class Frozen(Contextual):
         """Leave the price of tails as it is."""
 
 
-def hindsight(days: Sequence[MarketDay], config: BacktestConfig, **parameters: Any) -> RouterChoice:
+def hindsight(days: Sequence[MarketDay], config: BacktestConfig, **parameters: Any) -> Candidate:
     """Return the router that has learned on the days that it is judged on, and learns no more."""
     router = Contextual(kappa=config.kappa, seed=config.seed, **parameters)
-    for task in play_tasks([RouterChoice("learning", Contextual.name, begins_as=router)], days, config):
+    for task in play_tasks([Candidate("learning", Contextual.name, begins_as=router)], days, config):
         task.play(router)
     known = Frozen.restore({**router.state(), "done": [], "under_way": {}})
     known.budget = 0.0
-    return RouterChoice("in hindsight", Contextual.name, begins_as=known)
+    return Candidate("in hindsight", Contextual.name, begins_as=known)
 
 
 @dataclass
@@ -105,7 +106,7 @@ class _Averaging(ContextualGreedy):
         return super().choose(desk, price)
 
 
-def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> RouterChoice:
+def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
     """Return the fixed plan that is best on the mean tables of some days, of all that the router may send."""
     router = _Averaging(kappa=config.kappa, guard_tails=False)
     for day in days:
@@ -121,7 +122,7 @@ def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> Router
     parts = {place: float(router.shares[n]) / total for place, n in zip(names, plan.units.tolist(), strict=True) if n}
     held = {kind: {name: part for (k, name), part in parts.items() if k == kind} for kind in ("limit", "dark_rest")}
     fixed = FixedPlan(held["limit"], held["dark_rest"], list(last.pools), plan.before)
-    return RouterChoice(FixedPlan.name, FixedPlan.name, begins_as=fixed)
+    return Candidate(FixedPlan.name, FixedPlan.name, begins_as=fixed)
 
 
 def tail_difference(found: BacktestResult, name: str, other: str, rng: np.random.Generator) -> Difference:

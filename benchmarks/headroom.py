@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from riskroute.simulation.backends import Backend
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.config import BacktestConfig
 from riskroute.study.headroom import (
     HORIZONS,
     KAPPAS,

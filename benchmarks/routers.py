@@ -15,19 +15,18 @@ from pathlib import Path
 
 from riskroute.core.text import TextTable
 from riskroute.simulation.backends import Backend
-from riskroute.study.backtest import ALL, run_backtest
-from riskroute.study.backtest_config import BacktestConfig
-from riskroute.study.backtest_texts import comparison_table
+from riskroute.study.backtest import run_backtest
+from riskroute.study.comparison import Paired, compare_routers, comparison_table
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MARKETS, market_days
 from riskroute.study.play import TableCache
-from riskroute.study.summary import Paired, compare_routers
 from timing import leave, print_heading, progress, say, sized, verdict
 
 TAPE = os.environ.get("RISKROUTE_TAPE")
 NAMES = sized((*MARKETS, *([TAPE] if TAPE else [])), ("dark",))
 SIZES, WAITS, DAYS, ORDERS = sized(((100, 1000), (0.0, 60.0), 5, 100), ((100,), (0.0,), 1, 6))
 HOURS = sized(None, (dt.time(11), dt.time(11, 5)))
-ROUTERS = sized((ALL, "contextual:guard_tails=false"), ("kaplan-meier+sweep", "delay+sweep", "adaptive"))
+ROUTERS = sized(("all", "contextual:guard_tails=false"), ("kaplan-meier+sweep", "delay+sweep", "adaptive"))
 RULE = "dark-first+sweep"
 LONGEST = 300.0
 """Seconds for all routers on all synthetic markets at 1,000 shares."""

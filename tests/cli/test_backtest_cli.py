@@ -15,7 +15,7 @@ import pytest
 
 from riskroute.cli.app import run
 from riskroute.routers.registry import about_router
-from riskroute.study.backtest import NAMES
+from riskroute.study.candidates import NAMES
 from riskroute.study.markets import MarketDay
 from small_days import short_market
 

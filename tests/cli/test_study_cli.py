@@ -123,7 +123,7 @@ def test_what_was_played_is_not_played_again(
     studied: Studied, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(task: play.PlayTask) -> None:
-        raise AssertionError(task.choice.label)
+        raise AssertionError(task.candidate.label)
 
     monkeypatch.setattr(play.PlayTask, "perform", never)
     assert run([*studied.words, "--out", str(tmp_path)]) == 0
@@ -151,12 +151,12 @@ def test_an_interrupt_says_that_nothing_is_lost(
     again: list[str] = []
 
     def noted(task: play.PlayTask) -> object:
-        again.append(task.choice.label)
+        again.append(task.candidate.label)
         return usual(task)
 
     monkeypatch.setattr(play.PlayTask, "perform", noted)
     assert run(words) == 0
-    assert done[0].choice.label not in again
+    assert done[0].candidate.label not in again
 
 
 def test_a_file_says_what_to_study_and_options_say_otherwise(

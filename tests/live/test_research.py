@@ -26,7 +26,7 @@ from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.state.events import NANO, VenueQuote
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.registry import restore_router
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.routing_table import trained_states, training_task
 from riskroute.study.tables import Tables

@@ -18,10 +18,10 @@ from riskroute.live.state.events import NANO
 from riskroute.live.tokens import token_hash
 from riskroute.live.wire import QuotesIn, ShadowIn, read_json
 from riskroute.study.backtest import BacktestResult, run_backtest
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.comparison import compare_routers
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import trading_day
-from riskroute.study.summary import compare_routers
 from shadow_backtests import executed_orders, told_market
 from small_days import HERE
 

@@ -24,7 +24,7 @@ from riskroute.simulation.backtest import Orders, PlayedDay, TradingDay, play_da
 from riskroute.simulation.clairvoyant import Clairvoyant, _cheapest, _Offer, _on_offer, _visible
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.exchange import Fill, Latency
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import trading_day
 

@@ -9,7 +9,7 @@ import pytest
 from riskroute.routers.registry import ROUTERS, make_router
 from riskroute.simulation.backtest import play_day
 from riskroute.simulation.exchange import Latency
-from riskroute.study.backtest_config import BacktestConfig, Stress
+from riskroute.study.config import BacktestConfig, Stress
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import trading_day
 

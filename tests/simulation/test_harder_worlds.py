@@ -23,7 +23,7 @@ from riskroute.simulation.backtest import play_day, spaced_orders
 from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
 from riskroute.simulation.exchange import Exchange, Executed, Latency
 from riskroute.simulation.execution import execute_plan
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import session, trading_day
 

@@ -10,10 +10,9 @@ import polars as pl
 import pytest
 
 from riskroute.study.choice import REASONS, choose_router, why
+from riskroute.study.comparison import Comparison, Paired, RouterResult
 from riskroute.study.config import StudyConfig
-from riskroute.study.differences import differences_by_state, estimated_share, learning_cost, saving_of
-from riskroute.study.page_sections import study_page
-from riskroute.study.page_tables import stress_rows, verdict_facts
+from riskroute.study.page import stress_rows, study_page, verdict_facts
 from riskroute.study.records import (
     DarkSurface,
     Estimate,
@@ -24,10 +23,9 @@ from riskroute.study.records import (
     StudyCase,
     SurfacePoint,
 )
-from riskroute.study.result import StudyResult
-from riskroute.study.summary import Comparison, Paired, RouterResult
-from riskroute.study.texts import savings_table
-from riskroute.study.words import case_paragraph
+from riskroute.study.result import StudyResult, savings_table
+from riskroute.study.savings import differences_by_state, estimated_share, learning_cost, saving_of
+from riskroute.study.verdict import case_paragraph
 
 
 def router(

@@ -8,9 +8,8 @@ import pytest
 
 from cost_tables import NOON, SECOND, Tables, a_child, a_fill, an_order, as_tables
 from riskroute.core.errors import InputError
-from riskroute.study.cost_records import RouterCosts
 from riskroute.study.cost_text import router_details, router_table, tercile_table, venue_table
-from riskroute.study.costs import router_costs
+from riskroute.study.costs import RouterCosts, router_costs
 from riskroute.study.venue_costs import venue_costs
 
 

@@ -15,9 +15,7 @@ from cost_tables import NOON, SECOND, Tables, a_child, a_fill, an_order, as_tabl
 from naive_costs import naive_router, naive_terciles
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.records import from_plain, to_plain
-from riskroute.study.cost_inputs import check_fills
-from riskroute.study.cost_records import RouterCosts
-from riskroute.study.costs import recomputed_cost, router_costs
+from riskroute.study.costs import RouterCosts, check_fills, recomputed_cost, router_costs
 
 
 def patient() -> Tables:

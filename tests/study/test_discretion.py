@@ -8,9 +8,9 @@ import pytest
 import riskroute as rr
 from riskroute.market.day_books import PreparedDay, day_books, write_prepared_day
 from riskroute.study.backtest import run_backtest
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.candidates import Candidate
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import RouterChoice
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +25,12 @@ def day(half_hour: rr.market.Store, tmp_path_factory: pytest.TempPathFactory) ->
 def test_discretion_saves_children_from_the_latency(day: MarketDay) -> None:
     """With half a second on the way, a limit of what was seen loses shares that one with room still gets."""
     config = BacktestConfig(shares=(300,), orders=60, latency_ms=500.0)
-    choices = [
-        RouterChoice("sweep", "sweep"),
-        RouterChoice("sweep, 50 ticks", "sweep", {"discretion": 50}),
-        RouterChoice("sweep, 0 ticks", "sweep", {"discretion": 0}),
+    candidates = [
+        Candidate("sweep", "sweep"),
+        Candidate("sweep, 50 ticks", "sweep", {"discretion": 50}),
+        Candidate("sweep, 0 ticks", "sweep", {"discretion": 0}),
     ]
-    found = run_backtest("half an hour", [day], config, backend=rr.Backend("local", 1), choices=choices)
+    found = run_backtest("half an hour", [day], config, backend=rr.Backend("local", 1), candidates=candidates)
     taken = found.tables.children.filter(polars.col("kind") == "take")
     filled = dict(taken.group_by("router").agg(polars.col("filled").sum() / polars.col("sent").sum()).iter_rows())
     assert filled["sweep"] == filled["sweep, 0 ticks"] < filled["sweep, 50 ticks"]

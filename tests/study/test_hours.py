@@ -13,14 +13,14 @@ from recorded_days import record_day
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.clock import SECOND, utc_stamp
 from riskroute.study.backtest import run_backtest
-from riskroute.study.backtest_config import BacktestConfig
-from riskroute.study.config import StudyConfig
+from riskroute.study.candidates import Candidate
+from riskroute.study.config import BacktestConfig, StudyConfig
 from riskroute.study.cost_text import tercile_table
 from riskroute.study.costs import router_costs
 from riskroute.study.markets import MarketDay, market_days
-from riskroute.study.page_sections import study_page
-from riskroute.study.play import PlayTask, RouterChoice, day_orders, trading_day
-from riskroute.study.run import run_study
+from riskroute.study.page import study_page
+from riskroute.study.play import PlayTask, day_orders, trading_day
+from riskroute.study.study import run_study
 from small_days import HERE, short_days
 
 AFTERNOON = (dt.time(14), dt.time(15))
@@ -115,7 +115,7 @@ def test_the_rules_are_those_of_the_market_unless_said_otherwise(tmp_path: Path)
         assert trading_day(stock, config).protection == (asked or "reg-nms")
         found = run_backtest("m", [stock], config, backend=HERE)
         assert found.protection == found.to_json()["protection"] == (asked or "reg-nms")
-        identities.add(PlayTask(RouterChoice("sweep", "sweep"), (stock,), 1, config, 0).identity)
+        identities.add(PlayTask(Candidate("sweep", "sweep"), (stock,), 1, config, 0).identity)
     assert len(identities) == 2
     with pytest.raises(InputError, match="protection must be one of none, reg-nms, was 'nms'"):
         StudyConfig(protection="nms")

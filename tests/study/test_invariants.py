@@ -13,7 +13,7 @@ from riskroute import InvariantError, RiskrouteError
 from riskroute.market.clock import SECOND
 from riskroute.study import backtest, play
 from riskroute.study.backtest import BacktestResult, run_backtest
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.config import BacktestConfig
 from riskroute.study.invariants import check_bound, check_tables
 from riskroute.study.markets import MarketDay
 from riskroute.study.tables import Tables
@@ -92,7 +92,7 @@ def test_every_backtest_is_checked(dark_days: list[MarketDay], monkeypatch: pyte
     monkeypatch.setattr(backtest, "check_bound", checked.append)
     config = BacktestConfig(orders=6, routers=("spray",))
     found = run_backtest("dark", dark_days, config, backend=HERE)
-    assert len(checked) == len(found.choices) + 1
+    assert len(checked) == len(found.candidates) + 1
     assert checked[-1] is found.tables.orders
     assert "clairvoyant" in found.comparison.routers
     assert issubclass(InvariantError, RiskrouteError)

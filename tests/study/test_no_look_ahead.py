@@ -13,7 +13,7 @@ import pytest
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.registry import ROUTERS, make_router
 from riskroute.simulation.backtest import TradingDay, play_day
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import trading_day
 from small_days import noting_plans

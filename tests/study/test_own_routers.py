@@ -20,10 +20,10 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
 from riskroute.routers.rules import Primary, Sweep
 from riskroute.simulation.backends import Backend
-from riskroute.study.backtest import named_choice
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.candidates import Candidate, named_candidate
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import RouterChoice, play_routers, play_tasks, trading_day
+from riskroute.study.play import play_routers, play_tasks, trading_day
 from small_days import HERE
 
 
@@ -42,9 +42,9 @@ class Curious(Router):
 
 def test_exploration_is_the_cost_over_the_plan_that_seemed_best(dark_days: list[MarketDay]) -> None:
     config = BacktestConfig(orders=30)
-    choices = [RouterChoice("curious", "curious", begins_as=Curious())]
-    choices += [RouterChoice(name, name) for name in ("primary", "sweep")]
-    orders = play_routers(choices, dark_days, config, backend=HERE).orders
+    candidates = [Candidate("curious", "curious", begins_as=Curious())]
+    candidates += [Candidate(name, name) for name in ("primary", "sweep")]
+    orders = play_routers(candidates, dark_days, config, backend=HERE).orders
     curious, primary, sweep = (orders.filter(pl.col("router") == name) for name in ("curious", "primary", "sweep"))
     np.testing.assert_array_equal(curious["cost"], primary["cost"])
     np.testing.assert_allclose(curious["exploration"], primary["cost"] - sweep["cost"], atol=1e-12)
@@ -71,7 +71,7 @@ def test_a_router_of_your_own_whose_code_has_changed_is_played_again(
     costs = []
     for rule in ("Primary", "Sweep"):
         (tmp_path / "my_router.py").write_text(
-            f"from riskroute.routers.router import Router\nfrom riskroute.routers.{rule.lower()} import {rule}\n"
+            f"from riskroute.routers.router import Router\nfrom riskroute.routers.rules import {rule}\n"
             f"class Mine(Router):\n    name = 'mine'\n    def decide(self, context): return {rule}().decide(context)\n"
         )
         importlib.invalidate_caches()
@@ -124,11 +124,11 @@ class Own(Router):
 def test_a_router_of_a_file_is_played_in_other_processes(dark_days: list[MarketDay], tmp_path: Path) -> None:
     path = tmp_path / "own.py"
     path.write_text(OWN)
-    choice = named_choice(f"{path}:Own")
+    candidate = named_candidate(f"{path}:Own")
     path.unlink()  # as on another machine
     config = BacktestConfig(orders=6)
     orders = play_routers(
-        [choice, RouterChoice("primary", "primary")], dark_days, config, backend=Backend(workers=2)
+        [candidate, Candidate("primary", "primary")], dark_days, config, backend=Backend(workers=2)
     ).orders
     own, primary = (orders.filter(pl.col("router") == name) for name in (f"{path}:Own", "primary"))
     np.testing.assert_array_equal(own["cost"], primary["cost"])
@@ -138,7 +138,7 @@ def test_an_edited_file_is_played_again(dark_days: list[MarketDay], tmp_path: Pa
     path = tmp_path / "own.py"
 
     def identity() -> str:
-        (task,) = play_tasks([named_choice(f"{path}:Own")], dark_days, BacktestConfig(orders=6))
+        (task,) = play_tasks([named_candidate(f"{path}:Own")], dark_days, BacktestConfig(orders=6))
         return task.identity
 
     path.write_text(OWN)
@@ -173,4 +173,4 @@ def test_names_are_checked_before_days_are_made(
 )
 def test_parameters_on_the_command_line_that_cannot_be(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        named_choice(text)
+        named_candidate(text)

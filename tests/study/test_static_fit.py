@@ -16,11 +16,12 @@ from riskroute.core.errors import InputError
 from riskroute.market.day_books import DayBooks, PreparedDay, write_prepared_day
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.backtest import router_to_use, run_backtest
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.candidates import Candidate
+from riskroute.study.comparison import objective_bps
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import RouterChoice, play_routers, trading_day
+from riskroute.study.play import play_routers, trading_day
 from riskroute.study.static_fit import GRID, UNITS, fit_static, fit_static_sweep
-from riskroute.study.summary import objective_bps
 from small_days import HERE
 
 THREE = {"A": (2, 300), "B": (3, 200), "C": (3, 400)}
@@ -45,9 +46,9 @@ def test_over_venues_no_split_is_cheaper_when_it_is_played(tmp_path: Path) -> No
     days = two_days(tmp_path, THREE, takers=(0.003, -0.002, 0.0))
     config = BacktestConfig(orders=12, shares=(1000,), latency_ms=0.0)
     chosen = fit_static(days, config)
-    choices = [RouterChoice(str(way), "static", {"take": dict(zip("ABC", map(float, way), strict=True))})
+    candidates = [Candidate(str(way), "static", {"take": dict(zip("ABC", map(float, way), strict=True))})
                for way in splits(3)]  # fmt: skip
-    played = play_routers([*choices, chosen], days[:1], config, backend=HERE).orders
+    played = play_routers([*candidates, chosen], days[:1], config, backend=HERE).orders
     means = dict(played.group_by("router").agg(pl.col("cost").mean()).iter_rows())
     best = min(cost for name, cost in means.items() if name != "static")
     assert means["static"] == pytest.approx(best, abs=1e-9)
@@ -136,7 +137,7 @@ def test_the_best_before_a_sweep_is_the_best_of_the_grid(tmp_path: Path) -> None
     for pools in ([], ["P", "Q"]):
         for rest, post in itertools.product(GRID, GRID):
             if rest + post <= 1:
-                one = RouterChoice("x", "static+sweep", {"pools": pools, "rest": rest, "post": post})
+                one = Candidate("x", "static+sweep", {"pools": pools, "rest": rest, "post": post})
                 orders = play_routers([one], days[:1], config, backend=HERE).orders
                 values[(*pools, rest, post)] = objective_bps(orders, config.kappa)
     asked = chosen.parameters
@@ -150,15 +151,17 @@ CLOSE_AND_FAR = {"XNAS": (7, 2000), "XPSX": (114, 2000)}
 def test_a_split_that_sends_a_few_shares_far_away_loses_at_every_moment(tmp_path: Path) -> None:
     """970 shares to a venue 7 cents from the mid and 30 to one that is a dollar off: no order is as cheap as swept."""
     days = two_days(tmp_path, CLOSE_AND_FAR)
-    split = RouterChoice("split", "static", {"take": {"XNAS": 0.97, "XPSX": 0.03}})
+    split = Candidate("split", "static", {"take": {"XNAS": 0.97, "XPSX": 0.03}})
     config = BacktestConfig(orders=60, shares=(1000,), routers=("static", "primary", "spray", "nbbo", "static+sweep"))
-    orders = play_routers([split, RouterChoice("sweep", "sweep")], days, config, backend=HERE).orders
+    orders = play_routers([split, Candidate("sweep", "sweep")], days, config, backend=HERE).orders
     wide = orders.pivot("router", index=["day", "number"], values="cost")
     assert wide.height == 120
     assert (wide["split"] - wide["sweep"]).to_numpy().min() > 30 * 0.4
     result = run_backtest("far", days, config, backend=HERE)
     assert result.verdict.startswith("Use sweep:")
-    assert result.choices[[one.label for one in result.choices].index("static")].parameters["take"] == {"XNAS": 10.0}
+    assert result.candidates[[one.label for one in result.candidates].index("static")].parameters["take"] == {
+        "XNAS": 10.0
+    }
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 
 from riskroute.study.backtest import BacktestResult, run_backtest
-from riskroute.study.backtest_config import BacktestConfig, Stress
+from riskroute.study.candidates import Candidate
+from riskroute.study.config import BacktestConfig, Stress
 from riskroute.study.headroom import Headroom, headroom_table, headroom_words, market_headroom
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import RouterChoice, play_routers
+from riskroute.study.play import play_routers
 from riskroute.study.stresses import (
     placebo_table,
     run_placebos,
@@ -112,7 +113,7 @@ def test_leaks_adverse_selection_and_fades_cost_money(worlds: Worlds) -> None:
 
 
 def test_queues_without_luck_fill_less(dark_days: list[MarketDay]) -> None:
-    posted = RouterChoice("post", "static+sweep", {"post": 1.0})
+    posted = Candidate("post", "static+sweep", {"post": 1.0})
     shares = []
     for pessimistic in (False, True):
         config = dataclasses.replace(CONFIG, horizon=30.0, stress=Stress(pessimistic_queues=pessimistic))

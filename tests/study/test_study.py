@@ -24,8 +24,7 @@ from riskroute.study.markets import MarketDay
 from riskroute.study.play import TableCache, play_tasks
 from riskroute.study.result import StudyResult
 from riskroute.study.routing_table import trained_states, training_task
-from riskroute.study.run import most_plays, run_study, write_states
-from riskroute.study.study import Study
+from riskroute.study.study import Study, most_plays, run_study, write_states
 from small_days import HERE
 from small_study import CONFIG
 
@@ -216,8 +215,8 @@ def test_a_restored_router_goes_on_as_the_one_that_was_played(
     backtest: BacktestResult, dark_days: list[MarketDay], cache: TableCache
 ) -> None:
     """Played once more, the router does what it did in the study; restored from its state, what it would do next."""
-    choice = next(one for one in backtest.choices if one.label == "contextual")
-    (task,) = play_tasks([choice], dark_days, backtest.config)
+    candidate = next(one for one in backtest.candidates if one.label == "contextual")
+    (task,) = play_tasks([candidate], dark_days, backtest.config)
     router = task.start()
     again = task.play(router).orders
     assert again["cost"].equals(backtest.tables.orders.filter(pl.col("router") == "contextual")["cost"])

@@ -13,17 +13,17 @@ import numpy as np
 import polars as pl
 import pytest
 
+from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.costs import recomputed_cost
-from riskroute.study.examples import PRICES, WHY, order_examples
-from riskroute.study.learning_curve import POINTS, learning_curve
 from riskroute.study.markets import MarketDay
+from riskroute.study.order_examples import PRICES, WHY, order_examples
 from riskroute.study.play import TableCache, play_routers, trading_day
 from riskroute.study.records import OrderExample, StudyCase
 from riskroute.study.result import StudyResult
-from riskroute.study.run import most_plays, run_study
-from riskroute.study.stress_table import stress_savings
-from riskroute.study.stresses import stress_configs
+from riskroute.study.savings import POINTS, learning_curve
+from riskroute.study.stresses import stress_configs, stress_savings
+from riskroute.study.study import most_plays, run_study
 from small_days import HERE
 from small_study import CONFIG, WORLDS, few_worlds
 
@@ -220,8 +220,8 @@ def test_impact_is_charged_to_the_shares_taken(
 ) -> None:
     assert case.stresses is not None
     worlds = stress_configs(backtest.config, pools=True)
-    choices = [one for one in backtest.choices if one.label in (case.chosen, case.comparison.bar)]
-    played = play_routers(choices, dark_days, worlds["impact x 1"], backend=HERE, cache=cache).orders
+    candidates = [one for one in backtest.candidates if one.label in (case.chosen, case.comparison.bar)]
+    played = play_routers(candidates, dark_days, worlds["impact x 1"], backend=HERE, cache=cache).orders
     mine = played.filter(pl.col("judged") & (pl.col("router") == case.chosen))
     pressed = (1e4 * (mine["cost"] + mine["impact"]) / (mine["shares"] * mine["mid"])).mean()
     assert case.stresses.worlds[3].cost_bps == pytest.approx(pressed)
@@ -231,11 +231,10 @@ def test_impact_is_charged_to_the_shares_taken(
 def test_worlds_with_impact_are_left_out_where_nothing_is_known_of_trades(
     monkeypatch: pytest.MonkeyPatch, backtest: BacktestResult, dark_days: list[MarketDay]
 ) -> None:
-    from riskroute.study import stress_table
 
     tables = dataclasses.replace(backtest.tables, orders=backtest.tables.orders.with_columns(impact=pl.lit(math.nan)))
-    monkeypatch.setattr(stress_table, "play_routers", lambda *words, **more: tables)
-    sweep, static = (next(one for one in backtest.choices if one.label == name) for name in ("sweep", "static"))
+    monkeypatch.setattr(stresses, "play_routers", lambda *words, **more: tables)
+    sweep, static = (next(one for one in backtest.candidates if one.label == name) for name in ("sweep", "static"))
     found = stress_savings((sweep, static), dark_days, backtest.config)
     assert len(found.worlds) == len(stress_configs(backtest.config, pools=True)) - 2
     assert not [one.world for one in found.worlds if "impact" in one.world]

@@ -18,13 +18,20 @@ from known_numbers import known_numbers, unknown_numbers
 from riskroute.core.errors import InputError
 from riskroute.core.names import LONGEST_VENUE
 from riskroute.core.text import TextTable
-from riskroute.study.page import write_study_page
-from riskroute.study.page_content import BookChart, Curve, CurveChart, Dot, DotChart, GridChart, PageContent
-from riskroute.study.page_sections import LIMITATIONS, study_page
-from riskroute.study.page_template import write_page_content
+from riskroute.study.page import LIMITATIONS, study_page, write_page_content, write_study_page
 from riskroute.study.result import StudyResult
-from riskroute.study.svg import WIDTH, SvgScale
-from riskroute.study.svg_charts import drawn_chart
+from riskroute.study.svg import (
+    WIDTH,
+    BookChart,
+    Curve,
+    CurveChart,
+    Dot,
+    DotChart,
+    GridChart,
+    PageContent,
+    SvgScale,
+    drawn_chart,
+)
 
 HOSTILE = "</title><script>alert(1)</script>\"'&lt;<!--"
 SCREENS = (360, 1280)

@@ -15,19 +15,20 @@ import pytest
 
 from riskroute.core.errors import InputError
 from riskroute.simulation.backends import Backend
-from riskroute.study.backtest import BacktestResult, router_names, router_to_use, run_backtest, verdict
-from riskroute.study.backtest_config import BacktestConfig, risk_tolerance
-from riskroute.study.backtest_texts import comparison_table
-from riskroute.study.markets import MarketDay
-from riskroute.study.measures import expected_shortfall
-from riskroute.study.play import PlayTask, TableCache, play_tasks, training_days
-from riskroute.study.summary import (
+from riskroute.study.backtest import BacktestResult, router_to_use, run_backtest, verdict
+from riskroute.study.candidates import router_names
+from riskroute.study.comparison import (
     Comparison,
     choose_bar,
     compare_routers,
+    comparison_table,
     costs_in_bps,
     objective_bps,
 )
+from riskroute.study.config import BacktestConfig, risk_tolerance
+from riskroute.study.costs import expected_shortfall
+from riskroute.study.markets import MarketDay
+from riskroute.study.play import PlayTask, TableCache, play_tasks, training_days
 from riskroute.study.tables import Tables
 from small_days import HERE
 
@@ -256,7 +257,7 @@ def result(dark_days: list[MarketDay], tmp_path_factory: pytest.TempPathFactory)
     config = BacktestConfig(orders=16, shares=(400,), seeds=2, routers=("static", "thompson"), block_minutes=1)
     cache = TableCache(tmp_path_factory.mktemp("played"))
     found = run_backtest("dark", dark_days, config, backend=HERE, cache=cache)
-    assert all(cache.has(task) for task in play_tasks(found.choices, dark_days, config))
+    assert all(cache.has(task) for task in play_tasks(found.candidates, dark_days, config))
     return found
 
 
@@ -326,7 +327,7 @@ def test_what_was_played_is_not_played_again(dark_days: list[MarketDay], tmp_pat
         first.comparison.routers["sweep"], objective_bps=0.0
     )
     assert files.items() <= {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.parquet")}.items()
-    task = play_tasks(first.choices, dark_days, config)[0]
+    task = play_tasks(first.candidates, dark_days, config)[0]
     (tmp_path / task.identity / "orders.parquet").write_bytes(b"spoilt")
     mended = run_backtest("dark", dark_days, config, backend=HERE, cache=cache)
     assert mended.comparison.routers["sweep"].cost_bps == first.comparison.routers["sweep"].cost_bps

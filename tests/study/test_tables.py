@@ -14,11 +14,11 @@ from riskroute.core.errors import DataError
 from riskroute.market.clock import SECOND
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.study.backtest import BacktestResult, run_backtest
-from riskroute.study.backtest_config import BacktestConfig
-from riskroute.study.cost_inputs import check_fills
-from riskroute.study.costs import recomputed_cost
+from riskroute.study.candidates import Candidate
+from riskroute.study.config import BacktestConfig
+from riskroute.study.costs import check_fills, recomputed_cost
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import RouterChoice, TableCache, perform_plays, play_routers, play_tasks
+from riskroute.study.play import TableCache, perform_plays, play_routers, play_tasks
 from riskroute.study.tables import CHILDREN, FILLS, ORDERS, Tables
 from small_days import HERE
 
@@ -36,7 +36,7 @@ def test_fills_of_every_order_sum_to_its_shares(result: BacktestResult) -> None:
     orders, fills = result.tables.orders, result.tables.fills
     check_fills(orders, fills)
     sums = orders.join(fills.group_by(KEY).agg(filled=pl.col("shares").sum()), on=KEY, how="left")
-    assert sums.height == orders.height == len(result.choices) * 48
+    assert sums.height == orders.height == len(result.candidates) * 48
     assert (sums["shares"] == sums["filled"]).all()
     beyond = fills.filter("estimated").group_by(KEY).agg(beyond=pl.col("shares").sum())
     counted = orders.join(beyond, on=KEY, how="left")
@@ -145,7 +145,7 @@ def test_a_day_without_any_order_has_empty_tables(dark_days: list[MarketDay]) ->
 def test_symbols_and_seeds_are_tasks_of_their_own(dark_days: list[MarketDay]) -> None:
     other = dataclasses.replace(dark_days[0], symbol="OTHER")
     config = BacktestConfig(orders=6, seeds=2)
-    tables = play_routers([RouterChoice("a", "sweep")], [*dark_days, other], config, backend=HERE)
+    tables = play_routers([Candidate("a", "sweep")], [*dark_days, other], config, backend=HERE)
     counts = tables.orders.group_by("symbol", "seed").len().sort("symbol", "seed").rows()
     assert counts == [("LUMO", 0, 12), ("LUMO", 1, 12), ("OTHER", 0, 6), ("OTHER", 1, 6)]
     with_judged = tables.orders.group_by("symbol", "day", maintain_order=True).agg(pl.col("judged").sum()).rows()
@@ -158,9 +158,9 @@ def test_tasks_that_take_long_are_begun_first_and_results_keep_their_places(
     """The state of a router is kept with its tables; another symbol with the same books is another task."""
     config, cache = BacktestConfig(orders=2), TableCache(tmp_path)
     names = ("sweep", "dark-first+sweep", "spray", "clairvoyant")
-    tasks = play_tasks([RouterChoice(name, name) for name in names], dark_days[:1], config)
+    tasks = play_tasks([Candidate(name, name) for name in names], dark_days[:1], config)
     begun: list[str] = []
-    found = perform_plays(tasks, backend=HERE, cache=cache, finished=lambda task: begun.append(task.choice.label))
+    found = perform_plays(tasks, backend=HERE, cache=cache, finished=lambda task: begun.append(task.candidate.label))
     assert begun == ["clairvoyant", "dark-first+sweep", "sweep", "spray"]
     assert [one.orders["router"][0] for one in found] == list(names)
     assert [one.state["router"] for one in found if one.state is not None] == list(names)

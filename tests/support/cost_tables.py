@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from riskroute.market.clock import TRADING_ZONE, local_time
-from riskroute.study.cost_inputs import CHILD_COLUMNS, FILL_COLUMNS, KEY, ORDER_COLUMNS
+from riskroute.study.costs import CHILD_COLUMNS, FILL_COLUMNS, KEY, ORDER_COLUMNS
 
 SECOND = 1_000_000_000
 NOON = 1_700_154_000 * SECOND

@@ -13,7 +13,7 @@ from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.queue_position import EXECUTED, PRICE_UNITS
 from riskroute.simulation.backtest import TradingDay
 from riskroute.simulation.exchange import Exchange, Latency
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import trading_day
 from riskroute.study.tables import Tables

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from riskroute.study import stress_table
-from riskroute.study.backtest_config import BacktestConfig
-from riskroute.study.config import StudyConfig
+from riskroute.study import stresses
+from riskroute.study.config import BacktestConfig, StudyConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import TableCache
 from riskroute.study.result import StudyResult
-from riskroute.study.run import run_study
 from riskroute.study.stresses import stress_configs
+from riskroute.study.study import run_study
 from small_days import HERE
 
 CONFIG = StudyConfig(
@@ -43,7 +42,7 @@ def small_study(days: Sequence[MarketDay], folder: Path) -> StudyResult:
 
 def few_worlds() -> AbstractContextManager[Any]:
     """Studies play only a few of the harder worlds."""
-    return mock.patch.object(stress_table, "stress_configs", _few_worlds)
+    return mock.patch.object(stresses, "stress_configs", _few_worlds)
 
 
 def _few_worlds(config: BacktestConfig, **more: Any) -> dict[str, BacktestConfig]:

@@ -88,10 +88,10 @@ def backtest_command(
     require_market_command()
     from riskroute.core.files import write_json
     from riskroute.simulation.backends import Backend
-    from riskroute.study.backtest import checked_routers, router_names, run_backtest
-    from riskroute.study.backtest_config import BacktestConfig
+    from riskroute.study.backtest import run_backtest
+    from riskroute.study.candidates import CLAIRVOYANT, check_routers, router_names
+    from riskroute.study.config import BacktestConfig
     from riskroute.study.play import TableCache
-    from riskroute.study.summary import CLAIRVOYANT
 
     config = BacktestConfig(
         shares=tuple(shares or (1000,)),
@@ -100,7 +100,7 @@ def backtest_command(
         orders=orders,
         horizon=horizon,
         kappa=kappa,
-        routers=checked_routers(router or ()),
+        routers=check_routers(router or ()),
         hours=hours,
         train=train,
         latency_ms=latency_ms,
@@ -119,7 +119,7 @@ def backtest_command(
             config,
             backend=where,
             cache=cache,
-            finished=lambda task: progress(task.choice.label, 1, 1),
+            finished=lambda task: progress(task.candidate.label, 1, 1),
         )
     say(str(result))
     if stresses:
@@ -219,7 +219,7 @@ def headroom_command(
     from riskroute.core.files import write_json
     from riskroute.core.records import to_plain
     from riskroute.simulation.backends import Backend
-    from riskroute.study.backtest_config import BacktestConfig
+    from riskroute.study.config import BacktestConfig
     from riskroute.study.headroom import (
         HORIZONS,
         KAPPAS,

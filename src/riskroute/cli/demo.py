@@ -48,10 +48,9 @@ def run_demo_studies(out: Path) -> list[Path]:
     with waiting("loading, which takes longer the first time", lines=True):
         from riskroute.core.files import writable_folder
         from riskroute.simulation.backends import Backend
-        from riskroute.study.backtest_texts import comparison_table
+        from riskroute.study.comparison import comparison_table
         from riskroute.study.demo import DEMO_RULES, DEMO_STUDY, DEMO_URGENT, demo_rules
-        from riskroute.study.run import most_plays, run_study
-        from riskroute.study.study import Study, played_cache, write_study
+        from riskroute.study.study import Study, most_plays, played_cache, run_study, write_study
 
     study, backend = Study(**dataclasses.asdict(DEMO_STUDY)), Backend()
     folder = writable_folder("out", out)
@@ -79,8 +78,8 @@ def run_demo_studies(out: Path) -> list[Path]:
 def show_demo_study(result: StudyResult) -> None:
     """Print all routers, the saving under other assumptions on dark pools, and the answer."""
     from riskroute.cli.output import say
-    from riskroute.study.backtest_texts import comparison_table
-    from riskroute.study.texts import surface_table
+    from riskroute.study.comparison import comparison_table
+    from riskroute.study.result import surface_table
 
     (case,) = result.cases
     say("\nAll routers on the synthetic test days; clairvoyant has perfect foresight, of future prices too.")

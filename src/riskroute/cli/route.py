@@ -27,7 +27,7 @@ def list_routers(router: str | None) -> str | None:
 def list_judged_routers(router: list[str] | None) -> list[str] | None:
     """Print all routers that a backtest plays, if that is asked for."""
     if any(one.casefold() == "list" for one in router or ()):
-        from riskroute.study.backtest import NAMES
+        from riskroute.study.candidates import NAMES
 
         _print_routers(NAMES)
     return router

@@ -130,8 +130,7 @@ def study_command(
 def _run(study: Study, out: Path, kept: Path, backend: Backend, command: str = "") -> tuple[StudyResult, list[Path]]:
     """Run a study with progress, and write its files; returns the result and the files."""
     from riskroute.cli.output import track, waiting
-    from riskroute.study.run import most_plays, run_study
-    from riskroute.study.study import played_cache, write_study
+    from riskroute.study.study import most_plays, played_cache, run_study, write_study
 
     config = study.config
     with nothing_lost(kept):
@@ -150,7 +149,7 @@ def write_page(result: StudyResult, out: Path, command: str = "") -> list[Path]:
     """Write the page of a study, where the library for pages is installed; returns the files written."""
     from riskroute.cli.output import say
     from riskroute.core.extras import extra_is_installed
-    from riskroute.study.page_template import PAGE
+    from riskroute.study.page import PAGE
 
     if not extra_is_installed("jinja2"):
         (out / PAGE).unlink(missing_ok=True)  # the page of an earlier study must not stand beside new numbers

@@ -17,56 +17,33 @@ from riskroute.core.records import to_plain
 from riskroute.core.seeding import seeding_hash
 from riskroute.core.text import fixed_text, rounds_to_zero
 from riskroute.core.validation import list_of, one_of, path_of
-from riskroute.learning.registry import BASELINES, POLICIES
 from riskroute.market.clock import zone_label
-from riskroute.routers.policy_router import PolicyRouter
-from riskroute.routers.registry import NAMES as ROUTER_NAMES
-from riskroute.routers.registry import ROUTERS, file_source, in_file, router_name, router_parameters
 from riskroute.routers.router import Router
 from riskroute.routing.fees import FeeSchedule
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import PoolModel
-from riskroute.study.backtest_config import (
-    DARK_ROUTERS,
-    DEFAULT_ROUTERS,
-    PATIENT_ROUTERS,
-    BacktestConfig,
-    risk_tolerance,
-)
-from riskroute.study.backtest_texts import LEGEND, comparison_table, no_verdict_text
-from riskroute.study.cost_inputs import KEY
-from riskroute.study.cost_text import router_details, tercile_table, venue_table
-from riskroute.study.costs import router_costs
-from riskroute.study.invariants import check_bound
-from riskroute.study.markets import MarketDay, market_days, one_zone
-from riskroute.study.play import (
-    PlayTask,
-    RouterChoice,
-    TableCache,
-    check_hours,
-    play_routers,
-    protection_of,
-)
-from riskroute.study.static_fit import fit_static, fit_static_sweep
-from riskroute.study.summary import (
-    CLAIRVOYANT,
+from riskroute.study.candidates import CLAIRVOYANT, Candidate, check_routers, router_names
+from riskroute.study.comparison import (
+    LEGEND,
     Comparison,
     choose_bar,
     compare_routers,
+    comparison_table,
+    no_verdict_text,
     too_much_estimated,
 )
+from riskroute.study.config import BacktestConfig, risk_tolerance
+from riskroute.study.cost_text import router_details, tercile_table, venue_table
+from riskroute.study.costs import KEY, router_costs
+from riskroute.study.invariants import check_bound
+from riskroute.study.markets import MarketDay, market_days, one_zone
+from riskroute.study.play import PlayTask, TableCache, check_hours, play_routers, protection_of
+from riskroute.study.static_fit import fitted_candidate
 from riskroute.study.tables import Tables
 from riskroute.study.venue_costs import venue_costs
 
-ALL = "all"
 MOST_OF_DEPTH, MOST_OF_VOLUME = 0.5, 0.1
 """Fractions of the displayed size and of the volume above which a market that does not react is not realistic."""
-
-FITTED = ("static", "static+sweep")
-"""Routers whose parameters are chosen on the training days."""
-
-NAMES = (*ROUTER_NAMES, CLAIRVOYANT)
-"""Routers that can be judged: all, and the one that knows everything."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +53,7 @@ class BacktestResult:
     market: str
     days: tuple[MarketDay, ...]
     config: BacktestConfig
-    choices: tuple[RouterChoice, ...]
+    candidates: tuple[Candidate, ...]
     comparisons: dict[int, Comparison]
     """By size of the orders."""
     tables: Tables
@@ -130,7 +107,7 @@ class BacktestResult:
             "days": [day.name for day in self.days],
             "zone": one_zone(self.days),
             "risk_tolerance": self._tolerances(),
-            "parameters": {one.label: dict(one.parameters) for one in self.choices if one.parameters},
+            "parameters": {one.label: dict(one.parameters) for one in self.candidates if one.parameters},
         }
         found = {
             str(size): to_plain(one) | {"use": router_to_use(one), "verdict": verdict(one, synthetic=self.synthetic)}
@@ -195,7 +172,7 @@ class BacktestResult:
     @property
     def left_out(self) -> int:
         """Say how many orders met no two-sided market at any venue, and were not played."""
-        one = self.choices[0].label
+        one = self.candidates[0].label
         played = self.tables.orders.filter((polars.col("router") == one) & (polars.col("seed") == self.config.seed))
         return len(self.days) * self.config.orders - played.height
 
@@ -212,54 +189,6 @@ def too_large(depth: float, volume: float | None) -> bool:
     return depth > MOST_OF_DEPTH or (volume or 0.0) > MOST_OF_VOLUME
 
 
-def router_names(asked: Sequence[str], *, pools: bool, horizon: float, train: int | None = None) -> list[str]:
-    """Return the routers to play: those asked for and the rules to beat, or all that do not learn if none is asked for.
-
-    Without training days, routers fitted on them are left out unless they are asked for.
-
-    Examples
-    --------
-    >>> router_names(["spray"], pools=True, horizon=0.0)
-    ['sweep', 'dark-first+sweep', 'spray']
-    """
-    simple = [*DEFAULT_ROUTERS, *(DARK_ROUTERS if pools else ())]
-    patient = [name for name in PATIENT_ROUTERS if pools or name != "rest-even+sweep"] if horizon > 0 else []
-    fitted = FITTED if train != 0 else ()
-    asked = checked_routers(asked)
-    others = [text for text in asked if text != ALL]
-    if ALL in asked:
-        known = [name for name in ROUTERS if name not in (*simple, *patient, *FITTED, PolicyRouter.name)]
-        learning = [name for name in POLICIES if name not in BASELINES]
-        return list(dict.fromkeys([*simple, *patient, *fitted, *known, *learning, CLAIRVOYANT, *others]))
-    if not asked:
-        return [*simple, *patient, *fitted, CLAIRVOYANT]
-    bars = ["sweep", *(DARK_ROUTERS if pools else ()), *patient]
-    return list(dict.fromkeys([*bars, *asked]))
-
-
-def checked_routers(asked: Sequence[str]) -> tuple[str, ...]:
-    """Return the routers asked for as `router_text` writes them, once all can be made: before days are made ready.
-
-    Examples
-    --------
-    >>> checked_routers(["Sweep:discretion=1", "all"])
-    ('sweep:discretion=1', 'all')
-    """
-    return tuple(ALL if text == ALL else named_choice(text).label for text in asked)
-
-
-def router_text(text: str) -> str:
-    """Return NAME, NAME:KEY=VALUE,... or FILE.py:CLASS with the name as it is spelled, or raise if it is unknown.
-
-    Examples
-    --------
-    >>> router_text("Dark-First+Sweep:cap=500")
-    'dark-first+sweep:cap=500'
-    """
-    name, _ = router_parameters(text)
-    return text if in_file(name) else router_name(name, NAMES) + text[len(name) :]
-
-
 def run_backtest(
     market: str,
     days: Sequence[MarketDay],
@@ -268,7 +197,7 @@ def run_backtest(
     backend: Backend | None = None,
     cache: TableCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
-    choices: Sequence[RouterChoice] | None = None,
+    candidates: Sequence[Candidate] | None = None,
 ) -> BacktestResult:
     """Play routers on the days of a market and compare what their orders cost.
 
@@ -282,7 +211,7 @@ def run_backtest(
         Where tables are kept; what was played before is not played again.
     finished : Callable, optional
         Called with every finished task.
-    choices : Sequence[RouterChoice], optional
+    candidates : Sequence[Candidate], optional
         Routers with their parameters; those that the configuration names, fitted where they must be, if None.
     """
     if not days:
@@ -290,14 +219,14 @@ def run_backtest(
     check_training(days, config)
     check_hours(days, config)
     pools = bool(days[0].pools)
-    if choices is None:
+    if candidates is None:
         names = router_names(config.routers, pools=pools, horizon=config.horizon, train=config.train)
-        choices = [router_choice(name, days, config, backend=backend, cache=cache) for name in names]
-    if not any(choice.label == CLAIRVOYANT for choice in choices):
-        choices = [*choices, RouterChoice(CLAIRVOYANT, CLAIRVOYANT)]  # the bound that every order is held to
-    tables = play_routers(choices, days, config, backend=backend, cache=cache, finished=finished)
+        candidates = [fitted_candidate(name, days, config, backend=backend, cache=cache) for name in names]
+    if not any(candidate.label == CLAIRVOYANT for candidate in candidates):
+        candidates = [*candidates, Candidate(CLAIRVOYANT, CLAIRVOYANT)]  # the bound that every order is held to
+    tables = play_routers(candidates, days, config, backend=backend, cache=cache, finished=finished)
     check_bound(tables.orders)
-    feedback = {choice.label: choice.make().feedback for choice in choices}
+    feedback = {candidate.label: candidate.make().feedback for candidate in candidates}
     found = {}
     for size in dict.fromkeys(config.shares):
         orders = tables.orders.filter(polars.col("shares") == size)
@@ -311,7 +240,7 @@ def run_backtest(
         found[size] = compare_routers(
             mine, bar, feedback, kappa=config.kappa, impact=config.stress.impact, seed=config.seed
         )
-    return BacktestResult(market, tuple(days), config, tuple(choices), found, tables)
+    return BacktestResult(market, tuple(days), config, tuple(candidates), found, tables)
 
 
 def check_training(days: Sequence[MarketDay], config: BacktestConfig) -> None:
@@ -320,37 +249,6 @@ def check_training(days: Sequence[MarketDay], config: BacktestConfig) -> None:
     most = max(max(counts.values()) - 1, 1)
     if config.train is not None and config.train > most:
         raise InputError(f"train must be at most {most}, which leaves days to judge, was {config.train}")
-
-
-def router_choice(
-    name: str,
-    days: Sequence[MarketDay],
-    config: BacktestConfig,
-    *,
-    backend: Backend | None = None,
-    cache: TableCache | None = None,
-) -> RouterChoice:
-    """Return a router by its name, as `named_choice`; one that must be fitted is fitted on the training days."""
-    if name == "static":
-        return fit_static(days, config)
-    if name == "static+sweep":
-        return fit_static_sweep(days, config, backend=backend, cache=cache)
-    return named_choice(name)
-
-
-def named_choice(text: str) -> RouterChoice:
-    """Return a router by its name or FILE.py:CLASS, with parameters after a colon if there are any.
-
-    Examples
-    --------
-    >>> named_choice("dark-first+sweep:mode=parallel,cap=500").parameters
-    {'mode': 'parallel', 'cap': 500}
-    """
-    label = router_text(text)
-    name, parameters = router_parameters(label)
-    choice = RouterChoice(label, name, parameters, source=file_source(name) if in_file(name) else "")
-    choice.make()
-    return choice
 
 
 def backtest(
@@ -394,7 +292,7 @@ def backtest(
     for name in orders:
         one_of("parameter of backtest", name, tuple(sorted(known)))
     sizes = tuple(list_of("shares", [shares] if isinstance(shares, int) else shares, int, "whole numbers"))
-    config = BacktestConfig(shares=sizes, routers=checked_routers(names), seed=seed, **orders)
+    config = BacktestConfig(shares=sizes, routers=check_routers(names), seed=seed, **orders)
     folder = path_of("kept", kept)
     ready = market_days(
         market,
@@ -408,13 +306,13 @@ def backtest(
         backend=backend,
     )
     cache = TableCache(folder / "played")
-    choices = None
+    candidates = None
     if own:
         asked = names or ("sweep",)
         rules = router_names(asked, pools=bool(ready[0].pools), horizon=config.horizon)
-        choices = [router_choice(name, ready, config, backend=backend, cache=cache) for name in rules]
-        choices += [RouterChoice(one.name, one.name, begins_as=one) for one in own]
-    return run_backtest(str(market), ready, config, backend=backend, cache=cache, choices=choices)
+        candidates = [fitted_candidate(name, ready, config, backend=backend, cache=cache) for name in rules]
+        candidates += [Candidate(one.name, one.name, begins_as=one) for one in own]
+    return run_backtest(str(market), ready, config, backend=backend, cache=cache, candidates=candidates)
 
 
 def router_to_use(found: Comparison) -> str | None:

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import polars
 
+from riskroute.study.candidates import CLAIRVOYANT
+from riskroute.study.comparison import MOST_ESTIMATED, ROUNDING, Comparison, objective_bps, too_much_estimated
 from riskroute.study.headroom import WORTH
-from riskroute.study.summary import (
-    CLAIRVOYANT,
-    MOST_ESTIMATED,
-    ROUNDING,
-    Comparison,
-    objective_bps,
-    too_much_estimated,
-)
 
 REASONS = {
     "beats": "it beats the simple rule on the test days",

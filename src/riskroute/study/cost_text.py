@@ -9,7 +9,7 @@ from riskroute.core.errors import InputError
 from riskroute.core.text import TextTable, fixed_text
 from riskroute.core.validation import one_of
 from riskroute.market.clock import zone_label
-from riskroute.study.cost_records import Interval, RouterCosts, VenueCosts
+from riskroute.study.costs import Interval, RouterCosts, VenueCosts
 
 Column = tuple[str, str, Callable[[Any], str]]
 """Heading, field, and how the field is written."""

@@ -1,29 +1,581 @@
-"""What orders cost, router by router: slippage, shortfall, spreads, tails, fills, markouts and reversion."""
+"""Expressions that cost measures are made of: share-weighted means, quantiles and tails.
+
+What is not known is null before it comes here, never NaN, and stays null where nothing is known at all.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 import polars as pl
 
+from riskroute.core.errors import DataError, one_line_error, shown
+from riskroute.core.validation import instance_of
 from riskroute.market.clock import SECOND
-from riskroute.study.cost_inputs import KEY, checked_fills, checked_orders, cost_inputs
-from riskroute.study.cost_records import CostTercile, RouterCosts
-from riskroute.study.measures import (
-    BPS,
-    DARK,
-    MARKOUTS,
-    TAKING,
-    effective_spread,
-    expected_shortfall,
-    fade,
-    half_spread,
-    markout,
-    plain_quantile,
-    ratio,
-    signed_bps,
-    sums_by_kind,
-    weighted_means,
-    weighted_quantiles,
+from riskroute.routers.report import KINDS
+
+BPS = 1e4
+"""One is so many basis points."""
+
+MARKOUTS = (1, 10, 60)
+"""Seconds after a fill at which the mid is looked at again."""
+
+DARK, PASSIVE, TAKING = ("dark", "dark_rest"), ("dark", "dark_rest", "limit"), ("take", "sweep")
+"""Kinds of child orders: in dark pools, those whose fills we did not time, and those that cross the spread."""
+
+
+def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    """``part / whole``, null unless the whole is above zero.
+
+    Examples
+    --------
+    >>> pl.select(ratio(pl.lit(3), pl.lit(4))).item(), pl.select(ratio(pl.lit(3), pl.lit(0))).item()
+    (0.75, None)
+    """
+    return pl.when(whole > 0).then(part / whole)
+
+
+def weighted_means(table: pl.DataFrame, by: Sequence[str], weight: str, values: Mapping[str, pl.Expr]) -> pl.DataFrame:
+    """``sum(w x) / sum(w)`` of several values over the rows that know them, by group; null where they have no weight.
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"place": ["A"] * 3, "x": [1.0, 4.0, None], "shares": [200, 100, 700]})
+    >>> weighted_means(table, ["place"], "shares", {"twice": 2 * pl.col("x")}).row(0)
+    ('A', 4.0)
+    """
+    # products first, then plain sums by group: several times faster than expressions on groups
+    products = table.select(*by, weight, **values).with_columns(
+        *(pl.when(pl.col(name).is_not_null()).then(weight).alias(f"{name} w") for name in values),
+        *((pl.col(name) * pl.col(weight)).alias(name) for name in values),
+    )
+    sums = products.drop(weight).group_by(by).sum()
+    return sums.select(*by, *(ratio(pl.col(name), pl.col(f"{name} w")).alias(name) for name in values))
+
+
+def weighted_quantiles(
+    table: pl.DataFrame, by: Sequence[str], weight: str, value: pl.Expr, parts: Mapping[str, int]
+) -> pl.DataFrame:
+    """Quantiles by group: the smallest ``x`` for which rows of at most ``x`` have so many per cent of (whole) weights.
+
+    Rows whose value is null are left out, and so are groups that have no others.
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"place": "A", "seconds": [9.0, 0.5, 2.0, None], "shares": [100, 400, 500, 50]})
+    >>> parts = {"p40": 40, "p50": 50, "p90": 90, "p91": 91}
+    >>> weighted_quantiles(table, ["place"], "shares", pl.col("seconds"), parts).row(0)
+    ('A', 0.5, 2.0, 2.0, 9.0)
+    """
+    sorted_rows = table.select(*by, weight, _value=value).drop_nulls("_value").sort("_value")
+    reached, total = pl.col(weight).cum_sum(), pl.col(weight).sum()
+    return sorted_rows.group_by(by).agg(
+        # in whole numbers, so that nothing is rounded at the edge
+        pl.col("_value").filter(reached * 100 >= total * part).first().alias(name)
+        for name, part in parts.items()
+    )
+
+
+def plain_quantile(value: pl.Expr, part: int, parts: int = 100) -> pl.Expr:
+    """The smallest value that ``part / parts`` of the known values do not exceed; null without any.
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"us": [4.0, None, 1.0, 3.0, 2.0]})
+    >>> table.select([plain_quantile(pl.col("us"), k).alias(str(k)) for k in (50, 51, 99)]).row(0)
+    (2.0, 3.0, 4.0)
+    """
+    some = value.drop_nulls()
+    place = (some.len().cast(pl.Int64) * part + parts - 1) // parts - 1
+    return some.sort().get(place, null_on_oob=True)
+
+
+def expected_shortfall(cost: pl.Expr, percent: int = 5) -> pl.Expr:
+    """Mean cost of the worst ``percent`` of the rows: ``sum(w x) / (percent n / 100)`` from the largest ``x`` down.
+
+    Rows weigh 1 while the weights add up to at most ``percent n / 100``, and the last one weighs the fraction that is
+    then missing; so of ten orders it is the cost of the worst.
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"cost": [float(k) for k in range(1, 31)]})
+    >>> table.select(expected_shortfall(pl.col("cost"))).item()  # (30 + 29 / 2) / 1.5
+    29.666666666666668
+    """
+    size = cost.len() * (percent / 100)
+    weights = (size - pl.int_range(cost.len())).clip(0, 1)
+    return (cost.sort(descending=True) * weights).sum() / size
+
+
+def signed_bps(later: pl.Expr, earlier: pl.Expr) -> pl.Expr:
+    """``s (later - earlier) / m0`` in basis points, with the columns ``sign`` and ``arrival`` of the order."""
+    return BPS * pl.col("sign") * (later - earlier) / pl.col("arrival")
+
+
+def markout(seconds: int) -> pl.Expr:
+    """Markout ``s (m[t+D] - p) / m0`` of a fill; positive is good."""
+    return signed_bps(pl.col(f"mid_{seconds}"), pl.col("price"))
+
+
+def mid_markout(seconds: int) -> pl.Expr:
+    """Mid-to-mid markout ``s (m[t+D] - m[t]) / m0`` of a fill, which has no spread in it."""
+    return signed_bps(pl.col(f"mid_{seconds}"), pl.col("mid"))
+
+
+def effective_spread() -> pl.Expr:
+    """Effective spread ``2 s (p - m[t]) / m0`` of a fill, against the mid as of the fill."""
+    return 2 * signed_bps(pl.col("price"), pl.col("mid"))
+
+
+def half_spread() -> pl.Expr:
+    """Half the quoted spread ``(ask - bid) / (2 m0)`` as displayed over all venues at the decision."""
+    return BPS * (pl.col("ask") - pl.col("bid")) / (2 * pl.col("arrival"))
+
+
+def sums_by_kind(children: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Add up child orders: how many were sent, how many were filled at all, their shares, and what fade needs.
+
+    ``hoped`` is ``min(sent, displayed)`` of those that take at once where some was displayed, and ``met`` what of these
+    was filled.
+    """
+    hoped = pl.min_horizontal("sent", "displayed")
+    there = (pl.col("kind") == "take") & pl.col("displayed").is_not_null() & (hoped > 0)
+    return (
+        children.filter(pl.col("sent") > 0)
+        .select(
+            *by,
+            "sent",
+            "filled",
+            count=pl.lit(1, pl.Int64),
+            hits=(pl.col("filled") > 0).cast(pl.Int64),
+            hoped=pl.when(there).then(hoped),
+            met=pl.when(there).then("filled"),
+        )
+        .group_by(by)
+        .sum()
+    )
+
+
+def fade(met: pl.Expr, hoped: pl.Expr) -> pl.Expr:
+    """Fade ``1 - sum(filled) / sum(min(sent, displayed))``; null where nothing was hoped for.
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"kind": "take", "sent": [100, 300], "filled": [100, 50], "displayed": [500.0, 100.0]})
+    >>> sums_by_kind(table, ["kind"]).select(fade(pl.col("met"), pl.col("hoped"))).item()  # 150 of 200
+    0.25
+    """
+    return 1 - ratio(met, hoped)
+
+
+KEY = ("router", "seed", "symbol", "day", "number")
+"""Columns that name an order."""
+
+_KEY = {"router": pl.String, "seed": pl.Int64, "symbol": pl.String, "day": pl.String, "number": pl.Int64}
+_WHOLE = ("time", "sign", "shares", "block", "estimated", "prevented", "through", "stale")
+_REAL = (
+    *("horizon", "mid", "bid", "ask", "depth", "end_mid", "end_spread", "after_1", "after_10", "after_60"),
+    *("cost", "fees", "decision_us"),
 )
+_PLACED = _KEY | {"child": pl.Int64, "kind": pl.String, "place": pl.String}
+
+ORDER_COLUMNS = (
+    _KEY | dict.fromkeys(_WHOLE, pl.Int64) | dict.fromkeys(_REAL, pl.Float64) | {"clock": pl.Time, "zone": pl.String}
+)
+CHILD_COLUMNS = (
+    _PLACED
+    | dict.fromkeys(("sent", "filled", "posted", "last", "known"), pl.Int64)
+    | dict.fromkeys(("price", "fee", "displayed"), pl.Float64)
+)
+FILL_COLUMNS = (
+    _PLACED
+    | dict.fromkeys(("time", "shares"), pl.Int64)
+    | dict.fromkeys(("price", "fee", "mid", "mid_1", "mid_10", "mid_60"), pl.Float64)
+    | {"estimated": pl.Boolean}
+)
+
+_TOLD = ("order", "period", "arrival", "sign", "bid", "ask", "horizon")
+
+
+@dataclass(frozen=True, eq=False)
+class CostInputs:
+    """Checked tables, in which null stands for what is not known.
+
+    ``orders`` are numbered by a column ``order``, and time blocks over all days by ``period``; the arrival mid is
+    called ``arrival``. Each row of ``children`` and ``fills`` has ``order`` and what measures need to know of it: sign,
+    arrival mid, horizon, bid and ask at the decision, and the time of arrival as ``begin``.
+    """
+
+    orders: pl.DataFrame
+    children: pl.DataFrame
+    fills: pl.DataFrame
+
+
+def cost_inputs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> CostInputs:
+    """Check the tables, and join to child orders and fills what is known of their order."""
+    found = (
+        checked_orders(orders)
+        .rename({"mid": "arrival"})
+        .with_row_index("order")
+        .with_columns(pl.col("order").cast(pl.Int64), period=pl.struct("day", "block").rank("dense").cast(pl.Int64) - 1)
+    )
+    told = found.select(*KEY, *_TOLD, begin="time")
+    sent = _joined("children", _checked_children(children), told)
+    twice = sent.filter(pl.struct("order", "child").is_duplicated())
+    if len(twice):
+        raise DataError(
+            f"children must have each child once, had child {twice['child'][0]} of {_named(twice.select(KEY).row(0))} "
+            "more than once"
+        )
+    return CostInputs(found, sent, _joined("fills", checked_fills(fills), told))
+
+
+def checked_orders(orders: pl.DataFrame) -> pl.DataFrame:
+    """Orders in the types of `ORDER_COLUMNS`, of which there is at least one and none twice."""
+    table = _typed("orders", orders, ORDER_COLUMNS)
+    if table.is_empty():
+        raise DataError("orders must have at least one row, had none")
+    _hold_column("orders", table, "sign", pl.col("sign").is_in([-1, 1]), "1 or -1")
+    for name in ("shares", "mid"):
+        _hold_column("orders", table, name, pl.col(name) > 0, "above 0")
+    for name in ("cost", "fees", "horizon"):
+        _hold_column("orders", table, name, pl.col(name).is_not_null(), "a finite number")
+    for name in ("clock", "zone"):
+        _hold_column("orders", table, name, pl.col(name).is_not_null(), "given")
+    twice = table.select(KEY).filter(pl.struct(KEY).is_duplicated())
+    if len(twice):
+        raise DataError(f"orders must have each order once, had {_named(twice.row(0))} more than once")
+    return table
+
+
+def checked_fills(fills: pl.DataFrame) -> pl.DataFrame:
+    """Fills in the types of `FILL_COLUMNS`."""
+    table = _typed("fills", fills, FILL_COLUMNS)
+    _hold_column("fills", table, "kind", pl.col("kind").is_in(KINDS), f"one of {', '.join(KINDS)}")
+    _hold_column("fills", table, "shares", pl.col("shares") > 0, "above 0")
+    for name in ("price", "fee"):
+        _hold_column("fills", table, name, pl.col(name).is_not_null(), "a finite number")
+    return table
+
+
+def check_fills(orders: pl.DataFrame, fills: pl.DataFrame) -> None:
+    """Raise `DataError` unless the fills of every order add up to its shares."""
+    sums = checked_fills(fills).group_by(KEY).agg(filled=pl.col("shares").sum())
+    both = checked_orders(orders).select(*KEY, "shares").join(sums, on=KEY, how="full", coalesce=True)
+    wrong = both.filter(pl.col("filled").ne_missing(pl.col("shares"))).sort(KEY)
+    if len(wrong):
+        *key, shares, filled = wrong.row(0)
+        if shares is None:
+            raise DataError(f"fills must be of orders in the table, was {_named(key)}")
+        raise DataError(f"fills of {_named(key)} must add up to its {shares:,} shares, were {filled or 0:,}")
+
+
+def _checked_children(children: pl.DataFrame) -> pl.DataFrame:
+    table = _typed("children", children, CHILD_COLUMNS)
+    _hold_column("children", table, "kind", pl.col("kind").is_in(KINDS), f"one of {', '.join(KINDS)}")
+    _hold_column("children", table, "sent", pl.col("sent") >= 0, "at least 0")
+    _hold_column(
+        "children", table, "filled", pl.col("filled").is_between(0, pl.col("sent")), "between 0 and what was sent"
+    )
+    return table
+
+
+def _typed(name: str, table: pl.DataFrame, columns: dict[str, type[pl.DataType]]) -> pl.DataFrame:
+    """The columns of a table in their types, with null for what is no finite number."""
+    instance_of(name, table, pl.DataFrame, "a polars DataFrame")
+    missing = [column for column in columns if column not in table.columns]
+    if missing:
+        raise DataError(f"{name} must have the columns {', '.join(columns)}, was without {', '.join(missing)}")
+    try:
+        typed = table.select(pl.col(column).cast(kind) for column, kind in columns.items())
+    except pl.exceptions.PolarsError as error:
+        kinds = ", ".join(f"{column} {kind.__name__}" for column, kind in columns.items())
+        raise DataError(f"{name} must have the types {kinds}, could not be cast: {one_line_error(error)}") from None
+    real = [column for column, kind in columns.items() if kind is pl.Float64]
+    typed = typed.with_columns(
+        pl.when(pl.col(column).is_finite()).then(pl.col(column)).alias(column) for column in real
+    )
+    for column in _KEY:
+        _hold_column(name, typed, column, pl.col(column).is_not_null(), "given")
+    return typed
+
+
+def _hold_column(name: str, table: pl.DataFrame, column: str, rule: pl.Expr, expected: str) -> None:
+    """Raise `DataError` where a rule does not hold for a column."""
+    wrong = table.select((~rule.fill_null(False)).arg_true())
+    if len(wrong):
+        row = int(wrong.item(0, 0))
+        raise DataError(f"{column} of {name} must be {expected}, was {shown(table[column][row])} in row {row}")
+
+
+def _joined(name: str, table: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
+    both = table.join(told, on=KEY, how="left", maintain_order="left")
+    if both["order"].has_nulls():
+        lost = both.filter(pl.col("order").is_null()).select(KEY).row(0)
+        raise DataError(f"{name} must be of orders in the table, was {_named(lost)}")
+    return both
+
+
+def _named(key: list[object] | tuple[object, ...]) -> str:
+    router, seed, symbol, day, number = key
+    return f"order {number} of {symbol} on {day} by {router} with seed {seed}"
+
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class CostTercile:
+    """Costs of a third of the orders: those with a low, middle or high value of a measure.
+
+    The thirds are those of the orders of all routers together, and orders of equal value stay together: a third may be
+    larger than the others, and is missing if no order is in it.
+
+    Parameters
+    ----------
+    measure : str
+        ``spread`` (quoted at the decision, basis points), ``time`` (hours since midnight in the zone of the day)
+        or ``size`` (shares of the order over those displayed on the side it takes from).
+    tercile : str
+        ``low``, ``middle`` or ``high``.
+    least, most : float
+        The smallest and largest value in this third of the router's orders.
+    orders : int
+        How many there are.
+    cost_bps, sd_bps, es95_bps : float
+        As in `RouterCosts`.
+    """
+
+    measure: str
+    tercile: str
+    least: float
+    most: float
+    orders: int
+    cost_bps: float
+    sd_bps: float | None
+    es95_bps: float
+
+
+@dataclass(frozen=True)
+class RouterCosts:
+    """What the orders of one router cost, and how they were filled.
+
+    Costs are means over orders. Spreads, markouts and times are means and quantiles over shares. Seeds, symbols and
+    days are taken together.
+
+    Parameters
+    ----------
+    router : str
+        Its name.
+    orders, shares : int
+        How many it was given.
+    blocks : int
+        Time blocks that the orders came in; blocks of different days are different.
+    cost_bps : float
+        Mean of ``cost / (S m0)``, fees included.
+    slippage_bps : float
+        Arrival slippage without fees: mean of ``sum(q s (p - m0)) / (sum(q) m0)``.
+    fees_bps : float
+        Mean of ``fees / (S m0)``; rebates are negative.
+    shortfall_bps : float
+        Implementation shortfall: mean of ``[sum_on_time(q s (p - m0)) + L (s (m[H] - m0) + spread[H] / 2) + fees] /
+        (S m0)``. A fill is late if it comes of a sweep at or after the horizon ``H`` of an order that has one (above
+        0 s); ``L = S - sum_on_time(q)`` are the shares filled late or not at all, which are charged the far touch at
+        the horizon. Orders whose mid at the horizon is not known are left out if they have such shares.
+    opportunity_bps : float
+        Opportunity cost: mean of the second term alone, ``L (s (m[H] - m0) + spread[H] / 2) / (S m0)``.
+    late_share : float
+        ``sum(L) / sum(S)``.
+    effective_spread_bps : float
+        ``2 s (p - m[t]) / m0``, over filled shares.
+    quoted_spread_bps : float
+        ``(ask - bid) / m0`` at the decision, the best of all venues, over shares ordered; negative where the books of
+        two venues cross.
+    spread_ratio : float
+        Effective over quoted spread: 1 pays the whole spread.
+    improvement_bps : float
+        ``s (touch - p) / m0`` over filled shares, where the touch is the best displayed price to take at the decision;
+        negative where fills were worse on average.
+    improved_share : float
+        Fraction of the filled shares that traded at better than the touch.
+    spread_capture : float
+        Of limit orders: ``sum(q s (m[t] - p)) / sum(q (ask - bid) / 2)``; 1 earns half a quoted spread.
+    sd_bps : float
+        Standard deviation of the cost of an order, ``n - 1`` in the denominator.
+    es95_bps, worst_bps : float
+        Expected shortfall 5 %, the mean cost of the worst twentieth of the orders, and that of their worst hundredth;
+        the order at the edge is weighted by its fraction.
+    dark_share, limit_share, taken_share : float
+        Fractions of the filled shares that traded in dark pools, by limit orders, and by taking and sweeping; they sum
+        to 1.
+    dark_fill_rate, limit_fill_rate, ioc_fill_rate : float
+        Shares filled over shares sent, of child orders in dark pools, of limit orders, and of those that take at once
+        (immediate or cancel). Pools tried in turn count the same share as sent more than once. Sweeps are left out:
+        they look before they take.
+    dark_hit_rate, limit_hit_rate, ioc_hit_rate : float
+        Fraction of these child orders that were filled at all.
+    fade : float
+        ``1 - sum(filled) / sum(min(sent, displayed))`` of the child orders that take at once, with what was displayed
+        to them at the decision; below 0 where more was there. Shares that came back as a better price was elsewhere
+        count as faded, since the tables do not tell them by child order: see ``prevented_shares``.
+    fill_seconds_50, fill_seconds_90, fill_seconds_99 : float
+        Seconds from the order's arrival within which this per cent of the filled shares had traded.
+    markout_1_bps, markout_10_bps, markout_60_bps : float
+        ``s (m[t+D] - p) / m0`` over filled shares, D seconds after each fill; positive is good.
+    reversion_1_bps, reversion_10_bps, reversion_60_bps : float
+        Mean over orders of ``s (m[end] - m[end+D]) / m0`` after the last fill; positive: the price came back. Recorded
+        books hold none of our own impact, so this is the market's own doing.
+    estimated_shares, prevented_shares, through_shares : int
+        Shares beyond what was displayed, at an estimated price; shares not taken as a better price was elsewhere; and
+        shares that traded through a better quote.
+    stale_books : int
+        Books that were too old to be shown, over all orders.
+    decision_us, decision_99_us : float
+        Microseconds per decision: mean, and what 99 % of them took at most.
+    terciles : tuple of CostTercile
+        Costs by spread, time of day and size. Volatility is not in the tables.
+    zone : str
+        Time zone of the days; empty if there are several.
+    """
+
+    router: str
+    orders: int
+    shares: int
+    blocks: int
+    cost_bps: float
+    slippage_bps: float | None
+    fees_bps: float
+    shortfall_bps: float | None
+    opportunity_bps: float | None
+    late_share: float
+    effective_spread_bps: float | None
+    quoted_spread_bps: float | None
+    spread_ratio: float | None
+    improvement_bps: float | None
+    improved_share: float | None
+    spread_capture: float | None
+    sd_bps: float | None
+    es95_bps: float
+    worst_bps: float
+    dark_share: float | None
+    limit_share: float | None
+    taken_share: float | None
+    dark_fill_rate: float | None
+    limit_fill_rate: float | None
+    ioc_fill_rate: float | None
+    dark_hit_rate: float | None
+    limit_hit_rate: float | None
+    ioc_hit_rate: float | None
+    fade: float | None
+    fill_seconds_50: float | None
+    fill_seconds_90: float | None
+    fill_seconds_99: float | None
+    markout_1_bps: float | None
+    markout_10_bps: float | None
+    markout_60_bps: float | None
+    reversion_1_bps: float | None
+    reversion_10_bps: float | None
+    reversion_60_bps: float | None
+    estimated_shares: int
+    prevented_shares: int
+    through_shares: int
+    stale_books: int
+    decision_us: float | None
+    decision_99_us: float | None
+    terciles: tuple[CostTercile, ...]
+    zone: str = ""
+
+    @property
+    def estimated_share(self) -> float:
+        """Share of the volume whose price is an estimate."""
+        return self.estimated_shares / self.shares
+
+
+@dataclass(frozen=True)
+class VenueCosts:
+    """What one kind of child order of one router cost at one venue or pool; means are over filled shares.
+
+    Adverse selection is that of fills which we did not time, in dark pools and of limit orders, and null for others.
+    Its excess over the markout of the venue at random moments needs more than the tables hold, and is not given.
+
+    Parameters
+    ----------
+    router, place, kind : str
+        Whose, where (``beyond`` for shares beyond all displays) and what kind: take, sweep, limit, dark or dark_rest.
+    orders : int
+        Orders that sent something there.
+    blocks : int
+        Time blocks with a fill there.
+    sent, filled : int
+        Shares.
+    fill_rate, hit_rate : float
+        Shares filled over shares sent, and fraction of the orders that were filled at all there.
+    volume_share : float
+        Fraction of the router's filled shares.
+    slippage_bps : float
+        ``s (p - m0) / m0``, without fees.
+    fees_bps : float
+        ``fee / m0``.
+    effective_spread_bps : float
+        ``2 s (p - m[t]) / m0``.
+    fade : float
+        Of child orders that take at once, as in `RouterCosts`.
+    fill_seconds_50, fill_seconds_90 : float
+        Seconds from when the child order was sent within which this per cent of the filled shares had traded.
+    markout_1_bps, markout_10_bps, markout_60_bps : float
+        ``s (m[t+D] - p) / m0``; positive is good.
+    mid_markout_1_bps, mid_markout_10_bps, mid_markout_60_bps : float
+        ``s (m[t+D] - m[t]) / m0``, without the spread.
+    adverse_1_bps, adverse_10_bps, adverse_60_bps : float
+        Adverse selection: minus the mid-to-mid markout.
+    adverse_1_interval, adverse_10_interval, adverse_60_interval : tuple of float
+        Where 95 % of its bootstrap samples lie, with whole time blocks drawn together; null below 30 blocks.
+    toxicity : float
+        Adverse selection at 1 s over half the quoted spread at the decision, of the same fills.
+    saving_bps : float
+        What fills which we did not time saved against a sweep: ``((ask - bid) / 2 - s (p - m[t]) - fee) / m0``. The
+        sweep is taken to have paid half the spread quoted at the decision; its taker fees, the depth it needed, and
+        the way to the pool are left out.
+    net_saving_bps : float
+        The same less the adverse selection at 10 s: ``((ask - bid) / 2 + s (m[t+10] - p) - fee) / m0``.
+    toxic : bool
+        Whether the interval of the adverse selection at 1 s lies above the saving; null without an interval.
+    """
+
+    router: str
+    place: str
+    kind: str
+    orders: int
+    blocks: int
+    sent: int
+    filled: int
+    fill_rate: float | None
+    hit_rate: float | None
+    volume_share: float | None
+    slippage_bps: float | None
+    fees_bps: float | None
+    effective_spread_bps: float | None
+    fade: float | None
+    fill_seconds_50: float | None
+    fill_seconds_90: float | None
+    markout_1_bps: float | None
+    markout_10_bps: float | None
+    markout_60_bps: float | None
+    mid_markout_1_bps: float | None
+    mid_markout_10_bps: float | None
+    mid_markout_60_bps: float | None
+    adverse_1_bps: float | None
+    adverse_10_bps: float | None
+    adverse_60_bps: float | None
+    adverse_1_interval: Interval | None
+    adverse_10_interval: Interval | None
+    adverse_60_interval: Interval | None
+    toxicity: float | None
+    saving_bps: float | None
+    net_saving_bps: float | None
+    toxic: bool | None
+
 
 TERCILES = ("low", "middle", "high")
 

@@ -45,6 +45,6 @@ def demo_rules(
         nonlocal done
         done += 1
         if progress is not None:
-            progress(task.choice.label, done, len(DEMO_RULES))
+            progress(task.candidate.label, done, len(DEMO_RULES))
 
     return run_backtest(DEMO_STUDY.market, days, asked, backend=backend, cache=cache, finished=finished)

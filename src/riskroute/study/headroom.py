@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from riskroute.core.text import TextTable, fixed_text
 from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import run_backtest
-from riskroute.study.backtest_config import BacktestConfig
-from riskroute.study.backtest_texts import no_verdict_text
+from riskroute.study.candidates import CLAIRVOYANT
+from riskroute.study.comparison import MOST_ESTIMATED, no_verdict_text
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import TableCache
-from riskroute.study.summary import CLAIRVOYANT, MOST_ESTIMATED
 
 SIZES = (10, 100, 1000, 5000)
 HORIZONS = (0.0, 10.0, 60.0, 300.0)

@@ -8,8 +8,8 @@ import polars as pl
 
 from riskroute.core.errors import InvariantError
 from riskroute.market.clock import SECOND
-from riskroute.study.cost_inputs import KEY
-from riskroute.study.summary import CLAIRVOYANT
+from riskroute.study.candidates import CLAIRVOYANT
+from riskroute.study.costs import KEY
 from riskroute.study.tables import Tables
 
 TOLERANCE_BPS = 1e-6  # sums of a thousand fills are exact to about this

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import datetime as dt
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -20,14 +18,13 @@ from riskroute.learning.registry import POLICIES
 from riskroute.market.clock import SECOND, TRADING_ZONE, local_time, utc_stamp, zone_label
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, VenueBooks
-from riskroute.routers.registry import file_made, file_router, make_router
 from riskroute.routers.router import Router
 from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.backtest import STALE, Orders, TradingDay, View, play_day, spaced_orders
-from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.tasks import task_code_hash
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.candidates import Candidate
+from riskroute.study.config import BacktestConfig
 from riskroute.study.invariants import check_tables
 from riskroute.study.markets import MarketDay
 from riskroute.study.tables import Tables, day_tables
@@ -42,33 +39,10 @@ _LEAST_SESSION = 600 * SECOND
 
 
 @dataclass(frozen=True)
-class RouterChoice:
-    """A router to play: its label in tables, its name and parameters, or a router in the state to start from.
-
-    A router of a file (``FILE.py:CLASS``) carries the text of the file in ``source``, so that other processes and
-    machines play the same one, and an edited one is played again.
-    """
-
-    label: str
-    name: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    begins_as: Router | None = None
-    source: str = ""
-
-    def make(self) -> Router:
-        """Make a new one."""
-        if self.begins_as is not None:
-            return copy.deepcopy(self.begins_as)
-        if self.source:
-            return file_made(self.name, file_router(self.name, self.source), self.parameters)
-        return Clairvoyant() if self.name == Clairvoyant.name else make_router(self.name, **self.parameters)
-
-
-@dataclass(frozen=True)
 class PlayTask:
     """One router on the days of one symbol, with one seed."""
 
-    choice: RouterChoice
+    candidate: Candidate
     days: tuple[MarketDay, ...]
     train: int
     config: BacktestConfig
@@ -86,17 +60,18 @@ class PlayTask:
 
     def start(self) -> Router:
         """Make the router, told what the backtest knows: its seed, and what risk costs."""
-        choice, config = self.choice, self.config
-        if choice.name in POLICIES:
+        candidate, config = self.candidate, self.config
+        if candidate.name in POLICIES:
             rounds = len(self.days) * config.orders
-            choice = dataclasses.replace(
-                choice, parameters={"kappa": config.kappa, "rounds": rounds, "seed": self.seed, **choice.parameters}
+            candidate = dataclasses.replace(
+                candidate,
+                parameters={"kappa": config.kappa, "rounds": rounds, "seed": self.seed, **candidate.parameters},
             )
         elif known := self._told:
             given = {"seed": self.seed, "kappa": config.kappa}
             told = {name: given[name] for name in known}
-            choice = dataclasses.replace(choice, parameters={**told, **choice.parameters})
-        return choice.make()
+            candidate = dataclasses.replace(candidate, parameters={**told, **candidate.parameters})
+        return candidate.make()
 
     def play(self, router: Router) -> Tables:
         """Play all days with a router, which then knows what it learned on them."""
@@ -112,7 +87,7 @@ class PlayTask:
                 fade=config.stress.fade,
                 view=_placebo_view(self.placebo, trading, self.seed) if self.placebo else None,
             )
-            key = {"router": self.choice.label, "seed": self.seed, "symbol": day.symbol, "day": str(day.date)}
+            key = {"router": self.candidate.label, "seed": self.seed, "symbol": day.symbol, "day": str(day.date)}
             first = _first_judged(place, len(self.days), self.train, config.orders)
             minutes = 60 * config.block_minutes
             queue = day.load().queue
@@ -130,9 +105,9 @@ class PlayTask:
     @property
     def _told(self) -> tuple[str, ...]:
         """Parameters that a router is given by the backtest, unless it begins as it is."""
-        if self.choice.begins_as is not None or self.choice.name in POLICIES:
+        if self.candidate.begins_as is not None or self.candidate.name in POLICIES:
             return ()
-        return tuple(name for name in ("seed", "kappa") if name in self.choice.make().parameters)
+        return tuple(name for name in ("seed", "kappa") if name in self.candidate.make().parameters)
 
     @property
     def identity(self) -> str:
@@ -144,15 +119,15 @@ class PlayTask:
             ]
             for day in self.days
         ]
-        choice = [self.choice.label, self.choice.name, dict(self.choice.parameters)]
-        if self.choice.begins_as is not None:
-            choice.append(hashlib.sha256(cloudpickle.dumps(self.choice.begins_as)).hexdigest())
-        if self.choice.source:
-            choice.append(hashlib.sha256(self.choice.source.encode()).hexdigest())
-        knows = self.choice.name in POLICIES or "kappa" in self._told
+        candidate = [self.candidate.label, self.candidate.name, dict(self.candidate.parameters)]
+        if self.candidate.begins_as is not None:
+            candidate.append(hashlib.sha256(cloudpickle.dumps(self.candidate.begins_as)).hexdigest())
+        if self.candidate.source:
+            candidate.append(hashlib.sha256(self.candidate.source.encode()).hexdigest())
+        knows = self.candidate.name in POLICIES or "kappa" in self._told
         kappa = self.config.kappa if knows else 0.0
         config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), kappa=kappa, seeds=1, protection=None))
-        return seeding_hash([choice, days, self.train, config, self.seed, self.placebo, task_code_hash()], 24)
+        return seeding_hash([candidate, days, self.train, config, self.seed, self.placebo, task_code_hash()], 24)
 
 
 PLACEBOS = ("shuffled", "lagged")
@@ -298,7 +273,7 @@ class TableCache:
 
     def has(self, task: PlayTask) -> bool:
         """Whether a task is done."""
-        return task.choice.begins_as is None and self._is_written(task)
+        return task.candidate.begins_as is None and self._is_written(task)
 
     def _is_written(self, task: PlayTask) -> bool:
         return (self.folder / task.identity / "fills.parquet").exists()
@@ -316,7 +291,7 @@ class TableCache:
 
 
 def play_routers(
-    choices: Sequence[RouterChoice],
+    candidates: Sequence[Candidate],
     days: Sequence[MarketDay],
     config: BacktestConfig,
     *,
@@ -326,7 +301,7 @@ def play_routers(
     placebo: str = "",
 ) -> Tables:
     """Play every router on the days of every symbol, with every seed."""
-    tasks = [dataclasses.replace(task, placebo=placebo) for task in play_tasks(choices, days, config)]
+    tasks = [dataclasses.replace(task, placebo=placebo) for task in play_tasks(candidates, days, config)]
     return Tables.together(perform_plays(tasks, backend=backend, cache=cache, finished=finished))
 
 
@@ -341,7 +316,7 @@ def perform_plays(
 
     Routers that are told most take longest; they are begun first, so that no worker ends up waiting for them.
     """
-    order = sorted(range(len(tasks)), key=lambda number: tasks[number].choice.make().feedback, reverse=True)
+    order = sorted(range(len(tasks)), key=lambda number: tasks[number].candidate.make().feedback, reverse=True)
     played = run_tasks([tasks[number] for number in order], backend or Backend(), cache=cache, finished=finished)
     found = dict(zip(order, played, strict=True))
     for number, tables in found.items():
@@ -350,15 +325,15 @@ def perform_plays(
     return [found[number] for number in range(len(tasks))]
 
 
-def play_tasks(choices: Sequence[RouterChoice], days: Sequence[MarketDay], config: BacktestConfig) -> list[PlayTask]:
+def play_tasks(candidates: Sequence[Candidate], days: Sequence[MarketDay], config: BacktestConfig) -> list[PlayTask]:
     """Return what is to be played: one task per router, symbol and seed."""
     symbols = {
         symbol: tuple(day for day in days if day.symbol == symbol)
         for symbol in dict.fromkeys(day.symbol for day in days)
     }
     return [
-        PlayTask(choice, mine, training_days(len(mine), config.train), config, config.seed + k)
-        for choice in choices
+        PlayTask(candidate, mine, training_days(len(mine), config.train), config, config.seed + k)
+        for candidate in candidates
         for mine in symbols.values()
         for k in range(config.seeds)
     ]

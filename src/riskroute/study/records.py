@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from riskroute.study.cost_records import VenueCosts
-from riskroute.study.summary import Comparison
+from riskroute.study.comparison import Comparison
+from riskroute.study.costs import VenueCosts
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class OrderExample:
     Parameters
     ----------
     why : str
-        Why it is shown: one of `riskroute.study.examples.WHY`.
+        Why it is shown: one of `riskroute.study.order_examples.WHY`.
     symbol, day, time, zone : str
         Time of day in the zone, to the second.
     side, shares : str, int

@@ -9,13 +9,13 @@ import polars
 
 from riskroute.routers.report import KINDS
 from riskroute.simulation.backends import Backend
-from riskroute.study.backtest import router_choice
-from riskroute.study.backtest_config import BacktestConfig
-from riskroute.study.differences import LEANINGS, leaning, with_terciles
+from riskroute.study.comparison import ORDER
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import PlayTask, TableCache, perform_plays, play_tasks
 from riskroute.study.records import RoutingRow
-from riskroute.study.summary import ORDER
+from riskroute.study.savings import LEANINGS, leaning, with_terciles
+from riskroute.study.static_fit import fitted_candidate
 from riskroute.study.tables import Tables
 
 SPREADS = ("narrow", "middle", "wide")
@@ -67,5 +67,5 @@ def training_task(
     router : str
         As a study names it; routers that must be fitted are fitted on the training days, as they were there.
     """
-    choice = router_choice(router, days, config, backend=backend, cache=cache)
-    return next(task for task in play_tasks([choice], days, config) if task.seed == config.seed)
+    candidate = fitted_candidate(router, days, config, backend=backend, cache=cache)
+    return next(task for task in play_tasks([candidate], days, config) if task.seed == config.seed)

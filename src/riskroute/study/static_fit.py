@@ -22,9 +22,10 @@ from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.routing.separable import separable_table_maximum
 from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.backtest import Orders, TradingDay
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.candidates import Candidate, named_candidate
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import PlayTask, RouterChoice, TableCache, trading_day, training_days
+from riskroute.study.play import PlayTask, TableCache, trading_day, training_days
 
 UNITS = 10
 """An order is divided into so many parts."""
@@ -39,7 +40,7 @@ GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Fractions of an order that may rest or be posted."""
 
 
-def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> RouterChoice:
+def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
     """Choose the static split of the least mean cost plus risk on the training days."""
     training = _training(days, config)
     smaller = _smaller(config)
@@ -59,7 +60,7 @@ def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> RouterChoic
     weights = {place: float(n) for place, n in zip((*names, *pools), units, strict=True) if n}
     take = {place: n for place, n in weights.items() if place in names}
     dark = {place: n for place, n in weights.items() if place in pools}
-    return RouterChoice("static", "static", {"take": take, "dark": dark, "rest": names[rest]})
+    return Candidate("static", "static", {"take": take, "dark": dark, "rest": names[rest]})
 
 
 def _training(days: Sequence[MarketDay], config: BacktestConfig) -> list[MarketDay]:
@@ -129,21 +130,21 @@ def fit_static_sweep(
     *,
     backend: Backend | None = None,
     cache: TableCache | None = None,
-) -> RouterChoice:
+) -> Candidate:
     """Choose what is tried, rested and posted before the sweep, by the objective on the training days."""
-    from riskroute.study.summary import objective_bps
+    from riskroute.study.comparison import objective_bps
 
     training = tuple(_training(days, config))
     smaller = _smaller(config)
     count = _training_orders(days, smaller)
-    choices = [RouterChoice(f"candidate {k}", "static+sweep", one) for k, one in enumerate(_grid(training, config))]
-    tasks = [PlayTask(choice, training, 0, smaller, config.seed) for choice in choices]
+    candidates = [Candidate(f"candidate {k}", "static+sweep", one) for k, one in enumerate(_grid(training, config))]
+    tasks = [PlayTask(candidate, training, 0, smaller, config.seed) for candidate in candidates]
     values = [
         objective_bps(tables.orders.filter(polars.col("number") < count), config.kappa)
         for tables in run_tasks(tasks, backend or Backend(), cache=cache)
     ]
-    best = choices[int(np.argmin(values))]
-    return RouterChoice("static+sweep", "static+sweep", best.parameters)
+    best = candidates[int(np.argmin(values))]
+    return Candidate("static+sweep", "static+sweep", best.parameters)
 
 
 def _grid(days: Sequence[MarketDay], config: BacktestConfig) -> list[dict[str, object]]:
@@ -160,3 +161,19 @@ def _grid(days: Sequence[MarketDay], config: BacktestConfig) -> list[dict[str, o
         for post in GRID
         if rest + post <= 1
     ]
+
+
+def fitted_candidate(
+    name: str,
+    days: Sequence[MarketDay],
+    config: BacktestConfig,
+    *,
+    backend: Backend | None = None,
+    cache: TableCache | None = None,
+) -> Candidate:
+    """Return a router by its name, as `named_candidate`; one that must be fitted is fitted on the training days."""
+    if name == "static":
+        return fit_static(days, config)
+    if name == "static+sweep":
+        return fit_static_sweep(days, config, backend=backend, cache=cache)
+    return named_candidate(name)

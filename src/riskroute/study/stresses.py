@@ -20,11 +20,15 @@ from riskroute.core.text import TextTable, fixed_text
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import LEAK
 from riskroute.study.backtest import BacktestResult, run_backtest
-from riskroute.study.backtest_config import BacktestConfig
+from riskroute.study.candidates import CLAIRVOYANT, Candidate
+from riskroute.study.comparison import ORDER, block_numbers, costs_in_bps
+from riskroute.study.config import BacktestConfig, Stress, StudyConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import PLACEBOS, RouterChoice, TableCache, play_routers
+from riskroute.study.play import PLACEBOS, PlayTask, TableCache, perform_plays, play_routers, play_tasks
+from riskroute.study.records import DarkSurface, Saving, StressSaving, StressTable, SurfacePoint
+from riskroute.study.savings import estimated_share, saving_of
 from riskroute.study.statistics import Difference, bootstrap_difference
-from riskroute.study.summary import CLAIRVOYANT, ORDER, block_numbers, costs_in_bps
+from riskroute.study.tables import Tables
 
 LEAKY = 5 * LEAK
 FEE_STEP = 0.001
@@ -66,7 +70,7 @@ def run_stresses(
     found = {}
     for name, world in worlds.items():
         found[name] = run_backtest(
-            result.market, result.days, world, backend=backend, cache=cache, choices=result.choices
+            result.market, result.days, world, backend=backend, cache=cache, candidates=result.candidates
         )
         if progress is not None:
             progress(name, len(found), len(worlds))
@@ -113,20 +117,20 @@ def run_placebos(
     cache: TableCache | None = None,
 ) -> list[PlaceboResult]:
     """Show routers the wrong books, the future, and empty pools, and see whether the difference is what it must be."""
-    sweep = RouterChoice("sweep", "sweep")
+    sweep = Candidate("sweep", "sweep")
     right = play_routers([sweep], days, config, backend=backend, cache=cache).orders
     found = []
     for placebo in PLACEBOS:
         wrong = play_routers([sweep], days, config, backend=backend, cache=cache, placebo=placebo).orders
         gap = _difference(wrong, right, config)
         found.append(PlaceboResult(f"sweep, {placebo} books", "above 0", gap, gap.low > 0))
-    known = play_routers([RouterChoice(CLAIRVOYANT, CLAIRVOYANT)], days, config, backend=backend, cache=cache).orders
+    known = play_routers([Candidate(CLAIRVOYANT, CLAIRVOYANT)], days, config, backend=backend, cache=cache).orders
     gap = _difference(known, right, config)
     found.append(PlaceboResult("sweep, with the future known", "below 0", gap, gap.high < 0))
     if days[0].pools:
         still = dataclasses.replace(config.stress, presence=0.0, leak=0.0)
         instant = dataclasses.replace(config, latency_ms=0.0, dark_latency_ms=0.0, stress=still)
-        dark = RouterChoice("dark-first+sweep", "dark-first+sweep")
+        dark = Candidate("dark-first+sweep", "dark-first+sweep")
         tried, plain = (
             play_routers([one], days, instant, backend=backend, cache=cache).orders for one in (dark, sweep)
         )
@@ -156,3 +160,78 @@ def placebo_table(found: Sequence[PlaceboResult]) -> TextTable:
         for one in found
     ]
     return TextTable(["placebo", "difference bps", "95 % interval", "must be", "is"], rows)
+
+
+def most_worlds(config: BacktestConfig, *, pools: bool) -> int:
+    """Return how many worlds there are at most, the usual one included."""
+    return len(stress_configs(config, pools=pools))
+
+
+def stress_savings(
+    pair: tuple[Candidate, Candidate],
+    days: Sequence[MarketDay],
+    config: BacktestConfig,
+    *,
+    usual: Saving | None = None,
+    backend: Backend | None = None,
+    cache: TableCache | None = None,
+    finished: Callable[[PlayTask], None] | None = None,
+) -> StressTable:
+    """Return what one router saves against another in every world of `stress_configs`.
+
+    Routers that learn do so anew in each of them; those that were fitted keep the parameters they have. Worlds with
+    market impact are left out where it is not known what traded. The saving in the usual world is ``usual`` if it is
+    known already, with the same interval.
+    """
+    router, against = (one.label for one in pair)
+    found, judged = [], 0
+    for name, world in stress_configs(config, pools=bool(days[0].pools)).items():
+        impact = world.stress.impact
+        orders = play_routers(pair, days, world, backend=backend, cache=cache, finished=finished).orders
+        if impact and orders["impact"].is_nan().any():
+            continue
+        pressed = orders.with_columns(cost=polars.col("cost") + impact * polars.col("impact")) if impact else orders
+        saving = usual if usual and world == config else saving_of(pressed, router, against, seed=config.seed)
+        costs = costs_in_bps(pressed.filter(polars.col("judged"))).group_by("router").agg(polars.col("cost_bps").mean())
+        means = dict(costs.iter_rows())
+        judged = judged or int(orders["judged"].sum()) // (2 * config.seeds)
+        found.append(StressSaving(name, means[router], means[against], saving.bps, estimated_share(orders)))
+    return StressTable(router, against, judged, tuple(found))
+
+
+PRESENCE = (0.5, 1.0, 2.0)
+ADVERSE = (0.0, 1.0, 2.0)
+"""Factors on what pools hold, and on their adverse selection."""
+
+WORLDS = len(PRESENCE) * len(ADVERSE)
+
+
+def dark_surface(
+    pair: tuple[Candidate, Candidate],
+    days: Sequence[MarketDay],
+    config: StudyConfig,
+    size: int,
+    horizon: float,
+    *,
+    backend: Backend | None = None,
+    cache: TableCache | None = None,
+    finished: Callable[[PlayTask], None] | None = None,
+) -> DarkSurface:
+    """Return the saving of one router against another over a grid of assumptions.
+
+    Routers that learn do so anew under each of them, from as few orders as are played; those that were fitted keep the
+    parameters they have.
+    """
+    router, against = (one.label for one in pair)
+    worlds = [Stress(presence=presence, adverse=adverse) for presence in PRESENCE for adverse in ADVERSE]
+    tasks = [play_tasks(pair, days, config.backtest(size, horizon, world)) for world in worlds]
+    tables = iter(
+        perform_plays([one for some in tasks for one in some], backend=backend, cache=cache, finished=finished)
+    )
+    points, orders = [], 0
+    for world, some in zip(worlds, tasks, strict=True):
+        played = Tables.together([next(tables) for _ in some]).orders
+        orders = int(played["judged"].sum()) // (2 * config.seeds)
+        saved = saving_of(played, router, against, seed=config.seed)
+        points.append(SurfacePoint(world.presence, world.adverse, saved.bps, estimated_share(played)))
+    return DarkSurface(router, against, orders, tuple(points))

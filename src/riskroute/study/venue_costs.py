@@ -11,12 +11,12 @@ from riskroute.core.arrays import Floats
 from riskroute.core.bootstrap import bootstrap_buckets
 from riskroute.core.seeding import seed_stream, seeded_generator
 from riskroute.market.clock import SECOND
-from riskroute.study.cost_inputs import cost_inputs
-from riskroute.study.cost_records import VenueCosts
-from riskroute.study.measures import (
+from riskroute.study.costs import (
     BPS,
     MARKOUTS,
     PASSIVE,
+    VenueCosts,
+    cost_inputs,
     effective_spread,
     fade,
     half_spread,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from riskroute.core.text import difference_text, dollars_text, fixed_text, rounds_to_zero
-from riskroute.study.backtest import FITTED, too_large
-from riskroute.study.backtest_texts import no_verdict_text
+from riskroute.study.backtest import too_large
+from riskroute.study.candidates import FITTED
+from riskroute.study.comparison import no_verdict_text
 from riskroute.study.config import StudyConfig
-from riskroute.study.differences import turned
 from riskroute.study.records import DarkSurface, Estimate, LearningCost, Saving, StateDifference, StudyCase
+from riskroute.study.savings import turned
 
 MOST_NAMED = 3
 """Of the states of the market where a router loses, so many are named, the worst first."""

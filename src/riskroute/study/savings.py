@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars
@@ -16,14 +16,23 @@ from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, VenueBooks
 from riskroute.routers.contextual.market_features import market_features
 from riskroute.simulation.backtest import TradingDay
-from riskroute.study.backtest_config import BacktestConfig
-from riskroute.study.costs import TERCILES
+from riskroute.study.comparison import ORDER, ROUNDING, Paired, block_numbers, costs_in_bps
+from riskroute.study.config import BacktestConfig
+from riskroute.study.costs import KEY, TERCILES, VenueCosts, plain_quantile
 from riskroute.study.markets import MarketDay
-from riskroute.study.measures import plain_quantile
 from riskroute.study.play import trading_day
-from riskroute.study.records import Estimate, LearningCost, Saving, StateDifference
+from riskroute.study.records import (
+    Estimate,
+    HourCost,
+    LearningCost,
+    LearningCurve,
+    LearningPoint,
+    Saving,
+    StateDifference,
+)
 from riskroute.study.statistics import bootstrap_difference
-from riskroute.study.summary import ORDER, ROUNDING, Paired, block_numbers, costs_in_bps
+from riskroute.study.tables import Tables
+from riskroute.study.venue_costs import venue_costs
 
 VOLATILITY_SECONDS = 300
 """Volatility at an order is that of so many seconds before it."""
@@ -216,3 +225,91 @@ def learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> Learni
         for when, part in zip(("first", "later"), parts, strict=True)
     ]
     return None if found[0] is None else LearningCost(found[0], found[1])
+
+
+def hour_costs(
+    orders: polars.DataFrame, states: polars.DataFrame, routers: Sequence[str], *, seed: int
+) -> tuple[HourCost, ...]:
+    """Return what the judged orders of some routers cost, by the hour that `order_states` found."""
+    judged = costs_in_bps(orders.filter(polars.col("judged")))
+    means = judged.group_by("router", *ORDER, "block").agg(polars.col("cost_bps").mean())
+    table = means.join(states.select(*ORDER, "hour"), on=ORDER).sort(ORDER)
+    found = []
+    for router in routers:
+        mine = table.filter(polars.col("router") == router)
+        for hour in sorted(mine["hour"].unique()):
+            some = mine.filter(polars.col("hour") == hour)
+            cost = estimate(some["cost_bps"].to_numpy(), block_numbers(some), seed, router, "hour", hour)
+            found.append(HourCost(router, int(hour), some.height, cost))
+    return tuple(found)
+
+
+def venues_met(tables: Tables, routers: Sequence[str], *, seed: int) -> tuple[VenueCosts, ...]:
+    """Return what the judged orders of some routers met at every venue and pool, in the order of the routers."""
+    known = polars.col("judged") & polars.col("router").is_in(routers)
+    judged = tables.orders.filter(known)
+    rows = (frame.join(judged.select(KEY), on=KEY, how="semi") for frame in (tables.children, tables.fills))
+    return tuple(sorted(venue_costs(judged, *rows, seed=seed), key=lambda one: routers.index(one.router)))
+
+
+POINTS = 24
+"""A curve has about so many points."""
+
+
+def learning_curve(orders: polars.DataFrame, router: str, against: str) -> LearningCurve:
+    """Return the difference of a router to another from the first training day to the last test day.
+
+    Orders that are the same number of their symbol, in all symbols and seeds, are averaged; no point has orders of both
+    training and test days.
+    """
+    wide = _by_number(orders, router, against)
+    gaps, spent = wide["gap"].to_numpy(), wide["spent"].to_numpy()
+    explores = bool(np.isfinite(spent).any())
+    points, done = [], 0
+    for part in _parts(wide["test"].to_numpy()):
+        done += len(part)
+        so_far = slice(0, int(part[-1]) + 1)
+        points.append(
+            LearningPoint(
+                orders=done,
+                test=bool(wide["test"][int(part[0])]),
+                difference_bps=float(gaps[part].mean()),
+                so_far_bps=float(gaps[so_far].mean()),
+                exploration_bps=_mean(spent[part]) if explores else None,
+                exploration_so_far_bps=_mean(spent[so_far]) if explores else None,
+            )
+        )
+    return LearningCurve(router, against, tuple(points))
+
+
+def _by_number(orders: polars.DataFrame, router: str, against: str) -> polars.DataFrame:
+    """One row per number of an order within its symbol: ``gap``, ``spent`` (NaN if nothing is known) and ``test``."""
+    spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
+    both = orders.filter(polars.col("router").is_in([router, against])).with_columns(spent=spent.fill_nan(None))
+    means = costs_in_bps(both).group_by("router", *ORDER).agg(polars.col("cost_bps", "spent").mean(), test="judged")
+    one, other = (means.filter(polars.col("router") == name).drop("router") for name in (router, against))
+    gap = polars.col("cost_bps") - polars.col("cost_bps_other")
+    return (
+        one.join(other.select(*ORDER, "cost_bps"), on=ORDER, suffix="_other")
+        .with_columns(
+            place=polars.struct("day", "number").rank("ordinal").over("symbol"),
+            gap=polars.when(gap.abs() < ROUNDING).then(0.0).otherwise(gap),
+            test=polars.col("test").list.all(),
+        )
+        .group_by("place")
+        .agg(polars.col("gap", "spent").mean(), polars.col("test").all())
+        .sort("place")
+        .with_columns(polars.col("spent").fill_null(math.nan))
+    )
+
+
+def _parts(test: Vector) -> Iterator[Integers]:
+    """Rows of one point after the other; orders of training and test days are never together."""
+    changes = np.flatnonzero(np.diff(test.astype(np.int64))) + 1
+    for stretch in np.split(np.arange(len(test)), changes):
+        yield from np.array_split(stretch, min(max(round(POINTS * len(stretch) / len(test)), 1), len(stretch)))
+
+
+def _mean(values: Vector) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else None

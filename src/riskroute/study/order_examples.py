@@ -13,13 +13,12 @@ from riskroute.core.arrays import Floats
 from riskroute.core.names import SIDES
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
-from riskroute.study.backtest_config import BacktestConfig
-from riskroute.study.cost_inputs import KEY
+from riskroute.study.comparison import ORDER, costs_in_bps
+from riskroute.study.config import BacktestConfig
+from riskroute.study.costs import KEY, TAKING
 from riskroute.study.markets import MarketDay
-from riskroute.study.measures import TAKING
 from riskroute.study.play import trading_day
 from riskroute.study.records import BookLevel, ExampleChild, ExampleFill, OrderExample
-from riskroute.study.summary import ORDER, costs_in_bps
 from riskroute.study.tables import Tables
 
 WHY = ("a typical order", "the best order", "the worst order", "an order that only swept")

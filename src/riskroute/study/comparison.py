@@ -11,21 +11,19 @@ import polars
 
 from riskroute.core.arrays import Integers, Vector
 from riskroute.core.seeding import seed_stream
-from riskroute.study.measures import expected_shortfall
+from riskroute.core.text import TextTable, fixed_text
+from riskroute.study.candidates import BENCHMARKS, CLAIRVOYANT
+from riskroute.study.costs import expected_shortfall
 from riskroute.study.statistics import Difference, block_means, bootstrap_difference, superior_pvalue
 from riskroute.study.tables import Tables
 
 ORDER = ("symbol", "day", "number")
-CLAIRVOYANT = "clairvoyant"
 
 ROUNDING = 1e-9
 """Costs that differ by less, in basis points, are the same but for rounding."""
 
 MOST_ESTIMATED = 0.1
 """Share of the volume beyond which prices that are estimates allow no verdict."""
-
-BARS = ("dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep", "sweep")
-"""Simple rules of which a router must beat the one that was best on the training days, where the horizon is not 0."""
 
 
 def costs_in_bps(orders: polars.DataFrame, impact: float = 0.0) -> polars.DataFrame:
@@ -124,7 +122,7 @@ def choose_bar(orders: polars.DataFrame, names: Sequence[str], *, pools: bool, h
     """Return the simple rule to beat: for urgent orders dark first, else the best on the training days."""
     if horizon == 0:
         return "dark-first+sweep" if pools and "dark-first+sweep" in names else "sweep"
-    known = [name for name in BARS if name in names]
+    known = [name for name in BENCHMARKS if name in names]
     training = orders.filter(~polars.col("judged"))
     rows = training if training.height else orders
     return min(known, key=lambda name: objective_bps(rows.filter(polars.col("router") == name), kappa))
@@ -231,3 +229,54 @@ def _p_value(wide: polars.DataFrame, blocks: Integers, bar: str, names: Sequence
     rng = np.random.default_rng(seed_stream(seed, "superior"))
     length = min(5.0, count / 4)
     return superior_pvalue(np.zeros(count), np.column_stack(columns), rng, length=length)
+
+
+HEADINGS = (
+    *("router", "sees", "cost", "se", "objective", "sd", "ES 5 %", "difference", "95 % interval"),
+    *("fees", "dark", "limit", "taken", "estimated", "decision us"),
+)
+
+
+LEGEND = (
+    "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance",
+    "estimated: volume beyond the recorded depth, whose price is an estimate",
+)
+"""What the columns of a comparison mean."""
+
+
+def comparison_table(found: Comparison) -> TextTable:
+    """One row per router, cheapest objective first; costs in basis points, shares of the volume in per cent."""
+    ranked = sorted(found.routers.items(), key=lambda item: item[1].objective_bps)
+    return TextTable(list(HEADINGS), [_row(name, one) for name, one in ranked])
+
+
+def _row(name: str, one: RouterResult) -> list[str]:
+    pair = one.paired
+    bounds = f"{_signed(pair.low)} to {_signed(pair.high)}" if pair and pair.low is not None else "-"
+    return [
+        name,
+        one.feedback,
+        fixed_text(one.cost_bps, 3),
+        fixed_text(one.se_bps, 3),
+        fixed_text(one.objective_bps, 3),
+        fixed_text(one.sd_bps),
+        fixed_text(one.es95_bps),
+        _signed(pair.difference_bps) if pair else "the bar",
+        bounds,
+        fixed_text(one.fees_bps, 3),
+        f"{one.dark_share:.0%}",
+        f"{one.limit_share:.0%}",
+        f"{one.taken_share:.0%}",
+        f"{one.estimated_share:.1%}",
+        f"{one.decision_us:.0f}",
+    ]
+
+
+def _signed(value: float | None) -> str:
+    return fixed_text(value, 3, signed=True)
+
+
+def no_verdict_text(share: float, *, synthetic: bool) -> str:
+    """Say why there is no verdict: too much of the volume is priced by an estimate."""
+    what_to_do = "Use smaller orders." if synthetic else "Import more levels or use smaller orders."
+    return f"{share:.0%} of the shares are beyond the recorded depth and priced by an estimate. {what_to_do}"

@@ -1,0 +1,115 @@
+"""Routers to compare: candidates by name, and the sets of them that a backtest plays."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from riskroute.learning.registry import BASELINES, POLICIES
+from riskroute.routers.policy_router import PolicyRouter
+from riskroute.routers.registry import NAMES as ROUTER_NAMES
+from riskroute.routers.registry import (
+    ROUTERS,
+    file_made,
+    file_router,
+    file_source,
+    in_file,
+    make_router,
+    router_name,
+    router_parameters,
+)
+from riskroute.routers.router import Router
+from riskroute.simulation.clairvoyant import Clairvoyant
+
+CLAIRVOYANT = Clairvoyant.name
+FITTED = ("static", "static+sweep")  # their parameters are fitted on the training days
+BENCHMARKS = ("dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep", "sweep")  # a router must beat the best
+NAMES = (*ROUTER_NAMES, CLAIRVOYANT)  # every router that can be backtested
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A router to play: its label in tables, its name and parameters, or a router object in its starting state.
+
+    A router from a file (``FILE.py:CLASS``) carries the text of the file in ``source``: other processes and machines
+    play the same code, and an edited file invalidates the cache.
+    """
+
+    label: str
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    begins_as: Router | None = None
+    source: str = ""
+
+    def make(self) -> Router:
+        """Return a new router."""
+        if self.begins_as is not None:
+            return copy.deepcopy(self.begins_as)
+        if self.source:
+            return file_made(self.name, file_router(self.name, self.source), self.parameters)
+        return Clairvoyant() if self.name == CLAIRVOYANT else make_router(self.name, **self.parameters)
+
+
+def named_candidate(text: str) -> Candidate:
+    """Return the candidate for NAME, NAME:KEY=VALUE,... or FILE.py:CLASS.
+
+    Examples
+    --------
+    >>> named_candidate("dark-first+sweep:mode=parallel,cap=500").parameters
+    {'mode': 'parallel', 'cap': 500}
+    """
+    label = canonical_name(text)
+    name, parameters = router_parameters(label)
+    candidate = Candidate(label, name, parameters, source=file_source(name) if in_file(name) else "")
+    candidate.make()  # reports bad parameters before any day is prepared
+    return candidate
+
+
+def canonical_name(text: str) -> str:
+    """Return NAME, NAME:KEY=VALUE,... or FILE.py:CLASS with the registered spelling of the name.
+
+    Examples
+    --------
+    >>> canonical_name("Dark-First+Sweep:cap=500")
+    'dark-first+sweep:cap=500'
+    """
+    name, _ = router_parameters(text)
+    return text if in_file(name) else router_name(name, NAMES) + text[len(name) :]
+
+
+def check_routers(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the canonical names of routers after making each of them once.
+
+    Examples
+    --------
+    >>> check_routers(["Sweep:discretion=1", "all"])
+    ('sweep:discretion=1', 'all')
+    """
+    return tuple(text if text == "all" else named_candidate(text).label for text in texts)
+
+
+def router_names(asked: Sequence[str], *, pools: bool, horizon: float, train: int | None = None) -> list[str]:
+    """Return the routers to play: those asked for and the benchmark rules. Default: all that do not learn.
+
+    Without training days, fitted routers are played only if asked for.
+
+    Examples
+    --------
+    >>> router_names(["spray"], pools=True, horizon=0.0)
+    ['sweep', 'dark-first+sweep', 'spray']
+    """
+    dark = ["dark-first+sweep"] if pools else []
+    simple = ["sweep", "raw-sweep", "nbbo", "spray", "primary", *dark]
+    resting = ["dark-first+post+sweep", *(["rest-even+sweep"] if pools else [])] if horizon > 0 else []
+    fitted = FITTED if train != 0 else ()
+    asked = check_routers(asked)
+    if "all" in asked:
+        others = [name for name in ROUTERS if name not in (*simple, *resting, *FITTED, PolicyRouter.name)]
+        policies = [name for name in POLICIES if name not in BASELINES]
+        named = [text for text in asked if text != "all"]
+        return list(dict.fromkeys([*simple, *resting, *fitted, *others, *policies, CLAIRVOYANT, *named]))
+    if not asked:
+        return [*simple, *resting, *fitted, CLAIRVOYANT]
+    return list(dict.fromkeys(["sweep", *dark, *resting, *asked]))
