@@ -45,7 +45,7 @@ from riskroute.environments import (
 )
 from riskroute.policies import Adaptive, Rise, RisePlusPlus
 from riskroute.routing import riskless_slot, routing_actions
-from riskroute.routing.paper_table import paper_table
+from riskroute.routing.instances import paper_table
 from timing import leave, print_heading, print_table, say, sized, verdict
 
 SIZES = sized(((4, 4), (4, 5), (6, 6), (8, 6)), ((3, 3),))

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from live_events import filled, new_order, order_events
-from riskroute.core.extras import extra_is_installed
+from riskroute.core.runtime import extra_is_installed
 from riskroute.live.engine import Engine
 from riskroute.live.learner import Learner
 from riskroute.live.log.event_rows import entries_of

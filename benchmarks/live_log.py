@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from riskroute.core.extras import extra_is_installed
+from riskroute.core.runtime import extra_is_installed
 from riskroute.live.log.interface import Entry, Log
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.sqlite import SqliteLog

@@ -28,10 +28,10 @@ from riskroute.routing.search import search_descend, search_walk
 from riskroute.routing.separable import (
     convolve_separable,
     minimise_separable,
+    minimise_separable_each,
     separable_greedy_units,
     separable_one_concave,
 )
-from riskroute.routing.separable_each import minimise_separable_each
 from riskroute.simulation.kernels import index_episode, plan_block_cuts
 
 WHOLE, REAL = np.array([1, 2, 0]), np.array([0.5, 0.1, 0.2])
@@ -302,7 +302,7 @@ def test_no_module_calls_the_compiled_code_of_another() -> None:
         ("riskroute.learning.policies.adaptive_rivals", "rival_scores_compiled"),
         ("riskroute.learning.policies.change_test_compiled", "least_chance_compiled"),
         ("riskroute.learning.prior_check_compiled", "temper_factor_compiled"),  # and for one prior, checked before
-        ("riskroute.routing.separable_each", "minimise_each_compiled"),
+        ("riskroute.routing.separable", "minimise_each_compiled"),
         ("riskroute.simulation.kernels", "block_cuts_compiled"),
     }
 

@@ -9,7 +9,6 @@ import pytest
 
 from live_services import order_json, running, service_config
 from riskroute.cli.app import run
-from riskroute.core import extras
 from riskroute.live.log.sqlite import SqliteLog
 
 
@@ -105,7 +104,7 @@ def test_what_is_not_there_is_told_in_a_line(tmp_path: Path, capsys: pytest.Capt
 def test_without_the_extra_a_sentence_says_what_to_install(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(extras, "extra_is_installed", lambda library: library != "uvicorn")
+    monkeypatch.setattr("riskroute.core.runtime.extra_is_installed", lambda library: library != "uvicorn")
     assert run(["live", *command.split()]) == 2
     said = capsys.readouterr().err
     assert said == "riskroute: the commands of riskroute live need uvicorn: pip install 'riskroute[live]'\n"

@@ -16,7 +16,6 @@ import pytest
 
 import riskroute as rr
 from riskroute.cli.app import run
-from riskroute.core import extras
 from riskroute.study import play
 from riskroute.study.config import StudyConfig
 from riskroute.study.markets import MarketDay
@@ -88,7 +87,7 @@ def test_it_writes_a_page_of_the_same_numbers(studied: Studied, tmp_path: Path) 
 def test_without_the_library_for_pages_the_rest_is_written(
     studied: Studied, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extras, "extra_is_installed", lambda library: library != "jinja2")
+    monkeypatch.setattr("riskroute.core.runtime.extra_is_installed", lambda library: library != "jinja2")
     (tmp_path / "study.html").write_text("the page of an earlier study")
     assert run([*studied.words, "--out", str(tmp_path)]) == 0
     assert "no study.html: pages need jinja2: pip install 'riskroute[report]'" in capsys.readouterr().err

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from riskroute.core.errors import InputError
-from riskroute.core.parameters import checked_parameters, parameter
-from riskroute.core.validation import real_number, whole_number
+from riskroute.core.validation import checked_parameters, parameter, real_number, whole_number
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.registry import POLICIES
 from riskroute.routers.registry import ROUTERS

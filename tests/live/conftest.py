@@ -13,7 +13,7 @@ import pytest
 
 from once import one_at_a_time, shared_folder
 from postgres_server import postgres_programs, postgres_server
-from riskroute.core.extras import extra_is_installed
+from riskroute.core.runtime import extra_is_installed
 
 FAULTS = "faults survived"
 

@@ -92,7 +92,7 @@ def test_a_database_that_cannot_be_used_is_refused(postgres: str, stream: str) -
 
 
 def test_without_psycopg_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riskroute.core.extras.find_spec", lambda library: None)
+    monkeypatch.setattr("riskroute.core.runtime.find_spec", lambda library: None)
     with pytest.raises(RiskrouteError, match=r"logs in PostgreSQL need psycopg: pip install 'riskroute\[postgres\]'"):
         PostgresLog("dbname=desk")
 

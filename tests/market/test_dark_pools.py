@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riskroute.core.errors import InputError
-from riskroute.core.names import SIDES
+from riskroute.core.validation import SIDES
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.order_profits import market_profits
 from riskroute.market.sampling import SampledBooks
-from riskroute.routing.paper_table import VENUES
+from riskroute.routing.instances import VENUES
 from riskroute.routing.venues import VenueModel
 
 LIT = VENUES[:3]

@@ -21,7 +21,7 @@ from naive_queue import (
     snapshot_table,
 )
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.names import SIDES
+from riskroute.core.validation import SIDES
 from riskroute.market.day_books import day_books
 from riskroute.market.order_profits import RULES, limit_profits
 from riskroute.market.queue_fills import QueueReplay, code_day_events

@@ -7,7 +7,7 @@ import polars
 import pytest
 
 from naive_queue import Row, event_table, snapshot_table
-from riskroute.core.names import SIDES
+from riskroute.core.validation import SIDES
 from riskroute.market.order_profits import LimitOutcome, limit_profits
 from riskroute.market.sampling import SampleTimes
 

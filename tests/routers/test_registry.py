@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.core.parameters import parameter
+from riskroute.core.validation import parameter
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from riskroute.learning.heteroscedastic import MeanVarianceEstimate, MeanVarianceRows, fit_mean_variance
-from riskroute.routing.group_search import group_minimum
-from riskroute.routing.quadratic_search import quadratic_minimum
+from riskroute.routing.group_search import group_minimum, quadratic_minimum
 
 UNITS, VARIANCE = 10, 0.25
 

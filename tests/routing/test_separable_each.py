@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from riskroute import Allocations, InputError
 from riskroute.learning.actions import ActionSet
-from riskroute.routing import routing_actions, separable_each
-from riskroute.routing.separable import minimise_separable
-from riskroute.routing.separable_each import minimise_separable_each
+from riskroute.routing import routing_actions
+from riskroute.routing.separable import minimise_separable, minimise_separable_each
 
 
 @settings(max_examples=30, deadline=None)
@@ -55,7 +54,6 @@ def test_lists_of_splits_find_them_too() -> None:
 
 
 def test_tables_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(separable_each, "LARGEST_TABLES", 10)
     monkeypatch.setattr("riskroute.routing.separable.LARGEST_TABLES", 10)
     allocations = Allocations(40, 6, caps=20)
     with pytest.raises(InputError, match="lots times slots"):

@@ -17,7 +17,7 @@ import scipy.stats
 from riskroute import Actions, Allocations
 from riskroute.core.errors import InputError
 from riskroute.routing import survivors as survivors_module
-from riskroute.routing.lattice_set import LatticeCut
+from riskroute.routing.lattice import LatticeCut
 from riskroute.routing.search import search_all, search_allowed, search_cut_scores, search_descend, search_walk
 from riskroute.routing.survivors import Survivors, survivors_of
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.learning.problem import Problem
-from riskroute.routing.paper_table import SHARES, VENUES, paper_table
+from riskroute.routing.instances import SHARES, VENUES, paper_table
 from riskroute.routing.splits import list_splits
 from riskroute.routing.venues import KINDS, VenueModel, load_models, save_models, venue_model_table, venue_problem
 

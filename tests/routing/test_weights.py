@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riskroute import Allocations
-from riskroute.routing.weights import apportion_weights
+from riskroute.routing.allocations import apportion_weights
 
 
 def naive_allocation(weights: list[int], allocations: Allocations) -> tuple[int, ...]:

@@ -16,8 +16,8 @@ import pytest
 from browser import as_phone, opened
 from known_numbers import known_numbers, unknown_numbers
 from riskroute.core.errors import InputError
-from riskroute.core.names import LONGEST_VENUE
 from riskroute.core.text import TextTable
+from riskroute.core.validation import LONGEST_VENUE
 from riskroute.study.page import LIMITATIONS, study_page, write_page_content, write_study_page
 from riskroute.study.result import StudyResult
 from riskroute.study.svg import (

@@ -24,8 +24,7 @@ from riskroute.market.readers.itch import scan_symbols
 from riskroute.market.readers.level_book import LevelBook, LevelUpdates
 from riskroute.routers.literature.cont_kukanov import PlacementPrices, stochastic_placement
 from riskroute.routing.consolidated import ConsolidatedBook
-from riskroute.routing.group_search import group_minimum, group_profile
-from riskroute.routing.quadratic_search import quadratic_minimum
+from riskroute.routing.group_search import group_minimum, group_profile, quadratic_minimum
 
 STUDY = {
     "shares": 4,

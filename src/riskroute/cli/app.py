@@ -198,7 +198,7 @@ def design_command(
 
     check_outputs({"--json": json})
     with waiting("looking for the best splits to try, and for a proof"):
-        from riskroute.routing.design_result import find_design
+        from riskroute.routing.allocations import find_design
 
         result = find_design(
             shares=shares, slots=slots, lot=lot, caps=_bounds(cap), minimums=_bounds(minimum), tolerance=tolerance

@@ -26,7 +26,7 @@ NEEDED = ("starlette", "uvicorn", "prometheus_client")
 
 def require_live_command() -> None:
     """Say what to install if the commands of this file cannot run."""
-    from riskroute.core.extras import require_extra
+    from riskroute.core.runtime import require_extra
 
     require_extra("the commands of riskroute live", "live", *NEEDED)
 
@@ -161,7 +161,7 @@ def live_verify_command(
     """
     require_live_command()
     from riskroute.cli.output import say, waiting
-    from riskroute.core.provenance import machine_type, provenance_versions
+    from riskroute.core.runtime import machine_type, provenance_versions
     from riskroute.live.config import read_live_config
     from riskroute.live.log.interface import verify_chain
     from riskroute.live.log.recovery import verify

@@ -260,8 +260,8 @@ def _venue_names(texts: list[str]) -> tuple[str | None, dict[str, str]]:
 
 
 def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[Path]:
-    from riskroute.core.extras import extra_is_installed
     from riskroute.core.files import write_json, write_whole
+    from riskroute.core.runtime import extra_is_installed
     from riskroute.routing.venues import save_models
 
     if json is not None:
@@ -306,7 +306,7 @@ def _say_overview(recordings: list[Any]) -> None:
 
 def require_market_command() -> None:
     """Raise an error that says what to install if market data cannot be read."""
-    from riskroute.core.extras import require_extra
+    from riskroute.core.runtime import require_extra
 
     require_extra("market data", "market", "itch_book", "pyarrow")
 

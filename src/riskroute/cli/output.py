@@ -21,7 +21,7 @@ from riskroute.routing.splits import about_splits
 if TYPE_CHECKING:
     from rich.progress import Task as RichTask
 
-    from riskroute.routing.design_result import DesignResult
+    from riskroute.routing.allocations import DesignResult
     from riskroute.simulation.tasks import Task
 
 PATTERNS_SHOWN = 10

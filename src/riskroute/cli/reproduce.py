@@ -76,7 +76,7 @@ def reproduce_command(
     riskroute reproduce figure2 --panel a --runs 10
     """
     from riskroute.cli.output import check_outputs
-    from riskroute.core.extras import require_report_extra
+    from riskroute.core.runtime import require_report_extra
 
     check_outputs({"--out": out / "tasks" / "x"})
     one_of("experiment", experiment, (*BOOKS, *PLAYED, "all", LITERATURE))

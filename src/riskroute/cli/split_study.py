@@ -63,7 +63,7 @@ def run_split_study(
     With ``lines`` it says how far it is also where a bar cannot be drawn.
     """
     from riskroute.cli.output import say, track_tasks, waiting
-    from riskroute.core.extras import require_report_extra
+    from riskroute.core.runtime import require_report_extra
 
     require_market_command()
     require_report_extra("matplotlib", "plotly", "jinja2")

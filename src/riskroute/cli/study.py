@@ -148,7 +148,7 @@ def _run(study: Study, out: Path, kept: Path, backend: Backend, command: str = "
 def write_page(result: StudyResult, out: Path, command: str = "") -> list[Path]:
     """Write the page of a study, where the library for pages is installed; returns the files written."""
     from riskroute.cli.output import say
-    from riskroute.core.extras import extra_is_installed
+    from riskroute.core.runtime import extra_is_installed
     from riskroute.study.page import PAGE
 
     if not extra_is_installed("jinja2"):

@@ -9,8 +9,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 
 from riskroute.core.errors import InputError, shown
-from riskroute.core.names import is_name, name_rule
-from riskroute.core.validation import instance_of, path_of
+from riskroute.core.validation import instance_of, is_name, name_rule, path_of
 
 Model = TypeVar("Model", bound=BaseModel)
 

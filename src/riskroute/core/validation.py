@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import math
 import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from riskroute.core.errors import InputError, described, shown
 
-if TYPE_CHECKING:  # NumPy is imported where it is needed, so that the command line starts fast
+if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from riskroute.core.arrays import Floats
+
 
 Kind = TypeVar("Kind")
 
@@ -387,3 +390,120 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     near = difflib.get_close_matches(str(value), choices, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     raise InputError(f"{name} must be one of {', '.join(choices)}, was {shown(value)}{hint}")
+
+
+# MERGED: Names of venues, pools, symbols and labels: which are allowed, and how they become parts of file names.
+#
+# They are checked where they enter, since pages, tables and files show them.
+#
+
+
+MARKS = "._-/"
+"""What a name may have besides letters, digits and spaces."""
+
+LABEL_MARKS = MARKS + "+,:%()="
+"""The same for labels, which are short descriptions."""
+
+SIDES = ("buy", "sell")
+"""The sides of an order."""
+
+LONGEST_NAME, LONGEST_SYMBOL, LONGEST_VENUE = 64, 16, 32
+"""Characters at most. Symbols and venues together must fit into the name of a file."""
+
+
+def name_rule(longest: int = LONGEST_NAME, marks: str = MARKS) -> str:
+    """What a name must be, in words."""
+    return f"a name of up to {longest} letters, digits, spaces or {marks} that begins with a letter or digit"
+
+
+def is_name(value: Any, *, longest: int = LONGEST_NAME, marks: str = MARKS) -> bool:
+    """Whether a value is a text that `name_rule` allows; letters of any language are letters.
+
+    Examples
+    --------
+    >>> is_name("Dark 1"), is_name("BRK.B"), is_name("Börse/Süd"), is_name("<!--<script>"), is_name("")
+    (True, True, True, False, False)
+    """
+    if not isinstance(value, str) or not 0 < len(value) <= longest or value != value.rstrip():
+        return False
+    return _plain(value[0]) and all(_plain(letter) or letter == " " or letter in marks for letter in value)
+
+
+def _plain(letter: str) -> bool:
+    return letter.isalpha() or letter.isdecimal()
+
+
+def as_name(field: str, value: Any, *, longest: int = LONGEST_NAME, marks: str = MARKS) -> str:
+    """Return ``value`` if it is a name, or raise `InputError`.
+
+    Examples
+    --------
+    >>> as_name("name", "a|b")
+    Traceback (most recent call last):
+    ...
+    riskroute.core.errors.InputError: name must be a name of up to 64 letters, digits, spaces or ._-/ that begins with a
+    letter or digit, was 'a|b'
+    """
+    if not is_name(value, longest=longest, marks=marks):
+        raise InputError(f"{field} must be {name_rule(longest, marks)}, was {shown(value)}")
+    return str(value)
+
+
+def in_file_name(text: str) -> str:
+    """A text as part of a file name: other characters than letters, digits, dots and hyphens as their codes.
+
+    Different texts stay different, also with an underscore between them.
+
+    Examples
+    --------
+    >>> in_file_name("BRK.B"), in_file_name("a_b/../c")
+    ('BRK.B', 'a%5Fb%2F..%2Fc')
+    """
+    return "".join(c if _plain(c) or c in ".-" else "".join(f"%{b:02X}" for b in c.encode()) for c in text)
+
+
+# MERGED: Parameters of policies and routers: what a value must be is declared once, where the parameter is.
+
+
+def parameter(default: Any, check: Callable[..., Any], **limits: Any) -> Any:
+    """Declare a field of a dataclass with the check that its values must pass.
+
+    The check is a function of `riskroute.core.validation`, called with the name, the value and the ``limits``. Where
+    the default is None, None is valid too. A subclass that only changes the default keeps the check.
+
+    Examples
+    --------
+    >>> from riskroute.core.validation import real_number
+    >>> @dataclasses.dataclass
+    ... class Coin:
+    ...     chance: float = parameter(0.5, real_number, minimum=0, maximum=1)
+    >>> checked_parameters(Coin())
+    {'chance': 0.5}
+    >>> checked_parameters(Coin(chance=2))
+    Traceback (most recent call last):
+    ...
+    riskroute.core.errors.InputError: chance must be a number of at least 0 and of at most 1, was 2
+    """
+    return dataclasses.field(default=default, metadata={"parameter": partial(check, **limits)})
+
+
+def checked_parameters(owner: Any) -> dict[str, Any]:
+    """Return the values of declared parameters as their checks return them, or raise `InputError`."""
+    checked = {}
+    for name, (check, optional) in _declared(type(owner)).items():
+        value = getattr(owner, name)
+        checked[name] = None if optional and value is None else check(name, value)
+    return checked
+
+
+def _declared(kind: type[Any]) -> dict[str, tuple[Callable[[str, Any], Any], bool]]:
+    """Check of every declared parameter, and whether the parameter may be None; the nearest declaration counts."""
+    checks = {
+        item.name: item.metadata["parameter"]
+        for base in reversed(kind.__mro__)
+        if dataclasses.is_dataclass(base)
+        for item in dataclasses.fields(base)
+        if "parameter" in item.metadata
+    }
+    defaults = {item.name: item.default for item in dataclasses.fields(kind)}
+    return {name: (check, defaults[name] is None) for name, check in checks.items()}

@@ -21,9 +21,8 @@ import numpy as np
 
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import InputError, RiskrouteError, StateError, described, shown
-from riskroute.core.parameters import checked_parameters
 from riskroute.core.seeding import seeded_generator
-from riskroute.core.validation import LARGEST, instance_of, real_number
+from riskroute.core.validation import LARGEST, checked_parameters, instance_of, real_number
 from riskroute.learning.actions import Action, ActionSet, as_action
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
 from riskroute.learning.remembered import (
@@ -69,7 +68,7 @@ class Policy(ABC):
     def check_parameters(self) -> None:
         """Raise `InputError` for parameters that do not fit each other or the setting.
 
-        Declare the range of a single parameter with `riskroute.core.parameters.parameter`. Both are checked when an
+        Declare the range of a single parameter with `riskroute.core.validation.parameter`. Both are checked when an
         episode begins or is restored.
         """
 

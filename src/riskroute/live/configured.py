@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from riskroute.core.errors import InputError
-from riskroute.core.names import in_file_name
+from riskroute.core.validation import in_file_name
 from riskroute.live.config import LiveConfig
 from riskroute.live.log.interface import Log
 from riskroute.live.log.sqlite import SqliteLog

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riskroute.core.errors import RiskrouteError
-from riskroute.core.provenance import machine_type, provenance_versions
+from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.live.config import LiveConfig
 from riskroute.live.configured import configured_router, open_log
 from riskroute.live.learner import Learner

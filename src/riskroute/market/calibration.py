@@ -11,10 +11,9 @@ import polars
 
 from riskroute._version import __version__
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.names import SIDES
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable
-from riskroute.core.validation import day_of, instance_of, list_of, one_of, whole_number
+from riskroute.core.validation import SIDES, day_of, instance_of, list_of, one_of, whole_number
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.fitting import Fit, fit_profits

@@ -14,9 +14,8 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
-from riskroute.core.names import SIDES, as_name
 from riskroute.core.seeding import seed_stream
-from riskroute.core.validation import list_of, one_of, real_number, sized_number, whole_number
+from riskroute.core.validation import SIDES, as_name, list_of, one_of, real_number, sized_number, whole_number
 from riskroute.market.order_profits import DECIMALS, check_quantities, walk_book
 from riskroute.market.sampling import SampledBooks
 from riskroute.routing.venues import VenueModel

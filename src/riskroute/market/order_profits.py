@@ -10,8 +10,7 @@ import polars
 
 from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError, shown
-from riskroute.core.names import SIDES
-from riskroute.core.validation import one_of, real_number, whole_number
+from riskroute.core.validation import SIDES, one_of, real_number, whole_number
 from riskroute.market.queue_position import (
     QueueEntry,
     price_keys,

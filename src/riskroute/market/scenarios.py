@@ -14,9 +14,17 @@ from numpy.typing import NDArray
 
 from riskroute.core.arrays import Flags, Floats, Integers
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.names import LONGEST_VENUE, SIDES, as_name
 from riskroute.core.seeding import seed_stream
-from riskroute.core.validation import exact_array, instance_of, list_of, one_of, whole_number
+from riskroute.core.validation import (
+    LONGEST_VENUE,
+    SIDES,
+    as_name,
+    exact_array,
+    instance_of,
+    list_of,
+    one_of,
+    whole_number,
+)
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.fitting import Fit, fit_profits

@@ -20,8 +20,18 @@ import polars
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import DataError, InputError, one_line_error
 from riskroute.core.files import write_json
-from riskroute.core.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
-from riskroute.core.validation import day_of, instance_of, list_of, one_of, path_of, whole_number
+from riskroute.core.validation import (
+    LONGEST_SYMBOL,
+    LONGEST_VENUE,
+    as_name,
+    day_of,
+    in_file_name,
+    instance_of,
+    list_of,
+    one_of,
+    path_of,
+    whole_number,
+)
 from riskroute.market.clock import TRADING_ZONE, check_zone
 from riskroute.market.quality import BookWatch, check_prices, remarks_on
 from riskroute.market.readers.columns import check_unit, unit_text

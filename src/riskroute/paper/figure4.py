@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from riskroute.paper.presets import DEFAULT, PaperChoices
-from riskroute.routing.paper_table import SHARES, VENUES, paper_table
+from riskroute.routing.instances import SHARES, VENUES, paper_table
 from riskroute.simulation.comparison import COMPARED
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.panels import Panel, PanelSize

@@ -11,9 +11,9 @@ import numpy as np
 
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError, shown
-from riskroute.core.extras import require_report_extra
 from riskroute.core.files import write_whole
 from riskroute.core.results import SimulationResult
+from riskroute.core.runtime import require_report_extra
 from riskroute.core.validation import instance_of, one_of, path_of
 from riskroute.paper.results import PaperChangeStory
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from riskroute.core.extras import require_report_extra
 from riskroute.core.files import write_whole
+from riskroute.core.runtime import require_report_extra
 from riskroute.core.text import json_in_script
 from riskroute.paper.figures import (
     COLOURS,

@@ -12,8 +12,8 @@ import polars
 
 from riskroute.core.errors import DataError
 from riskroute.core.files import write_json, write_whole
-from riskroute.core.provenance import provenance_versions
 from riskroute.core.records import from_plain
+from riskroute.core.runtime import provenance_versions
 from riskroute.core.validation import one_of
 from riskroute.market.calibration import Calibration, calibrate
 from riskroute.market.clock import SECOND, Window, zone_label
@@ -21,7 +21,7 @@ from riskroute.market.importing import SymbolBooks
 from riskroute.market.order_profits import walk_book
 from riskroute.market.sampling import books_at, closest_books, draw_sample_times
 from riskroute.paper.results import PaperBookPicture, PaperFitPoints, PaperSamplingPicture
-from riskroute.routing.paper_table import VENUES
+from riskroute.routing.instances import VENUES
 from riskroute.routing.venues import venue_model_table
 
 TITLES = {

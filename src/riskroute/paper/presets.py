@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from riskroute.core.parameters import checked_parameters, parameter
-from riskroute.core.validation import one_of, sized_number, whole_number
+from riskroute.core.validation import checked_parameters, one_of, parameter, sized_number, whole_number
 from riskroute.learning.policies.rise import Rise
 from riskroute.learning.policies.rise_plus_plus import RisePlusPlus
 from riskroute.learning.policies.risk_ucb import RiskUcb

@@ -9,9 +9,9 @@ from typing import Any
 
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_json
-from riskroute.core.provenance import provenance_versions
 from riskroute.core.records import from_plain, to_plain
 from riskroute.core.results import RegretCurve
+from riskroute.core.runtime import provenance_versions
 from riskroute.core.text import TextTable
 from riskroute.core.validation import one_of, whole_number
 from riskroute.learning.plan import LONGEST_HORIZON

@@ -10,10 +10,19 @@ import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Integers, Matrix, Vector
-from riskroute.core.cached import cached
 from riskroute.core.errors import DataError, InputError, shown
-from riskroute.core.names import LONGEST_VENUE, SIDES, as_name
-from riskroute.core.validation import exact_array, instance_of, list_of, one_of, real_number, whole_number
+from riskroute.core.runtime import cached
+from riskroute.core.validation import (
+    LONGEST_VENUE,
+    SIDES,
+    as_name,
+    exact_array,
+    instance_of,
+    list_of,
+    one_of,
+    real_number,
+    whole_number,
+)
 from riskroute.routing.consolidated import ConsolidatedBook, side_sign, sweep_cost
 
 LARGEST_FEE = 10.0

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.core.errors import InputError, StateError, shown
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import instance_of, one_of, real_number, true_or_false, whole_number
+from riskroute.core.validation import instance_of, one_of, parameter, real_number, true_or_false, whole_number
 from riskroute.learning.plan import Setting
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.registry import POLICIES, make_policy

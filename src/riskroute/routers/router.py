@@ -11,8 +11,7 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self
 
 from riskroute.core.errors import RiskrouteError, StateError, described
-from riskroute.core.parameters import checked_parameters
-from riskroute.core.validation import instance_of
+from riskroute.core.validation import checked_parameters, instance_of
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
@@ -181,7 +180,7 @@ class Router(ABC):
     def check_parameters(self) -> None:
         """Raise `InputError` for parameters that do not fit each other, or hold several values.
 
-        What a parameter must be by itself is declared with `riskroute.core.parameters.parameter`, and checked before.
+        What a parameter must be by itself is declared with `riskroute.core.validation.parameter`, and checked before.
         """
 
     def begin(self) -> None:

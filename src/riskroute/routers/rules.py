@@ -15,14 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.core.errors import InputError, shown
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import instance_of, list_of, one_of, real_number, whole_number
+from riskroute.core.validation import instance_of, list_of, one_of, parameter, real_number, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import PlaceBelief, PublicData, Router
+from riskroute.routing.allocations import proportional_lots
 from riskroute.routing.consolidated import ConsolidatedBook, Taken
-from riskroute.routing.weights import proportional_lots
 
 
 @dataclass

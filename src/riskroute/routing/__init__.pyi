@@ -8,8 +8,8 @@ from riskroute.routing.frontier import trace_frontier as trace_frontier
 from riskroute.routing.instances import random_order_sizes as random_order_sizes
 from riskroute.routing.instances import riskless_slot as riskless_slot
 from riskroute.routing.instances import routing_actions as routing_actions
-from riskroute.routing.listed import ListedAllocations as ListedAllocations
 from riskroute.routing.shared_books import SharedBook as SharedBook
+from riskroute.routing.splits import ListedAllocations as ListedAllocations
 from riskroute.routing.splits import count_splits as count_splits
 from riskroute.routing.splits import list_splits as list_splits
 from riskroute.routing.splits import split_actions as split_actions

@@ -8,24 +8,29 @@ features are separable over slots, which is why every question can be answered w
 
 from __future__ import annotations
 
+import json
+import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from riskroute.core.arrays import Floats, Integers
+from riskroute.core.arrays import Floats, Integers, Units, Vector
 from riskroute.core.errors import InputError, shown
+from riskroute.core.files import write_whole
 from riskroute.core.seeding import checked_seed
-from riskroute.core.validation import LARGEST, real_number, whole_number
+from riskroute.core.validation import LARGEST, finite_array, real_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, action_sample_size, as_action, as_batch
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import is_wide
 from riskroute.learning.tally import ActionBatch
-from riskroute.routing.designs.large_design import MOST_KINDS, large_design
+from riskroute.routing.designs.large import MOST_KINDS, large_design
 from riskroute.routing.designs.symmetry import SymmetryGroups
-from riskroute.routing.lattice import Lattice
-from riskroute.routing.lattice_set import LatticeCut, LatticeSet
+from riskroute.routing.lattice import Lattice, LatticeCut, LatticeSet
 from riskroute.routing.search import search_all
 from riskroute.routing.separable import (
     minimise_separable,
@@ -259,3 +264,127 @@ def _per_slot(name: str, bounds: Bounds, slots: int, default: int) -> Integers:
     if len(given) != slots:
         raise InputError(f"{name} must be one number or {slots} of them, had {len(given)}")
     return np.array([min(whole_number(name, bound, minimum=0), MOST_SHARES) for bound in given], dtype=np.int64)
+
+
+# From weights to splits: whole lots in proportion, within caps and minimums.
+
+
+def apportion_weights(weights: ArrayLike, allocations: Allocations) -> tuple[int, ...]:
+    """Whole lots in proportion to non-negative ``weights (slots,)``, by largest remainders.
+
+    Weights share out what is free above the minimums; only their proportions matter, and none at all are as good as
+    equal ones. What a cap cuts off goes to the other slots in proportion, evenly to slots without weight when all
+    others are full. Everybody gets the whole lots of his part, and lots left over go to the largest remainders, of
+    equals to the first.
+
+    Examples
+    --------
+    >>> apportion_weights([0.5, 0.3, 0.2], Allocations(shares=8, slots=3))
+    (4, 2, 2)
+    >>> apportion_weights([0.5, 0.3, 0.2], Allocations(shares=8, slots=3, caps=[2, 8, 8]))
+    (2, 4, 2)
+    """
+    given = finite_array("weights", weights, ndim=1, length=allocations.slots)
+    if (given < 0).any():
+        raise InputError(f"weights must be non-negative, was {given.tolist()[:6]}")
+    lattice = allocations.lattice
+    part = _shared_out(given / max(float(given.max()), np.finfo(float).tiny), lattice.free, lattice.room)
+    units = np.floor(part).astype(np.int64)
+    first = np.argsort(np.round(units - part, 6), kind="stable")  # what differs by rounding only is equal
+    units[first[: lattice.free - int(units.sum())]] += 1
+    return tuple(int(amount) for amount in (units + lattice.lows) * allocations.lot)
+
+
+def proportional_lots(weights: Vector, shares: int, lot: int = 1) -> Units:
+    """Shares in proportion to non-negative ``weights (n,)``, in whole lots by largest remainders, ``(n,)``.
+
+    What is less than a lot goes to the largest weight. Without any weight nobody gets anything.
+
+    Examples
+    --------
+    >>> proportional_lots(np.array([0.5, 0.3, 0.2]), 850, 100).tolist()
+    [450, 200, 200]
+    """
+    total = float(weights.sum())
+    if not total > 0:
+        return np.zeros(len(weights), dtype=np.int64)
+    part = weights / total * (shares // lot)
+    units = np.floor(part + 1e-9).astype(np.int64)
+    first = np.argsort(np.round(units - part, 6), kind="stable")  # what differs by rounding only is equal
+    units[first[: shares // lot - int(units.sum())]] += 1
+    units *= lot
+    units[int(np.argmax(weights))] += shares % lot
+    return units
+
+
+def _shared_out(weights: Vector, free: int, room: Units) -> Vector:
+    """Divide ``free`` in proportion to weights, with at most ``room (slots,)`` each; fractions are left."""
+    part, unfilled = np.zeros(len(weights)), np.ones(len(weights), dtype=bool)
+    while unfilled.any():
+        pull = np.where(unfilled, weights, 0.0)
+        if not pull.any():
+            pull = unfilled.astype(np.float64)
+        left = free - int(room[~unfilled].sum())
+        part = np.where(unfilled, left * (pull / pull.sum()), room)
+        over = unfilled & (part > room)
+        if not over.any():
+            break
+        unfilled &= ~over
+    return np.minimum(part, room)
+
+
+# Optimal designs over allocation sets, summarised for people and for files.
+
+
+@dataclass(frozen=True)
+class DesignResult:
+    """A design over an allocation set, and the time it took."""
+
+    allocations: Allocations
+    design: Design
+    seconds: float
+
+    def patterns(self) -> list[tuple[str, int, float]]:
+        """Amounts in descending order, how many allocations of the support have them, their weight; heaviest first."""
+        count: defaultdict[str, int] = defaultdict(int)
+        weight: defaultdict[str, float] = defaultdict(float)
+        for row, share in zip(self.design.actions, self.design.weights, strict=True):
+            amounts = np.sort(row)[::-1]
+            pattern = " + ".join(str(amount) for amount in amounts[amounts > 0].tolist())
+            count[pattern] += 1
+            weight[pattern] += float(share)
+        return [(pattern, count[pattern], weight[pattern]) for pattern in sorted(weight, key=lambda p: -weight[p])]
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the JSON file holds."""
+        return {
+            "actions": str(self.allocations.size),
+            "dim": self.allocations.dim,
+            "bound": self.design.bound,
+            "rank": self.design.rank,
+            "support": [
+                {"allocation": row.tolist(), "weight": float(weight)}
+                for row, weight in zip(self.design.actions, self.design.weights, strict=True)
+            ],
+            "seconds": self.seconds,
+        }
+
+    def save(self, path: Path) -> Path:
+        """Write the summary as JSON."""
+        return write_whole(path, lambda beside: beside.write_text(json.dumps(self.summary()) + "\n"))
+
+
+def find_design(
+    *,
+    shares: int,
+    slots: int,
+    lot: int = 1,
+    caps: int | list[int] | None = None,
+    minimums: int | list[int] | None = None,
+    tolerance: float = 0.01,
+) -> DesignResult:
+    """Find a certified design over all ways to allocate ``shares`` to ``slots``."""
+    allocations = Allocations(shares, slots, lot=lot, caps=caps, minimums=minimums)
+    began = time.perf_counter()
+    design = allocations.design(tolerance)
+    return DesignResult(allocations, design, time.perf_counter() - began)

@@ -18,10 +18,9 @@ import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Floats, Integers, Matrix, Units, Vector
-from riskroute.core.cached import cached
 from riskroute.core.errors import InputError
-from riskroute.core.names import SIDES
-from riskroute.core.validation import exact_array, one_of, real_number, whole_number
+from riskroute.core.runtime import cached
+from riskroute.core.validation import SIDES, exact_array, one_of, real_number, whole_number
 from riskroute.routing.separable import separable_table_maximum
 
 

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.names import LONGEST_VENUE, as_name
-from riskroute.core.validation import day_of, instance_of, list_of, path_of, real_number
+from riskroute.core.validation import LONGEST_VENUE, as_name, day_of, instance_of, list_of, path_of, real_number
 
 _LARGEST = 10.0  # dollars per share; anything above is a mistake of units
 

@@ -13,13 +13,11 @@ from riskroute.core.validation import instance_of, list_of, real_number, true_or
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem, random_problem
 from riskroute.routing.allocations import Allocations
-from riskroute.routing.splits import count_splits, largest_split_size, split_actions, split_list_limit
+from riskroute.routing.splits import COMFORTABLE_LIST, count_splits, largest_split_size, split_actions, split_list_limit
+from riskroute.routing.venues import VenueModel, venue_problem
 
 LONGEST_FLOW = 10**8
 """Rounds of an order flow that are drawn at most."""
-
-COMFORTABLE_LIST = 200_000
-"""Sets up to this size are listed: looking up is then faster than working out."""
 
 
 def routing_actions(shares: int, slots: int, *, listed: bool | None = None, scale: float | None = None) -> ActionSet:
@@ -123,3 +121,33 @@ def riskless_slot(problem: Problem, slot: int = 0, remaining: float = 1e-3) -> P
     var_coef = problem.var_coef.copy()
     var_coef[own] = (remaining - problem.base_variance) * features[own] / float(features @ features)
     return dataclasses.replace(problem, var_coef=var_coef, check_norms=False)
+
+
+# The venue parameters of the paper's table (S = 10, five venues), as a routing problem.
+#
+# The paper states neither the constant in the variance (here one) nor whether coefficients were scaled; both readings
+# are here.
+
+
+SHARES = 10
+
+VENUES = (
+    VenueModel("PSX", (-1.1439, 0.0008), (-0.031, 0.0391)),
+    VenueModel("BX", (-1.4709, -0.000001), (-0.000001, 0.000001)),
+    VenueModel("NASDAQ", (-0.07, -0.0002), (-0.000004, 0.00056)),
+    VenueModel("Dark 1", (-0.05, 0.0003), (-0.0191, 0.06), kind="dark"),
+    VenueModel("Dark 2", (-0.01, 0.0002), (-0.0091, 0.05), kind="dark"),
+)
+
+
+def paper_table(
+    units: str = "money", *, shares: int = SHARES, risk_tolerance: float = 2.0, base_variance: float = 1.0
+) -> Problem:
+    """The table as a problem: in the table's own ``money`` units, or with coefficients scaled down to ``norm-1``.
+
+    Examples
+    --------
+    >>> paper_table().actions
+    ListedAllocations(10 shares over 5 slots, 1,001 allocations)
+    """
+    return venue_problem(VENUES, shares, units=units, risk_tolerance=risk_tolerance, base_variance=base_variance)

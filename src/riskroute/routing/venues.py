@@ -15,14 +15,12 @@ import numpy as np
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import write_whole
-from riskroute.core.names import as_name
 from riskroute.core.text import TextTable
-from riskroute.core.validation import finite_array, list_of, one_of, path_of, sized_number, whole_number
+from riskroute.core.validation import as_name, finite_array, list_of, one_of, path_of, sized_number, whole_number
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem
 from riskroute.routing.allocations import MOST_SHARES, Allocations
-from riskroute.routing.instances import COMFORTABLE_LIST
-from riskroute.routing.splits import split_list_limit
+from riskroute.routing.splits import COMFORTABLE_LIST, split_list_limit
 
 UNITS = ("money", "norm-1")
 KINDS = ("market", "limit", "dark")

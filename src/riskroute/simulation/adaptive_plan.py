@@ -23,8 +23,8 @@ from riskroute.learning.policies.adaptive_duel_compiled import fill_duel_compile
 from riskroute.learning.policies.adaptive_rivals import leader_loss_compiled, rival_scores_compiled
 from riskroute.learning.policies.change_test import SPANS, ChangeTest
 from riskroute.learning.tally import merge_moments_compiled
-from riskroute.routing.listed import ListedAllocations
-from riskroute.routing.separable_each import SeparableScores, minimise_each_compiled
+from riskroute.routing.separable import SeparableScores, minimise_each_compiled
+from riskroute.routing.splits import ListedAllocations
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.kernels import block_cuts_compiled
 

@@ -37,7 +37,7 @@ from riskroute.learning.prior_check_compiled import temper_factor_compiled
 from riskroute.learning.regret import RegretBlocks
 from riskroute.learning.small_matrices import upper_root
 from riskroute.learning.tally import ActionBatch
-from riskroute.routing.listed import ListedAllocations
+from riskroute.routing.splits import ListedAllocations
 from riskroute.simulation.adaptive_plan import (
     AdaptiveRules,
     ListedOutcomes,

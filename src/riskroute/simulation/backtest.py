@@ -15,9 +15,8 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Integers, Matrix, Stamps
 from riskroute.core.errors import InputError
-from riskroute.core.names import SIDES
 from riskroute.core.seeding import seed_stream
-from riskroute.core.validation import exact_array, real_number, whole_number
+from riskroute.core.validation import SIDES, exact_array, real_number, whole_number
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import NO_PROTECTION, Context

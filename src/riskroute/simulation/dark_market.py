@@ -17,9 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from riskroute.core.arrays import Floats, Integers, Stamps
-from riskroute.core.names import LONGEST_VENUE, as_name
 from riskroute.core.seeding import seed_stream
-from riskroute.core.validation import list_of, real_number, whole_number
+from riskroute.core.validation import LONGEST_VENUE, as_name, list_of, real_number, whole_number
 from riskroute.market.clock import SECOND
 from riskroute.routers.context import Pool
 

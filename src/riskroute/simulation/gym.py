@@ -26,7 +26,7 @@ import numpy as np
 
 from riskroute.core.arrays import Vector
 from riskroute.core.errors import InputError, StateError
-from riskroute.core.extras import require_extra
+from riskroute.core.runtime import require_extra
 from riskroute.core.validation import one_of, whole_number
 from riskroute.learning.actions import Action, ActionSet, as_action, as_batch
 from riskroute.learning.plan import LONGEST_HORIZON, Setting
@@ -39,11 +39,10 @@ from riskroute.market.scenarios import Slot, sample_scenarios
 from riskroute.market.store import Store
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.market.synthetic.venues import DEFAULT_VENUES
-from riskroute.routing.allocations import Allocations
-from riskroute.routing.instances import COMFORTABLE_LIST, random_routing_problem
-from riskroute.routing.splits import about_splits
+from riskroute.routing.allocations import Allocations, apportion_weights
+from riskroute.routing.instances import random_routing_problem
+from riskroute.routing.splits import COMFORTABLE_LIST, about_splits
 from riskroute.routing.venues import venue_problem
-from riskroute.routing.weights import apportion_weights
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.episodes import Run
 from riskroute.simulation.replay import Replay

@@ -16,9 +16,9 @@ from riskroute.core.validation import exact_array, list_of, sized_number, whole_
 from riskroute.learning.actions import Action, Actions, as_action, as_batch
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
-from riskroute.routing.lattice_set import LatticeSet
-from riskroute.routing.listed import ListedAllocations
+from riskroute.routing.lattice import LatticeSet
 from riskroute.routing.shared_books import SharedBook
+from riskroute.routing.splits import ListedAllocations
 from riskroute.simulation.environments import MOST_ROUNDS, Environment
 from riskroute.simulation.episodes import Run
 

@@ -16,10 +16,9 @@ import numpy as np
 from riskroute._version import __version__
 from riskroute.core.arrays import Flags, Floats, Integers
 from riskroute.core.errors import InputError, shown
-from riskroute.core.names import LABEL_MARKS, as_name
 from riskroute.core.results import PolicyResult
 from riskroute.core.seeding import seed_stream
-from riskroute.core.validation import list_of
+from riskroute.core.validation import LABEL_MARKS, as_name, list_of
 from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.policies.arm_policy import IndexPolicy
 from riskroute.learning.policies.baselines import Oracle

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from riskroute.core.arrays import Floats, Integers, Matrix
-from riskroute.core.bootstrap import bootstrap_buckets
 from riskroute.core.errors import InputError
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import exact_array, instance_of, real_number, whole_number
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
+from riskroute.market.fitting import bootstrap_buckets
 from riskroute.simulation.replay import Replay
 
 SPLITS = 400

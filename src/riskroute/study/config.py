@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from riskroute.core.errors import InputError, shown
-from riskroute.core.names import SIDES
-from riskroute.core.validation import instance_of, list_of, one_of, real_number, whole_number
+from riskroute.core.validation import SIDES, instance_of, list_of, one_of, real_number, whole_number
 from riskroute.market.clock import clock_hours
 from riskroute.routers.context import PROTECTIONS
 from riskroute.simulation.dark_market import LEAK

@@ -10,7 +10,7 @@ import numpy as np
 import polars
 
 from riskroute.core.arrays import Floats
-from riskroute.core.names import SIDES
+from riskroute.core.validation import SIDES
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.study.comparison import ORDER, costs_in_bps

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from riskroute.core.extras import require_report_extra
 from riskroute.core.files import writable_folder, write_whole
 from riskroute.core.records import to_plain
+from riskroute.core.runtime import require_report_extra
 from riskroute.core.text import TextTable, dollars_text, fixed_text, rounds_to_zero
 from riskroute.core.validation import instance_of
 from riskroute.market.clock import zone_label

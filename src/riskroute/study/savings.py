@@ -9,8 +9,8 @@ import numpy as np
 import polars
 
 from riskroute.core.arrays import Integers, Vector
-from riskroute.core.names import SIDES
 from riskroute.core.seeding import seed_stream
+from riskroute.core.validation import SIDES
 from riskroute.market.clock import SECOND, zone_label
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, VenueBooks

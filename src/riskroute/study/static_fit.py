@@ -16,7 +16,7 @@ import polars
 
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError
-from riskroute.core.names import SIDES
+from riskroute.core.validation import SIDES
 from riskroute.market.clock import SECOND
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.routing.separable import separable_table_maximum

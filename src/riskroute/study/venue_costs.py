@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from riskroute.core.arrays import Floats
-from riskroute.core.bootstrap import bootstrap_buckets
 from riskroute.core.seeding import seed_stream, seeded_generator
 from riskroute.market.clock import SECOND
+from riskroute.market.fitting import bootstrap_buckets
 from riskroute.study.costs import (
     BPS,
     MARKOUTS,

@@ -16,11 +16,16 @@ from lattice_designs import check_support, lattice_of
 from riskroute.learning.design.g_optimal import Design
 from riskroute.routing.designs import certificate as certificate_module
 from riskroute.routing.designs.certificate import _Power, certify
-from riskroute.routing.designs.families import family_orbit_size
-from riskroute.routing.designs.large_design import large_design
-from riskroute.routing.designs.orbit_design import orbit_design_blocks, solve_orbit_design
-from riskroute.routing.designs.support import explicit_support, support_features
-from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, SymmetryParts
+from riskroute.routing.designs.large import large_design
+from riskroute.routing.designs.support import explicit_support, family_orbit_size, support_features
+from riskroute.routing.designs.symmetry import (
+    Orbit,
+    SymmetricInformation,
+    SymmetryGroups,
+    SymmetryParts,
+    orbit_design_blocks,
+    solve_orbit_design,
+)
 
 SMALL = {
     "one group": (12, [0] * 4, [12] * 4),

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from riskroute.routing.designs.families import (
+from riskroute.routing.designs.support import (
     balanced_families,
     family_length,
     family_meetings,

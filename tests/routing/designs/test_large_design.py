@@ -10,7 +10,7 @@ import pytest
 
 from lattice_designs import check_support, lattice_of
 from riskroute.learning.design.g_optimal import Design
-from riskroute.routing.designs.large_design import large_design
+from riskroute.routing.designs.large import large_design
 from riskroute.routing.lattice import Lattice
 
 Levers = Callable[[np.ndarray], np.ndarray]

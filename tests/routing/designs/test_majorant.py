@@ -7,9 +7,14 @@ import itertools
 import numpy as np
 import pytest
 
-from riskroute.routing.designs.large_design import MOST_KINDS, large_design
-from riskroute.routing.designs.majorant import majorant_dual_bound, majorant_of_leverages
-from riskroute.routing.designs.mixed_design import mixed_design, mixed_design_choices, mixed_design_near_best
+from riskroute.routing.designs.certificate import majorant_dual_bound, majorant_of_leverages
+from riskroute.routing.designs.large import (
+    MOST_KINDS,
+    large_design,
+    mixed_design,
+    mixed_design_choices,
+    mixed_design_near_best,
+)
 from riskroute.routing.lattice import Lattice
 from riskroute.routing.separable import separable_table_maximum
 

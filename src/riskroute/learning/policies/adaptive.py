@@ -26,8 +26,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from riskroute.core.arrays import Matrix
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import sized_number, whole_number
+from riskroute.core.validation import parameter, sized_number, whole_number
 from riskroute.learning.belief import Belief
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.handles import different_handles

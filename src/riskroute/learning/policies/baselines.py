@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.core.errors import InputError, StateError
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import list_of, real_number, sized_number, whole_number
+from riskroute.core.validation import list_of, parameter, real_number, sized_number, whole_number
 from riskroute.learning.actions import Action, as_action
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.plan import LONGEST_HORIZON, MOST_DRAWS, Plan

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.special import chdtrc, fdtr, fdtrc, ndtri, stdtr
 
 from riskroute.core.arrays import Flags, Matrix, Vector
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import real_number, whole_number
+from riskroute.core.validation import parameter, real_number, whole_number
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies.adaptive import Adaptive

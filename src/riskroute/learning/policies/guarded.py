@@ -24,8 +24,7 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import sized_number
+from riskroute.core.validation import parameter, sized_number
 from riskroute.learning.actions import Action, ActionSet, as_action, as_batch
 from riskroute.learning.belief import Belief
 from riskroute.learning.design.rounding import round_up_counts

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import sized_number
+from riskroute.core.validation import parameter, sized_number
 from riskroute.learning.belief import Belief
 from riskroute.learning.plan import Plan
 from riskroute.learning.policies.linear_policy import RiskNeutral

@@ -12,8 +12,7 @@ import numpy as np
 
 from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import StateError
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import real_number, whole_number
+from riskroute.core.validation import parameter, real_number, whole_number
 from riskroute.learning.actions import Action
 from riskroute.learning.belief import Belief, fit_belief, vague_belief_information
 from riskroute.learning.design.g_optimal import round_coordinates

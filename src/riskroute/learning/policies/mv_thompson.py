@@ -10,8 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.core.arrays import Floats
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import sized_number, whole_number
+from riskroute.core.validation import parameter, sized_number, whole_number
 from riskroute.learning.actions import Action
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.plan import MOST_DRAWS, Plan

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import real_number, sized_number
+from riskroute.core.validation import parameter, real_number, sized_number
 from riskroute.learning.policies.arm_policy import IndexPolicy
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from riskroute.core.arrays import Floats
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import sized_number
+from riskroute.core.validation import parameter, sized_number
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.policies.phased_policy import PhasedPolicy
 from riskroute.learning.tally import Tallies

@@ -9,8 +9,7 @@ import numpy as np
 
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import StateError
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import real_number
+from riskroute.core.validation import parameter, real_number
 from riskroute.learning.actions import Action, ActionSet
 from riskroute.learning.design.rounding import round_up_counts
 from riskroute.learning.plan import LONGEST_HORIZON, Plan

@@ -10,8 +10,7 @@ import numpy as np
 
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import StateError
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import one_of, real_number, whole_number
+from riskroute.core.validation import one_of, parameter, real_number, whole_number
 from riskroute.learning.actions import Action, ActionSet
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.rounding import round_exact_counts

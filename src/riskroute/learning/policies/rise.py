@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import StateError
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import one_of, real_number, sized_number, true_or_false
+from riskroute.core.validation import one_of, parameter, real_number, sized_number, true_or_false
 from riskroute.learning.actions import Action
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.rounding import round_exact_counts, round_up_counts

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from riskroute.core.arrays import Floats
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import one_of, sized_number, true_or_false
+from riskroute.core.validation import one_of, parameter, sized_number, true_or_false
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.policies.phased_policy import PhasedPolicy
 from riskroute.learning.tally import Tallies

@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.core.errors import StateError
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import sized_number
+from riskroute.core.validation import parameter, sized_number
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Plan
 from riskroute.learning.policies.arm_policy import ArmPolicy

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import whole_number
+from riskroute.core.validation import parameter, whole_number
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies.thompson import Thompson
 from riskroute.learning.policy import memory

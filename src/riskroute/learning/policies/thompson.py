@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import real_number, whole_number
+from riskroute.core.validation import parameter, real_number, whole_number
 from riskroute.learning.belief import Belief, draw_belief
 from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policies.linear_policy import LinearPolicy, linear_spread_evenly

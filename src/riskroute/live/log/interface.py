@@ -20,7 +20,7 @@ from typing import Protocol, Self
 import msgspec
 
 from riskroute.core.errors import DataError, InputError, StateError, shown
-from riskroute.core.provenance import machine_type, provenance_versions
+from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.core.validation import real_number, whole_number
 
 FORMAT = 1

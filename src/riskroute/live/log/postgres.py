@@ -12,7 +12,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from riskroute.core.errors import DataError, InputError, StateError, one_line_error
-from riskroute.core.extras import require_extra
+from riskroute.core.runtime import require_extra
 from riskroute.live.log.group_commit import (
     PAGE,
     SLOW_COMMIT,

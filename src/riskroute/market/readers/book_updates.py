@@ -14,8 +14,8 @@ import numpy as np
 import polars
 
 from riskroute.core.errors import DataError, InputError, RiskrouteError, one_line_error, shown
-from riskroute.core.extras import require_extra
-from riskroute.core.names import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
+from riskroute.core.runtime import require_extra
+from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
 from riskroute.market.clock import date_in_name, day_limits, local_day
 from riskroute.market.readers.columns import TimeColumn
 from riskroute.market.readers.level_book import LevelBook, LevelUpdates

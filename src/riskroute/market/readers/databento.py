@@ -18,7 +18,7 @@ from numba import njit
 
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.names import LONGEST_SYMBOL, is_name, name_rule
+from riskroute.core.validation import LONGEST_SYMBOL, is_name, name_rule
 from riskroute.market.clock import SECOND, date_in_name, local_day, utc_stamp
 from riskroute.market.readers.databento_files import (
     BAD_RECEIPT,

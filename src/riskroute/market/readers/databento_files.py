@@ -15,7 +15,7 @@ import numpy as np
 import polars
 
 from riskroute.core.errors import DataError, one_line_error
-from riskroute.core.extras import require_extra
+from riskroute.core.runtime import require_extra
 from riskroute.market.readers.reading import NoBooksError
 from riskroute.market.readers.streams import csv_frames, csv_members, file_errors, read_fully, unpacked
 

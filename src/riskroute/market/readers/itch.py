@@ -18,7 +18,7 @@ import polars
 from numba import njit
 
 from riskroute.core.errors import DataError, InputError, RiskrouteError
-from riskroute.core.extras import require_extra
+from riskroute.core.runtime import require_extra
 from riskroute.market.clock import date_in_name, utc_stamp
 from riskroute.market.readers.reading import (
     ITCH_LEVELS,

@@ -14,8 +14,7 @@ import numpy as np
 import polars
 
 from riskroute.core.errors import DataError, InputError, one_line_error, shown
-from riskroute.core.names import LONGEST_SYMBOL, LONGEST_VENUE, as_name
-from riskroute.core.validation import day_of, instance_of, list_of, whole_number
+from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, as_name, day_of, instance_of, list_of, whole_number
 from riskroute.market.clock import TRADING_ZONE, YEARS, check_zone, utc_stamp
 from riskroute.market.readers.columns import check_unit, count_units, describe_sizes, size_requirement
 from riskroute.market.schema import EVENT_SCHEMA, MOST_LEVELS, snapshot_schema

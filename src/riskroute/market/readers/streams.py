@@ -16,7 +16,7 @@ from typing import Any
 import polars
 
 from riskroute.core.errors import DataError, one_line_error
-from riskroute.core.extras import require_extra
+from riskroute.core.runtime import require_extra
 
 # Files as they are or packed: gzip and zstd are told by their first bytes, whatever the name of the file.
 

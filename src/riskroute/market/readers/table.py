@@ -9,8 +9,8 @@ from pathlib import Path
 import polars
 
 from riskroute.core.errors import DataError, InputError, one_line_error
-from riskroute.core.extras import require_extra
-from riskroute.core.names import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
+from riskroute.core.runtime import require_extra
+from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
 from riskroute.market.clock import TRADING_ZONE, date_in_name, day_limits, local_day
 from riskroute.market.readers.columns import TimeColumn, is_tardis_table, table_columns
 from riskroute.market.readers.reading import (

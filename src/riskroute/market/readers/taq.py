@@ -18,7 +18,7 @@ from pathlib import Path
 import polars
 
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.names import LONGEST_SYMBOL, is_name, name_rule
+from riskroute.core.validation import LONGEST_SYMBOL, is_name, name_rule
 from riskroute.market.clock import SECOND, date_in_name, utc_stamp
 from riskroute.market.readers.exchange_codes import FINRA, TAPE_VENUES
 from riskroute.market.readers.reading import (

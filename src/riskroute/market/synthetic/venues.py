@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riskroute.core.errors import InputError
-from riskroute.core.names import LONGEST_VENUE, as_name
-from riskroute.core.validation import instance_of, one_of, real_number, whole_number
+from riskroute.core.validation import LONGEST_VENUE, as_name, instance_of, one_of, real_number, whole_number
 
 MATCHING = ("price-time", "pro-rata")
 REFERENCE_PRICE = 270.0

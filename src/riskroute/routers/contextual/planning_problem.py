@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 
 from riskroute.core.arrays import Floats, Matrix, Units
-from riskroute.core.cached import cached
 from riskroute.core.errors import StateError
+from riskroute.core.runtime import cached
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import DarkBelief
 from riskroute.routers.contextual.lit_belief import LitBelief

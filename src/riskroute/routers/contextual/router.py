@@ -10,9 +10,8 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Matrix
 from riskroute.core.errors import StateError
-from riskroute.core.parameters import parameter
 from riskroute.core.seeding import seed_stream
-from riskroute.core.validation import list_of, real_number, true_or_false, whole_number
+from riskroute.core.validation import list_of, parameter, real_number, true_or_false, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import DarkBelief, Use
 from riskroute.routers.contextual.lit_belief import MOST_VENUES, LitBelief

@@ -15,8 +15,8 @@ import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Flags, Floats, Matrix, Units
-from riskroute.core.cached import cached
 from riskroute.core.errors import InputError
+from riskroute.core.runtime import cached
 from riskroute.routers.contextual.tails import SPARED, interpolate_compiled, limit_beyond_compiled, rest_beyond_compiled
 from riskroute.routing.group_search import group_profile_compiled, group_units_compiled
 

@@ -19,15 +19,14 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Integers, Vector
 from riskroute.core.errors import InputError
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import real_number, true_or_false, whole_number
+from riskroute.core.validation import parameter, real_number, true_or_false, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.literature.cont_kukanov import placed_plan, queues_now
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import PublicData, Router
 from riskroute.routers.rules import sweeping_plan
-from riskroute.routing.weights import proportional_lots
+from riskroute.routing.allocations import proportional_lots
 
 # MERGED: Beliefs about limit orders that are updated in closed form: how much of them is filled, and where prices go.
 #

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.core.arrays import Floats, Units, Vector
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import one_of, true_or_false, whole_number
+from riskroute.core.validation import one_of, parameter, true_or_false, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.literature.dark_allocation import AllocationTask, DarkAllocation
 from riskroute.routers.plan import Plan

@@ -17,13 +17,12 @@ from numba import njit
 
 from riskroute.core.arrays import Floats, Integers, Matrix, Vector
 from riskroute.core.errors import InputError
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import finite_array, one_of, real_number, true_or_false, whole_number
+from riskroute.core.validation import finite_array, one_of, parameter, real_number, true_or_false, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import PublicData, Router
 from riskroute.routers.rules import DarkFirst, sweeping_plan, taking_plan
-from riskroute.routing.weights import proportional_lots
+from riskroute.routing.allocations import proportional_lots
 
 # MERGED: How much of an order to take at once and how much to post where, if queues drain at random.
 #

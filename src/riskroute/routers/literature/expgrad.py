@@ -10,8 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from riskroute.core.arrays import Floats, Matrix, Units, Vector
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import true_or_false, whole_number
+from riskroute.core.validation import parameter, true_or_false, whole_number
 from riskroute.routers.literature.dark_allocation import (
     AllocationTask,
     DarkAllocation,

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.core.arrays import Floats, Matrix, Units, Vector
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import one_of, real_number, whole_number
+from riskroute.core.validation import one_of, parameter, real_number, whole_number
 from riskroute.routers.literature.dark_allocation import AllocationTask, DarkAllocation, tail_units
 
 MODES = ("theory", "practical", "discounted")

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.core.arrays import Units
-from riskroute.core.parameters import parameter
-from riskroute.core.validation import real_number, true_or_false, whole_number
+from riskroute.core.validation import parameter, real_number, true_or_false, whole_number
 from riskroute.routers.literature.dark_allocation import AllocationTask, DarkAllocation, systematic_units
 
 FLOOR_ROUNDS = 100

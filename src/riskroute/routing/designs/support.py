@@ -14,14 +14,278 @@ at the end, so that every processor finds the same ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import scipy
+from numba import njit
 
-from riskroute.core.arrays import Units, Vector
+from riskroute.core.arrays import Integers, Units, Vector
 from riskroute.learning.design.canonical import FINE_GRID, canonical_least_norm, canonical_weights, on_canonical_grid
-from riskroute.routing.designs.families import balanced_families, family_length, family_orbit_size
 from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, symmetric_inverse_root
+
+# Families of allocations that stand for an orbit: cyclic shifts of a few well-chosen arrangements.
+#
+# An orbit holds every arrangement of its amounts, and a design only needs the orbit's second moments: how often any
+# two amounts meet in any two slots. All cyclic shifts of one arrangement visit every slot equally often. Which
+# amounts meet at which distance depends on the arrangement; several arrangements together will do if these meetings
+# are the same at every distance, as in a difference family. Arrangements are therefore improved together, by swapping
+# two slots of one of them wherever that makes the meetings more even.
+#
+# Nothing here depends on the processor: arrangements are whole numbers, and a swap that gains no more than a rounding
+# error is not made.
+
+
+_SWEEPS = 6  # swaps tried for every slot of every arrangement
+_GAIN = 1e-9  # the least improvement that counts; sums of squares are about one
+
+
+def family_orbit_size(orbit: Orbit) -> int:
+    """Number of allocations of an orbit: the product of the groups' multinomial coefficients."""
+    total = 1
+    for amounts in orbit:
+        total *= math.factorial(len(amounts))
+        for repeat in np.unique(amounts, return_counts=True)[1].tolist():
+            total //= math.factorial(repeat)
+    return total
+
+
+def balanced_families(
+    information: SymmetricInformation, orbits: Sequence[Orbit], weights: Vector, count: int, seed: int
+) -> list[Units]:
+    """Return about ``count`` families, each ``(n, m)`` in units, of weighted orbits, at least one of each orbit.
+
+    No allocation is in two of them.
+    """
+    groups = information.groups
+    rng = np.random.default_rng(seed)
+    shifts = family_length(groups)
+    most = [-(-family_orbit_size(orbit) // shifts) for orbit in orbits]
+    numbers = _shared_out(weights, count, most)
+    whole = [i for i, number in enumerate(numbers.tolist()) if number == most[i]]
+    first = np.concatenate([[0], np.cumsum(groups.sizes)[:-1]])
+    group = np.repeat(np.arange(len(groups)), groups.sizes)
+    place = np.arange(len(group)) - first[group]
+    shifted = first[group] + (place - np.arange(shifts)[:, None]) % groups.sizes[group]
+    fixed = [row for i in whole for row in _every_family(orbits[i], shifted, rng)]
+    owner = [i for i, number in enumerate(numbers.tolist()) if i not in whole for _ in range(number)]
+    amounts = np.array([*(_arranged(orbits[i], rng) for i in owner), *fixed])
+    if len(owner):
+        shares = np.concatenate([(weights / numbers)[owner], np.zeros(len(fixed))])
+        tries = _SWEEPS * len(owner) * len(group)
+        family, one = rng.integers(len(owner), size=tries), rng.integers(len(group), size=tries)
+        other = first[group[one]] + rng.integers(groups.sizes[group[one]])
+        level, values = _levels(information, amounts)
+        spread_family_meetings(level, amounts, values, shares, groups.sizes, family, one, other)
+    slots = np.argsort(np.concatenate(groups.members))
+    return _different(arrangement[shifted][:, slots] for arrangement in amounts)
+
+
+def _arranged(orbit: Orbit, rng: np.random.Generator) -> Units:
+    """Return the amounts of an orbit group by group, shuffled within each group."""
+    return np.concatenate([rng.permutation(np.array(amounts, dtype=np.int64)) for amounts in orbit])
+
+
+def _every_family(orbit: Orbit, shifted: Units, rng: np.random.Generator) -> list[Units]:
+    """Return one arrangement of every family of a small orbit."""
+    size = family_orbit_size(orbit)
+    seen: set[bytes] = set()
+    arrangements = []
+    while len(seen) < size:
+        arrangement = _arranged(orbit, rng)
+        if arrangement.tobytes() not in seen:
+            seen.update(row.tobytes() for row in arrangement[shifted])
+            arrangements.append(arrangement)
+    return arrangements
+
+
+def family_length(groups: SymmetryGroups) -> int:
+    """Number of shifts in a family: enough to come round in every group or, if that is long, in the largest alone."""
+    largest = int(groups.sizes.max())
+    whole = math.lcm(*groups.sizes.tolist())
+    return whole if whole <= 4 * largest else largest
+
+
+def _different(families: Iterable[Units]) -> list[Units]:
+    """Remove from each family the allocations that it or an earlier family already has."""
+    seen: set[bytes] = set()
+    different = []
+    for points in families:
+        fresh = {point.tobytes(): point for point in points if point.tobytes() not in seen}
+        seen.update(fresh)
+        if fresh:
+            different.append(np.array(list(fresh.values())))
+    return different
+
+
+def _levels(information: SymmetricInformation, amounts: Units) -> tuple[Units, Vector]:
+    """Return the level that every slot of some arrangements holds, and the value ``(n, 2)`` of every level.
+
+    Values are ``(y, y^2)`` in coordinates in which the group's information on a deviation is the identity.
+    """
+    groups = information.groups
+    level, values, begin, known = np.empty_like(amounts), [], 0, 0
+    for size, scale, block in zip(groups.sizes.tolist(), groups.scales, information.deviations, strict=True):
+        kinds, place = np.unique(amounts[:, begin : begin + size], return_inverse=True)
+        level[:, begin : begin + size] = known + place.reshape(len(amounts), size)
+        y = kinds / scale
+        values.append(_whitened(y, y**2, block) / math.sqrt(size))
+        begin, known = begin + size, known + len(kinds)
+    return level, np.concatenate(values)
+
+
+def _whitened(first: Vector, second: Vector, covariance: Vector) -> Vector:
+    """Return two coordinates whose covariance is the identity, by elimination; one without variance becomes zero."""
+    (a, b), (_, d) = covariance.tolist()
+    if a <= 0:
+        return np.zeros((len(first), 2))
+    left = d - b * b / a
+    rest = (second - b / a * first) / math.sqrt(left) if left > 1e-9 * d else np.zeros(len(first))
+    return np.column_stack([first / math.sqrt(a), rest])
+
+
+def _shared_out(weights: Vector, count: int, most: Sequence[int]) -> Integers:
+    """Divide ``count`` in proportion to weights, at least one and at most ``most`` each."""
+    part = np.ones(len(weights), dtype=np.int64)
+    while (left := count - int(part.sum())) > 0:
+        free = np.array([n < limit for n, limit in zip(part.tolist(), most, strict=True)])
+        if not free.any():
+            break
+        wanted = left * np.where(free, weights, 0.0) / float(weights[free].sum())
+        extra = np.floor(wanted + 1e-9).astype(np.int64)
+        if not extra.any():
+            extra[np.argmax(np.round(wanted, 9))] = 1
+        part = np.array([min(n, limit) for n, limit in zip((part + extra).tolist(), most, strict=True)])
+    return part
+
+
+@njit(cache=True)
+def spread_family_meetings(
+    level: Units,
+    amounts: Units,
+    values: Vector,
+    weights: Vector,
+    sizes: Units,
+    family: Units,
+    one: Units,
+    other: Units,
+) -> None:
+    """Swap what two slots of an arrangement hold, in place, where that makes the meetings more even.
+
+    ``level`` and ``amounts`` ``(F, m)`` are what every slot of an arrangement holds, and ``values`` ``(n, 2)`` the
+    value of a level. Slots come group by group, ``sizes`` of them. For every ``k``, a swap of slots ``one[k]`` and
+    ``other[k]``, of the same group, is tried in arrangement ``family[k]``. The sum of the meetings over all distances
+    never changes, so they are even if their squares are small.
+    """
+    total = family_meetings(level, values, weights, sizes)
+    longest = sizes.max()
+    change, moved = np.zeros((len(sizes), longest, 2, 2)), np.zeros(2)
+    for k in range(len(family)):
+        j, s, t = family[k], one[k], other[k]
+        if level[j, s] == level[j, t]:
+            continue
+        g, begin = 0, 0
+        while s >= begin + sizes[g]:
+            begin += sizes[g]
+            g += 1
+        for a in range(2):
+            moved[a] = weights[j] * (values[level[j, t], a] - values[level[j, s], a])
+        for h in range(len(sizes)):
+            for d in range(longest):
+                for a in range(2):
+                    change[h, d, a, 0] = change[h, d, a, 1] = 0.0
+        start, gain = 0, 0.0
+        for h in range(len(sizes)):
+            modulus = _common(sizes[g], sizes[h])
+            for u in range(start, start + sizes[h]):
+                if u not in (s, t):
+                    _add(change[h, (u - start - s + begin) % modulus], moved, values[level[j, u]], 1.0)
+                    _add(change[h, (u - start - t + begin) % modulus], moved, values[level[j, u]], -1.0)
+            if h == g:  # both slots of a meeting are of this group, and may be each other's
+                _both_ways(change[g], modulus)
+                was, now = values[level[j, s]], values[level[j, t]]
+                _add(change[g, (t - s) % modulus], now, was, weights[j])
+                _add(change[g, (t - s) % modulus], was, now, -weights[j])
+                _add(change[g, (s - t) % modulus], was, now, weights[j])
+                _add(change[g, (s - t) % modulus], now, was, -weights[j])
+            gain += (1.0 if h == g else 2.0) * modulus * _lowered(total[g, h], change[h], modulus)
+            start += sizes[h]
+        if gain > _GAIN:
+            level[j, s], level[j, t] = level[j, t], level[j, s]
+            amounts[j, s], amounts[j, t] = amounts[j, t], amounts[j, s]
+            for h in range(len(sizes)):
+                modulus = _common(sizes[g], sizes[h])
+                for d in range(modulus):
+                    for a in range(2):
+                        for b in range(2):
+                            total[g, h, d, a, b] += change[h, d, a, b]
+                            if h != g:
+                                total[h, g, -d % modulus, b, a] += change[h, d, a, b]
+
+
+@njit(cache=True)
+def family_meetings(level: Units, values: Vector, weights: Vector, sizes: Units) -> Vector:
+    """Weighted sums of ``value(s) value(t)'`` over slots of two groups, by distance ``d``: ``(G, G, d, 2, 2)``.
+
+    Shifts come round in a group after as many steps as it has slots, so distances between two groups are counted
+    modulo the greatest common divisor of their sizes. A slot does not meet itself.
+    """
+    count = len(sizes)
+    total = np.zeros((count, count, sizes.max(), 2, 2))
+    for j in range(len(level)):
+        begin = 0
+        for g in range(count):
+            start = 0
+            for h in range(count):
+                modulus = _common(sizes[g], sizes[h])
+                for s in range(sizes[g]):
+                    for t in range(sizes[h]):
+                        if g != h or s != t:
+                            one, other = values[level[j, begin + s]], values[level[j, start + t]]
+                            _add(total[g, h, (t - s) % modulus], one, other, weights[j])
+                start += sizes[h]
+            begin += sizes[g]
+    return total
+
+
+@njit(cache=True)
+def _common(a: int, b: int) -> int:
+    """Greatest common divisor."""
+    while b:
+        a, b = b, a % b
+    return a
+
+
+@njit(cache=True)
+def _add(matrix: Vector, one: Vector, other: Vector, weight: float) -> None:
+    """Add ``weight one other'`` to a matrix ``(2, 2)``."""
+    for a in range(2):
+        for b in range(2):
+            matrix[a, b] += weight * one[a] * other[b]
+
+
+@njit(cache=True)
+def _both_ways(change: Vector, modulus: int) -> None:
+    """Add to every distance the transpose of what the opposite distance has."""
+    for d in range(modulus // 2 + 1):
+        back = -d % modulus
+        for a in range(2):
+            change[d, a, a] = change[back, a, a] = change[d, a, a] + change[back, a, a]
+        rising, falling = change[d, 0, 1] + change[back, 1, 0], change[d, 1, 0] + change[back, 0, 1]
+        change[d, 0, 1] = change[back, 1, 0] = rising
+        change[d, 1, 0] = change[back, 0, 1] = falling
+
+
+@njit(cache=True)
+def _lowered(total: Vector, change: Vector, modulus: int) -> float:
+    """Return by how much a change lowers the sum of squares."""
+    gain = 0.0
+    for d in range(modulus):
+        for a in range(2):
+            for b in range(2):
+                gain -= (2 * total[d, a, b] + change[d, a, b]) * change[d, a, b]
+    return gain
+
 
 MOST_POINTS = 30_000
 """No support is larger than this; what stopping there costs is part of the bound."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from riskroute.core.arrays import Floats, Integers
-from riskroute.core.bootstrap import bootstrap_buckets, bootstrap_error
 from riskroute.learning.tally import ActionBatch
+from riskroute.market.fitting import bootstrap_buckets, bootstrap_error
 from riskroute.simulation.replay import Replay
 
 WORST = 0.05

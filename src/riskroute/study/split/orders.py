@@ -16,11 +16,10 @@ from riskroute.learning.problem import Problem
 from riskroute.market.fitting import Fit
 from riskroute.market.importing import SymbolBooks
 from riskroute.market.scenarios import ENOUGH, Scenarios, Slot, sample_scenarios
-from riskroute.routing.allocations import Allocations
+from riskroute.routing.allocations import Allocations, apportion_weights
 from riskroute.routing.fees import load_fees
 from riskroute.routing.frontier import trace_frontier
 from riskroute.routing.venues import VenueModel, venue_problem
-from riskroute.routing.weights import apportion_weights
 from riskroute.simulation.replay import Replay
 from riskroute.simulation.warm_start import replay_belief
 from riskroute.study.split.config import SplitStudyConfig

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from riskroute.core.extras import require_report_extra
 from riskroute.core.files import writable_folder, write_whole
 from riskroute.core.records import to_plain
+from riskroute.core.runtime import require_report_extra
 from riskroute.core.text import TextTable, in_markdown
 from riskroute.core.validation import instance_of
 from riskroute.paper.interactive import interactive_script

@@ -11,8 +11,8 @@ from typing import Any
 from riskroute.core.config import read_toml_config
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder
-from riskroute.core.provenance import provenance_versions
 from riskroute.core.records import from_plain
+from riskroute.core.runtime import provenance_versions
 from riskroute.core.validation import function_of, instance_of, path_of, true_or_false
 from riskroute.market.clock import zone_label
 from riskroute.market.importing import SymbolBooks

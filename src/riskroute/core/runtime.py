@@ -1,0 +1,105 @@
+"""Where a result comes from: the versions and the machine it depends on."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar, overload
+
+from riskroute._version import __version__
+from riskroute.core.errors import RiskrouteError
+
+
+def provenance_versions() -> dict[str, str]:
+    """Versions of what results depend on."""
+    return {"riskroute": __version__, "python": platform.python_version()} | {
+        name: _version_of(name) for name in ("numpy", "scipy", "numba")
+    }
+
+
+@cache
+def _version_of(package: str) -> str:
+    return version(package)
+
+
+@cache
+def machine_type() -> str:
+    """System, architecture and processor: on two machines of one type, sums agree to the last bit."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return " ".join(filter(None, (platform.system(), platform.machine(), next(models, platform.processor()))))
+
+
+# MERGED: Libraries that only some people need: whether they are installed, and what to install if they are not.
+
+
+def extra_is_installed(library: str) -> bool:
+    """Whether a library can be imported; it is not."""
+    return find_spec(library) is not None
+
+
+def require_extra(what: str, extra: str, *libraries: str) -> None:
+    """Raise an error that says what to install if a library is missing, before any work is done.
+
+    Examples
+    --------
+    >>> require_extra("seances", "spirits", "ouija")
+    Traceback (most recent call last):
+    ...
+    riskroute.core.errors.RiskrouteError: seances need ouija: pip install 'riskroute[spirits]'
+    """
+    for library in libraries:
+        if not extra_is_installed(library):
+            raise RiskrouteError(f"{what} need {library}: pip install 'riskroute[{extra}]'")
+
+
+def require_report_extra(*libraries: str) -> None:
+    """Do the same for libraries that draw figures and pages."""
+    require_extra("figures and pages", "report", *libraries)
+
+
+# MERGED: Values that are worked out when they are first asked for.
+
+
+Value = TypeVar("Value")
+
+
+class cached(Generic[Value]):  # noqa: N801 - a decorator, like property
+    """A property that is worked out once; as `functools.cached_property`, without the lock of Python 3.11.
+
+    Two threads that ask at the same time may both work it out, so it must come out the same.
+
+    Examples
+    --------
+    >>> class Order:
+    ...     @cached
+    ...     def shares(self) -> int:
+    ...         print("counting")
+    ...         return 300
+    >>> order = Order()
+    >>> order.shares, order.shares
+    counting
+    (300, 300)
+    """
+
+    def __init__(self, work: Callable[[Any], Value]) -> None:
+        self._work, self._name, self.__doc__ = work, work.__name__, work.__doc__
+
+    @overload
+    def __get__(self, owner: None, kind: type[Any]) -> Self: ...
+
+    @overload
+    def __get__(self, owner: object, kind: type[Any]) -> Value: ...
+
+    def __get__(self, owner: object | None, kind: type[Any]) -> Self | Value:
+        if owner is None:
+            return self
+        value = owner.__dict__[self._name] = self._work(owner)
+        return value
