@@ -167,10 +167,6 @@ LIVE: Meanings = {
     "longest_seconds": ("seconds", "Time that an order may have, at most."),
     "body_bytes": ("bytes", "Larger requests are refused."),
     "halt_file": ("", "While this file is there, trading is halted. Paths are relative to the configuration."),
-    "gate": (
-        "",
-        "Parse and check orders in a second process, see [The gate](live.md#the-gate); Linux only.",
-    ),
 }
 
 LIVE_LOG: Meanings = {

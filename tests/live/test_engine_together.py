@@ -10,7 +10,6 @@ import pytest
 from live_engines import World, stored_events
 from live_orders import parent_order, report
 from riskroute.core.errors import StateError
-from riskroute.live.answers import Answer
 from riskroute.live.learner import Learner
 from riskroute.live.log.interface import WriteError
 from riskroute.live.log.recovery import recover, snapshot_saver
@@ -66,7 +65,7 @@ def test_reports_that_come_together_are_booked_once_each_in_their_sequence() -> 
 def test_what_was_gathered_is_refused_once_writing_has_failed(fails: str) -> None:
     """Otherwise an order would be durable, and answered, that builds on events which the log does not have."""
     world = World()
-    engine, answer = world.start(), Answer[Decision]()
+    engine, answer = world.start(), Future[Decision]()
     engine._thread = threading.current_thread()
     order = parent_order(received=world.clock.now)
     engine.accept(order, order_digest(order), answer)

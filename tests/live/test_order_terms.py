@@ -7,15 +7,22 @@ from typing import Any
 
 import pytest
 
-from gates import CONFIG
 from live_services import order_json, running, service_config
 from log_memory import MemoryStore
 from riskroute.core.errors import InputError
-from riskroute.live.order_ids import order_digest
-from riskroute.live.order_terms import Fees, Instrument, OrderTerms, checked_parent, order_terms, prepared
+from riskroute.live.order_terms import Fees, Instrument, OrderTerms, checked_parent, order_terms, parent_order
 from riskroute.live.state.events import PoolQuote, VenueQuote
 from riskroute.live.wire import OrderIn, QuoteIn
 
+TERMS = OrderTerms(
+    partition="1/2",
+    instruments={
+        "DEMO": Instrument(lot=1, tick=10**7, partition="1/2"),
+        "AWAY": Instrument(lot=1, tick=10**7, partition="2/2"),
+    },
+    venues={"A": Fees(taker=3, maker=-2)},
+    pools=(PoolQuote(pool="P", fee=1),),
+)
 BOOK = QuoteIn(venue="A", at=5, bids=((1000, 7),), asks=((1002, 7),), maker=0)
 ORDER: dict[str, Any] = {"key": "one", "symbol": "DEMO", "side": "buy", "quantity": 5, "deadline": 9, "quotes": (BOOK,)}
 
@@ -33,11 +40,10 @@ def test_the_terms_of_a_configuration_are_in_units_of_the_log(tmp_path: Path) ->
 
 
 def test_an_order_gets_the_fees_that_it_does_not_bring() -> None:
-    ready = prepared(CONFIG.terms, OrderIn(**ORDER))
-    assert ready.order.quotes == (VenueQuote(venue="A", bids=BOOK.bids, asks=BOOK.asks, taker=3, maker=0, at=5),)
-    assert ready.order.pools == CONFIG.terms.pools
-    assert ready.digest == order_digest(ready.order)
-    assert ready.checked
+    order = parent_order(TERMS, OrderIn(**ORDER))
+    assert order.quotes == (VenueQuote(venue="A", bids=BOOK.bids, asks=BOOK.asks, taker=3, maker=0, at=5),)
+    assert order.pools == TERMS.pools
+    assert checked_parent(order) is order
 
 
 @pytest.mark.parametrize(
@@ -57,11 +63,15 @@ def test_an_order_gets_the_fees_that_it_does_not_bring() -> None:
         {"quotes": (QuoteIn(venue="A", at=0, bids=((1000, 7),), asks=((1002, 7),)),)},
     ],
 )
-def test_an_order_that_makes_no_sense_is_not_called_checked(change: dict[str, Any]) -> None:
-    ready = prepared(CONFIG.terms, OrderIn(**ORDER | change))
-    assert not ready.checked
+def test_an_order_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
+    order = parent_order(TERMS, OrderIn(**ORDER | change))
     with pytest.raises(InputError, match=r" must .*, (was|were|did) "):
-        checked_parent(ready.order)
+        checked_parent(order)
+
+
+def test_a_symbol_of_another_partition_is_refused() -> None:
+    with pytest.raises(InputError, match=r"symbol must be of partition 1/2, was AWAY, of 2/2"):
+        parent_order(TERMS, OrderIn(**ORDER | {"symbol": "AWAY"}))
 
 
 def test_an_order_that_makes_no_sense_is_told_so_while_trading_is_halted(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ LONGEST = (
     "test_contextual.py",
     "test_dashboard.py",
     "test_adaptive_compiled.py",
-    "test_gate.py",
+    "test_service_requests.py",
     "test_service_server.py",
     "test_certificate.py",
     "test_reproduce.py",

@@ -9,7 +9,6 @@ import typer
 
 if TYPE_CHECKING:
     from riskroute.live.config import LiveConfig
-    from riskroute.live.gate_process import GateProcess
     from riskroute.live.log.interface import Log
 
 live = typer.Typer(
@@ -92,15 +91,12 @@ def live_serve_command(
     """
     require_live_command()
     from riskroute.live.config import read_live_config
-    from riskroute.live.gate_process import early_gate
 
-    read = read_live_config(config, partition=partition, listen=listen)
-    with early_gate(read) as gate:
-        _serve(read, gate)
+    _serve(read_live_config(config, partition=partition, listen=listen))
 
 
-def _serve(read: LiveConfig, gate: GateProcess | None) -> None:
-    """Run the router behind its gate, or without one, until it ends."""
+def _serve(read: LiveConfig) -> None:
+    """Run the router until it ends."""
     from riskroute.cli.output import say
     from riskroute.live.server import serve
     from riskroute.live.service import Service
@@ -124,7 +120,7 @@ def _serve(read: LiveConfig, gate: GateProcess | None) -> None:
         if state.halted:
             say(f"trading is halted: {state.halted}")
 
-    began = serve(service, started, gate)
+    began = serve(service, started)
     if not began:
         service.close()
         say(f"cannot listen on {read.listen}: another program may do so", err=True)

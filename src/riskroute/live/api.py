@@ -17,10 +17,9 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from riskroute.core.errors import RiskrouteError
-from riskroute.live.http import Answer, Call, Endpoint, answer_json, on_http_error, waited
+from riskroute.live.http import Answer, Call, Endpoint, answer_json, on_http_error
 from riskroute.live.metrics import Metrics
 from riskroute.live.page import page_routes
 from riskroute.live.service import LOGGER, Service
@@ -34,14 +33,13 @@ Value = TypeVar("Value")
 async def post_order(call: Call) -> Response:
     """Accept an order, and answer with its decision."""
     order = read_json(await call.body(), OrderIn, "an order")
-    (answer,) = call.service.submit(order)
-    return answer_json(await waited(answer))
+    return answer_json(await asyncio.wrap_future(call.service.submit(order)))
 
 
 async def post_shadow_order(call: Call) -> Response:
     """Judge an order that another router has executed, and learn from it."""
     given = read_json(await call.body(), ShadowIn, "an executed order")
-    judged = await waited(call.service.shadow(given))
+    judged = await asyncio.wrap_future(call.service.shadow(given))
     return answer_json({"key": given.order.key, "known": True} if judged is None else judged)
 
 
@@ -63,21 +61,21 @@ async def get_state(call: Call) -> Response:
 async def post_quotes(call: Call) -> Response:
     """Take books and trades."""
     quotes = read_json(await call.body(), QuotesIn, "quotes")
-    return answer_json({"venues": await waited(call.service.told(quotes))})
+    return answer_json({"venues": await asyncio.wrap_future(call.service.told(quotes))})
 
 
 async def post_halt(call: Call) -> Response:
     """Halt trading."""
     body = await call.body()
     given = read_json(body, HaltIn, "a halt") if body else HaltIn()
-    await waited(await _looked(call, lambda: call.service.halt(given.reason[:200], call.by)))
+    await asyncio.wrap_future(await _looked(call, lambda: call.service.halt(given.reason[:200], call.by)))
     return answer_json({"halted": call.service.engine.state.halted})
 
 
 async def post_resume(call: Call) -> Response:
     """Trade again."""
     await call.body()
-    await waited(await _looked(call, lambda: call.service.resume(call.by)))
+    await asyncio.wrap_future(await _looked(call, lambda: call.service.resume(call.by)))
     return answer_json({"halted": call.service.engine.state.halted})
 
 
@@ -130,28 +128,13 @@ def make_app(service: Service) -> Starlette:
         for method, path, right, answer in (*ADDRESSES, ("GET", "/metrics", "read", get_metrics))
     ]
     handlers: dict[Any, Any] = {HTTPException: on_http_error}
-    app = _App(
-        Endpoint(service, "trade", post_order),
+    app = Starlette(
         routes=[*routes, *page_routes(service)],
         lifespan=_life(service, metrics),
         exception_handlers=handlers,
     )
     app.router.redirect_slashes = False
     return app
-
-
-class _App(Starlette):
-    """An application in which new orders go straight to their address: what others pass through takes as long."""
-
-    def __init__(self, orders: Endpoint, **more: Any) -> None:
-        super().__init__(**more)
-        self._orders = orders
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == "/orders" and scope["method"] == "POST":
-            await self._orders(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
 
 
 def _life(service: Service, metrics: Metrics) -> Any:

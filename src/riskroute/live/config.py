@@ -185,7 +185,6 @@ class LiveConfig(_Section):
     longest_seconds: Seconds = 3_600.0
     body_bytes: Annotated[int, Field(ge=1_000, le=16_000_000, strict=True)] = 1_000_000
     halt_file: Path | None = None
-    gate: bool = True
 
     @property
     def address(self) -> tuple[str, int]:
@@ -288,7 +287,6 @@ listen = "127.0.0.1:8470"    # only this machine can reach it; put a proxy with 
 # patience_seconds = 2.0     # after so long without an answer a venue is asked
 # longest_seconds = 3600.0   # an order must be done within that time
 # body_bytes = 1000000       # larger requests are refused
-# gate = true                # parse orders in a second process; Linux only
 halt_file = "HALT"           # while this file is there, trading is halted; so does the signal SIGUSR1
 
 [log]

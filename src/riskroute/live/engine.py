@@ -13,13 +13,11 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
-from functools import partial
 from typing import Any
 
 import msgspec
 
 from riskroute.core.errors import InputError, StateError, shown
-from riskroute.live.answers import Answer, Awaited, pass_on
 from riskroute.live.children import Quotes
 from riskroute.live.desk import Desk
 from riskroute.live.engine_thread import EngineThread
@@ -137,7 +135,7 @@ class Engine(EngineThread):
         self._first_router = router_bytes(router)
         self._lease_seconds = lease_seconds
         self._stale = 0
-        self._answers: dict[str, Awaited[Decision]] = {}
+        self._answers: dict[str, Future[Decision]] = {}
         self.tape = tape
 
     # life
@@ -166,13 +164,9 @@ class Engine(EngineThread):
         is not accepted now.
         """
         checked_order(order)
-        answer: Future[Decision] = Future()
-        given = self.accept(order, order_digest(order), answer)
-        if given is not answer:
-            given.add_done_callback(partial(pass_on, answer))
-        return answer
+        return self.accept(order, order_digest(order), new_answer())
 
-    def accept(self, order: ParentOrder, digest: bytes, answer: Awaited[Decision]) -> Awaited[Decision]:
+    def accept(self, order: ParentOrder, digest: bytes, answer: Future[Decision]) -> Future[Decision]:
         """Accept an order that was checked, as `submit` does; ``digest`` is its `order_digest`.
 
         A new order is answered by ``answer``. Returns what will have the answer.
@@ -333,12 +327,12 @@ class Engine(EngineThread):
         if self.tape is not None and (seen := self.tape.seen(order, now)) is not None:
             self._put(seen)
 
-    def known(self, key: str, digest: bytes) -> Awaited[Decision] | None:
+    def known(self, key: str, digest: bytes) -> Future[Decision] | None:
         """The answer to an order that came before, None to a new one."""
         with self._lock:
             return self._known(key, digest)
 
-    def _known(self, key: str, digest: bytes) -> Awaited[Decision] | None:
+    def _known(self, key: str, digest: bytes) -> Future[Decision] | None:
         parent = self.state.parents.get(key) or archived_order(self.state, key)
         known = self.state.retired.get(key) if parent is None else parent.digest
         if known is None:
@@ -350,7 +344,7 @@ class Engine(EngineThread):
         waiting = self._answers.get(key)
         if waiting is not None:
             return waiting
-        answer = Answer[Decision]()
+        answer: Future[Decision] = new_answer()
         answer.set_result(parent.decision)
         return answer
 
@@ -366,6 +360,13 @@ class Engine(EngineThread):
         self._must_work()
         if self._asked:
             raise RefusedError(f"{len(self._asked)} children from before the start are not answered for yet")
+
+
+def new_answer() -> Future[Any]:
+    """Return a future that cannot be cancelled: an order is decided whether or not its client still waits."""
+    answer: Future[Any] = Future()
+    answer.set_running_or_notify_cancel()
+    return answer
 
 
 def _ignore(state: TradingState) -> None:

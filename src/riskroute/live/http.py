@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -14,7 +12,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from riskroute.core.errors import DataError, InputError, RiskrouteError
-from riskroute.live.answers import Awaited
 from riskroute.live.engine import KeyUsedError, RefusedError
 from riskroute.live.log.interface import LeaseError, WriteError, told_outside
 from riskroute.live.service import LOGGER, HaltedError, Service
@@ -23,7 +20,6 @@ from riskroute.live.views import NotFoundError
 from riskroute.live.wire import MalformedError
 
 Answer = Callable[["Call"], Awaitable[Response]]
-Kind = TypeVar("Kind")
 
 _STATUS = (
     (NotFoundError, 404),
@@ -77,12 +73,7 @@ def answer_json(value: Any, status: int = 200) -> Response:
 
 def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
     """One sentence."""
-    return Response(refusal_body(sentence), status, headers, "application/json")
-
-
-def refusal_body(sentence: str) -> bytes:
-    """One sentence as JSON."""
-    return msgspec.json.encode({"error": sentence})
+    return Response(msgspec.json.encode({"error": sentence}), status, headers, "application/json")
 
 
 class Endpoint:
@@ -148,24 +139,3 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     known = {404: "there is nothing at this address", 405: "this address does not know this method"}
     return refusal(status, known.get(status, "the request cannot be answered"))
-
-
-async def waited(future: Awaited[Kind]) -> Kind:
-    """Wait for what another thread does, whether or not anybody still waits when it is done."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Kind] = loop.create_future()
-
-    def pass_on() -> None:
-        if not answer.done():
-            error = future.exception()
-            if error is None:
-                answer.set_result(future.result())
-            else:
-                answer.set_exception(error)
-
-    def came(_: Awaited[Kind]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(pass_on)
-
-    future.add_done_callback(came)
-    return await answer

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from riskroute.core.errors import InputError, shown
 from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY, checked_order
-from riskroute.live.order_ids import order_digest
 from riskroute.live.state.events import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote
 from riskroute.live.wire import OrderIn, QuoteIn, TradeIn
 
@@ -46,14 +45,6 @@ class OrderTerms(Record, frozen=True):
     instruments: dict[str, Instrument]
     venues: dict[str, Fees]
     pools: tuple[PoolQuote, ...]
-
-
-class Prepared(Record, frozen=True, gc=False):
-    """An order, the hash of what it wants, and whether it was found to make sense; if not, it is checked again."""
-
-    order: ParentOrder
-    digest: bytes
-    checked: bool
 
 
 def order_terms(config: LiveConfig) -> OrderTerms:
@@ -137,16 +128,6 @@ def parent_order(terms: OrderTerms, order: OrderIn) -> ParentOrder:
         tick=instrument.tick,
         features=order.features,
     )
-
-
-def prepared(terms: OrderTerms, order: OrderIn) -> Prepared:
-    """An order with all that can be done without the state of the router; `InputError` if it cannot be an order."""
-    made = parent_order(terms, order)
-    try:
-        checked = bool(made.quotes and checked_parent(made))
-    except InputError:  # said to the client once it is clear that the order is a new one
-        checked = False
-    return Prepared(order=made, digest=order_digest(made), checked=checked)
 
 
 def checked_parent(order: ParentOrder) -> ParentOrder:

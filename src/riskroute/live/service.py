@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Any, TypeVar
@@ -15,17 +15,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from riskroute.core.errors import InputError, StateError
-from riskroute.live.answers import Answer, Awaited, pass_on
 from riskroute.live.config import LiveConfig
 from riskroute.live.configured import configured_router, configured_venues, open_log
-from riskroute.live.engine import Engine, RefusedError
+from riskroute.live.engine import Engine, RefusedError, new_answer
 from riskroute.live.learner import Refit, router_bytes
 from riskroute.live.log.event_rows import events_after
 from riskroute.live.log.interface import LeaseError, Log
 from riskroute.live.market_history import MarketHistory
 from riskroute.live.order_checks import checked_quotes
+from riskroute.live.order_ids import order_digest
 from riskroute.live.order_terms import (
-    Prepared,
     checked_deadline,
     checked_parent,
     checked_times,
@@ -33,7 +32,6 @@ from riskroute.live.order_terms import (
     market_trades,
     order_terms,
     parent_order,
-    prepared,
     venue_quotes,
 )
 from riskroute.live.refit_worker import RefitWorker
@@ -56,9 +54,6 @@ BELIEF_SECONDS = 2.0
 
 REMEMBERED = 20_000
 """So many rows at the end of the log tell, after a start, what to expect of pools and queues."""
-
-TOGETHER = 8
-"""So many orders are decided on at most before something else may have its turn."""
 
 LOGGER = logging.getLogger("riskroute.live")
 
@@ -180,69 +175,60 @@ class Service:
 
     # doors
 
-    def submit(self, *orders: OrderIn | Prepared) -> list[Answer[Decision]]:
-        """Hand orders to the engine's thread together; decisions, or reasons why there is none, come later."""
-        answers = [Answer[Decision]() for _ in orders]
-        self._in_turns([(one, partial(self._accepted, order)) for one, order in zip(answers, orders, strict=True)])
-        return answers
+    def submit(self, order: OrderIn) -> Future[Decision]:
+        """Hand an order to the engine's thread; the future has its decision once that is durable."""
+        return self._in_engine(partial(self._accept, order))
 
     def shadow(self, given: ShadowIn) -> Future[Judged | None]:
         """Hand an order that another router has executed to the engine's thread."""
-        return self._in_turn(lambda _: self._watched(given))
+        return self._in_engine(lambda _: self._watched(given))
 
     def told(self, quotes: QuotesIn) -> Future[int]:
         """Hand books and trades to the engine's thread, which takes them before the orders that come after them."""
 
-        def taken(done: Future[int]) -> Future[int]:
-            done.set_result(self.quote(quotes))
-            return done
+        def take(answer: Future[int]) -> Future[int]:
+            answer.set_result(self.quote(quotes))
+            return answer
 
-        return self._in_turn(taken)
+        return self._in_engine(take)
 
-    def _in_turn(self, door: Callable[[Future[Value]], Future[Value]]) -> Future[Value]:
-        """What a door returns that the engine's thread goes through; it may answer by the future that it is given."""
-        answer: Future[Value] = Future()
-        self._in_turns([(answer, door)])
-        return answer
+    def _in_engine(self, call: Callable[[Future[Value]], Future[Value]]) -> Future[Value]:
+        """Let the engine's thread make a call, which completes the future that it gets, or returns another one."""
+        answer: Future[Value] = new_answer()
 
-    def _in_turns(self, doors: Sequence[tuple[Awaited[Value], Callable[[Any], Awaited[Value]]]]) -> None:
-        """Let the engine's thread go through several doors, one after the other, each with its answer."""
-
-        def work(some: Sequence[tuple[Awaited[Value], Callable[[Any], Awaited[Value]]]]) -> None:
-            for answer, door in some:
-                try:
-                    given = door(answer)
-                except Exception as error:  # whatever it is, somebody waits for it
-                    answer.set_exception(error)
-                else:
-                    if given is not answer:
-                        given.add_done_callback(partial(pass_on, answer))
+        def run() -> None:
+            try:
+                given = call(answer)
+            except Exception as error:  # the client must get an answer, whatever went wrong
+                answer.set_exception(error)
+            else:
+                if given is not answer:
+                    given.add_done_callback(partial(_copy_result, answer))
 
         if self._closing.is_set():
-            for answer, _ in doors:
-                answer.set_exception(HaltedError("the service must be running, is about to stop"))
+            answer.set_exception(HaltedError("the service must be running, is about to stop"))
         else:
-            for begin in range(0, len(doors), TOGETHER):
-                self.engine.call_soon(partial(work, doors[begin : begin + TOGETHER]))
+            self.engine.call_soon(run)
+        return answer
 
-    def _accepted(self, given: OrderIn | Prepared, answer: Awaited[Decision]) -> Awaited[Decision]:
+    def _accept(self, given: OrderIn, answer: Future[Decision]) -> Future[Decision]:
         if self.config.mode == "shadow":
             raise StateError("mode must be live for orders, was shadow: send what was done to /shadow/orders")
         engine, now = self.engine, self.clock()
-        ready = given if isinstance(given, Prepared) else prepared(self.terms, given)
-        order, brought = ready.order, ready.order.quotes
-        if (known := engine.known(order.key, ready.digest)) is not None:
+        order = parent_order(self.terms, given)
+        digest, brought = order_digest(order), order.quotes
+        # A client that repeats an order gets its first answer, even if its quotes would be refused by now.
+        if (known := engine.known(order.key, digest)) is not None:
             return known
         if not brought:
             order = msgspec.structs.replace(order, quotes=self.board(order.symbol) or ())
-        if not ready.checked:
-            checked_parent(order)
+        checked_parent(order)
         checked_deadline(self.config, order, now)
         if engine.state.halted:
             raise HaltedError(f"trading is halted: {engine.state.halted}")
         if not engine.ready:
             raise HaltedError(f"the router is not ready: {engine.failed or 'venues are being asked for old children'}")
-        made = engine.accept(self._with_flows(order, now), ready.digest, answer)
+        made = engine.accept(self._with_flows(order, now), digest, answer)
         if brought:
             self.board.put(order.symbol, brought)
         return made
@@ -341,3 +327,11 @@ class Service:
         while not self._closing.wait(HALT_FILE_SECONDS):
             if self._halt_file_there() and not self.engine.state.halted and not self.engine.failed:
                 self.engine.halt(f"the file {self._halt_name} is there", "file")
+
+
+def _copy_result(answer: Future[Value], done: Future[Value]) -> None:
+    error = done.exception()
+    if error is None:
+        answer.set_result(done.result())
+    else:
+        answer.set_exception(error)

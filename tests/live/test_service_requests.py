@@ -1,4 +1,4 @@
-"""The real command with its gate: orders, everything else, and every way in which either of the two may end."""
+"""Requests to the real command over a socket: well-formed, mangled, in pieces, many at once, and while it stops."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from typing import Any
 import httpx
 import pytest
 
-from gates import request
 from live_services import TOKENS, order_json
 from log_writer import ENVIRONMENT
-from riskroute.live.gate_process import gate_possible
 from service_processes import ServiceProcess, write_config
 
-pytestmark = pytest.mark.skipif(not gate_possible(), reason="a gate needs Linux")
+
+def request(body: bytes, *headers: bytes, line: bytes = b"POST /orders HTTP/1.1", token: str = "trade") -> bytes:
+    """A request as clients send it; ``headers`` come between the others."""
+    first = [line, b"Host: desk", b"Authorization: Bearer " + TOKENS[token].encode()]
+    return b"\r\n".join([*first, *headers, b"Content-Length: %d" % len(body), b"", body])
 
 
 @contextmanager
-def up(folder: Path, *, gate: bool = True) -> Iterator[ServiceProcess]:
+def up(folder: Path) -> Iterator[ServiceProcess]:
     """A service that runs."""
     folder.mkdir(exist_ok=True)
     config = write_config(folder)
-    if not gate:
-        config.write_text("gate = false\n" + config.read_text())
     service = ServiceProcess(config, before=["setsid"])
     try:
         service.said("live on")
@@ -44,26 +44,9 @@ def up(folder: Path, *, gate: bool = True) -> Iterator[ServiceProcess]:
 
 
 @pytest.fixture(scope="module")
-def gated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    with up(tmp_path_factory.mktemp("gated")) as service:
-        yield service
-
-
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    with up(tmp_path_factory.mktemp("bare"), gate=False) as service:
-        yield service
-
-
-def children(pid: int) -> list[int]:
-    """The processes that a process has started."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(word) for task in tasks for word in (task / "children").read_text().split()]
-
-
-def gate_of(service: ServiceProcess) -> int:
-    """The process of the gate."""
-    return children(service.process.pid)[0]
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    with up(tmp_path_factory.mktemp("service")) as made:
+        yield made
 
 
 def within(seconds: float, holds: Callable[[], bool]) -> None:
@@ -72,14 +55,6 @@ def within(seconds: float, holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.01)
-
-
-def runs(pid: int) -> bool:
-    """Whether a process is there and has not ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 class Line:
@@ -111,24 +86,21 @@ class Line:
         assert data, "closed"
         self._read += data
 
-    def holders(self, *pids: int) -> list[int]:
-        """Which of some processes have the other end of this connection."""
-        port = f":{self.port:04X}"
-        table = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-        [inode] = [row[9] for row in table if row[2].endswith(port)]
-        return [pid for pid in pids if f"socket:[{inode}]" in _files(pid)]
+    def rest(self) -> bytes:
+        """Everything until the service closes the connection."""
+        read = b""
+        with suppress(ConnectionError):
+            while data := self.socket.recv(1 << 16):
+                read += data
+        return read
 
     def close(self) -> None:
         self.socket.close()
 
 
-def _files(pid: int) -> set[str]:
-    return {os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir()}
-
-
 @pytest.fixture
-def line(gated: ServiceProcess) -> Iterator[Line]:
-    made = Line(gated)
+def line(service: ServiceProcess) -> Iterator[Line]:
+    made = Line(service)
     yield made
     made.close()
 
@@ -138,25 +110,8 @@ def plain(key: str, **more: Any) -> bytes:
     return request(json.dumps(order_json(key, **more)).encode())
 
 
+READ = {"Authorization": f"Bearer {TOKENS['read']}"}
 GET = b"GET /health HTTP/1.1\r\nHost: desk\r\n\r\n"
-
-
-def test_the_gate_has_the_connections_of_plain_orders_and_the_service_the_others(
-    gated: ServiceProcess, line: Line
-) -> None:
-    both = gated.process.pid, gate_of(gated)
-    requests = {key: plain(key) for key in "ab"}
-    for key in "aba":
-        line.send(requests[key])
-        head, body = line.answer()
-        assert head.startswith(b"HTTP/1.1 200 OK")
-        assert json.loads(body)["parent"] == key
-    assert line.holders(*both) == [both[1]]
-    line.send(GET)
-    assert line.answer()[1] == b'{"status":"ready"}'
-    within(5, lambda: line.holders(*both) == [both[0]])
-    line.send(plain("c"))
-    assert json.loads(line.answer()[1])["parent"] == "c"
 
 
 def test_requests_that_come_at_once_are_answered_in_sequence(line: Line) -> None:
@@ -199,20 +154,85 @@ BAD = {name: request(body) for name, body in ORDERS.items()} | {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_orders_are_refused_alike_with_and_without_a_gate(
-    gated: ServiceProcess, bare: ServiceProcess, name: str
-) -> None:
-    answers = []
-    for service in (gated, bare):
-        line = Line(service)
-        line.send(BAD[name])
-        answers.append(line.answer())
-        line.close()
-    assert answers[0] == answers[1]
-    assert re.match(rb"HTTP/1.1 4\d\d ", answers[0][0])
+def test_bad_orders_are_refused(service: ServiceProcess, name: str) -> None:
+    line = Line(service)
+    line.send(BAD[name])
+    assert re.match(rb"HTTP/1.1 4\d\d ", line.answer()[0])
+    line.close()
 
 
-def test_events_halt_and_page_come_over_a_connection_that_had_orders(gated: ServiceProcess, line: Line) -> None:
+NEW = json.dumps(order_json("unusual")).encode()
+PLAIN = request(NEW)
+MANGLED = {
+    "folded": request(NEW, b"X-A: 1\r\n 2"),
+    "another length": request(NEW, b"Content-Length: 3"),
+    "lengths in a list": PLAIN.replace(b"Content-Length: ", b"Content-Length: 3, "),
+    "a length with a sign": PLAIN.replace(b"Content-Length: ", b"Content-Length: +"),
+    "a length in hexadecimal": PLAIN.replace(b"Content-Length: ", b"Content-Length: 0x"),
+    "no length": PLAIN.partition(b"Content-Length")[0] + b"X: y\r\n\r\n" + NEW,
+    "chunked and a length": request(NEW, b"Transfer-Encoding: chunked"),
+    "a bare carriage return": PLAIN.replace(b"Host: desk\r\n", b"Host: desk\r"),
+    "another path": request(NEW, line=b"POST /orders/ HTTP/1.1"),
+    "small letters": request(NEW, line=b"post /orders HTTP/1.1"),
+    "another method": request(NEW, line=b"PUT /orders HTTP/1.1"),
+    "no name": request(NEW, b": 1"),
+    "a zero byte": request(NEW, b"X-A: \0"),
+    "another scheme": PLAIN.replace(b"Bearer", b"Basic"),
+    "a field twice": request(NEW[:-1] + b', "key": "two"}'),
+    "noise": bytes(range(256)),
+}
+
+
+@pytest.mark.parametrize("name", MANGLED)
+def test_a_mangled_request_is_no_order(service: ServiceProcess, name: str) -> None:
+    """Whoever reads the request differently, such as a proxy, must not find another order in it."""
+    line = Line(service)
+    line.send(MANGLED[name])
+    line.socket.shutdown(socket.SHUT_WR)
+    read = line.rest()
+    line.close()
+    assert not re.search(rb"HTTP/1.1 [235]", read), read
+    assert service.http.get("/orders/unusual").status_code in (403, 404)
+    assert service.http.get("/health").json() == {"status": "ready"}
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_an_order_in_pieces_is_one_order(service: ServiceProcess, size: int) -> None:
+    line, data = Line(service), plain(f"in pieces of {size}")
+    for begin in range(0, len(data), size):
+        line.send(data[begin : begin + size])
+    assert json.loads(line.answer()[1])["parent"] == f"in pieces of {size}"
+    line.send(data)
+    assert json.loads(line.answer()[1])["parent"] == f"in pieces of {size}"
+    line.close()
+
+
+def test_many_orders_of_one_client_are_answered_in_sequence(service: ServiceProcess) -> None:
+    """More than the service reads ahead: it must stop reading, and start again."""
+    line, keys = Line(service), [f"pipelined {number}" for number in range(300)]
+    line.send(b"".join(map(plain, keys)))
+    assert [json.loads(line.answer()[1])["parent"] for _ in keys] == keys
+    line.close()
+
+
+def test_a_client_that_leaves_before_its_answer_has_placed_its_order(service: ServiceProcess) -> None:
+    line, sent = Line(service), plain("left")
+    line.send(sent)
+    line.close()
+    within(10, lambda: service.http.get("/orders/left", headers=READ).status_code == 200)
+
+
+def test_a_connection_that_stays_silent_after_an_answer_is_closed(service: ServiceProcess) -> None:
+    line = Line(service)
+    line.send(GET)
+    line.answer()
+    began = time.monotonic()
+    assert line.socket.recv(10) == b""
+    assert 3 < time.monotonic() - began < 10
+    line.close()
+
+
+def test_events_halt_and_page_come_over_a_connection_that_had_orders(service: ServiceProcess, line: Line) -> None:
     line.send(plain("before the events"))
     line.answer()
     line.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -224,7 +244,7 @@ def test_events_halt_and_page_come_over_a_connection_that_had_orders(gated: Serv
             line._more()
 
     heard(b'"status":"ready"')
-    with httpx.Client(base_url=f"http://{gated.listen}", timeout=30) as http:
+    with httpx.Client(base_url=f"http://{service.listen}", timeout=30) as http:
         trade, halt = ({"Authorization": f"Bearer {TOKENS[name]}"} for name in ("trade", "halt"))
         assert http.post("/orders", json=order_json("d"), headers=trade).status_code == 200
         assert http.post("/halt", json={"reason": "a test"}, headers=halt).json() == {"halted": "a test"}
@@ -235,31 +255,7 @@ def test_events_halt_and_page_come_over_a_connection_that_had_orders(gated: Serv
         assert http.post("/orders", json=order_json("e"), headers=trade).status_code == 200
 
 
-def test_another_gate_serves_when_one_is_killed(gated: ServiceProcess, line: Line) -> None:
-    sent = plain("over the old one")
-    line.send(sent)
-    line.answer()
-    old = gate_of(gated)
-    os.kill(old, signal.SIGTERM)  # those are for the service
-    os.kill(old, signal.SIGINT)
-    line.send(plain("still there"))
-    line.answer()
-    kept = Line(gated)
-    kept.send(GET)
-    kept.answer()
-    os.kill(old, signal.SIGKILL)
-    assert line.socket.recv(10) == b""
-    new = Line(gated)
-    new.send(sent)
-    assert json.loads(new.answer()[1])["parent"] == "over the old one"
-    assert gate_of(gated) != old
-    kept.send(GET)  # the service has it, and nothing happened to it
-    assert kept.answer()[1] == b'{"status":"ready"}'
-    kept.close()
-    new.close()
-
-
-def test_an_address_that_is_taken_leaves_nothing_behind(gated: ServiceProcess, tmp_path: Path) -> None:
+def test_an_address_that_is_taken_is_refused(service: ServiceProcess, tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
@@ -268,20 +264,16 @@ def test_an_address_that_is_taken_leaves_nothing_behind(gated: ServiceProcess, t
         "serve",
         str(write_config(tmp_path)),
         "--listen",
-        gated.listen,
+        service.listen,
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT) as one:
-        within(30, lambda: bool(children(one.pid)))
-        gates = children(one.pid)
         said = one.communicate(timeout=60)[0]
     assert one.returncode == 2
-    assert f"cannot listen on {gated.listen}: another program may do so" in said
-    assert not any(map(runs, gates))
+    assert f"cannot listen on {service.listen}: another program may do so" in said
 
 
 def test_orders_that_are_under_way_are_answered_before_the_service_stops(tmp_path: Path) -> None:
     with up(tmp_path) as service:
-        gate = gate_of(service)
         lines = [Line(service) for _ in range(40)]
         idle, half = Line(service), Line(service)
         half.send(plain("half")[:-5])
@@ -293,7 +285,7 @@ def test_orders_that_are_under_way_are_answered_before_the_service_stops(tmp_pat
         os.kill(service.process.pid, signal.SIGCONT)
         for number, line in enumerate(lines):
             head, body = line.answer()
-            assert head.endswith(b"connection: close")
+            assert head.startswith(b"HTTP/1.1 200 OK")
             assert json.loads(body)["parent"] == f"late {number}"
         assert idle.socket.recv(10) == b""
         half.send(plain("half")[-5:])
@@ -301,47 +293,18 @@ def test_orders_that_are_under_way_are_answered_before_the_service_stops(tmp_pat
         for line in (*lines, idle, half):
             line.close()
         assert service.process.wait(20) == 0
-        assert not runs(gate)
         assert service.said("stopped: 42 orders")
 
 
-def test_a_service_that_is_told_twice_to_stop_waits_for_nobody_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_service_that_is_told_twice_to_stop_waits_for_nobody(tmp_path: Path) -> None:
     with up(tmp_path) as service:
-        gate, stuck, stream = gate_of(service), Line(service), Line(service)
+        stuck, stream = Line(service), Line(service)
         stream.send(b"GET /events HTTP/1.1\r\nAuthorization: Bearer " + TOKENS["read"].encode() + b"\r\n\r\n")
         stream._more()
-        stuck.send(plain("stuck"))
-        os.kill(gate, signal.SIGSTOP)
+        stuck.send(plain("stuck")[:-5])
         os.killpg(service.process.pid, signal.SIGINT)
         time.sleep(0.2)
         os.killpg(service.process.pid, signal.SIGINT)
         assert service.process.wait(5) == 0
-        assert not runs(gate)
         stuck.close()
         stream.close()
-
-
-def test_the_gate_ends_with_a_service_that_is_killed_and_the_port_is_free(tmp_path: Path) -> None:
-    with up(tmp_path) as service:
-        gate = gate_of(service)
-        line = Line(service)
-        service.process.kill()
-        began = time.monotonic()
-        assert line.socket.recv(10) == b""
-        within(1, lambda: not runs(gate))
-        host, _, port = service.listen.partition(":")
-        with socket.socket() as other:
-            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            other.bind((host, int(port)))
-            other.listen()
-        assert time.monotonic() - began < 1
-        line.close()
-
-
-def test_a_service_whose_gate_ends_again_and_again_stops(gated: ServiceProcess) -> None:
-    while gated.process.poll() is None:
-        with suppress(OSError, IndexError):  # one of the two has ended meanwhile
-            os.kill(gate_of(gated), signal.SIGKILL)
-        time.sleep(0.05)
-    assert gated.process.returncode == 2
-    assert gated.said("the gate ended 5 times within a minute; set gate = false to run without it")
