@@ -24,7 +24,7 @@ from riskroute.learning.belief_fit import (
     TRACE,
     BeliefArrays,
 )
-from riskroute.learning.observations import Columns, Observations
+from riskroute.learning.observations import Observations
 from riskroute.learning.small_matrices import padded_length, solve_by_root, upper_inverse, upper_root
 
 
@@ -324,50 +324,3 @@ def fit_belief_compiled(
         for i in range(n):
             variance[i] = max(values[i] + base_variance, variance_floor * typical)
     return typical, rounds, fine
-
-
-@register_jitable(error_model="numpy")
-def fit_belief_to_columns(
-    columns: Columns,
-    vague: Matrix,
-    prior: BeliefArrays,
-    has_prior: bool,
-    base_variance: float,
-    variance_floor: float,
-    unit: float,
-) -> tuple[BeliefArrays, bool]:
-    """Return the belief fitted to observations, and whether that worked; ``prior`` is not looked at if there is none.
-
-    For compiled code: what `fit_belief_arrays` is for other code.
-    """
-    dim = len(vague)
-    mean_coef, var_coef = np.zeros(dim), np.zeros(dim)
-    mean_precision, var_precision = np.zeros((dim, dim)), np.zeros((dim, dim))
-    before = (
-        prior
-        if has_prior
-        else BeliefArrays(np.zeros(dim), np.zeros((dim, dim)), np.zeros(dim), np.zeros((dim, dim)), 0.0, 0.0)
-    )
-    variance, rounds, fine = fit_belief_compiled(
-        columns[0],
-        columns[1],
-        columns[2],
-        columns[3],
-        columns[4],
-        vague,
-        before.mean_coef,
-        before.mean_precision,
-        before.var_coef,
-        before.var_precision,
-        before.variance,
-        before.rounds,
-        has_prior,
-        base_variance,
-        variance_floor,
-        unit,
-        mean_coef,
-        mean_precision,
-        var_coef,
-        var_precision,
-    )
-    return BeliefArrays(mean_coef, mean_precision, var_coef, var_precision, variance, rounds), fine

@@ -27,7 +27,6 @@ from riskroute.learning.registry import make_policy
 from riskroute.learning.regret import RegretBlocks, block_regret_curves
 from riskroute.learning.state import encode_state
 from riskroute.learning.tally import ActionBatch
-from riskroute.simulation.adaptive_run import play_adaptive
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.kernels import index_episode
 
@@ -87,7 +86,7 @@ def play_runs(
     elif method == "rounds":
         log = _play_rounds(environment, policy, rng)
     else:
-        log = _play_blocks(environment, policy, rng, checkpoints, compiled=method == "auto")
+        log = _play_blocks(environment, policy, rng, checkpoints)
     anchors = environment.comparator_means(checkpoints)
     xi, pseudo, luck = block_regret_curves(log.blocks, checkpoints, anchors, environment.risk_tolerance)
     if not environment.independent:
@@ -145,16 +144,10 @@ class _Log:
         return total
 
 
-def _play_blocks(
-    environment: Environment, policy: Policy, rng: np.random.Generator, checkpoints: Integers, *, compiled: bool = False
-) -> _Log:
-    """Play plan by plan, each drawn as tallies and cut at the checkpoints; ``compiled`` where that is possible."""
+def _play_blocks(environment: Environment, policy: Policy, rng: np.random.Generator, checkpoints: Integers) -> _Log:
+    """Play plan by plan, each drawn as tallies and cut at the checkpoints."""
     rewards, log = environment.run(rng), _Log()
     while policy.remaining:
-        stretch = play_adaptive(rewards, policy, checkpoints) if compiled else None
-        if stretch is not None:
-            log.add(*stretch)
-            continue
         plan = policy.plan()
         tallies, entry, blocks = rewards.plan_blocks(plan, checkpoints)
         policy.learn(tallies)
