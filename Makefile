@@ -7,7 +7,7 @@ ROOMS  := $(patsubst src/riskroute/%/__init__.py,%,$(wildcard src/riskroute/*/__
 
 BENCHMARKS := design allocations runner reproduction market fuzz_market peers backtest live_log live
 EVIDENCE   := evidence against_thompson variants slopes in_reach guarantee split_study
-ROUTERS    := headroom routers contextual
+ROUTERS    := headroom routers contextual literature
 SEARCHES   := closest
 
 # What is made once and used again lies in the checkout: compiled kernels, fonts, settings of libraries.

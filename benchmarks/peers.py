@@ -38,7 +38,7 @@ from threadpoolctl import threadpool_limits
 
 from riskroute import Environment, random_routing_problem, simulate
 from riskroute.policies import RiskUcb
-from riskroute.simulation.kernels import index_episode
+from riskroute.simulation.runner import index_episode
 from timing import REPEATS, leave, print_heading, print_table, progress, quick, say, sized, verdict
 
 SHARES, SLOTS = sized((8, 6), (4, 4))

@@ -24,7 +24,7 @@ from riskroute import Environment, random_routing_problem
 from riskroute.learning.tally import merge_moments_compiled
 from riskroute.policies import RiskUcb
 from riskroute.simulation.comparison import PAPER_POLICIES, compare_policies
-from riskroute.simulation.kernels import index_episode
+from riskroute.simulation.runner import index_episode
 from timing import REPEATS, duration, interleaved, leave, print_heading, print_table, progress, say, sized, verdict
 
 SHARES, SLOTS, HORIZON, RUNS = 8, 6, sized(100_000, 3000), sized(50, 2)

@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 import riskroute as rr
 from riskroute.learning.actions import as_batch
 from riskroute.market.scenarios import Scenarios, Slot, sample_scenarios
-from riskroute.paper.figures import (
+from riskroute.simulation.figures import (
     COLOURS,
-    draw_regret_figure,
+    VENUE_COLOURS,
+    draw_regret,
+    format_axes,
     new_figure,
+    remove_frame,
     save_figure,
-    tidy_figure,
-    unframe_figure,
 )
-from riskroute.paper.fits import VENUE_COLOURS
 from riskroute.simulation.replay import Replay
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def draw_regret_and_size(path: Path) -> Iterator[str]:
     left, right = figure.subplots(1, 2)
     problem = rr.random_routing_problem(shares=SIZES[-1], slots=SLOTS, seed=0)
     result = rr.simulate(problem, [*COMPARED, "uniform"], horizon=HORIZON, runs=10)
-    draw_regret_figure(left, {name: one.curve() for name, one in result.policies.items()})
+    draw_regret(left, {name: one.curve() for name, one in result.policies.items()})
     left.set_title(f"{SIZES[-1]} shares over {SLOTS} slots: {problem.actions.size:,} splits, 10 runs", fontsize=10)
 
     counts = [rr.routing.count_splits(size, SLOTS) for size in SIZES]
@@ -119,7 +119,7 @@ def draw_regret_and_size(path: Path) -> Iterator[str]:
     right.set_xlabel(f"splits K, on a log scale ({SLOTS} slots, dimension d = {2 * SLOTS} throughout)")
     right.set_ylabel(f"regret after {HORIZON:,} rounds (squared reward units)")
     right.set_title(f"mean of {INSTANCES} instances, with standard errors", fontsize=10)
-    tidy_figure(right)
+    format_axes(right)
     right.set_ylim(bottom=0)
     right.legend(frameon=False, loc="best")
     save_figure(figure, path)
@@ -159,7 +159,7 @@ def draw_exploration(path: Path) -> Iterator[str]:
     third.set_xlabel("round")
     third.set_ylabel("summed gaps to the best split (squared reward units)")
     third.set_title("what exploring has cost so far", fontsize=10)
-    tidy_figure(third)
+    format_axes(third)
     third.legend(frameon=False, loc="best", fontsize=9)
     save_figure(figure, path)
 
@@ -270,7 +270,7 @@ def _recorded(shares: int) -> Scenarios:
 
 def _finish(panels: list[Axes]) -> None:
     for axes in panels:
-        unframe_figure(axes)
+        remove_frame(axes)
         axes.legend(frameon=False, loc="best", fontsize=9)
 
 

@@ -1,6 +1,6 @@
 """Write real output into the documentation, by one word after `python docs/refresh.py`.
 
-    readme | study | guide | literature | reproduction FOLDER | closest FOLDER | benchmarks [NAME...] |
+    readme | study | guide | reproduction FOLDER | closest FOLDER | benchmarks [NAME...] |
     evidence [NAME...] | reference
 
 ``make readme`` and ``make reproduction`` run what they write down, and so do ``make evidence``, ``make routers`` and
@@ -74,14 +74,6 @@ def guide() -> None:
     with tempfile.TemporaryDirectory() as folder:
         said = _printed("-m", "riskroute", *command.split(), "--kept", folder)
     between_markers(page, "backtest", f"```text\n{said.strip()}\n```")
-
-
-def literature() -> None:
-    """Remake the experiments of the papers that routers are taken from; the table of statements goes to their page."""
-    with tempfile.TemporaryDirectory() as folder:
-        said = _printed("-m", "riskroute", "reproduce", "literature", "--out", folder)
-    words = "\n".join(line for line in said.splitlines() if not line.startswith("wrote "))
-    between_markers(ROOT / "docs" / "routers.md", "literature", f"```text\n{words.strip()}\n```")
 
 
 def _printed(*words: str) -> str:
@@ -177,6 +169,7 @@ EVIDENCE = {
     "guarantee": "guarantee.md",
     "headroom": "evidence.md",
     "routers": "routers.md",
+    "literature": "routers.md",
     "contextual": "contextual.md",
     "variants": "policies.md",
     "split_study": "split-study.md",
@@ -194,8 +187,6 @@ if __name__ == "__main__":
             study_page()
         case ["guide"]:
             guide()
-        case ["literature"]:
-            literature()
         case ["reference"]:
             reference()
         case ["benchmarks", *names]:

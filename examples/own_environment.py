@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import riskroute as rr
-from riskroute.simulation.episodes import Noise
+from riskroute.simulation.environments import Noise
 
 
 class OutageNoise(Noise):

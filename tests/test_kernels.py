@@ -32,7 +32,8 @@ from riskroute.routing.separable import (
     separable_greedy_units,
     separable_one_concave,
 )
-from riskroute.simulation.kernels import index_episode, plan_block_cuts
+from riskroute.simulation.environments import plan_block_cuts
+from riskroute.simulation.runner import index_episode
 
 WHOLE, REAL = np.array([1, 2, 0]), np.array([0.5, 0.1, 0.2])
 RNG = np.random.default_rng(0)
@@ -303,7 +304,7 @@ def test_no_module_calls_the_compiled_code_of_another() -> None:
         ("riskroute.learning.policies.change_test_compiled", "least_chance_compiled"),
         ("riskroute.learning.prior_check_compiled", "temper_factor_compiled"),  # and for one prior, checked before
         ("riskroute.routing.separable", "minimise_each_compiled"),
-        ("riskroute.simulation.kernels", "block_cuts_compiled"),
+        ("riskroute.simulation.environments", "block_cuts_compiled"),
     }
 
 

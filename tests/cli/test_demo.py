@@ -13,7 +13,7 @@ from riskroute.cli import output
 from riskroute.cli.app import run
 from riskroute.simulation import comparison
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.panels import PanelSize
+from riskroute.simulation.comparison import PanelSize
 from riskroute.study import demo
 from small_days import short_market
 

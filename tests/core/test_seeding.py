@@ -13,8 +13,8 @@ from riskroute import Actions, Environment, Problem, random_routing_problem
 from riskroute.core.seeding import coarse_for_seeding, seed_stream, seeding_digest, seeding_hash
 from riskroute.learning.problem import problem_length
 from riskroute.routing.allocations import Allocations
+from riskroute.simulation.misspecified import HeavyTailed
 from riskroute.simulation.replay import Replay
-from riskroute.simulation.stress import HeavyTailed
 
 
 def nudged(values: Any) -> np.ndarray[Any, Any]:

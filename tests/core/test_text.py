@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import html
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +18,6 @@ from pages import Page, cells_of
 from riskroute import simulate
 from riskroute.cli.app import run as command
 from riskroute.core.errors import InputError, RiskrouteError
-from riskroute.core.results import RegretCurve
 from riskroute.core.text import in_markdown, in_markdown_cell, json_in_script
 from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
 from riskroute.learning.problem import Problem
@@ -27,14 +26,11 @@ from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.scenarios import Slot
 from riskroute.market.store import Recording
 from riskroute.market.synthetic.generate import generate_market
-from riskroute.paper.claim import Claim
-from riskroute.paper.claims import ClaimVerdict, claims_markdown
+from riskroute.paper.claims import Claim, ClaimVerdict, claims_markdown
 from riskroute.paper.figures import plot_panels
-from riskroute.paper.fits import plot_fits
-from riskroute.paper.interactive import interactive_regret_chart, write_interactive_page
-from riskroute.paper.results import PaperFitPoints
 from riskroute.routing.fees import Fee, load_fees
 from riskroute.routing.venues import VenueModel
+from riskroute.simulation.figures import plot_fits
 from riskroute.study.split.config import checked_study
 
 HOSTILE = (
@@ -203,25 +199,15 @@ def test_claims_keep_their_columns_whatever_venues_are_called() -> None:
     assert len(rows) == 2 + len(HOSTILE)
 
 
-CURVE = RegretCurve(checkpoints=(1, 2), mean_regret=(0.0, 1.0), std_regret=(0.0, 0.1), runs=2)
-
-
-def test_pages_of_charts_hold_whatever_policies_are_called(tmp_path: Path) -> None:
-    title = "</title><script>x()</script>"
-    chart = interactive_regret_chart(title, dict.fromkeys(HOSTILE, CURVE))
-    page = Page(
-        write_interactive_page([chart], tmp_path / "a" / "page.html", title=title, note="<b>note</b>").read_text()
-    )
-    assert page.tags.count("script") == 2
-    assert "b" not in page.tags
-    names = [line["name"] for line in page.charts["chart0"]["data"] if "name" in line]
-    assert [html.unescape(name) for name in names] == list(HOSTILE)
-    assert not any(Page(name).tags for name in names)  # plotly reads texts as a kind of HTML
+CURVE = {"checkpoints": (1, 2), "mean_regret": (0.0, 1.0), "std_regret": (0.0, 0.1), "runs": 2}
 
 
 def test_figures_draw_whatever_venues_and_policies_are_called(tmp_path: Path) -> None:
     """Two dollar signs would make a formula, and a broken one an error."""
     name = r"$\frac{a$"
-    fit = PaperFitPoints((1, 2, 3), means=(1.0, 2.0, 3.0), variances=(1.0, 4.0, 9.0), r2_mean=1, r2_variance=1)
-    assert plot_panels({name: {name: CURVE}}, tmp_path / "panels.png", columns=1, title=name).exists()
+    fit = SimpleNamespace(
+        quantities=(1, 2, 3), means=(1.0, 2.0, 3.0), variances=(1.0, 4.0, 9.0), r2_mean=1, r2_variance=1
+    )
+    panel = {"title": name, "policies": {name: CURVE}}
+    assert plot_panels([panel], tmp_path / "panels.png", columns=1, title=name).exists()
     assert plot_fits({name: fit}, tmp_path / "fits.png", title=name).exists()

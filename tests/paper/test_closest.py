@@ -11,12 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from riskroute import InputError
-from riskroute.cli.app import run as command
-from riskroute.learning.policy import Policy
-from riskroute.paper import nonstationary
-from riskroute.paper.claims import CLAIMS
-from riskroute.paper.closest import (
+from closest import (
     DEPENDS,
     JointTrial,
     Trial,
@@ -26,10 +21,15 @@ from riskroute.paper.closest import (
     choice_values,
     statements_about,
 )
+from riskroute import InputError
+from riskroute.cli.app import run as command
+from riskroute.learning.policy import Policy
+from riskroute.paper.claims import CLAIMS
+from riskroute.paper.experiments import changing_environment, run_story
 from riskroute.paper.presets import DEFAULT, PRESETS, PaperChoices
 from riskroute.paper.reproduce import Experiment, plan_experiments, reproduce
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.panels import PanelSize
+from riskroute.simulation.comparison import PanelSize
 
 CHOSEN = PaperChoices(
     horizon=400,
@@ -83,9 +83,9 @@ def test_choices_reach_every_experiment() -> None:
     assert {panel.environment.pieces[0].base_variance for panel in experiments["figure4"].panels} == {0.5}
     (changing,) = experiments["nonstationary"].panels
     assert len(changing.facts["changes"]) == 3
-    ours = nonstationary.nonstationary_environment(400)
+    ours = changing_environment(400)
     assert not np.array_equal(changing.environment.pieces[0].mean_coef, ours.pieces[0].mean_coef)
-    story = nonstationary.nonstationary_story(PanelSize(400, 1), choices=CHOSEN)
+    story = run_story(PanelSize(400, 1), choices=CHOSEN)
     assert story["changes"] == changing.facts["changes"]
 
 
@@ -150,7 +150,6 @@ def test_bad_presets_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixt
     for words, expected in (
         (["figure2", "--preset", "best"], "preset must be one of default, closest, was 'best'"),
         (["figure1", "--preset", "closest"], "--preset must be left out for figure1, was 'closest'"),
-        (["literature", "--preset", "closest"], "--preset must be left out for literature, was 'closest'"),
     ):
         assert command(["reproduce", *words, "--out", str(tmp_path / "x")]) == 2
         said = capsys.readouterr().err.strip()

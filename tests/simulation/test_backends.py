@@ -27,7 +27,7 @@ from riskroute.policies import Adaptive, RiskUcb
 from riskroute.routing.instances import random_routing_problem
 from riskroute.simulation import backends
 from riskroute.simulation.backends import Backend, run_tasks
-from riskroute.simulation.tasks import Task, TaskCache
+from riskroute.simulation.runner import Task, TaskCache
 
 HORIZON, RUNS = 500, 2
 
@@ -315,7 +315,7 @@ def test_killed_while_the_table_is_written_and_resumed_gives_the_same_table(tmp_
         process.kill()
         clean_up(process)
     assert finished(tmp_path) == 8
-    assert not (tmp_path / "figure2" / "figure2.html").exists()
+    assert not (tmp_path / "figure2" / "figure2.png").exists()
     assert command([*COMMAND[3:], *QUICK, "--out", str(tmp_path), "--resume"]) == 0
     (experiment,) = plan_experiments("figure2", policies=["rise", "uniform"], runs=2, horizon=200)
     (done,) = reproduce([experiment], tmp_path / "undisturbed", Backend(workers=1))

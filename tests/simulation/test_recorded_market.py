@@ -7,6 +7,7 @@ import pytest
 
 from handmade_days import handmade_books
 from log_memory import MemoryLog
+from recorded_market import RecordedMarket
 from riskroute.live.children import context_of
 from riskroute.live.engine import Engine
 from riskroute.live.limits import Limits
@@ -18,7 +19,6 @@ from riskroute.routers.rules import Sweep
 from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.execution import execute_plan
-from riskroute.simulation.recorded_market import RecordedMarket
 
 POOL = PoolModel("POOL", presence=1.0, fee=0.001)
 LATENCY = 0.001

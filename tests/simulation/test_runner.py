@@ -16,7 +16,7 @@ from riskroute.core.seeding import seed_stream
 from riskroute.environments import Autocorrelated, PiecewiseStationary
 from riskroute.policies import Oracle, Rise, RiskExpExp
 from riskroute.simulation.comparison import PAPER_POLICIES, compare_policies
-from riskroute.simulation.kernels import plan_block_cuts
+from riskroute.simulation.environments import plan_block_cuts
 
 FAST_LEARNERS = {"rise": Rise(), "risk-exp-exp": RiskExpExp(divisor=60.0)}
 

@@ -13,9 +13,8 @@ from riskroute import Environment, simulate
 from riskroute.core.results import PolicyResult
 from riskroute.policies import Rise
 from riskroute.routing.instances import random_routing_problem
-from riskroute.simulation.panels import Panel, PanelSize
-from riskroute.simulation.runner import runs_by_label
-from riskroute.simulation.tasks import MOST_RUNS, Task, TaskCache, merged_tasks, split_into_tasks
+from riskroute.simulation.comparison import Panel, PanelSize
+from riskroute.simulation.runner import _RUNS_PER_TASK, Task, TaskCache, merged_tasks, runs_by_label, split_into_tasks
 
 WORLD = Environment(random_routing_problem(3, 3, seed=1))
 NAMES = ["rise", "risk-ucb", "adaptive"]
@@ -61,7 +60,7 @@ def test_cuts_cover_every_run_once(runs: int) -> None:
     for label, policy in policies.items():
         mine = split_into_tasks(Task(WORLD, label, policy, 100_000, 0, 0, runs))
         assert [run for one in mine for run in range(one.first, one.last)] == list(range(runs))
-        assert max(one.runs for one in mine) <= MOST_RUNS
+        assert max(one.runs for one in mine) <= _RUNS_PER_TASK
 
 
 def test_a_longer_run_finds_the_full_tasks_of_a_shorter_one() -> None:
@@ -81,7 +80,7 @@ def test_tasks_take_about_a_second() -> None:
         for label, policy in policies.items()
         for one in split_into_tasks(Task(WORLD, label, policy, 100_000, 0, 0, 5000))
     ):
-        assert 0.9 < one.runs * seconds[one.label] < 2 or one.runs == MOST_RUNS or one.last == 5000
+        assert 0.9 < one.runs * seconds[one.label] < 2 or one.runs == _RUNS_PER_TASK or one.last == 5000
 
 
 @pytest.mark.parametrize(

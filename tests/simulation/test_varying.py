@@ -31,7 +31,7 @@ from riskroute.learning.regret import path_mean_variance, pseudo_regret
 from riskroute.policies import Uniform
 from riskroute.routing.instances import random_order_sizes
 from riskroute.routing.splits import largest_split_size, list_splits
-from riskroute.simulation.varying import ChangingActionSets, VaryingSetOracle
+from riskroute.simulation.environments import ChangingActionSets, VaryingSetOracle
 
 SIZES = [2, 4, 7]
 PROBLEMS, SEQUENCE = random_order_sizes(SIZES, slots=3, seed=1, length=23)

@@ -10,8 +10,7 @@ import pytest
 from riskroute import Allocations, InputError, Problem, simulate
 from riskroute.learning.actions import as_batch
 from riskroute.policies import Adaptive
-from riskroute.simulation.replay import Replay
-from riskroute.simulation.warm_start import replay_belief
+from riskroute.simulation.replay import Replay, replay_belief
 
 BUCKETS = 40
 CENTRE = (-1.0, -0.6, -0.3, -0.02, -0.01, 0.0)

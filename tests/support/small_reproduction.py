@@ -14,7 +14,7 @@ from pathlib import Path
 
 from riskroute.paper.reproduce import plan_experiments, reproduce
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.tasks import Task
+from riskroute.simulation.runner import Task
 
 TASKS = 30
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.progress import Task as RichTask
 
     from riskroute.routing.allocations import DesignResult
-    from riskroute.simulation.tasks import Task
+    from riskroute.simulation.runner import Task
 
 PATTERNS_SHOWN = 10
 
@@ -195,7 +195,7 @@ def write_simulation(result: SimulationResult, json: Path | None, parquet: Path 
         if path is not None:
             say(f"wrote {result.save(path)}")
     if figure is not None:
-        from riskroute.paper.figures import plot_regret
+        from riskroute.simulation.figures import plot_regret
 
         say(f"wrote {plot_regret(result, figure)}")
     if result.interrupted:

@@ -14,21 +14,19 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import one_of
 
 if TYPE_CHECKING:
-    from riskroute.paper.order_books import OrderBookFigure
-    from riskroute.paper.reproduce import Experiment, ExperimentResult
+    from riskroute.paper.reproduce import Experiment
     from riskroute.simulation.backends import Backend
 
 BackendOption = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
 WorkersOption = Annotated[
-    int | None, typer.Option(help="Processes; if left out one per core, or all of the cluster at --address.")
+    int | None, typer.Option(help="Number of processes; default: one per core, or all of the cluster at --address.")
 ]
 AddressOption = Annotated[
-    str | None, typer.Option(help="Address of a running dask or ray cluster; one is started here if left out.")
+    str | None, typer.Option(help="Address of a running dask or ray cluster; default: start one on this machine.")
 ]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on from the tasks that an earlier run finished.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue from the finished tasks of an earlier run.")]
 
 BOOKS = ("figure1", "figure3", "figure5", "table")
-LITERATURE = "literature"
 PLAYED = ("figure2", "figure4", "nonstationary", "autocorrelation", "instances")
 
 
@@ -36,41 +34,39 @@ def reproduce_command(
     experiment: Annotated[
         str,
         typer.Argument(
-            help="figure1 to figure5, table, nonstationary, autocorrelation, instances, all, or literature. "
+            help="figure1 to figure5, table, nonstationary, autocorrelation, instances, or all. "
             "Figures 1, 3, 5 and the table are made from order books."
         ),
     ] = "all",
-    panel: Annotated[str | None, typer.Option(help="One panel of the figure only: a, b, c, d or e.")] = None,
-    runs: Annotated[int | None, typer.Option(help="Runs per policy; if left out 50, and 1 per instance.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Rounds per run; 100,000 if left out.")] = None,
+    panel: Annotated[str | None, typer.Option(help="Simulate a single panel of the figure: a, b, c, d or e.")] = None,
+    runs: Annotated[int | None, typer.Option(help="Runs per policy; default: 50, and 1 per random instance.")] = None,
+    horizon: Annotated[int | None, typer.Option(help="Rounds per run; default: 100,000.")] = None,
     preset: Annotated[
         str,
         typer.Option(
-            help="What the paper leaves open: default (ours), or closest, in which most of its statements hold."
+            help="Choices the paper leaves open: default (ours), or closest, in which most of its statements hold."
         ),
     ] = "default",
     seed: Annotated[int, typer.Option(help="Seed of the rewards and the policies' own draws.")] = 0,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="Policy to play, repeat for more; the paper's and the recommended one if left out."),
+        typer.Option(help="Policy to simulate; repeat for more; default: the paper's four and adaptive."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Folder of `riskroute market import`; a synthetic market if left out.")
+        Path | None, typer.Option(help="Folder written by `riskroute market import`; default: a synthetic market.")
     ] = None,
     symbol: Annotated[str | None, typer.Option(help="Symbol in --data.")] = None,
-    date: Annotated[str | None, typer.Option(help="Day in --data, such as 2019-03-27.")] = None,
+    date: Annotated[str | None, typer.Option(help="Day in --data, for example 2019-03-27.")] = None,
     backend: BackendOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
-    out: Annotated[Path, typer.Option(help="Folder for figures, pages, tables and summaries.")] = Path("out/reproduce"),
+    out: Annotated[Path, typer.Option(help="Folder for figures, tables and summaries.")] = Path("out/reproduce"),
     resume: ResumeOption = False,
 ) -> None:
-    """Make the paper's figures and tables again, and put our evidence beside the paper's.
+    """Reproduce the paper's figures and tables, and check its statements about them.
 
-    literature remakes the experiments of the papers that routers are taken from, in a minute or so.
-
-    Writes, per experiment: a figure (.png), a page with the same curves to hover over (.html), the tidy table
-    (.parquet), a summary (.json) and the exact configuration (.config.json).
+    Writes, per experiment: a figure (.png), the tidy table (.parquet), a summary (.json) and the exact configuration
+    (.config.json). claims.md lists the paper's statements beside what was measured.
     Example:
 
     riskroute reproduce figure2 --panel a --runs 10
@@ -79,7 +75,7 @@ def reproduce_command(
     from riskroute.core.runtime import require_report_extra
 
     check_outputs({"--out": out / "tasks" / "x"})
-    one_of("experiment", experiment, (*BOOKS, *PLAYED, "all", LITERATURE))
+    one_of("experiment", experiment, (*BOOKS, *PLAYED, "all"))
     chosen = None if preset == "default" else preset
     played = {"--panel": panel, "--runs": runs, "--horizon": horizon, "--preset": chosen, "--policy": policy}
     read = {"--data": data, "--symbol": symbol, "--date": date}
@@ -87,10 +83,7 @@ def reproduce_command(
         for option, value in options.items():
             if value is not None and experiment in elsewhere:
                 raise InputError(f"{option} must be left out for {experiment}, was {str(value)!r}")
-    if experiment == LITERATURE:
-        _remake_literature({**played, **read}, out, seed)
-        return
-    require_report_extra("matplotlib", "plotly")
+    require_report_extra("matplotlib")
     summaries: dict[str, dict[str, Any]] = {}
     if experiment not in BOOKS:
         from riskroute.paper.reproduce import plan_experiments
@@ -110,54 +103,32 @@ def reproduce_command(
         _compare_with_paper(summaries, where_to, remarks=preset == "default")
 
 
-def _remake_literature(options: dict[str, Any], out: Path, seed: int) -> None:
-    """Remake the experiments of the papers that routers are taken from, and say which of their statements hold."""
-    from riskroute.cli.output import say, track
-    from riskroute.core.files import write_json
-    from riskroute.core.records import to_plain
-    from riskroute.paper.literature.literature import (
-        PAPERS,
-        literature_rows,
-        literature_table,
-        remake_literature,
-    )
-
-    for option, value in options.items():
-        if value is not None:
-            raise InputError(f"{option} must be left out for {LITERATURE}, was {str(value)!r}")
-    with track(len(PAPERS), "papers") as progress:
-        found = remake_literature(seed=seed, progress=progress)
-    say(literature_table(found).plain())
-    rows = literature_rows(found)
-    say(f"{sum(one.holds for _, one in rows)} of {len(rows)} statements hold here")
-    plain = {paper: to_plain(result.statements) for paper, result in found.items()}
-    say(f"wrote {write_json(out / 'literature.json', plain)}")
-
-
 def _from_books(
     names: list[str], data: Path | None, symbol: str | None, date: str | None, out: Path, seed: int
 ) -> dict[str, dict[str, Any]]:
-    """Make what order books say; returns summaries by name."""
+    """Make the figures from order books; returns summaries by name."""
     from riskroute.cli.market import market_date, require_market_command
-    from riskroute.cli.output import waiting
+    from riskroute.cli.output import say, waiting
 
     require_market_command()
     with waiting("reading order books" if data is not None else "making and reading a synthetic market"):
         from riskroute.market.importing import open_books
-        from riskroute.paper.order_books import LEVELS, draw_order_books
+        from riskroute.paper.order_books import LEVELS, make_book_figure
 
         books = open_books(data, symbol, out, seed, depth=LEVELS, date=market_date(date))
     found = {}
     for name in names:
-        done = draw_order_books(name, books, out, seed)
-        _draw_books(done)
+        done = make_book_figure(name, books, out, seed)
+        say(f"\n{done.title}\n{done.text}")
+        for path in (*done.files, done.draw()):
+            say(f"wrote {path}")
         found[name] = done.summary
     return found
 
 
 def _from_play(plans: list[Experiment], where: Backend, out: Path, resume: bool) -> dict[str, dict[str, Any]]:
-    """Play experiments on a backend; returns summaries of those that were played in full, by name."""
-    from riskroute.cli.output import track_tasks
+    """Simulate experiments; returns summaries of the complete ones, by name."""
+    from riskroute.cli.output import say, track_tasks
     from riskroute.paper.reproduce import reproduce as play
 
     summaries = {}
@@ -166,15 +137,16 @@ def _from_play(plans: list[Experiment], where: Backend, out: Path, resume: bool)
             everything = play(plans, out, where, resume=resume, finished=finished)
             first = next(everything)  # all tasks are done by now, and the bar can go
         for done in itertools.chain([first], everything):
-            _show(done)
-            _draw(done)
+            say(f"\n{done.title}\n{done.table().plain()}")
+            for path in (*done.files, *done.draw()):
+                say(f"wrote {path}")
             if done.experiment.whole:
                 summaries[done.experiment.name] = done.summary
     return summaries
 
 
 def sweep_command(
-    config: Annotated[Path, typer.Argument(help="TOML file that says what to play, see below.")],
+    config: Annotated[Path, typer.Argument(help="TOML file of the grid, see below.")],
     backend: BackendOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
@@ -183,7 +155,7 @@ def sweep_command(
     ),
     resume: ResumeOption = False,
 ) -> None:
-    """Play every combination of slots, shares, policies, risk tolerances, horizons and instances of a TOML file.
+    """Simulate every combination of slots, shares, policies, risk tolerances, horizons and instances of a TOML file.
 
     All fields have defaults; one value stands for a list of one:
 
@@ -212,37 +184,18 @@ def sweep_command(
 
 @contextmanager
 def resumable_reproduction(out: Path) -> Iterator[None]:
-    """An interrupt loses no finished task, and says so."""
+    """On Ctrl-C, print how to resume, and exit."""
     from riskroute.cli.output import say
 
     try:
         yield
     except KeyboardInterrupt:
-        say(f"interrupted: finished tasks are in {out / 'tasks'}; the same command with --resume goes on", err=True)
+        say(f"interrupted: finished tasks are in {out / 'tasks'}; the same command with --resume continues", err=True)
         raise typer.Exit(130) from None
 
 
-def _draw(done: ExperimentResult) -> None:
-    """Draw an experiment, and say which files there are."""
-    from riskroute.cli.output import say
-    from riskroute.paper.experiment_pages import write_experiment
-
-    for path in (*done.files, *write_experiment(done.figure(), done.files[0].with_suffix(""))):
-        say(f"wrote {path}")
-
-
-def _draw_books(done: OrderBookFigure) -> None:
-    """Print what order books say, draw it, and say which files there are."""
-    from riskroute.cli.output import say
-    from riskroute.paper.experiment_pages import write_book_picture
-
-    say(f"\n{done.title}\n{done.text}")
-    for path in (*done.files, *write_book_picture(done.picture(), done.files[0].with_suffix(""))):
-        say(f"wrote {path}")
-
-
 def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path, *, remarks: bool) -> None:
-    """Write down which of the paper's statements hold here; remarks are about our own choices."""
+    """Write which of the paper's statements hold; remarks are about the default choices."""
     from riskroute.cli.output import say
     from riskroute.core.files import write_whole
     from riskroute.paper.claims import claims_markdown, judge_claims
@@ -253,12 +206,3 @@ def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path, *, rem
     agree = sum(verdict.agrees for verdict in verdicts)
     write_whole(path, lambda beside: beside.write_text(claims_markdown(verdicts, remarks=remarks)))
     say(f"\n{agree} of the paper's {len(verdicts)} statements about these experiments hold here; wrote {path}")
-
-
-def _show(done: ExperimentResult) -> None:
-    """Print where every policy ended, panel by panel; for the instances, averages over them."""
-    from riskroute.cli.output import say
-    from riskroute.paper.reproduce import reproduced_standings
-
-    say(f"\n{done.title}")
-    say(reproduced_standings(done).plain())

@@ -1,160 +1,90 @@
-"""Figures of simulation results."""
+"""Figures of the paper's experiments, drawn from their JSON summaries."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from riskroute.core.arrays import Floats
-from riskroute.core.errors import InputError, shown
-from riskroute.core.files import write_whole
-from riskroute.core.results import SimulationResult
-from riskroute.core.runtime import require_report_extra
-from riskroute.core.validation import instance_of, one_of, path_of
-from riskroute.paper.results import PaperChangeStory
+from riskroute.core.results import RegretCurve
+from riskroute.simulation.figures import (
+    COLOURS,
+    VENUE_COLOURS,
+    draw_regret,
+    escape_math,
+    format_axes,
+    new_figure,
+    remove_frame,
+    save_figure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-COLOURS = {
-    "adaptive": "#c2185b",
-    "adaptive, warm": "#ff7043",
-    "thompson": "#00897b",
-    "rise": "#2a9d3a",
-    "rise++": "#1f6fd6",
-    "risk-ucb": "#f08c1e",
-    "risk-exp-exp": "#d8343c",
-    "restart-gse": "#7d4fc4",
-    "change-test": "#5d4037",
-    "discounted": "#00acc1",
-    "sliding-window": "#9e9d24",
-    "lin-ucb": "#3949ab",
-    "lin-thompson": "#7cb342",
-    "phased-elimination": "#6d8299",
-    "mv-ucb": "#f9a825",
-    "mv-thompson": "#e57373",
-    "uniform": "#8a8a8a",
-    "greedy": "#8c5a3c",
-    "oracle": "#111111",
-}
-"""One colour per policy, the same in every figure; the paper's for its four."""
-
-YARDSTICKS = {"uniform", "greedy", "oracle"}
-"""Drawn dashed, so that a policy as bad as a yardstick stays visible under it."""
-
-ROUND_LABEL = "round"
-REGRET_LABEL = "mean-variance regret (squared reward units)"
-
-BAND = 0.2
-"""Half-width of the shaded band, in standard deviations, as in the paper's figures."""
+Summary = Mapping[str, Any]  # of an experiment, a panel or a run, as in the JSON file
 
 
-class FigureCurve(Protocol):
-    """Regret of a policy over time: mean and standard deviation over its runs, at each checkpoint."""
-
-    @property
-    def checkpoints(self) -> Sequence[int]: ...
-    @property
-    def mean_regret(self) -> Sequence[float]: ...
-    @property
-    def std_regret(self) -> Sequence[float]: ...
-    @property
-    def runs(self) -> int: ...
-
-
-Curves = Mapping[str, FigureCurve]
-"""Regret curves by policy."""
+def draw_experiment(summary: Summary, path: Path, *, title: str, panel: str | None = None) -> list[Path]:
+    """Draw an experiment; returns the file, or nothing for the random instances, which have too many panels."""
+    if summary["experiment"] == "instances":
+        return []
+    panels = list(summary["panels"].values())
+    story = summary.get("stories", {}).get("restart-gse")
+    if story is not None:
+        return [_plot_changes(panels[0], story, path, title=title, panels=panel or "ab")]
+    columns = 5 if summary["experiment"] == "autocorrelation" else 2
+    return [plot_panels(panels, path, columns=columns, title=title)]
 
 
-def figure_band(curve: FigureCurve) -> tuple[Floats, Floats]:
-    """Lower and upper edge of the shaded band of a policy."""
-    mean, deviation = np.array(curve.mean_regret), np.array(curve.std_regret)
-    return mean - BAND * deviation, mean + BAND * deviation
-
-
-def text_in_figure(text: str) -> str:
-    """A text as matplotlib draws it as it is: what stands between two dollar signs is no formula."""
-    return text.replace("$", r"\$")
-
-
-def figure_label(name: str, curves: Curves) -> str:
-    """Name of a policy, and how often it was played if less often than others."""
-    runs, most = curves[name].runs, max(one.runs for one in curves.values())
-    return name if runs == most else f"{name} ({runs} runs)"
-
-
-def draw_regret_figure(axes: Axes, curves: Curves) -> None:
-    """Draw mean regret curves with bands into existing axes."""
-    for name, one in curves.items():
-        rounds, label = one.checkpoints, text_in_figure(figure_label(name, curves))
-        style = "--" if name in YARDSTICKS else "-"
-        (line,) = axes.plot(rounds, one.mean_regret, style, color=COLOURS.get(name), linewidth=1.8, label=label)
-        axes.fill_between(rounds, *figure_band(one), color=line.get_color(), alpha=0.2, linewidth=0)
-    axes.set_xlabel(ROUND_LABEL)
-    axes.set_ylabel(REGRET_LABEL)
-    tidy_figure(axes)
-    axes.legend(frameon=False, loc="best")
-
-
-def tidy_figure(axes: Axes) -> None:
-    """Numbers with commas, a light grid, no frame."""
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
-    axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.10g}")
-    unframe_figure(axes)
-
-
-def unframe_figure(axes: Axes) -> None:
-    """A light grid, no frame."""
-    axes.grid(alpha=0.25)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-
-
-def plot_regret(result: SimulationResult, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
-    """Write a figure of the regret curves to ``path`` (.png, .pdf or .svg)."""
-    if not instance_of("result", result, SimulationResult, "a SimulationResult").policies:
-        raise InputError("result must hold at least one policy to be drawn")
-    figure = new_figure(8, 5)
-    axes = figure.add_subplot()
-    draw_regret_figure(axes, {name: one.curve() for name, one in result.policies.items()})
-    if title is not None and not (isinstance(title, str) and title.isprintable()):
-        raise InputError(f"title must be a text on one line, was {shown(title)}")
-    axes.set_title(_title(result) if title is None else title, fontsize=11, parse_math=False)
-    return save_figure(figure, path)
-
-
-def plot_panels(panels: Mapping[str, Curves], path: str | os.PathLike[str], *, columns: int, title: str) -> Path:
-    """Write a figure of several panels side by side: titles, with the curves of each."""
+def plot_panels(panels: list[Summary], path: str | os.PathLike[str], *, columns: int, title: str) -> Path:
+    """Write a figure of several panels side by side."""
+    columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    figure = new_figure(5.5 * min(columns, len(panels)), 4.2 * rows + 0.4)
-    for k, (name, curves) in enumerate(panels.items()):
-        axes = figure.add_subplot(rows, min(columns, len(panels)), k + 1)
-        draw_regret_figure(axes, curves)
-        axes.set_title(text_in_figure(name), fontsize=10)
-    figure.suptitle(text_in_figure(title), fontsize=12)
+    figure = new_figure(5.5 * columns, 4.2 * rows + 0.4)
+    for k, panel in enumerate(panels):
+        axes = figure.add_subplot(rows, columns, k + 1)
+        draw_regret(axes, _curves(panel))
+        _draw_bounds(axes, panel.get("bounds", {}))
+        axes.set_title(escape_math(panel["title"]), fontsize=10)
+    figure.suptitle(escape_math(title), fontsize=12)
     return save_figure(figure, path)
 
 
-def plot_changes(
-    curves: Curves, story: PaperChangeStory, path: str | os.PathLike[str], *, title: str, panels: str = "ab"
-) -> Path:
-    """Write the figure of a changing world: (a) regret, (b) the gap of every round of one run."""
+def _curves(panel: Summary) -> dict[str, RegretCurve]:
+    return {
+        name: RegretCurve(tuple(one["checkpoints"]), tuple(one["mean_regret"]), tuple(one["std_regret"]), one["runs"])
+        for name, one in panel["policies"].items()
+    }
+
+
+def _draw_bounds(axes: Axes, bounds: Mapping[str, Summary]) -> None:
+    """Draw each policy's bound on the final regret as a thin dashed line; a bound off the axis is named only."""
+    if not bounds:
+        return
+    bottom, top = axes.get_ylim()  # of the measured curves, which the bounds must not squeeze
+    for policy, bound in bounds.items():
+        label = f"{policy} bound ({bound['theorem']})"
+        if bound["value"] > top:
+            label += f": {bound['value']:.1e}, above the axis"
+        axes.axhline(bound["value"], color=COLOURS.get(policy), linestyle="--", linewidth=0.8, label=label)
+    axes.set_ylim(bottom, top)
+    axes.legend(frameon=False, loc="best", fontsize=8)
+
+
+def _plot_changes(panel: Summary, story: Summary, path: Path, *, title: str, panels: str) -> Path:
+    """Write the figure of changing coefficients: (a) regret, (b) the gap of every round of one run."""
     figure = new_figure(11, 4 * len(panels))
     drawn = dict(zip(panels, figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0], strict=True))
     for axes in drawn.values():
-        for k, (start, end) in enumerate(story.windows):
+        for k, (start, end) in enumerate(story["windows"]):
             axes.axvspan(start, end, color="#9ecae1", alpha=0.6, linewidth=0, label="exploration" if k == 0 else None)
-        for k, start in enumerate(story.restarts):
+        for k, start in enumerate(story["restarts"]):
             axes.axvline(start, color="#f08c1e", linestyle=":", linewidth=0.8, label="restart" if k == 0 else None)
-        for k, start in enumerate(story.changes):
+        for k, start in enumerate(story["changes"]):
             axes.axvline(start, color="#777777", linestyle="--", linewidth=1.4, label="change" if k == 0 else None)
     if "a" in drawn:
-        draw_regret_figure(drawn["a"], curves)
+        draw_regret(drawn["a"], _curves(panel))
         drawn["a"].set_title("(a) regret", fontsize=10)
     if "b" in drawn:
         _draw_gaps(drawn["b"], story)
@@ -162,32 +92,40 @@ def plot_changes(
     return save_figure(figure, path)
 
 
-def _draw_gaps(axes: Axes, story: PaperChangeStory) -> None:
-    axes.step(story.gap_rounds, story.gaps, where="post", color=COLOURS["restart-gse"], linewidth=0.9)
+def _draw_gaps(axes: Axes, story: Summary) -> None:
+    axes.step(story["gap_rounds"], story["gaps"], where="post", color=COLOURS["restart-gse"], linewidth=0.9)
     axes.axhline(0, color="#111111", linewidth=0.8)
-    axes.set_xlabel(ROUND_LABEL)
+    axes.set_xlabel("round")
     axes.set_ylabel("gap of the round to the comparator\n(squared reward units)")
     axes.set_title("(b) mean-variance gap of every round, one run of restart-gse", fontsize=10)
-    tidy_figure(axes)
+    format_axes(axes)
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure; an error says what to install if it cannot be drawn."""
-    require_report_extra("matplotlib")
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    """Write a figure, by the ending of ``path``."""
-    target = path_of("path", path)
-    one_of("figure ending", target.suffix.lower(), (".png", ".pdf", ".svg"))
-    return write_whole(target, lambda beside: figure.savefig(beside, dpi=150))
-
-
-def _title(result: SimulationResult) -> str:
-    runs = max(one.runs for one in result.policies.values())
-    count = result.action_count
-    actions = f"{count:,}" if count < 10**12 else f"about 1e{len(str(count)) - 1}"
-    return f"Regret over {actions} actions, mean of {runs} runs (band: {BAND:.0%} of the standard deviation)"
+def plot_sampling(picture: Summary, path: str | os.PathLike[str], *, title: str) -> Path:
+    """Write the figure of the sampling scheme: sampled times and matched books per bucket, and one book walked."""
+    figure = new_figure(11, 7.5)
+    above, below = figure.subplots(2, 1, height_ratios=(3, 2))
+    for colour, (venue, course) in zip(VENUE_COLOURS, picture["venues"].items(), strict=False):
+        label = escape_math(venue)
+        above.step(course["minutes"], course["mids"], where="post", color=colour, linewidth=1, label=label)
+        above.plot(course["matched"], course["matched_mids"], "o", color=colour, markersize=6)
+    for k, edge in enumerate(picture["edges"]):
+        above.axvline(edge, color="#777777", linewidth=1.2, label="bucket" if k == 0 else None)
+    for k, time in enumerate(picture["times"]):
+        above.axvline(time, color="#111111", linestyle=":", linewidth=1, label="sampled time" if k == 0 else None)
+    above.set_xlabel(f"minutes after {picture['start']}")
+    above.set_ylabel("mid (dollars)")
+    above.set_title("one time per bucket, shared by all venues; dots: the closest book of each", fontsize=10)
+    above.legend(frameon=False, loc="best", ncols=3)
+    book = picture["book"]
+    labels = [f"{price:.2f}" for price in book["prices"]]
+    below.bar(labels, book["sizes"], color="#c9d8ea", label="bid size")
+    below.bar(labels, book["taken"], color=VENUE_COLOURS[0], label=f"taken by {sum(book['taken']):,.0f} shares sold")
+    below.set_xlabel(f"bid price (dollars); mid {book['mid']:.3f}")
+    below.set_ylabel("shares")
+    below.set_title(f"one of these books ({escape_math(book['venue'])}), walked from the best bid down", fontsize=10)
+    below.legend(frameon=False, loc="best")
+    for axes in (above, below):
+        remove_frame(axes)
+    figure.suptitle(escape_math(title), fontsize=12)
+    return save_figure(figure, path)

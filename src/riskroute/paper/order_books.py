@@ -1,9 +1,9 @@
-"""Figures 1, 3 and 5 of the paper and its table of parameters: what order books say about the model."""
+"""Figures 1, 3 and 5 of the paper and its table of parameters, made from order books."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import polars
 
 from riskroute.core.errors import DataError
 from riskroute.core.files import write_json, write_whole
-from riskroute.core.records import from_plain
 from riskroute.core.runtime import provenance_versions
 from riskroute.core.validation import one_of
 from riskroute.market.calibration import Calibration, calibrate
@@ -20,64 +19,58 @@ from riskroute.market.clock import SECOND, Window, zone_label
 from riskroute.market.importing import SymbolBooks
 from riskroute.market.order_profits import walk_book
 from riskroute.market.sampling import books_at, closest_books, draw_sample_times
-from riskroute.paper.results import PaperBookPicture, PaperFitPoints, PaperSamplingPicture
+from riskroute.paper.figures import plot_sampling
 from riskroute.routing.instances import VENUES
 from riskroute.routing.venues import venue_model_table
+from riskroute.simulation.figures import FittedPoints, plot_fits
 
+# Figures and tables made from order books, in the order in which they are made.
 TITLES = {
     "figure1": "Figure 1: profit of market orders, one stock at one venue",
     "figure3": "Figure 3: how books are sampled",
     "figure5": "Figure 5: profit of market orders, all venues",
     "table": "Table: parameters of venue models",
 }
-"""What is made from order books, in the order in which it is made."""
 
-DEEP_QUANTITIES, QUANTITIES = tuple(range(10, 201, 10)), tuple(range(1, 11))
-"""Shares: at the deepest venue alone, and where the thinnest must keep up."""
+LEVELS = 5  # of a book that an order walks in the paper
+_QUANTITIES = tuple(range(1, 11))  # shares, where the thinnest venue must keep up
+_BUCKETS = 4  # shown in figure 3
 
-LEVELS = 5
-"""Levels of a book that an order walks in the paper."""
-
-SHOWN_BUCKETS = 4
-WALKED = 0.7  # of all that the levels hold
-DARK_POOLS = 2
+_Made = tuple[dict[str, Any], str, polars.DataFrame, Mapping[str, FittedPoints]]  # summary, text, table, fits to draw
 
 
 @dataclass(frozen=True)
 class OrderBookFigure:
-    """What came out: its summary, as in the JSON file, a text to print, and the files written."""
+    """A figure or table made from order books: its summary, as in the JSON file, a text to print, and its files."""
 
     name: str
     summary: dict[str, Any]
     text: str
     files: list[Path]
+    fits: Mapping[str, FittedPoints]
 
     @property
     def title(self) -> str:
-        """Title, with the data it was made from."""
+        """Title with the data it was made from."""
         return f"{self.summary['title']} ({self.summary['data']})"
 
-    def picture(self) -> PaperBookPicture:
-        """Return what its picture shows."""
+    def draw(self) -> Path:
+        """Draw the figure beside the other files."""
+        path = self.files[0].with_suffix(".png")
         if "picture" in self.summary:
-            return PaperBookPicture(self.title, sampling=from_plain(PaperSamplingPicture, self.summary["picture"]))
-        names = [field.name for field in fields(PaperFitPoints)]
-        fits = {
-            venue: from_plain(PaperFitPoints, {name: fit[name] for name in names})
-            for venue, fit in self.summary["venues"].items()
-        }
-        return PaperBookPicture(self.title, fits)
+            return plot_sampling(self.summary["picture"], path, title=self.title)
+        return plot_fits(self.fits, path, title=self.title)
 
 
-def draw_order_books(name: str, data: SymbolBooks, out: Path, seed: int) -> OrderBookFigure:
-    """Make one of `TITLES`: table, summary and configuration as files below ``out``; figures are drawn from these."""
-    make: dict[str, Callable[[SymbolBooks, int], tuple[dict[str, Any], str, polars.DataFrame]]] = {
+def make_book_figure(name: str, data: SymbolBooks, out: Path, seed: int) -> OrderBookFigure:
+    """Make one of `TITLES`, and write table, summary and configuration below ``out``."""
+    make: dict[str, Callable[[SymbolBooks, int], _Made]] = {
         "figure1": _figure1,
         "figure3": _figure3,
         "figure5": _figure5,
         "table": _table,
     }
-    summary, text, frame = make[one_of("experiment", name, tuple(TITLES))](data, seed)
+    summary, text, frame, fits = make[one_of("experiment", name, tuple(TITLES))](data, seed)
     head = {"experiment": name, "title": TITLES[name], "data": data.origin}
     stem = out / name
     files = [
@@ -87,16 +80,16 @@ def draw_order_books(name: str, data: SymbolBooks, out: Path, seed: int) -> Orde
             stem / f"{name}.config.json", head | {"versions": provenance_versions(), "seed": seed} | summary["config"]
         ),
     ]
-    return OrderBookFigure(name, head | summary, text, files)
+    return OrderBookFigure(name, head | summary, text, files, fits)
 
 
-def _figure1(data: SymbolBooks, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
-    """Straight lines at the deepest venue, over a wide range of quantities."""
+def _figure1(data: SymbolBooks, seed: int) -> _Made:
+    """Linear fits at the deepest venue, over a wide range of quantities."""
     return _fitted(
         calibrate(
             data.store,
             data.symbol,
-            quantities=DEEP_QUANTITIES,
+            quantities=range(10, 201, 10),
             seed=seed,
             venues=(data.deepest,),
             date=data.date,
@@ -105,23 +98,23 @@ def _figure1(data: SymbolBooks, seed: int) -> tuple[dict[str, Any], str, polars.
     )
 
 
-def _figure5(data: SymbolBooks, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
-    """Straight lines at all venues."""
-    return _fitted(calibrate(data.store, data.symbol, quantities=QUANTITIES, seed=seed, date=data.date, levels=LEVELS))
+def _figure5(data: SymbolBooks, seed: int) -> _Made:
+    """Linear fits at all venues."""
+    return _fitted(calibrate(data.store, data.symbol, quantities=_QUANTITIES, seed=seed, date=data.date, levels=LEVELS))
 
 
-def _fitted(found: Calibration) -> tuple[dict[str, Any], str, polars.DataFrame]:
-    return found.summary(), repr(found), found.to_frame()
+def _fitted(found: Calibration) -> _Made:
+    return found.summary(), repr(found), found.to_frame(), found.fits
 
 
-def _table(data: SymbolBooks, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
-    """The calibrated parameters, dark pools drawn relative to them, beside the paper's own."""
+def _table(data: SymbolBooks, seed: int) -> _Made:
+    """Calibrated parameters, with dark pools drawn relative to them, beside the paper's."""
     found = calibrate(
         data.store,
         data.symbol,
-        quantities=QUANTITIES,
+        quantities=_QUANTITIES,
         seed=seed,
-        dark_pools=DARK_POOLS,
+        dark_pools=2,
         date=data.date,
         levels=LEVELS,
     )
@@ -133,32 +126,32 @@ def _table(data: SymbolBooks, seed: int) -> tuple[dict[str, Any], str, polars.Da
         for one in models
     ]
     text = f"here:\n{venue_model_table(found.models)}\n\nthe paper's:\n{venue_model_table(VENUES)}"
-    return found.summary(), text, polars.DataFrame(rows)
+    return found.summary(), text, polars.DataFrame(rows), found.fits
 
 
-def _figure3(data: SymbolBooks, seed: int) -> tuple[dict[str, Any], str, polars.DataFrame]:
-    """The first buckets: the drawn times, the books matched with them, and one book walked."""
+def _figure3(data: SymbolBooks, seed: int) -> _Made:
+    """The first buckets: sampled times, the books matched with them, and one book walked."""
     recordings = data.recordings
     window = Window()
     sample_times = draw_sample_times(recordings[0].date, window, seed, recordings[0].zone)
-    begin, end = int(sample_times.edges[0]), int(sample_times.edges[SHOWN_BUCKETS])
+    begin, end = int(sample_times.edges[0]), int(sample_times.edges[_BUCKETS])
     minutes = 1 / (60 * SECOND)
     venues, rows = {}, []
     for one in recordings:
         snapshots = data.store.snapshots(one, begin, end)
         books = closest_books(snapshots, sample_times, levels=1)
-        shown = books.found[:SHOWN_BUCKETS]
-        stamps, mids = books.stamps[:SHOWN_BUCKETS][shown], books.mid[:SHOWN_BUCKETS][shown]
+        shown = books.found[:_BUCKETS]
+        stamps, mids = books.stamps[:_BUCKETS][shown], books.mid[:_BUCKETS][shown]
         course = _course(snapshots, begin, minutes)
         matched = (stamps - begin) * minutes
         venues[one.venue] = course | {"matched": matched.tolist(), "matched_mids": mids.tolist()}
         rows += [{"venue": one.venue, "bucket": int(k)} for k in np.flatnonzero(shown)]
     if not rows:
-        raise DataError(f"no venue has books of {data.symbol} in the first {SHOWN_BUCKETS} buckets from {window.start}")
+        raise DataError(f"no venue has books of {data.symbol} in the first {_BUCKETS} buckets from {window.start}")
     picture = {
         "start": f"{str(window.start)[:5]} {zone_label(recordings[0].zone)}",
-        "edges": ((sample_times.edges[: SHOWN_BUCKETS + 1] - begin) * minutes).tolist(),
-        "times": ((sample_times.times[:SHOWN_BUCKETS] - begin) * minutes).tolist(),
+        "edges": ((sample_times.edges[: _BUCKETS + 1] - begin) * minutes).tolist(),
+        "times": ((sample_times.times[:_BUCKETS] - begin) * minutes).tolist(),
         "venues": venues,
         "book": _walked(data, sample_times.times[0], begin, end),
     }
@@ -170,13 +163,13 @@ def _figure3(data: SymbolBooks, seed: int) -> tuple[dict[str, Any], str, polars.
             strict=True,
         )
     ]
-    text = f"{len(flat)} books matched in the first {SHOWN_BUCKETS} of {window.buckets} buckets"
+    text = f"{len(flat)} books matched in the first {_BUCKETS} of {window.buckets} buckets"
     config = {"symbol": data.symbol, "date": str(recordings[0].date), "buckets": window.buckets}
-    return {"config": config, "picture": picture}, text, polars.DataFrame(flat)
+    return {"config": config, "picture": picture}, text, polars.DataFrame(flat), {}
 
 
 def _course(snapshots: polars.DataFrame, begin: int, minutes: float) -> dict[str, Any]:
-    """Middle price over time, at most a thousand points."""
+    """Return the mid over time, thinned to about a thousand points."""
     step = max(snapshots.height // 1000, 1)
     some = snapshots.gather_every(step)
     stamps = some["ts_event"].cast(polars.Int64).to_numpy()
@@ -185,14 +178,14 @@ def _course(snapshots: polars.DataFrame, begin: int, minutes: float) -> dict[str
 
 
 def _walked(data: SymbolBooks, time: int, begin: int, end: int) -> dict[str, Any]:
-    """The bids of the deepest venue at a time, and how many of them an order takes."""
+    """Return the bids of the deepest venue at a time, and how many of them an order takes."""
     recording = next(one for one in data.recordings if one.venue == data.deepest)
     snapshots = data.store.snapshots(recording, begin, end)
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
     row = int(np.abs(stamps - time).argmin())
     book = books_at(snapshots, np.array([row]), levels=LEVELS)
     prices, sizes = book.bid_px[0], book.bid_sz[0]
-    shares = int(WALKED * sizes.sum())
+    shares = int(0.7 * sizes.sum())  # enough to walk most levels
     taken = np.clip(shares - (sizes.cumsum() - sizes), 0, sizes)
     money = float(walk_book(book.bid_px, book.bid_sz, np.array([shares]))[0, 0])
     mid = float(book.mid[0])

@@ -65,7 +65,7 @@ def random_order_sizes(
     """Orders of random size, one after the other, over the same slots: one problem per size, and each round's problem.
 
     All problems share their coefficients, so their features share the scale of the largest order. Sizes are drawn
-    evenly for ``length`` rounds. `riskroute.simulation.varying.ChangingActionSets` plays what is returned.
+    evenly for ``length`` rounds. `riskroute.simulation.environments.ChangingActionSets` plays what is returned.
 
     Examples
     --------

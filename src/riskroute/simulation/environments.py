@@ -7,23 +7,209 @@ gives the mutable source of rewards of one episode, which draws single rewards o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
+from numba import njit
 
-from riskroute.core.arrays import Integers, Vector
-from riskroute.core.errors import InputError, shown
+from riskroute.core.arrays import Floats, Integers, Vector
+from riskroute.core.errors import InputError, StateError, shown
 from riskroute.core.seeding import checked_seed, coarse_for_seeding, seed_stream, seeding_hash
-from riskroute.core.validation import exact_array, instance_of, list_of, one_of, real_number, whole_number
+from riskroute.core.validation import check_array, exact_array, instance_of, list_of, one_of, real_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
-from riskroute.learning.plan import LONGEST_HORIZON, Setting
+from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
 from riskroute.learning.policies.baselines import Oracle
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
-from riskroute.learning.tally import ActionBatch
-from riskroute.simulation.episodes import AutocorrelatedNoise, Noise, Run
+from riskroute.learning.regret import RegretBlocks
+from riskroute.learning.tally import ActionBatch, Tallies, merge_tally_groups
+
+_FEW = 8  # so few gamma numbers are drawn faster one by one than as an array, and are the same
+
+
+class Noise:
+    """Independent standard normal noise."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    def draw(self, rounds: int) -> Vector:
+        """Draw the noise of the next ``rounds`` rounds."""
+        return self.rng.standard_normal(rounds)
+
+
+class AutocorrelatedNoise(Noise):
+    """First-order autoregressive noise, standard normal in every round, started in its stationary law."""
+
+    def __init__(self, rng: np.random.Generator, correlation: float) -> None:
+        super().__init__(rng)
+        self.correlation = correlation
+        self.previous: float | None = None
+
+    def draw(self, rounds: int) -> Vector:
+        if rounds == 0:
+            return np.zeros(0)
+        fresh = self.rng.standard_normal(rounds)
+        scale = np.sqrt(1 - self.correlation**2)
+        if self.previous is None:  # the first value is already stationary
+            fresh[1:] *= scale
+            carried = 0.0
+        else:
+            fresh *= scale
+            carried = self.correlation * self.previous
+        if rounds == 1:  # what the filter does, without its set-up
+            drawn: Vector = carried + fresh
+        else:
+            drawn = scipy.signal.lfilter([1.0], [1.0, -self.correlation], fresh, zi=[carried])[0]
+        self.previous = float(drawn[-1])
+        return drawn
+
+
+class Run:
+    """The rewards of one episode: draws on, round after round."""
+
+    def __init__(self, environment: Environment, rng: np.random.Generator) -> None:
+        self.environment = environment
+        self.rng = rng
+        self.noise = environment.noise(rng)
+        self.time = 0
+        self._changes = np.array(environment.starts[1:], dtype=np.int64)
+
+    @property
+    def piece(self) -> int:
+        """The segment of the next round."""
+        return int(self.environment.piece_at(self.time)) if len(self.environment.pieces) > 1 else 0
+
+    @property
+    def actions(self) -> ActionSet:
+        """What the next round chooses from."""
+        return self.environment.pieces[self.piece].actions
+
+    def reward(self, action: Action) -> float:
+        """Draw the reward of one round."""
+        mean, deviation, _ = self.environment.outcomes(as_batch(action), self.piece)
+        self.time += 1
+        return float(mean.item() + deviation.item() * self.noise.draw(1).item())
+
+    def tally(self, plan: Plan) -> Tallies:
+        """Draw a whole plan, one tally per entry."""
+        instance_of("plan", plan, Plan, "a Plan")
+        if plan.rounds == 0 or plan.counts.min() < 1:
+            raise InputError(f"plan must play every action at least once, was {shown(plan.counts.tolist())}")
+        return self.plan_blocks(plan, np.zeros(0, dtype=np.int64))[0]
+
+    def plan_blocks(self, plan: Plan, cuts: Integers) -> tuple[Tallies, Integers, RegretBlocks]:
+        """Draw a whole plan, and say how it went block by block.
+
+        Blocks end at entries of the plan, at changes and at the rounds ``cuts``. Returns one tally per entry, the
+        entry of each block, and the blocks.
+        """
+        if not self.environment.one_set:
+            raise InputError("plan must be played round by round where the action set changes, was drawn as a whole")
+        stops = np.concatenate([cuts, self._changes]) if len(self._changes) else cuts
+        begins, counts, entry = plan_block_cuts(plan.counts, self.time, stops)
+        actions = plan.actions[entry]
+        mean, deviation, gap = self._outcomes(actions, begins)
+        reward_mean, reward_spread = self.draw_blocks(actions, counts, mean, deviation)
+        self.time += plan.rounds
+        blocks = RegretBlocks(counts, reward_mean, reward_spread, mean, deviation**2, gap)
+        if len(entry) > len(plan.counts):
+            _, reward_mean, reward_spread = merge_tally_groups(
+                entry, len(plan.counts), counts, reward_mean, reward_spread
+            )
+        return Tallies(plan.actions, plan.counts, reward_mean, reward_spread), entry, blocks
+
+    def _outcomes(self, actions: ActionBatch, begins: Integers) -> tuple[Vector, Vector, Vector]:
+        """Mean, standard deviation and gap of the actions of blocks that begin after so many rounds each."""
+        environment = self.environment
+        if not len(self._changes):
+            return environment.outcomes(actions)
+        piece = environment.piece_at(begins)
+        if piece[0] == piece[-1]:
+            return environment.outcomes(actions, int(piece[0]))
+        mean, deviation, gap = np.empty(len(piece)), np.empty(len(piece)), np.empty(len(piece))
+        for k in range(piece[0], piece[-1] + 1):
+            part = slice(*np.searchsorted(piece, [k, k + 1]))
+            mean[part], deviation[part], gap[part] = environment.outcomes(actions[part], k)
+        return mean, deviation, gap
+
+    def draw_blocks(
+        self, actions: ActionBatch, counts: Integers, mean: Vector, deviation: Vector
+    ) -> tuple[Vector, Vector]:
+        """Mean and spread (sum of squared deviations) of the rewards of blocks of one action each."""
+        at_once = self.environment.independent and self.environment.gaussian
+        return (self._at_once if at_once else self._one_by_one)(counts, mean, deviation)
+
+    def _at_once(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
+        """Tallies of independent Gaussian rewards, not drawn one by one: their mean and spread are independent."""
+        center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
+        return center, deviation**2 * self._chi_squares(counts)
+
+    def _chi_squares(self, counts: Integers) -> Vector:
+        """Draw a chi-squared number for each of some counts, with one degree of freedom less than the count."""
+        if len(counts) <= _FEW:
+            return np.array([2 * self.rng.standard_gamma((n - 1) / 2) if n > 1 else 0.0 for n in counts.tolist()])
+        drawn, several = np.zeros(len(counts)), counts > 1
+        drawn[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)
+        return drawn
+
+    def _one_by_one(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
+        """Tallies of rewards drawn one by one."""
+        noise = self.noise.draw(int(counts.sum()))
+        first = np.cumsum(counts) - counts
+        center = np.add.reduceat(noise, first) / counts
+        spread = np.add.reduceat((noise - np.repeat(center, counts)) ** 2, first)
+        return mean + deviation * center, deviation**2 * spread
+
+
+def plan_block_cuts(counts: Integers, begin: int, stops: Integers) -> tuple[Integers, Integers, Integers]:
+    """Cut a plan that begins after ``begin`` rounds into blocks, at its entries and at the rounds ``stops``.
+
+    Returns the rounds before each block, its length, and its entry of the plan.
+
+    Examples
+    --------
+    >>> before, lengths, entry = plan_block_cuts(np.array([3, 4]), 10, np.array([5, 11, 15]))
+    >>> before.tolist(), lengths.tolist(), entry.tolist()
+    ([10, 11, 13, 15], [1, 2, 2, 2], [0, 0, 1, 1])
+    """
+    check_array("counts", counts, np.int64, (None,))
+    check_array("stops", stops, np.int64, (None,))
+    cuts = np.empty((3, len(counts) + len(stops)), dtype=np.int64)
+    size = block_cuts_compiled(counts, whole_number("begin", begin, minimum=0), stops, cuts)
+    return cuts[0, :size], cuts[1, :size], cuts[2, :size]
+
+
+@njit(cache=True)
+def block_cuts_compiled(counts: Integers, begin: int, stops: Integers, cuts: Integers) -> int:
+    """Write what `plan_block_cuts` returns, one row each, and return the number of blocks."""
+    end = begin + counts.sum()
+    inner, known = np.empty(len(stops) + 1, dtype=np.int64), 0
+    for i in range(len(stops)):
+        if begin < stops[i] < end:
+            place = known  # sorted as they come, most come sorted
+            while place > 0 and inner[place - 1] > stops[i]:
+                inner[place] = inner[place - 1]
+                place -= 1
+            inner[place] = stops[i]
+            known += 1
+    size = 0
+    now, last, cut = begin, begin, 0
+    for k in range(len(counts)):
+        last += counts[k]
+        while now < last:
+            while cut < known and inner[cut] <= now:
+                cut += 1
+            stop = min(inner[cut], last) if cut < known else last
+            cuts[0, size], cuts[1, size], cuts[2, size] = now, stop - now, k
+            size += 1
+            now = stop
+    return size
+
 
 MOST_ROUNDS = 10**9
 """Noise is drawn at once for at most so many rounds of an episode."""
@@ -344,3 +530,128 @@ def random_changes(horizon: int, count: int, seed: int | np.random.SeedSequence)
     source = seed if isinstance(seed, np.random.SeedSequence) else seed_stream(seed, "changes")
     drawn = np.random.default_rng(source).choice(np.arange(1, horizon), size=count, replace=False)
     return tuple(int(change) for change in np.sort(drawn))
+
+
+class ChangingActionSets(Environment):
+    """Independent Gaussian rewards, and another set of actions to choose from in every round.
+
+    Orders of different sizes over the same slots are an example (`riskroute.routing.instances.random_order_sizes`).
+    The comparator plays the best action of each round's set. Policies are offered the set before each round, so play
+    is round by round only.
+
+    Parameters
+    ----------
+    problems : Sequence[Problem]
+        One per set, with the same coefficients, risk tolerance and base variance.
+    sequence : Sequence[int] | Integers
+        Number of the problem (counted from 0) whose set is on offer in each round; it is repeated when it ends.
+
+    Examples
+    --------
+    >>> from riskroute.learning.actions import Actions
+    >>> sets = [Actions([[1.0, 0.0], [0.0, 1.0]]), Actions([[0.6, 0.6]])]
+    >>> problems = [Problem(actions=one, mean_coef=[0.5, 0.1], var_coef=[0.3, 0.2]) for one in sets]
+    >>> ChangingActionSets(problems, [0, 0, 1]).oracle_schedule(7)
+    ((0, 0), (2, 0), (3, 0), (5, 0), (6, 0))
+    """
+
+    kind: ClassVar[str] = "VaryingSets"
+
+    one_set = False
+    digests: ClassVar[tuple[str, ...]] = ("actions", "sets")
+
+    def __init__(self, problems: Sequence[Problem], sequence: Sequence[int] | Integers) -> None:
+        problems = list_of("problems", problems, object, "problems")
+        if not problems:
+            raise InputError("problems must not be empty")
+        super().__init__(problems[0])
+        for k, problem in enumerate(problems):
+            _require_shared(problems[0], problem, k)
+        self.pieces = tuple(problems)
+        self.sequence = _checked_sequence(sequence, len(problems))
+        if len({np.shape(action) for action in self.comparators}) > 1:
+            raise InputError("problems must all have row numbers or all have vectors as handles, was a mixture")
+
+    def __repr__(self) -> str:
+        return f"ChangingActionSets({len(self.pieces)} sets, dim {self.actions.dim})"
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {
+            "sets": [problem.actions.fingerprint for problem in self.pieces],
+            "sequence": self.sequence.tolist(),
+        }
+
+    @property
+    def actions(self) -> ActionSet:
+        return self.pieces[int(self.sequence[0])].actions
+
+    def piece_at(self, rounds: int | Integers) -> Integers:
+        return np.asarray(self.sequence[as_rounds(rounds) % len(self.sequence)])
+
+    def rounds_in(self, rounds: Integers) -> Floats:
+        rounds = exact_array("rounds", rounds, np.int64, (None,))
+        if len(rounds) == 0:
+            return np.zeros((0, len(self.pieces)))
+        cycles, rest = np.divmod(rounds, len(self.sequence))
+        count = len(self.pieces)
+        begun = np.stack([np.bincount(self.sequence[:r], minlength=count) for r in rest])
+        return (cycles[:, None] * np.bincount(self.sequence, minlength=count) + begun).astype(float)
+
+    def playable(self, method: str) -> str:
+        if isinstance(method, str) and method == "blocks":
+            raise InputError("method must be auto or rounds where the action set changes, was 'blocks'")
+        return "rounds"
+
+    def oracle(self, horizon: int) -> Policy:
+        sets = [problem.actions.fingerprint for problem in self.pieces]
+        return VaryingSetOracle(best=dict(zip(sets, self.comparators, strict=True)))
+
+    def oracle_schedule(self, horizon: int) -> tuple[tuple[int, Action], ...]:
+        piece = self.piece_at(np.arange(whole_number("horizon", horizon, maximum=MOST_ROUNDS)))
+        starts = np.flatnonzero(np.diff(piece, prepend=-1))
+        return tuple((int(start), self.comparators[piece[start]]) for start in starts)
+
+
+def _require_shared(first: Problem, other: Problem, number: int) -> None:
+    """Everything but the action set must be the same in all problems."""
+    if not isinstance(other, Problem):
+        raise InputError(f"problems must be Problems, was {type(other).__name__} at {number}")
+    for name in ("mean_coef", "var_coef", "risk_tolerance", "base_variance"):
+        ours, theirs = getattr(first, name), getattr(other, name)
+        if not np.array_equal(ours, theirs):
+            raise InputError(f"problems must share one {name}, {theirs} at {number} differs from {ours} at 0")
+
+
+def _checked_sequence(sequence: Sequence[int] | Integers, count: int) -> Integers:
+    expected = f"whole numbers from 0 to {count - 1}, one per round"
+    try:
+        given = np.array(sequence)
+    except ValueError:
+        given = np.array(None)
+    if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
+        raise InputError(f"sequence must be {expected}, was {shown(sequence)}")
+    outside = given[(given < 0) | (given >= count)]
+    if len(outside):
+        raise InputError(f"sequence must be {expected}, was {outside[0]}")
+    return given.astype(np.int64)
+
+
+@dataclass(kw_only=True)
+class VaryingSetOracle(Oracle):
+    """Play the best action of whatever set is on offer: ``best`` holds it by the set's fingerprint."""
+
+    fixed_set: ClassVar[bool] = False
+
+    best: Mapping[str, Action] = field(default_factory=dict)
+
+    def check_parameters(self) -> None:
+        self.recommend()
+
+    def propose(self) -> Plan:
+        return Plan.repeat(self.recommend(), self.remaining)
+
+    def recommend(self) -> Action:
+        offered = self.setting.actions
+        if offered.fingerprint not in self.best:
+            raise StateError(f"oracle knows the best action of {len(self.best)} sets, was offered another: {offered}")
+        return self.best[offered.fingerprint]

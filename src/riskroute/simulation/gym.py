@@ -43,8 +43,7 @@ from riskroute.routing.allocations import Allocations, apportion_weights
 from riskroute.routing.instances import random_routing_problem
 from riskroute.routing.splits import COMFORTABLE_LIST, about_splits
 from riskroute.routing.venues import venue_problem
-from riskroute.simulation.environments import Environment
-from riskroute.simulation.episodes import Run
+from riskroute.simulation.environments import Environment, Run
 from riskroute.simulation.replay import Replay
 
 require_extra("gymnasium environments", "gym", "gymnasium")

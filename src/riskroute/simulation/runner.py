@@ -1,36 +1,133 @@
-"""The runner: one run of a policy in an environment.
+"""Compiled parts of the runner: whole episodes of index policies, and the blocks of a plan.
 
-Phased policies are played by blocks: a plan's rewards are drawn as tallies, whatever its length. Index policies are
-played by a compiled kernel. Any policy can be played round by round, the slow and obvious way the others are tested
-against.
+An index policy plays the arm of lowest index every round, and as long as the bonus stays the same only the index of
+the arm just played changes. A tournament tree finds it: a round costs ``log2 K`` comparisons, not K. Where the bonus
+changes all indices do, and the tree is built anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import collections
+import functools
+import hashlib
+import math
+import signal
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
+from numba import njit
+from threadpoolctl import ThreadpoolController
 
 from riskroute._version import __version__
-from riskroute.core.arrays import Flags, Floats, Integers
+from riskroute.core.arrays import Flags, Floats, Integers, Vector
 from riskroute.core.errors import InputError, shown
-from riskroute.core.results import PolicyResult
-from riskroute.core.seeding import seed_stream
-from riskroute.core.validation import LABEL_MARKS, as_name, list_of
-from riskroute.learning.actions import Action, as_batch
+from riskroute.core.files import write_whole
+from riskroute.core.results import PolicyResult, SimulationResult
+from riskroute.core.seeding import seed_stream, seeding_hash
+from riskroute.core.validation import (
+    LABEL_MARKS,
+    as_name,
+    check_array,
+    function_of,
+    instance_of,
+    list_of,
+    one_of,
+    real_number,
+    whole_number,
+)
+from riskroute.learning.actions import Action, as_action, as_batch
+from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policies.arm_policy import IndexPolicy
 from riskroute.learning.policies.baselines import Oracle
+from riskroute.learning.policies.tournament import build_tournament, padded_tournament, update_tournament
 from riskroute.learning.policy import Policy
+from riskroute.learning.problem import Problem
 from riskroute.learning.registry import make_policy
-from riskroute.learning.regret import RegretBlocks, block_regret_curves
+from riskroute.learning.regret import RegretBlocks, block_regret_curves, regret_checkpoints
 from riskroute.learning.state import encode_state
-from riskroute.learning.tally import ActionBatch
+from riskroute.learning.tally import ActionBatch, merge_moments_compiled
+from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.environments import Environment
-from riskroute.simulation.kernels import index_episode
 
-MOST_RUNS = 10**7
+
+def index_episode(
+    mean_table: Vector,
+    deviation_table: Vector,
+    pieces: Integers,
+    noise: Vector,
+    bonuses: Vector,
+    risk_tolerance: float,
+) -> tuple[Integers, Vector, tuple[Integers, Vector, Vector]]:
+    """Play an index policy for ``len(noise)`` rounds; return arms and rewards by round, and every arm's tally.
+
+    The tallies are counts, means and sums of squared deviations, ``(K,)`` each.
+
+    Tables ``(P, K)`` give mean and standard deviation of every arm in every piece: a segment of time, or a scenario.
+    ``pieces`` holds the piece of every round, ``bonuses`` the bonus before it. This is
+    `riskroute.learning.policies.arm_policy.IndexPolicy` in one loop, and decides exactly alike.
+    """
+    check_array("mean_table", mean_table, np.float64, (None, None))
+    check_array("deviation_table", deviation_table, np.float64, mean_table.shape)
+    check_array("noise", noise, np.float64, (None,))
+    check_array("pieces", pieces, np.int64, noise.shape)
+    check_array("bonuses", bonuses, np.float64, noise.shape)
+    if mean_table.size == 0:
+        raise InputError(f"mean_table must not be empty, was of shape {mean_table.shape}")
+    arms, rewards, counts, means, spreads = _index_episode(
+        mean_table, deviation_table, pieces, noise, bonuses, real_number("risk_tolerance", risk_tolerance)
+    )
+    return arms, rewards, (counts, means, spreads)
+
+
+@njit(cache=True)
+def _index_episode(
+    mean_table: Vector,
+    deviation_table: Vector,
+    pieces: Integers,
+    noise: Vector,
+    bonuses: Vector,
+    risk_tolerance: float,
+) -> tuple[Integers, Vector, Integers, Vector, Vector]:
+    for piece in pieces:
+        if not 0 <= piece < len(mean_table):
+            raise InputError("pieces must be rows of the tables, one was out of range")
+    horizon = len(noise)
+    n_arms = mean_table.shape[1]
+    counts = np.zeros(n_arms, dtype=np.int64)
+    means = np.zeros(n_arms)
+    spreads = np.zeros(n_arms)
+    index = padded_tournament(np.full(n_arms, np.inf))
+    winners = build_tournament(index)
+    arms = np.empty(horizon, dtype=np.int64)
+    rewards = np.empty(horizon)
+    for t in range(horizon):
+        if t == n_arms or (t > n_arms and bonuses[t] != bonuses[t - 1]):
+            for k in range(n_arms):
+                total = float(counts[k])
+                index[k] = spreads[k] / total - risk_tolerance * means[k] - bonuses[t] / np.sqrt(total)
+            winners = build_tournament(index)
+        arm = t if t < n_arms else winners[1]
+        reward = mean_table[pieces[t], arm] + deviation_table[pieces[t], arm] * noise[t]
+        total, means[arm], spreads[arm] = merge_moments_compiled(
+            float(counts[arm]), means[arm], spreads[arm], 1.0, reward, 0.0
+        )
+        counts[arm] = int(total)
+        if t >= n_arms:
+            index[arm] = spreads[arm] / total - risk_tolerance * means[arm] - bonuses[t] / np.sqrt(total)
+            update_tournament(winners, index, arm)
+        arms[t] = arm
+        rewards[t] = reward
+    return arms, rewards, counts, means, spreads
+
+
 METHODS = ("auto", "blocks", "rounds")
 
 
@@ -229,3 +326,334 @@ def gather_runs(rounds: Integers, episodes: Sequence[Episode], seconds: float) -
         np.array([one.exploration for one in episodes], dtype=np.int64),
         seconds,
     )
+
+
+_RUNS_PER_TASK = 250
+"""Runs in one task, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Runs ``first`` to ``last - 1`` of a policy."""
+
+    environment: Environment
+    label: str
+    policy: Policy
+    horizon: int
+    seed: int
+    first: int
+    last: int
+    checkpoints: int = 100
+    spacing: str = "both"
+    method: str = "auto"
+
+    @property
+    def runs(self) -> int:
+        """Number of runs."""
+        return self.last - self.first
+
+    def describe(self) -> dict[str, Any]:
+        """Everything the result depends on, as plain values."""
+        return {
+            "version": __version__,
+            "code": task_code_hash(),
+            "environment": self.environment.identity,
+            "label": self.label,
+            "policy": self.policy.name,
+            "parameters": encode_state(self.policy.parameters),
+            "horizon": self.horizon,
+            "seed": self.seed,
+            "runs": [self.first, self.last],
+            "checkpoints": self.checkpoints,
+            "spacing": self.spacing,
+            "method": self.method,
+        }
+
+    @property
+    def identity(self) -> str:
+        """Hash of everything the result depends on."""
+        return seeding_hash(self.describe(), 24)
+
+    def prepare(self) -> None:
+        """Find the environment's comparators, which may take long and are the same for all tasks."""
+        _ = self.environment.comparators
+
+    def perform(self, after_run: Callable[[int], bool] | None = None) -> PolicyResult:
+        """Play the runs.
+
+        Parameters
+        ----------
+        after_run : Callable[[int], bool], optional
+            Called with the number of finished runs after each of them; true ends the task there.
+        """
+        began = time.perf_counter()
+        rounds = regret_checkpoints(self.horizon, self.checkpoints, self.spacing)
+        comparator = self.environment.expected_comparator(rounds)
+        episodes: list[Episode] = []
+        try:
+            with _linear_algebra().limit(limits=1):  # matrices are tiny: threads only wait for each other
+                for run in range(self.first, self.last):
+                    identity = self.seed, self.label, run
+                    one = play_runs(
+                        self.environment, self.policy, self.horizon, rounds, comparator, identity, self.method
+                    )
+                    episodes.append(one)
+                    if after_run is not None and after_run(len(episodes)):
+                        break
+        except KeyboardInterrupt:
+            if after_run is None or not episodes:
+                raise
+        return gather_runs(rounds, episodes, time.perf_counter() - began)
+
+
+@functools.cache
+def _linear_algebra() -> ThreadpoolController:
+    """The libraries that multiply matrices. To look for them takes milliseconds, so that is done once for all tasks."""
+    import scipy.linalg  # noqa: F401  # has a library of its own, which must be loaded by then
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+def split_into_tasks(task: Task) -> list[Task]:
+    """Divide a task into tasks of about a second each.
+
+    Where the divisions are depends neither on the machine nor on the number of runs, so that a longer task finds the
+    full parts of a shorter one done.
+    """
+    drawn_singly = not (task.environment.independent and task.environment.gaussian)
+    seconds = task.policy.estimated_seconds(task.horizon, drawn_singly=drawn_singly)
+    each = min(math.ceil(1 / seconds), _RUNS_PER_TASK)
+    starts = range(task.first, task.last, each)
+    return [replace(task, first=first, last=min(first + each, task.last)) for first in starts]
+
+
+def merged_tasks(results: Sequence[PolicyResult]) -> PolicyResult:
+    """Put the runs of several tasks of the same policy together, in their order."""
+    return PolicyResult(
+        results[0].checkpoints,
+        np.concatenate([one.regret for one in results]),
+        np.concatenate([one.pseudo_regret for one in results]),
+        np.concatenate([one.luck for one in results]),
+        [action for one in results for action in one.recommended],
+        np.concatenate([one.exploration for one in results]),
+        sum(one.seconds for one in results),
+    )
+
+
+@functools.cache
+def task_code_hash() -> str:
+    """Hash of the source code of this package."""
+    files = sorted(Path(__file__).parents[1].rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
+class TaskCache:
+    """Finished tasks in a folder, one file each, written beside and renamed so that none is ever half there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def forget(self, tasks: Iterable[Task]) -> None:
+        """Forget some tasks, and what writers that were killed left behind."""
+        for path in (*map(self._path, tasks), *self.folder.glob(".*.npz")):
+            path.unlink(missing_ok=True)
+
+    def has(self, task: Task) -> bool:
+        """Whether a task was finished before."""
+        return self._path(task).exists()
+
+    def put(self, task: Task, result: PolicyResult) -> None:
+        """Remember the result of a task."""
+
+        def write(beside: Path) -> None:
+            with beside.open("wb") as file:
+                np.savez(
+                    file,
+                    checkpoints=result.checkpoints,
+                    regret=result.regret,
+                    pseudo_regret=result.pseudo_regret,
+                    luck=result.luck,
+                    recommended=as_batch(*result.recommended),
+                    exploration=result.exploration,
+                    seconds=result.seconds,
+                )
+
+        write_whole(self._path(task), write)
+
+    def get(self, task: Task) -> PolicyResult | None:
+        """Return the result of a task if it was finished before; a file that cannot be read counts as unfinished."""
+        try:
+            with self._path(task).open("rb") as file, np.load(file) as saved:
+                return PolicyResult(
+                    saved["checkpoints"],
+                    saved["regret"],
+                    saved["pseudo_regret"],
+                    saved["luck"],
+                    [as_action(row) for row in saved["recommended"]],
+                    saved["exploration"],
+                    float(saved["seconds"]),
+                )
+        except (FileNotFoundError, zipfile.BadZipFile, EOFError, KeyError, ValueError):
+            return None
+
+    def _path(self, task: Task) -> Path:
+        return self.folder / f"{task.identity}.npz"
+
+
+@contextmanager
+def polite_interrupts() -> Iterator[Callable[[], bool]]:
+    """While active, note the first interrupt instead of raising it; yields the question whether there was one.
+
+    An interrupt raised inside compiled code would surface as another error, and the run at hand would be lost.
+    Outside the main thread, or where interrupts are handled by somebody else already, nothing is changed.
+    """
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield lambda: False
+        return
+    asked = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_MOST_RUNS = 10**7
+Progress = Callable[[str, int, int], None]
+"""Called as ``progress(policy, finished runs, all runs)``."""
+
+
+def simulate(
+    problem: Problem | Environment,
+    policies: Iterable[str | Policy] | Mapping[str, str | Policy],
+    horizon: int = 100_000,
+    runs: int = 50,
+    seed: int = 0,
+    *,
+    checkpoints: int = 100,
+    spacing: str = "both",
+    method: str = "auto",
+    progress: Progress | None = None,
+    backend: Backend | None = None,
+) -> SimulationResult:
+    """Play every policy ``runs`` times for ``horizon`` rounds and record its regret.
+
+    Parameters
+    ----------
+    problem : Problem or Environment
+        A problem is played with independent Gaussian rewards.
+    policies : Iterable[str or Policy] or Mapping[str, str or Policy]
+        Names, policies, or a mapping from labels to either.
+    horizon : int
+        Rounds of every run.
+    runs : int
+        Runs of every policy.
+    seed : int
+        Every (environment, policy label, run) has its own random stream, whatever else is run before or after.
+    checkpoints : int
+        How many rounds are recorded.
+    spacing : str
+        Whether checkpoints are ``log``-spaced, ``linear`` or ``both``.
+    method : str
+        ``auto`` picks the compiled kernel or blocks; ``blocks`` and ``rounds`` force one way.
+    progress : Progress, optional
+        Called after every run, or after every task of a backend.
+    backend : Backend, optional
+        Where to play; in this process if None. Results do not depend on it.
+
+    Returns
+    -------
+    SimulationResult
+        An interrupt (Ctrl-C) lets the current run finish and returns what there is, with ``interrupted`` set; a second
+        one stops at once.
+
+    Examples
+    --------
+    >>> from riskroute.routing.instances import random_routing_problem
+    >>> result = simulate(random_routing_problem(3, 3, seed=1), ["oracle", "uniform"], horizon=2000, runs=5)
+    >>> list(result.policies)
+    ['oracle', 'uniform']
+    """
+    environment = problem if isinstance(problem, Environment) else Environment(problem)
+    horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
+    runs = whole_number("runs", runs, maximum=_MOST_RUNS)
+    seed = whole_number("seed", seed, minimum=0)
+    one_of("method", method, METHODS)
+    if progress is not None:
+        function_of("progress", progress)
+    if backend is not None:
+        instance_of("backend", backend, Backend, "a Backend")
+    recorded = len(regret_checkpoints(horizon, checkpoints, spacing))
+    chosen = runs_by_label(policies, environment, horizon)
+    tasks = [
+        Task(environment, label, one, horizon, seed, 0, runs, checkpoints, spacing, method)
+        for label, one in chosen.items()
+    ]
+    if backend is None:
+        finished, interrupted = _perform_here(tasks, progress)
+    else:
+        finished, interrupted = _perform_there(
+            [part for task in tasks for part in split_into_tasks(task)], backend, progress
+        )
+    if interrupted and not finished:
+        raise KeyboardInterrupt
+    config = run_configuration(environment, chosen, horizon, runs, seed)
+    config |= {"checkpoints": recorded, "spacing": spacing, "method": method}
+    return SimulationResult(config, finished, environment.last_comparator(horizon), interrupted)
+
+
+def _perform_here(tasks: list[Task], progress: Progress | None) -> tuple[dict[str, PolicyResult], bool]:
+    """Results by label, and whether an interrupt cut them short; one task after the other, in this process."""
+    finished: dict[str, PolicyResult] = {}
+    with polite_interrupts() as asked_to_stop:
+        for task in tasks:
+
+            def after_run(done: int, task: Task = task) -> bool:
+                if progress is not None:
+                    progress(task.label, done, task.runs)
+                return asked_to_stop()
+
+            try:
+                result = task.perform(after_run)
+            except KeyboardInterrupt:
+                return finished, True
+            finished[task.label] = result
+            if asked_to_stop() or result.runs < task.runs:
+                return finished, True
+    return finished, False
+
+
+def _perform_there(
+    tasks: list[Task], backend: Backend, progress: Progress | None
+) -> tuple[dict[str, PolicyResult], bool]:
+    """Results by label, and whether an interrupt cut them short; all tasks at once, on a backend."""
+    done, runs = collections.Counter[str](), collections.Counter[str]()
+    for task in tasks:
+        runs[task.label] += task.runs
+
+    def finished(task: Task) -> None:
+        done[task.label] += task.runs
+        if progress is not None:
+            progress(task.label, done[task.label], runs[task.label])
+
+    held: dict[int, PolicyResult] = {}
+    interrupted = False
+    try:
+        for _ in run_tasks(tasks, backend, held=held, finished=finished):
+            pass
+    except KeyboardInterrupt:
+        interrupted = True
+    parts: dict[str, list[PolicyResult]] = {}
+    for number in sorted(held):
+        parts.setdefault(tasks[number].label, []).append(held[number])
+    return {label: merged_tasks(some) for label, some in parts.items()}, interrupted

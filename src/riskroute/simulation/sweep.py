@@ -33,10 +33,17 @@ from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES, make_policy
 from riskroute.routing.instances import routing_actions
 from riskroute.simulation.backends import Backend, Finished
-from riskroute.simulation.comparison import comparison_must_list
+from riskroute.simulation.comparison import (
+    Final,
+    Panel,
+    PanelSize,
+    PanelWriter,
+    comparison_must_list,
+    panel_average,
+    play_panels,
+)
 from riskroute.simulation.environments import Environment
-from riskroute.simulation.panels import Final, Panel, PanelSize, PanelWriter, panel_average, play_panels
-from riskroute.simulation.tasks import TaskCache
+from riskroute.simulation.runner import TaskCache
 
 Rounds = Annotated[int, Field(ge=1, le=LONGEST_HORIZON, strict=True)]
 

@@ -40,7 +40,7 @@ from riskroute.routers.context import NO_PROTECTION, REG_NMS
 from riskroute.routing.fees import FeeSchedule
 from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.dark_market import PoolModel
-from riskroute.simulation.tasks import task_code_hash
+from riskroute.simulation.runner import task_code_hash
 
 SYNTHETIC_LEVELS = 20
 """Levels per side that are kept of a synthetic day: all of ``comparable``, and enough of ``paper`` for 5,000 shares."""

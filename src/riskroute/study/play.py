@@ -22,7 +22,7 @@ from riskroute.routers.router import Router
 from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.backtest import STALE, Orders, TradingDay, View, play_day, spaced_orders
 from riskroute.simulation.dark_market import PoolModel
-from riskroute.simulation.tasks import task_code_hash
+from riskroute.simulation.runner import task_code_hash
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig
 from riskroute.study.invariants import check_tables

@@ -17,8 +17,7 @@ from riskroute.learning.policies.arm_policy import IndexPolicy
 from riskroute.learning.policies.tournament import build_tournament, padded_tournament, update_tournament
 from riskroute.policies import RiskUcb
 from riskroute.simulation.environments import Autocorrelated
-from riskroute.simulation.kernels import index_episode
-from riskroute.simulation.runner import _play_index, _play_rounds
+from riskroute.simulation.runner import _play_index, _play_rounds, index_episode
 
 
 def naive_choice(history: dict[Action, list[float]], horizon: int, rho: float) -> Action:

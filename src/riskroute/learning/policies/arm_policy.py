@@ -72,7 +72,7 @@ class IndexPolicy(ArmPolicy):
 
     The index of an arm played ``n`` times is its empirical mean-variance minus ``bonus / sqrt(n)``. Subclasses define
     the bonus: the same for all arms, and a function of the rounds played alone. A subclass that overrides nothing else
-    is simulated by a compiled kernel (`riskroute.simulation.kernels`), which makes exactly the same decisions.
+    is simulated by a compiled kernel (`riskroute.simulation.runner`), which makes exactly the same decisions.
     """
 
     @abstractmethod

@@ -15,8 +15,8 @@ from riskroute.learning.problem import Problem
 from riskroute.learning.registry import POLICIES
 from riskroute.market.importing import SymbolBooks, import_files, open_books
 from riskroute.market.readers.reading import ImportOptions
+from riskroute.simulation.comparison import Panel, PanelSize
 from riskroute.simulation.environments import Environment
-from riskroute.simulation.panels import Panel, PanelSize
 from riskroute.simulation.replay import Replay
 from riskroute.study.split.config import SYNTHETIC, SplitStudyConfig
 from riskroute.study.split.orders import (

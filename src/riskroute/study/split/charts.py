@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from riskroute.paper.figures import Curves
-from riskroute.paper.interactive import interactive_layout, interactive_regret_line
-from riskroute.paper.interactive_books import interactive_book_fits
+from riskroute.study.split.interactive import Curves, interactive_book_fits, interactive_layout, interactive_regret_line
 from riskroute.study.split.order_records import RECOMMENDED, OrderResult
 
 DECADES = 5

@@ -8,7 +8,7 @@ from riskroute.core.arrays import Floats
 from riskroute.core.records import from_plain
 from riskroute.core.results import SimulationResult
 from riskroute.learning.registry import BASELINES
-from riskroute.simulation.panels import Panel
+from riskroute.simulation.comparison import Panel
 from riskroute.study.split.cases import WARM, Case
 from riskroute.study.split.evaluation import evaluate_splits
 from riskroute.study.split.money import charged_money, in_money

@@ -20,8 +20,7 @@ from riskroute.routing.allocations import Allocations, apportion_weights
 from riskroute.routing.fees import load_fees
 from riskroute.routing.frontier import trace_frontier
 from riskroute.routing.venues import VenueModel, venue_problem
-from riskroute.simulation.replay import Replay
-from riskroute.simulation.warm_start import replay_belief
+from riskroute.simulation.replay import Replay, replay_belief
 from riskroute.study.split.config import SplitStudyConfig
 from riskroute.study.split.evaluation import evaluate_splits, evaluated_best_single
 from riskroute.study.split.order_records import RECOMMENDED, OrderFrontierSplit

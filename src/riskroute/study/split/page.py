@@ -14,9 +14,9 @@ from riskroute.core.records import to_plain
 from riskroute.core.runtime import require_report_extra
 from riskroute.core.text import TextTable, in_markdown
 from riskroute.core.validation import instance_of
-from riskroute.paper.interactive import interactive_script
 from riskroute.study.split.charts import all_study_charts
 from riskroute.study.split.findings import headline, summary_sentences
+from riskroute.study.split.interactive import interactive_script
 from riskroute.study.split.order_records import OrderResult
 from riskroute.study.split.result import SplitStudyResult
 from riskroute.study.split.tables import (

@@ -18,8 +18,8 @@ from riskroute.market.clock import zone_label
 from riskroute.market.importing import SymbolBooks
 from riskroute.market.store import Recording
 from riskroute.simulation.backends import Backend, Finished
-from riskroute.simulation.panels import play_panels
-from riskroute.simulation.tasks import TaskCache
+from riskroute.simulation.comparison import play_panels
+from riskroute.simulation.runner import TaskCache
 from riskroute.study.split.cases import Case, study_cases, study_data
 from riskroute.study.split.config import SplitStudyConfig, checked_study
 from riskroute.study.split.order_results import order_result

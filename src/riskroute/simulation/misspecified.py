@@ -16,8 +16,7 @@ from riskroute.learning.actions import Action
 from riskroute.learning.plan import Setting
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
-from riskroute.simulation.environments import Environment
-from riskroute.simulation.episodes import Noise
+from riskroute.simulation.environments import Environment, Noise
 
 
 class HeavyTailed(Environment):

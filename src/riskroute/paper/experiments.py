@@ -1,0 +1,261 @@
+"""The paper's simulated experiments: figures 2 and 4, autocorrelated noise, and coefficients that change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.seeding import seed_stream
+from riskroute.learning.bounds import rise_bound, rise_plus_plus_bound
+from riskroute.learning.policies.restart_gse import RestartGse
+from riskroute.learning.policy import Policy
+from riskroute.learning.problem import random_problem
+from riskroute.learning.regret import regret_checkpoints
+from riskroute.paper.presets import DEFAULT, PaperChoices
+from riskroute.routing.instances import SHARES, VENUES, paper_table, random_routing_problem, routing_actions
+from riskroute.routing.splits import count_splits
+from riskroute.simulation.comparison import COMPARED, Panel, PanelSize
+from riskroute.simulation.environments import Autocorrelated, Environment, PiecewiseStationary, random_changes
+
+_SIZES = {"a": (4, 4), "b": (5, 4), "c": (6, 6), "d": (6, 8)}  # slots and shares per panel of figure 2
+_CHANGING = (4, 4)  # slots and shares with changing coefficients; unstated, so the smallest problem of figure 2
+_CHECKPOINTS = 1000  # rounds recorded with changing coefficients
+
+# Exploration per cycle of restart-gse: enough rounds to learn from, or what the paper's rate T^(2/9) gives (None).
+_EXPLORATION = {"restart-gse": 500, "restart-gse short": None}
+
+
+def experiment_panels(
+    name: str, size: PanelSize, policies: Sequence[str] | None = None, choices: PaperChoices = DEFAULT
+) -> list[Panel]:
+    """Return the panels of an experiment by its name (default policies: those of the experiment)."""
+    if name == "nonstationary":
+        return _changing_panels(size, policies or ("restart-gse", "change-test", "rise"), choices)
+    make: dict[str, Callable[..., list[Panel]]] = {
+        "figure2": _figure2_panels,
+        "figure4": _figure4_panels,
+        "autocorrelation": _autocorrelation_panels,
+        "instances": _instance_panels,
+    }
+    return make[name](size, policies or COMPARED, choices)
+
+
+def _figure2_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoices) -> list[Panel]:
+    return [_random_panel(name, name, choices.instance, size, policies, choices) for name in _SIZES]
+
+
+def _instance_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoices) -> list[Panel]:
+    """The four problems of figure 2 on 30 random instances each, recorded at the end of every run only."""
+    return [
+        _random_panel(f"{name}-{instance:02d}", name, instance, size, policies, choices, checkpoints=1)
+        for name in _SIZES
+        for instance in range(30)
+    ]
+
+
+def _random_panel(
+    name: str,
+    problem: str,
+    instance: int,
+    size: PanelSize,
+    policies: Sequence[str],
+    choices: PaperChoices,
+    checkpoints: int = 100,
+) -> Panel:
+    slots, shares = _SIZES[problem]
+    return Panel(
+        name,
+        f"({problem}) {slots} slots, {shares} shares: {count_splits(shares, slots):,} splits",
+        Environment(random_routing_problem(shares, slots, instance)),
+        choices.policies(policies, slots),
+        {"panel": problem, "slots": slots, "shares": shares, "instance": instance},
+        size,
+        checkpoints,
+    )
+
+
+def regret_bounds(panel: Panel, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
+    """Return the paper's bounds on the final regret by policy, for RISE (Theorem 1) and RISE++ (Theorem 2).
+
+    RISE over m slots explores ``m T^(2/3)`` rounds, to the accuracy ``d T^(-1/3)`` of its theory. Theorem 2
+    leaves its constant open; 1 is used.
+    """
+    problem, horizon = panel.environment.pieces[0], panel.size.horizon
+    handles = problem.actions.listed().handles
+    means, variances = problem.means(handles), problem.variances(handles)
+    best_mean = float(problem.means(np.array([problem.best]))[0])
+    found = {
+        "rise": (
+            "Theorem 1",
+            rise_bound(
+                horizon,
+                min(math.ceil(choices.explored * panel.facts["slots"] * horizon ** (2 / 3) - 1e-9), horizon),
+                problem.actions.dim * horizon ** (-1 / 3),
+                risk_tolerance=problem.risk_tolerance,
+                min_variance=float(variances.min()),
+                max_variance=float(variances.max()),
+                max_mean_difference=float(np.ptp(means)),
+            ),
+        ),
+        "rise++": (
+            "Theorem 2",
+            rise_plus_plus_bound(horizon, problem.actions.dim, problem.gaps(handles), best_mean - means),
+        ),
+    }
+    return {name: {"theorem": theorem, "value": value} for name, (theorem, value) in found.items()}
+
+
+def _figure4_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoices) -> list[Panel]:
+    """The paper's table of venues in both units: it does not say which it used."""
+    return [
+        Panel(
+            name,
+            f"({name}) the paper's venues, {SHARES} shares, {units} units",
+            Environment(paper_table(units, base_variance=choices.table_base_variance)),
+            choices.policies(policies, len(VENUES)),
+            {"panel": name, "slots": len(VENUES), "shares": SHARES, "units": units},
+            size,
+        )
+        for name, units in (("a", "norm-1"), ("b", "money"))
+    ]
+
+
+def _autocorrelation_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoices) -> list[Panel]:
+    """Five correlations, each with noise scaled by the deviation (the model) and by the variance (as printed)."""
+    slots, shares = 5, 6
+    problem = random_routing_problem(shares, slots, choices.correlated_instance)
+    return [
+        Panel(
+            f"{name}-{noise}",
+            f"({name}) correlation {correlation:+.1f}, noise times {noise}",
+            Autocorrelated(problem, correlation, scale=noise),
+            choices.policies(policies, slots),
+            {
+                "panel": name,
+                "slots": slots,
+                "shares": shares,
+                "instance": choices.correlated_instance,
+                "correlation": correlation,
+                "noise": noise,
+            },
+            size,
+        )
+        for noise in ("deviation", "variance")
+        for name, correlation in zip("abcde", (-0.6, -0.2, 0.2, 0.6, 0.0), strict=True)
+    ]
+
+
+def changing_environment(horizon: int, choices: PaperChoices = DEFAULT) -> PiecewiseStationary:
+    """Return an environment whose coefficients are drawn anew at every change."""
+    slots, shares = _CHANGING
+    actions, number = routing_actions(shares, slots), choices.changing_instance
+    changes = random_changes(horizon, min(choices.changes, horizon - 1), seed=number)
+    # 1,000 numbers per instance, so that no two instances share a piece
+    problems = [random_problem(actions, 1000 * number + piece) for piece in range(len(changes) + 1)]
+    return PiecewiseStationary(problems, changes)
+
+
+def _changing_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoices) -> list[Panel]:
+    """One set of runs, for both panels of the paper's figure."""
+    slots, shares = _CHANGING
+    environment = changing_environment(size.horizon, choices)
+    facts = {"panel": "ab", "slots": slots, "shares": shares, "changes": list(environment.starts[1:])}
+    title = f"{slots} slots, {shares} shares, {len(environment.starts) - 1} changes"
+    named = choices.policies(policies, slots)
+    chosen: dict[str, str | Policy] = dict(named) if isinstance(named, dict) else {name: name for name in named}
+    if "restart-gse" in chosen:
+        chosen["restart-gse"] = RestartGse(budget=_EXPLORATION["restart-gse"])
+    return [Panel("a", title, environment, chosen, facts, size, _CHECKPOINTS, "linear")]
+
+
+def run_stories(size: PanelSize, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
+    """Return one run of restart-gse segment by segment, with each exploration budget."""
+    return {label: run_story(size, label, choices) for label in _EXPLORATION}
+
+
+def run_story(size: PanelSize, label: str = "restart-gse", choices: PaperChoices = DEFAULT) -> dict[str, Any]:
+    """Return where one run of the paper's policy restarts and explores, and the gap of its rounds.
+
+    Holds ``changes``, ``restarts``, ``windows`` of exploration, ``gap_rounds`` (where segments begin, and the end),
+    ``gaps``, and how the positive gaps divide, see `_concentration`.
+    """
+    environment = changing_environment(size.horizon, choices)
+    stream = environment.stream_name
+    policy = RestartGse(budget=_EXPLORATION[label]).start(
+        environment.setting(size.horizon), seed_stream(size.seed, stream, label, 0, "policy")
+    )
+    rewards = environment.run(np.random.default_rng(seed_stream(size.seed, stream, label, 0, "rewards")))
+    cuts = regret_checkpoints(size.horizon, _CHECKPOINTS, "linear")  # the runner cuts there too: the same draws
+    restarts, windows, lengths, gaps = [], [], [], []
+    while policy.remaining:
+        plan, begin = policy.plan(), policy.played
+        if policy.cycle_start == begin:
+            restarts.append(begin)
+        tallies, _, blocks = rewards.plan_blocks(plan, cuts)
+        policy.learn(tallies)
+        if len(plan.actions) > 1:
+            windows.append((begin, policy.played))
+        lengths.append(blocks.counts)
+        gaps.append(blocks.gaps)
+    counts, gap = np.concatenate(lengths), np.concatenate(gaps)
+    changes = list(environment.starts[1:])
+    ends = np.cumsum(counts)
+    return {
+        "changes": changes,
+        "restarts": restarts,
+        "windows": _joined(windows),
+        "gap_rounds": [0, *ends.tolist()],
+        "gaps": [*gap.tolist(), float(gap[-1])],
+    } | _concentration(ends, counts, gap, windows, changes)
+
+
+def _concentration(
+    ends: Integers,
+    counts: Integers,
+    gaps: Floats,
+    windows: Sequence[tuple[int, int]],
+    changes: Sequence[int],
+) -> dict[str, float]:
+    """Return how the positive gaps divide between expected rounds and the rest.
+
+    Expected are the windows of exploration, and the rounds from a change to the end of the next window.
+    """
+    expected = np.zeros(int(ends[-1]), dtype=bool)
+    for begin, end in windows:
+        expected[begin:end] = True
+    for change in changes:
+        following = [end for begin, end in _joined(windows) if begin >= change]
+        expected[change : following[0] if following else None] = True
+    each = np.repeat(gaps, counts)
+    gain = np.maximum(each, 0.0)
+    quarters = [np.array_split(each[begin:end], 4) for begin, end in _joined(windows)]
+    inside, outside = gain[expected], gain[~expected]
+    return {
+        "share_of_rounds": float(expected.mean()),
+        "share_of_gaps": float(inside.sum() / max(gain.sum(), 1e-300)),
+        "gap_inside": _mean([inside]),
+        "gap_elsewhere": _mean([outside]),
+        "gap_first_quarter": _mean([parts[0] for parts in quarters]),
+        "gap_last_quarter": _mean([parts[-1] for parts in quarters]),
+    }
+
+
+def _mean(parts: Sequence[Floats]) -> float:
+    """Return the mean of all values, or 0."""
+    values = np.concatenate([np.zeros(0), *parts])
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _joined(windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join windows that touch."""
+    joined: list[tuple[int, int]] = []
+    for begin, end in windows:
+        if joined and joined[-1][1] == begin:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((begin, end))
+    return joined

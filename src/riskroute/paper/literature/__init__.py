@@ -1,1 +1,0 @@
-"""Experiments of the papers that routers are taken from, as far as they can be remade without the authors' data."""
