@@ -28,7 +28,7 @@ import numpy as np
 
 from live_events import filled, new_order, order_events
 from riskroute.core.runtime import extra_is_installed
-from riskroute.live.engine import Engine
+from riskroute.live.engine import TradingEngine
 from riskroute.live.learner import Learner
 from riskroute.live.log.event_rows import entries_of
 from riskroute.live.log.interface import Entry, Log
@@ -124,7 +124,7 @@ class Filling:
 def reports(log: Log) -> float:
     """Reports booked a second, with so many at a time not yet durable."""
     venues = {f"V{k}": Filling(f"V{k}", silent=True) for k in range(2)}
-    engine = Engine(log, venues, make_router("sweep"), patience=3600.0)
+    engine = TradingEngine(log, venues, make_router("sweep"), patience=3600.0)
     engine.start()
     engine.submit(new_order("reported", 2 * REPORTS, time.time_ns())).result()
     engine.flush()
@@ -135,8 +135,8 @@ def reports(log: Log) -> float:
         if len(out) == WAITING:
             out.popleft().result()
         engine.report(filled(child, 1, number + 1, number))
-        assert engine._last is not None
-        out.append(engine._last)
+        assert engine.ledger.last is not None
+        out.append(engine.ledger.last)
     engine.flush()
     seconds = time.perf_counter() - began
     assert engine.state.positions["DEMO"].shares == number + 1
@@ -151,8 +151,8 @@ def routed() -> tuple[list[float], int]:
     times: list[float] = []
     with tempfile.TemporaryDirectory() as folder, RefitWorker() as worker:
         log = SqliteLog(Path(folder) / "log.sqlite")
-        engine = Engine(log, venues, router, refit_every=sized(REFIT_EVERY, 5), worker=worker, snapshot_every=0)
-        engine.desk.on_asked = times.append
+        engine = TradingEngine(log, venues, router, refit_every=sized(REFIT_EVERY, 5), worker=worker, snapshot_every=0)
+        engine.decider.on_asked = times.append
         engine.start()
         engine.serve()
         numbers = itertools.count()

@@ -11,7 +11,7 @@ import pytest
 from live_engines import World, stored_events
 from live_orders import parent_order
 from log_memory import MemoryLog
-from riskroute.live import engine_life
+from riskroute.live import engine as engine_module
 from riskroute.live.log.interface import Entry
 from riskroute.live.log.recovery import replay, verify
 from riskroute.live.state.events import NANO, Accepted, ChildOrder, Settled
@@ -182,7 +182,7 @@ def test_faults_and_deaths_change_no_position_and_no_outcome(survived: Callable[
 
 
 def test_an_engine_that_sends_again_instead_of_asking_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_life, "Query", Send)
+    monkeypatch.setattr(engine_module, "Query", Send)
 
     def die_everywhere() -> None:
         for points in range(1, 60):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import Future
 
 import pytest
 
@@ -53,11 +52,11 @@ def test_timers_have_their_turn_however_much_there_is_to_send() -> None:
     ticked = threading.Event()
 
     def more() -> None:
-        engine._outbox.put([more])
+        engine.outbox.post_last(more)
 
-    engine._after(engine.clock(), "child", "nobody")
-    engine._due = lambda *timer: ticked.set()  # type: ignore[method-assign]  # to see that it is called
-    engine._outbox.put([more])
+    engine.timers.add(engine.clock(), "child", "nobody")
+    engine._on_timer = lambda *timer: ticked.set()  # type: ignore[method-assign]  # to see that it is called
+    engine.outbox.post_last(more)
     engine.serve()
     try:
         assert ticked.wait(60)
@@ -67,14 +66,15 @@ def test_timers_have_their_turn_however_much_there_is_to_send() -> None:
 
 def test_who_is_called_back_or_asked_for_does_not_wait_behind_who_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = World().start()
-    order, done = parent_order(), Future[list[int]]()
-    done.set_result([])
+    order, outbox = parent_order(), engine.outbox
     first, second, third = (child_order(order, slot, 100) for slot in range(3))
     seen: list[tuple[str, int]] = []
-    monkeypatch.setattr(engine, "_send", lambda children: seen.extend(("send", child.slot) for child in children))
-    monkeypatch.setattr(engine, "_cancel", lambda effect: seen.append(("cancel", effect.child.slot)))
-    monkeypatch.setattr(engine.gateways["A"], "query", lambda child: seen.append(("query", child.slot)))
-    engine._durable(done, [Send(first), Cancel(second)], engine.monotonic())
-    engine._durable(done, [Query(third)], engine.monotonic())
+    monkeypatch.setattr(
+        engine.outbox, "_send", lambda children: seen.extend(("send", child.slot) for child in children)
+    )
+    monkeypatch.setattr(outbox, "_cancel", lambda child: seen.append(("cancel", child.slot)))
+    monkeypatch.setattr(outbox.gateways["A"], "query", lambda child: seen.append(("query", child.slot)))
+    engine.outbox.post([Send(first), Cancel(second)])
+    engine.outbox.post([Query(third)])
     engine.pump()
     assert seen == [("cancel", 1), ("query", 2), ("send", 0)]

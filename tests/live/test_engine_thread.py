@@ -12,14 +12,13 @@ import pytest
 
 from live_engines import World, stored_events
 from live_orders import child_order, parent_order, quotes
-from riskroute.live.engine import Engine
-from riskroute.live.engine_core import OVERDUE
+from riskroute.live.engine import TradingEngine
 from riskroute.live.log.recovery import verify
 from riskroute.live.state.events import Accepted, Decision, ExecutionReport, Reported, Sent
 
 
 @contextmanager
-def held(engine: Engine) -> Iterator[None]:
+def held(engine: TradingEngine) -> Iterator[None]:
     """Let the thread of an engine wait, so that more comes together, until the end of the block."""
     begun, go_on = threading.Event(), threading.Event()
 
@@ -35,7 +34,7 @@ def held(engine: Engine) -> Iterator[None]:
         go_on.set()
 
 
-def after_all(engine: Engine) -> None:
+def after_all(engine: TradingEngine) -> None:
     """Wait until the thread of an engine has done what it was given, twice: what follows from it comes later."""
     for _ in range(2):
         done = threading.Event()
@@ -70,7 +69,7 @@ def test_reports_that_came_together_are_booked_at_once_in_their_sequence(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, booked = world.engine, list[list[ExecutionReport]]()
-    monkeypatch.setattr("riskroute.live.engine_thread.TURN", 10**12)  # however slow the machine is
+    monkeypatch.setattr(engine, "turn", 10**12)  # however slow the machine is
     monkeypatch.setattr(engine, "book", booked.append)
     child = child_order(parent_order(), 0, 100)
     some = [
@@ -121,13 +120,13 @@ def test_a_snapshot_waits_for_a_quiet_moment_but_not_for_ever() -> None:
             engine.flush()
             engine.tick(quiet=False)
 
-    trade(OVERDUE * 10 // 2)
+    trade(engine.overdue * 10 // 2)
     assert engine.log.snapshot() is None
     engine.tick()
     engine.pump()
     assert engine.log.snapshot() is not None
     taken = engine.state.events
-    trade(taken + OVERDUE * 10)
+    trade(taken + engine.overdue * 10)
     engine.pump()
     newest = engine.log.snapshot()
     assert newest is not None

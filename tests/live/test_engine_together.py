@@ -66,19 +66,19 @@ def test_what_was_gathered_is_refused_once_writing_has_failed(fails: str) -> Non
     """Otherwise an order would be durable, and answered, that builds on events which the log does not have."""
     world = World()
     engine, answer = world.start(), Future[Decision]()
-    engine._thread = threading.current_thread()
+    engine.ledger.thread = threading.current_thread()
     order = parent_order(received=world.clock.now)
     engine.accept(order, order_digest(order), answer)
     rows = len(world.store.rows)
     if fails == "before":
-        engine._failure, engine.failed = WriteError("the disk is full", definite=True, cause="the disk is full"), "full"
-        engine._append_gathered()
+        engine.ledger.fail(WriteError("the disk is full", definite=True, cause="the disk is full"))
+        engine.ledger.append_batch()
     else:
         engine.log.close()
         with pytest.raises(StateError, match="the log is closed"):
-            engine._append_gathered()
+            engine.ledger.append_batch()
     assert answer.exception() is not None
-    engine._append_gathered()
+    engine.ledger.append_batch()
     assert len(world.store.rows) == rows
 
 

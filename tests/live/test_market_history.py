@@ -134,7 +134,7 @@ class Told(World):
 
     def trade(self, orders: int) -> None:
         """Orders whose deadlines pass while the market goes on, until all their public outcomes are known."""
-        tape = self.engine.tape
+        tape = self.engine.history
         assert tape is not None
         for _ in range(orders):
             for size, shares in ((500, 100), (300, 150)):
@@ -143,7 +143,7 @@ class Told(World):
                     MarketTrade(venue=name, side="bid", price=1000 * CENT, shares=shares, at=now) for name in ("A", "B")
                 ]
                 self.told = quotes(now, size)
-                self.engine.quoted("DEMO", self.told, tape.trade("DEMO", sold, now))
+                self.engine.record_quotes("DEMO", self.told, tape.trade("DEMO", sold, now))
                 tape.put("DEMO", self.told)
                 if size == 500:
                     flows = tape.outflows("DEMO", ("A", "B"), 1, now)
@@ -153,7 +153,7 @@ class Told(World):
                     self.engine.submit(order)
                 self.pass_time(0.3)
         self.pass_time(2)
-        assert not self.engine._unseen
+        assert not self.engine._unobserved
         assert not tape._expected
 
     def books(self, symbol: str) -> tuple[VenueQuote, ...]:
@@ -163,7 +163,7 @@ class Told(World):
 @pytest.mark.parametrize("refit_every", [0, 2])
 def test_a_running_router_learns_from_public_outcomes(refit_every: int) -> None:
     world = Told(refit_every=refit_every)
-    engine = world.start(make_router("contextual"), tape=MarketHistory())
+    engine = world.start(make_router("contextual"), history=MarketHistory())
     world.trade(4)
     if refit_every:
         world.trade(2)  # public outcomes come after the fills, and are learned with the fills of the next orders
@@ -179,7 +179,7 @@ def test_a_running_router_learns_from_public_outcomes(refit_every: int) -> None:
     assert [event.queues for event in shown] == [dict.fromkeys(("A", "B"), (1000 * CENT, 500, 200))] * len(shown)
     assert sum(isinstance(event, Quoted) for event in events) == 2 * len(shown)
     assert verify(MemoryLog(world.store), refits=refit_every > 0).holds
-    again = world.start(make_router("contextual"), tape=MarketHistory())
+    again = world.start(make_router("contextual"), history=MarketHistory())
     assert again.learner.state() == known
 
 
@@ -193,7 +193,7 @@ def test_a_router_that_fails_on_public_data_is_put_out_of_service() -> None:
             raise ValueError("what is this?")
 
     world = Told()
-    engine = world.start(Confused(), tape=MarketHistory())
+    engine = world.start(Confused(), history=MarketHistory())
     world.trade(2)
     assert engine.learner.out == "confused failed to learn from public data: what is this?"
     assert engine.state.settled == 2

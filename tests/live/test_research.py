@@ -82,7 +82,7 @@ def traded() -> World:
         if number == 600:
             world.clock.now = MORNING + 86_400 * NANO
         quotes, now = world.books("QVEX"), world.clock.now
-        world.engine.quoted("QVEX", quotes, ())
+        world.engine.record_quotes("QVEX", quotes, ())
         if number % 10 == 0:
             more: dict[str, Any] = {"quotes": quotes, "received": now, "deadline": now + NANO // 2}
             side = "buy" if number % 20 else "sell"

@@ -111,7 +111,7 @@ def test_shadow_mode_reports_the_saving_of_the_backtest_for_orders_that_wait_too
     assert paired.high is not None
     store = MemoryStore()
     shown = watched(waited, router, store, step=NANO // 2)["saving_bps"]
-    told = sum(row.kind == "seen" for row in store.rows)
+    told = sum(row.kind == "marketobserved" for row in store.rows)
     assert told == (100 if router == "contextual" else 0)  # it learned from the market, too
     assert -paired.high <= shown["mean"] <= -paired.low
     assert shown["low"] < -paired.difference_bps < shown["high"]
@@ -171,7 +171,7 @@ def test_an_order_is_judged_learned_from_and_not_judged_twice(up: Any) -> None:
     shown = up.client.get("/state").json()
     assert shown["tally"]["saving_bps"]["orders"] == 1
     assert shown["tally"]["places"]["P"]["filled"] == 40
-    assert up.service.engine.gateways == {}
+    assert up.service.engine.outbox.gateways == {}
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {

@@ -9,7 +9,7 @@ from handmade_days import handmade_books
 from log_memory import MemoryLog
 from recorded_market import RecordedMarket
 from riskroute.live.children import context_of
-from riskroute.live.engine import Engine
+from riskroute.live.engine import TradingEngine
 from riskroute.live.limits import Limits
 from riskroute.live.log.event_rows import events_after
 from riskroute.live.state.events import NANO, ChildOrder, ParentOrder, Settled, VenueQuote
@@ -53,7 +53,7 @@ def test_the_live_router_trades_what_the_backtest_trades() -> None:
     venues = {name: SimulatedVenue(name, market, lambda: now[0], latency=LATENCY) for name in ("A", "B")}
     log = MemoryLog()
     clock = {"clock": lambda: now[0], "monotonic": lambda: now[0]}
-    engine = Engine(log, venues, Sweep(), Limits(day_loss=10**9 * NANO), patience=1.0, snapshot_every=0, **clock)  # type: ignore[arg-type]  # mixed values
+    engine = TradingEngine(log, venues, Sweep(), Limits(day_loss=10**9 * NANO), patience=1.0, snapshot_every=0, **clock)  # type: ignore[arg-type]  # mixed values
     engine.start()
     expected = {}
     for number in range(12):

@@ -25,7 +25,7 @@ from disk_images import Operation
 from faulty_disk import FaultyDisk, FaultyLog
 from live_services import order_json, served, service_config
 from log_life import LONG
-from riskroute.live import engine_life
+from riskroute.live import engine as engine_module
 from riskroute.live.config import LiveConfig
 from riskroute.live.log.event_rows import events_after
 from riskroute.live.log.interface import Log, verify_chain
@@ -89,7 +89,7 @@ class Journal:
 
 def watch(service: Service, folder: Path, perform: Perform) -> None:
     """Put messages to venues and their journals before ``perform``, and note children that arrive twice."""
-    for gateway in service.engine.gateways.values():
+    for gateway in service.engine.outbox.gateways.values():
         assert isinstance(gateway, ServedVenue)
         _watch_venue(gateway, gateway.venue, folder, perform)
 
@@ -279,7 +279,7 @@ def kill_all(folder: Path, router: str, step: int, most: float = math.inf) -> di
 if __name__ == "__main__":
     words, enough = sys.argv[1:], math.inf
     if words[0] == "again":
-        vars(engine_life)["Query"] = Send
+        vars(engine_module)["Query"] = Send
         words, enough = words[1:], 1
     where, step, *routers = words
     found = {name: kill_all(Path(where) / str(number), name, int(step), enough) for number, name in enumerate(routers)}

@@ -6,7 +6,7 @@ from typing import Any
 
 from live_orders import START, quotes
 from log_memory import MemoryLog, MemoryStore
-from riskroute.live.engine import Engine
+from riskroute.live.engine import TradingEngine
 from riskroute.live.log.event_rows import entries_of, events_after, row_events
 from riskroute.live.log.interface import NO_CHAIN, Log, chained
 from riskroute.live.state.events import NANO, AnyEvent, VenueQuote
@@ -50,17 +50,17 @@ class World:
         self.store = MemoryStore()
         self.make_log = log or (lambda: MemoryLog(self.store))
         self.arguments = {"patience": 0.1, "snapshot_every": 0} | engine
-        self.engine: Engine
+        self.engine: TradingEngine
 
     def books(self, symbol: str) -> tuple[VenueQuote, ...]:
         return quotes(self.clock.now)
 
-    def start(self, router: Router | None = None, **more: Any) -> Engine:
+    def start(self, router: Router | None = None, **more: Any) -> TradingEngine:
         log: Log = self.make_log()
         arguments: dict[str, Any] = (
             {"clock": self.clock, "monotonic": self.clock, "quotes": self.books} | self.arguments | more
         )
-        self.engine = Engine(log, self.venues, router or Sweep(), **arguments)
+        self.engine = TradingEngine(log, self.venues, router or Sweep(), **arguments)
         self.engine.start()
         self.engine.flush()
         return self.engine
@@ -70,8 +70,9 @@ class World:
         end = self.clock.now + int(seconds * NANO)
         while self.clock.now < end:
             due = [venue.next_due for venue in self.venues.values() if venue.next_due is not None]
-            timers = [timer[0] for timer in self.engine._timers[:1]]
-            self.clock.now = min(max(min([*due, *timers, end]), self.clock.now + 1000), end)
+            if (timer := self.engine.timers.next_due) is not None:
+                due.append(timer)
+            self.clock.now = min(max(min([*due, end]), self.clock.now + 1000), end)
             for venue in self.venues.values():
                 venue.deliver()
             self.engine.flush()

@@ -141,7 +141,7 @@ def _life(service: Service, metrics: Metrics) -> Any:
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
-        service.engine.desk.on_asked = metrics.router_seconds.observe
+        service.engine.decider.on_asked = metrics.router_seconds.observe
         if not service.started:
             await loop.run_in_executor(None, service.start)
         with suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread, or no signals here

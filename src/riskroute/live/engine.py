@@ -1,34 +1,37 @@
-"""The engine: what comes in is applied and written down, and once it is durable, what follows from it is done.
+"""The trading engine: applies what comes in, writes it to the log, and acts on it once it is durable.
 
-It is the only place with a clock. An order and its decision are one entry of the log; nothing is sent, and nobody gets
-an answer, before that entry is durable. All doors may be used from any thread. What must be done outside is done by
-`Engine.pump`, and what is due by the clock by `Engine.tick`: a thread of the service calls both (`Engine.serve`), or a
-test does.
+It is the only part of the live router with a clock. An order and its decision are one entry of the log; no child is
+sent and no client is answered before that entry is durable. Every public method may be called from any thread. The
+engine's own thread (`TradingEngine.serve`) does the work that follows: tasks at venues (`TradingEngine.pump`) and what
+is due by the clock (`TradingEngine.tick`). Tests call these two themselves.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
+import queue
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
 
 import msgspec
 
-from riskroute.core.errors import InputError, StateError, shown
+from riskroute.core.errors import InputError, StateError, one_line_error, shown
 from riskroute.live.children import Quotes
-from riskroute.live.desk import Desk
-from riskroute.live.engine_thread import EngineThread
-from riskroute.live.learner import Learner, router_bytes
+from riskroute.live.decider import Decider
+from riskroute.live.learner import Learner, router_bytes, router_from
+from riskroute.live.ledger import LOGGER, Ledger, Task, Written
 from riskroute.live.limits import Limits, order_refusal, quotes_too_old
-from riskroute.live.log.interface import Log
-from riskroute.live.log.recovery import recover
+from riskroute.live.log.interface import FencedError, LeaseError, Log, WriteError
+from riskroute.live.log.recovery import recover, snapshot_saver
 from riskroute.live.market_history import PUBLIC_AFTER, MarketHistory
 from riskroute.live.order_checks import checked_order
 from riskroute.live.order_ids import order_digest
+from riskroute.live.outbox import Outbox, Timers
 from riskroute.live.state.events import (
+    NANO,
     Accepted,
     Decision,
     Declined,
@@ -37,71 +40,69 @@ from riskroute.live.state.events import (
     Halted,
     MarketTrade,
     ParentOrder,
+    Planned,
     Quoted,
     Recalled,
     Reported,
     Resumed,
     Unanswered,
 )
-from riskroute.live.state.trading_state import Next, TradingState, archived_order
+from riskroute.live.state.trading_state import Next, Query, TradingState, archived_order
 from riskroute.live.venues.gateway import Gateway
 from riskroute.routers.router import Router
 
-BACKOFF = 5
-"""A child of which nothing is heard is asked for after the patience, then after twice that, up to 2^5 times."""
-
-
-MOST_TOLD = 5
-"""Public outcomes of so many orders at most are worked out before others have their turn."""
-
-MOST_UNSEEN = 10_000
-"""Orders whose public outcomes are awaited, at most."""
-
 
 class RefusedError(StateError):
-    """An order is not accepted, now; it says why."""
+    """An order is refused for now; the message says why."""
 
 
 class KeyUsedError(InputError):
-    """An order has the key of another one."""
+    """An order has the idempotency key of another one."""
 
 
-class Engine(EngineThread):
-    """A router that trades.
+class TradingEngine:
+    """A router that trades, composed of a ledger, timers, an outbox and a decider.
 
     Parameters
     ----------
     log : Log
-        Where everything is written; the engine takes the lease.
+        Where everything is written; the engine takes its lease.
     gateways : Mapping[str, Gateway]
         Venues and pools by name.
     router : Router
-        The router to begin with; a log that has a belief of the same router goes on with that one.
+        The router to start with; a log that holds a belief of the same router continues with that belief.
     limits : Limits
-        What is allowed.
+        Limits on orders, symbols, venues and days.
     refit_every : int
         Settled orders from which a worker learns together; 0 learns from each at once.
     worker : Executor, optional
-        Runs refits; without one they are run at once.
+        Runs refits. Default: the engine's thread.
     quotes : Callable, optional
-        Returns the books of a symbol as they are now; without it those of the order's arrival are used.
+        Returns the current books of a symbol. Default: the books at the order's arrival.
     clock, monotonic : Callable[[], int]
         Nanoseconds since 1970, and since any time.
     patience : float
-        Seconds without an answer after which a venue is asked.
+        Seconds without an answer after which a venue is queried.
     decision_seconds : float, optional
-        The time that a decision of the router may take; one that takes longer is put out of service.
+        Time limit of a decision; a router that takes longer is put out of service.
     snapshot_every : int
-        Events between snapshots, ten times as many while there is always something to do; 0 takes none.
+        Events between snapshots, ten times as many under continuous load; 0 takes none.
     owner : str
         Holder of the lease.
     lease_seconds : float
-        How long the lease lasts; it is renewed in good time. Without end unless another engine stands by.
+        Duration of the lease, which is renewed in time. Default: unlimited, for a log without a standby.
     reopen : Callable[[], Log], optional
-        Opens the log anew, after a failure that leaves in doubt what was written.
-    tape : MarketHistory, optional
-        Says what could be seen of the market until the deadline of an order, to routers that learn from it.
+        Opens the log anew after a failure that leaves in doubt what was written.
+    history : MarketHistory, optional
+        Public market data around orders, for routers that learn from them.
     """
+
+    overdue = 10  # a snapshot waits for a quiet moment, but no longer than this many intervals
+    turn = NANO // 200  # the thread takes calls and reports for so long before it works on the outbox
+    longest_pump = NANO // 20  # under load the outbox never empties: timers and refits have their turn after so long
+    longest_backoff = 5  # a silent venue is queried after the patience, twice that, ... up to 2^5 times
+    most_observed = 5  # public outcomes computed per tick, since each takes long
+    most_unobserved = 10_000  # orders that wait for their public outcomes
 
     def __init__(
         self,
@@ -121,137 +122,328 @@ class Engine(EngineThread):
         owner: str = "engine",
         lease_seconds: float = math.inf,
         reopen: Callable[[], Log] | None = None,
-        tape: MarketHistory | None = None,
+        history: MarketHistory | None = None,
     ) -> None:
-        super().__init__()
-        self.log, self.gateways, self.limits = log, dict(gateways), limits or Limits()
-        self.learner = Learner(router, refit_every)
-        self.desk = Desk(log.header.stream, self.limits, frozenset(gateways), self.learner, quotes, decision_seconds)
-        self.clock, self.monotonic = clock, monotonic
-        self.patience, self.snapshot_every, self.owner = int(patience * 1e9), snapshot_every, owner
-        self._worker, self._reopen = worker, reopen
-        self.on_recovered: Callable[[TradingState], None] = _ignore
-        """Told the state at the start, before any venue is asked."""
-        self._first_router = router_bytes(router)
-        self._lease_seconds = lease_seconds
-        self._stale = 0
-        self._answers: dict[str, Future[Decision]] = {}
-        self.tape = tape
+        self.limits, self.clock, self.monotonic, self.history = limits or Limits(), clock, monotonic, history
+        learner = Learner(router, refit_every)
+        self.decider = Decider(log.header.stream, self.limits, frozenset(gateways), learner, quotes, decision_seconds)
+        self.ledger = Ledger(log, self.decider, self.limits, clock, monotonic, self._post)
+        self.timers = Timers()
+        self.outbox = Outbox(gateways, self.ledger, self.timers, int(patience * 1e9))
+        self.on_recovered: Callable[[TradingState], None] = lambda state: None  # called before venues are queried
+        self._snapshot_every, self._snapshot_at = snapshot_every, 0
+        self._owner, self._lease_seconds, self._term, self._leased = owner, lease_seconds, 0, 0
+        self._worker, self._reopen, self._first_router = worker, reopen, router_bytes(router)
+        self._answers: dict[str, Future[Decision]] = {}  # of orders that are not durable yet
+        self._inbox: queue.SimpleQueue[Callable[[], None] | Sequence[ExecutionReport]] = queue.SimpleQueue()
+        self._unobserved: dict[str, ParentOrder] = {}  # public data are awaited until after their deadlines
+        self._started = self._closed = self._refitting = False
+        self._stale = 0  # orders with old quotes in a row
+        self._clocks = (0, 0)
+        self._ticked = self._silent_until = self._observed = 0
 
-    # life
+    @property
+    def state(self) -> TradingState:
+        """The state; hold `lock` while looking at it from another thread."""
+        return self.ledger.state
 
-    def start(self) -> None:
-        """Take the lease, recover, ask every venue, and warm up; orders are accepted once `ready`."""
-        self._lease()
-        self._begin(recover(self.log, self.learner))
-        self.on_recovered(self.state)
-        for gateway in self.gateways.values():
-            gateway.connect(self.report)
-        self._ask_for_open_children()
-        self.pump()
+    @property
+    def lock(self) -> threading.RLock:
+        """Held while the state changes."""
+        return self.ledger.lock
+
+    @property
+    def log(self) -> Log:
+        """The log, which may be opened anew after a failure."""
+        return self.ledger.log
+
+    @property
+    def learner(self) -> Learner:
+        """The router with what it has not learned yet."""
+        return self.decider.learner
+
+    @property
+    def failed(self) -> str:
+        """Why the engine cannot work now; empty if it can."""
+        return self.ledger.failed
+
+    @property
+    def fenced(self) -> bool:
+        """Whether another process has taken over the log."""
+        return self.ledger.fenced
 
     @property
     def ready(self) -> bool:
-        """Whether every child that was open before the start has been answered for."""
-        return self._started and not self._closed and not self._asked and not self.failed
+        """Whether orders are accepted: venues have answered for every child that was open at the start."""
+        return self._started and not self._closed and not self.outbox.unresolved and not self.failed
 
-    # doors
+    # start, failure and revival
+
+    def start(self) -> None:
+        """Take the lease, recover the state, and query every venue; orders are accepted once `ready`."""
+        self._take_lease()
+        self._begin(recover(self.log, self.learner))
+        self.on_recovered(self.state)
+        for gateway in self.outbox.gateways.values():
+            gateway.connect(self.report)
+        self._query_open_children()
+        self.pump()
+
+    def _take_lease(self) -> None:
+        asked = self.monotonic()
+        self._term, self._leased = self.log.lease(self._owner, self._lease_seconds).term, asked
+
+    def _renew_lease(self) -> None:
+        if self.failed or self.monotonic() - self._leased < self._lease_seconds * NANO / 3:
+            return
+        term = self._term
+        try:
+            self._take_lease()
+            if self._term != term:  # another process may have written in between
+                raise FencedError("somebody else had the lease meanwhile")
+        except StateError as error:
+            LOGGER.error("the lease was lost: %s", one_line_error(error))
+            self.ledger.fail(error)
+
+    def _begin(self, state: TradingState) -> None:
+        """Continue from a recovered state."""
+        with self.lock:
+            self.ledger.reset(state)
+            self._snapshot_at = state.events
+            if self.learner.belief < 0 or self.learner.out:
+                self.ledger.record(self._first_belief())
+            self.decider.warm_up(self.clock())
+            self._started = True
+            self._clocks = self.clock(), self.monotonic()
+            open_children = {name: child.order for name, child in self.state.children.items() if not child.done}
+            if lost := {child.place for child in open_children.values()} - set(self.outbox.gateways):
+                raise StateError(f"gateways must reach {', '.join(sorted(lost))}, where children are open, did not")
+            self.outbox.unresolved = set(open_children)
+
+    def _first_belief(self) -> Planned:
+        """Return the belief that starts a log, or that puts a router back in service."""
+        learner = self.learner
+        known = learner.refit_every > 0 and learner.belief >= 0
+        return Planned(
+            at=self.clock(),
+            belief=learner.belief + 1,
+            router=learner.router.name,
+            after=-1 if known else self.state.events,
+            learned=0,
+            state=learner.planned if known else router_bytes(learner.router),
+        )
+
+    def _query_open_children(self) -> None:
+        """Query venues for every open child, and resume what was left undone."""
+        with self.lock:
+            now = self.clock()
+            for name in list(self.outbox.unresolved):
+                child = self.state.children[name]
+                if child.done:
+                    self.outbox.unresolved.discard(name)
+                else:
+                    self.outbox.post_last(Query(child.order))
+                    self.timers.add(now + self.outbox.patience, "child", name)
+            for key in list(self.state.unsettled):
+                self._start_timers(key)
+                self.ledger.record(Next(key))
+            if self.state.halted:
+                self.outbox.cancel_all()
+
+    def revive(self) -> bool:
+        """Continue after a failed write from what the log holds, halted; return whether that was possible.
+
+        Venues are queried for everything that was open, so that reports which were dropped meanwhile are booked.
+        """
+        failure = self.ledger.failure
+        if not self._started or self._closed or not isinstance(failure, WriteError):
+            return False
+        try:
+            if not failure.definite:
+                if self._reopen is None:
+                    return False
+                self.log.close()
+                self.ledger.log = self._reopen()
+            self._take_lease()
+            learner = Learner(router_from(self.learner.kind, self._first_router), self.learner.refit_every)
+            state = recover(self.log, learner)
+        except LeaseError as error:
+            self.ledger.failure = error
+            return False
+        except StateError:
+            return False
+        with self.lock:
+            self.decider.learner = learner
+            self.timers.clear()
+            self.outbox.clear()
+            self._refitting, self._unobserved = False, {}
+            self._begin(state)
+            written = self.ledger.record(
+                Halted(at=self.clock(), reason=f"the log could not be written: {failure.cause}", by="limits")
+            )
+        if (refused := written.exception()) is not None:
+            self.ledger.fail(refused)  # a future wakes this thread before it calls the ledger back
+            return False
+        self._query_open_children()
+        return not self.failed
+
+    # orders
 
     def submit(self, order: ParentOrder) -> Future[Decision]:
-        """Accept an order; its decision comes once it is durable. The same order again gets the same decision.
+        """Accept an order; the future has its decision once it is durable. A repeated order gets the same decision.
 
-        Raises `InputError` for an order that makes no sense or has the key of another, and `RefusedError` for one that
-        is not accepted now.
+        Raises `InputError` for an invalid order or the key of another order, and `RefusedError` for an order that is
+        refused for now.
         """
         checked_order(order)
         return self.accept(order, order_digest(order), new_answer())
 
     def accept(self, order: ParentOrder, digest: bytes, answer: Future[Decision]) -> Future[Decision]:
-        """Accept an order that was checked, as `submit` does; ``digest`` is its `order_digest`.
+        """Accept a valid order as `submit` does; ``digest`` is its `order_digest`, ``answer`` gets its decision.
 
-        A new order is answered by ``answer``. Returns what will have the answer.
+        Returns ``answer``, or the answer of the same order that came before.
         """
-        with self._lock:
+        with self.lock:
             now = self.clock()
-            if (known := self._known(order.key, digest)) is not None:
+            if (known := self.known(order.key, digest)) is not None:
                 return known
-            self._must_accept()
+            self.check_working()
+            if self.outbox.unresolved:
+                count = len(self.outbox.unresolved)
+                raise RefusedError(f"{count} children from before the start are not answered for yet")
             if stale := quotes_too_old(self.limits, order, now):
                 self._stale += 1
                 if self._stale > self.limits.stale_quotes and not self.state.halted:
-                    self._put(Halted(at=now, reason=f"{self._stale} orders in a row had old quotes", by="limits"))
+                    self.ledger.record(
+                        Halted(at=now, reason=f"{self._stale} orders in a row had old quotes", by="limits")
+                    )
                 raise RefusedError(stale)
             self._stale = 0
             if refusal := order_refusal(self.limits, self.state, order, now):
                 raise RefusedError(refusal)
             order = msgspec.structs.replace(order, received=now)
-            ticket = self.state.decisions
-            decision, children, refusal = self.desk.decide(self.state, order, now, ticket)
+            decision, children, refusal = self.decider.decide(self.state, order, now, self.state.decisions)
             if refusal:
-                if decision.consulted:
-                    self._put(Declined(at=now, order=order, plan=decision.plan, reason=refusal))
+                if decision.consulted:  # the router has drawn a plan, which a replay must draw too
+                    self.ledger.record(Declined(at=now, order=order, plan=decision.plan, reason=refusal))
                 raise RefusedError(refusal)
             self._answers[order.key] = answer
-            self._gather(
+            self.ledger.record_in_batch(
                 Accepted(at=now, order=order, decision=decision, children=children, digest=digest),
                 lambda written: self._answer(order.key, decision, written),
             )
-            self._timers_of(order.key)
-            self._await_public(order)
-        self._pump_here()
+            self._start_timers(order.key)
+            self.await_public_data(order)
+        self._pump_unless_served()
         return answer
 
+    def known(self, key: str, digest: bytes) -> Future[Decision] | None:
+        """Return the answer to an order that came before, None for a new key; `KeyUsedError` for another order."""
+        with self.lock:
+            parent = self.state.parents.get(key) or archived_order(self.state, key)
+            before = self.state.retired.get(key) if parent is None else parent.digest
+            if before is None:
+                return None
+            if before != digest:
+                raise KeyUsedError(f"key must be new for a new order, was {shown(key)}, which another order has")
+            if parent is None:
+                raise InputError(f"key must be of the last two days, was {shown(key)}, whose order is done with")
+            if (waiting := self._answers.get(key)) is not None:
+                return waiting
+            answer: Future[Decision] = new_answer()
+            answer.set_result(parent.decision)
+            return answer
+
+    def _answer(self, key: str, decision: Decision, written: Written) -> None:
+        answer = self._answers.pop(key)
+        error = written.exception()
+        if error is None:
+            answer.set_result(decision)
+        else:
+            answer.set_exception(error)
+
+    def check_working(self) -> None:
+        """Raise `StateError` unless the engine is started and can write its log."""
+        if self.failed:
+            raise StateError(f"the engine must work, but {self.failed}")
+        if not self._started or self._closed:
+            raise StateError("the engine must be started, was not")
+
+    def halt(self, reason: str, by: str) -> Written:
+        """Halt trading: send no children, cancel open ones. The future is done when the halt is durable."""
+        with self.lock:
+            self.check_working()
+            written = self.ledger.record(Halted(at=self.clock(), reason=reason, by=by))
+        self._pump_unless_served()
+        return written
+
+    def resume(self, by: str) -> Written:
+        """Resume trading after a halt."""
+        with self.lock:
+            self.check_working()
+            if not self.state.halted:
+                raise StateError("trading must be halted to be resumed, was not")
+            self._stale = 0
+            written = self.ledger.record(Resumed(at=self.clock(), by=by))
+            for key in list(self.state.unsettled):
+                self.ledger.record(Next(key))
+        self._pump_unless_served()
+        return written
+
+    # reports and market data
+
+    def report(self, *reports: ExecutionReport) -> None:
+        """Book execution reports: at once, or in the next turn of the engine's thread."""
+        if self.ledger.thread is None:
+            self.book(list(reports))
+        else:
+            self._inbox.put(reports)
+
     def book(self, reports: list[ExecutionReport]) -> None:
-        """Book what venues say."""
-        with self._lock:
+        """Book execution reports now; those that came before are ignored."""
+        with self.lock:
             if self._closed or self.failed:
-                return  # it will be asked for again
+                return  # venues are queried again at the next start
             now = self.clock()
             new: dict[str, ExecutionReport] = {}
             for report in reports:
                 if (key := report.key) not in self.state.reports:
                     new.setdefault(key, report)
             if new:
-                self._put(*[Reported(at=now, report=one) for one in new.values()])
-            if self._asked:
-                self._asked.difference_update([report.child for report in reports])
+                self.ledger.record(*[Reported(at=now, report=one) for one in new.values()])
+            if self.outbox.unresolved:
+                self.outbox.unresolved.difference_update([report.child for report in reports])
             if self.state.waiting:
                 for report in new.values():
                     if report.child in self.state.waiting:
-                        self._after(now + self.patience, "child", report.child)
-        self._pump_here()
+                        self.timers.add(now + self.outbox.patience, "child", report.child)
+        self._pump_unless_served()
 
-    def quoted(self, symbol: str, quotes: Quotes, trades: tuple[MarketTrade, ...]) -> None:
-        """Write down books and trades that somebody told us."""
-        with self._lock:
-            if not self._started or self._closed or self.failed:
-                return  # what the market does is not lost with us
-            self._put(Quoted(at=self.clock(), symbol=symbol, quotes=quotes, trades=trades))
+    def record_quotes(self, symbol: str, quotes: Quotes, trades: tuple[MarketTrade, ...]) -> None:
+        """Write books and trades of a symbol to the log."""
+        with self.lock:
+            if self._started and not self._closed and not self.failed:
+                self.ledger.record(Quoted(at=self.clock(), symbol=symbol, quotes=quotes, trades=trades))
 
-    def halt(self, reason: str, by: str) -> Future[list[int]]:
-        """Stop trading: no new children, open ones come back. The future is done when the halt is durable."""
-        with self._lock:
-            self._must_work()
-            done = self._put(Halted(at=self.clock(), reason=reason, by=by))
-        self._pump_here()
-        return done
+    def await_public_data(self, order: ParentOrder) -> None:
+        """Observe the market until after the deadline of an order, if the router learns from public data."""
+        full = len(self._unobserved) >= self.most_unobserved
+        if self.history is None or not self.learner.wants_public or full:
+            return
+        self.history.expect(order)
+        if (now := self.clock()) >= order.deadline + PUBLIC_AFTER:
+            self._record_public_data(order, now)
+        else:
+            self._unobserved[order.key] = order
+            self.timers.add(order.deadline + PUBLIC_AFTER, "public", order.key)
 
-    def resume(self, by: str) -> Future[list[int]]:
-        """Trade again after a halt."""
-        with self._lock:
-            self._must_work()
-            if not self.state.halted:
-                raise StateError("trading must be halted to be resumed, was not")
-            self._stale = 0
-            done = self._put(Resumed(at=self.clock(), by=by))
-            for key in list(self.state.unsettled):
-                self._put(Next(key))
-        self._pump_here()
-        return done
+    def _record_public_data(self, order: ParentOrder, now: int) -> None:
+        if self.history is not None and (seen := self.history.seen(order, now)) is not None:
+            self.ledger.record(seen)
 
     def view(self) -> dict[str, Any]:
-        """The most important numbers, as plain values."""
-        with self._lock:
+        """Return the most important numbers as plain values."""
+        with self.lock:
             state = self.state
             return {
                 "ready": self.ready,
@@ -273,93 +465,201 @@ class Engine(EngineThread):
     # time
 
     def tick(self, *, quiet: bool = True) -> None:
-        """Do what is due by the clock: deadlines, recalls, questions to venues, refits and snapshots."""
-        with self._lock:
+        """Do what is due: deadlines, recalls, queries, refits and snapshots; ``quiet`` if nothing else waits."""
+        with self.lock:
             if not self._started or self._closed or self.failed:
                 return
             now = self.clock()
-            self._watch_clock(now)
-            self._watch_ticks(now)
-            while self._timers and self._timers[0][0] <= now:
-                _, _, kind, name, times = heapq.heappop(self._timers)
-                self._due(now, kind, name, times)
+            self._watch_clocks(now)
+            for kind, name, attempts in self.timers.due(now):
+                self._on_timer(now, kind, name, attempts)
             self._refit()
             self._snapshot(quiet=quiet)
         self.pump()
 
-    def _due(self, now: int, kind: str, name: str, times: int) -> None:
+    def _watch_clocks(self, now: int) -> None:
+        passed = self.monotonic()
+        jump = (now - self._clocks[0]) - (passed - self._clocks[1])
+        self._clocks = now, passed
+        if abs(jump) > self.limits.clock_jump and not self.state.halted:
+            self.ledger.record(Halted(at=now, reason=f"the clock jumped by {jump / 1e9:.3f} s", by="limits"))
+        # After a pause of this process, reports that arrived meanwhile are booked before venues count as silent.
+        if self._ticked and passed - self._ticked > self.outbox.patience:
+            self._silent_until = now + self.outbox.patience
+        self._ticked, self._observed = passed, 0
+
+    def _start_timers(self, key: str) -> None:
+        parent = self.state.parents[key]
+        if not parent.settled:
+            self.timers.add(parent.order.deadline, "deadline", key)
+            recall = parent.decision.plan.get("recall")
+            if recall is not None:
+                self.timers.add(parent.decision.at + int(recall * 1e9), "recall", key)
+
+    def _on_timer(self, now: int, kind: str, name: str, attempts: int) -> None:
         if kind == "child":
-            child = self.state.children.get(name)
-            if child is None or child.done:
-                self._patient.pop(name, None)
-                return
-            if self._patient.get(name, 0) > now:
-                return
-            if self._deaf_until > now:
-                self._after(self._deaf_until, "child", name, times)
-                return
-            heard = child.status in ("acknowledged", "partly_filled")
-            if not heard or child.cancelling or child.order.immediate or child.final >= 0:
-                self._put(Unanswered(at=now, child=name))
-                self._after(now + (self.patience << min(times + 1, BACKOFF)), "child", name, times + 1)
-        elif kind == "public" and self._told >= MOST_TOLD:
-            self._after(now + 1, "public", name)
+            self._query_silent(now, name, attempts)
+        elif kind == "public" and self._observed >= self.most_observed:
+            self.timers.add(now + 1, "public", name)
         elif kind == "public":
-            self._told += 1
-            self._tell_public(self._unseen.pop(name), now)
+            self._observed += 1
+            self._record_public_data(self._unobserved.pop(name), now)
         elif name in self.state.unsettled:
-            self._put(
-                Expired(at=now, parent=name) if kind == "deadline" else Recalled(at=now, parent=name, kind="dark_rest")
+            expired = kind == "deadline"
+            self.ledger.record(
+                Expired(at=now, parent=name) if expired else Recalled(at=now, parent=name, kind="dark_rest")
             )
 
-    def _await_public(self, order: ParentOrder) -> None:
-        """Look at the market once more when the deadline of an order is over, if the router learns from that."""
-        if self.tape is None or not self.learner.wants_public or len(self._unseen) >= MOST_UNSEEN:
+    def _query_silent(self, now: int, name: str, attempts: int) -> None:
+        """Query a child whose venue owes an answer."""
+        child = self.state.children.get(name)
+        if child is None or child.done:
+            self.timers.answer_by.pop(name, None)
             return
-        self.tape.expect(order)
-        if (now := self.clock()) >= order.deadline + PUBLIC_AFTER:
-            self._tell_public(order, now)
+        if self.timers.answer_by.get(name, 0) > now:
+            return
+        if self._silent_until > now:
+            self.timers.add(self._silent_until, "child", name, attempts)
+            return
+        heard = child.status in ("acknowledged", "partly_filled")
+        if not heard or child.cancelling or child.order.immediate or child.final >= 0:
+            self.ledger.record(Unanswered(at=now, child=name))
+            wait = self.outbox.patience << min(attempts + 1, self.longest_backoff)
+            self.timers.add(now + wait, "child", name, attempts + 1)
+
+    def _refit(self) -> None:
+        if self._refitting:
+            return
+        job, learned = self.learner.job()
+        if job is None:
+            return
+        after, self._refitting = self.state.events, True
+
+        def adopt(state: bytes) -> None:
+            with self.lock:
+                self._refitting = False
+                if not (self._closed or self.failed):
+                    name, belief = self.learner.router.name, self.learner.belief + 1
+                    self.ledger.record(
+                        Planned(at=self.clock(), belief=belief, router=name, after=after, learned=learned, state=state)
+                    )
+
+        def on_fitted(work: Future[bytes]) -> None:
+            if work.exception() is None:
+                self.learner.make_ready(work.result(), after)
+                self.outbox.post_last(lambda: adopt(work.result()))
+            else:
+                self._refitting = False
+            self.wake()
+
+        if self._worker is None:
+            adopt(job())
         else:
-            self._unseen[order.key] = order
-            self._after(order.deadline + PUBLIC_AFTER, "public", order.key)
+            self._worker.submit(job).add_done_callback(on_fitted)
 
-    def _tell_public(self, order: ParentOrder, now: int) -> None:
-        if self.tape is not None and (seen := self.tape.seen(order, now)) is not None:
-            self._put(seen)
+    def _snapshot(self, *, quiet: bool) -> None:
+        """Take a snapshot if one is due. Nothing is written while it is saved, so it waits for a quiet moment."""
+        every = self._snapshot_every if quiet else self.overdue * self._snapshot_every
+        last = self.ledger.last
+        if last is None or not every or self.state.events - self._snapshot_at < every:
+            return
+        self._snapshot_at = self.state.events
+        save = snapshot_saver(self.log, self.state, self.learner, last)
+        last.add_done_callback(lambda _: self.outbox.post_last(save))
 
-    def known(self, key: str, digest: bytes) -> Future[Decision] | None:
-        """The answer to an order that came before, None to a new one."""
-        with self._lock:
-            return self._known(key, digest)
+    # the engine's thread
 
-    def _known(self, key: str, digest: bytes) -> Future[Decision] | None:
-        parent = self.state.parents.get(key) or archived_order(self.state, key)
-        known = self.state.retired.get(key) if parent is None else parent.digest
-        if known is None:
-            return None
-        if known != digest:
-            raise KeyUsedError(f"key must be new for a new order, was {shown(key)}, which another order has")
-        if parent is None:
-            raise InputError(f"key must be of the last two days, was {shown(key)}, whose order is done with")
-        waiting = self._answers.get(key)
-        if waiting is not None:
-            return waiting
-        answer: Future[Decision] = new_answer()
-        answer.set_result(parent.decision)
-        return answer
+    def _post(self, tasks: list[Task]) -> None:
+        self.outbox.post(tasks)
+        self._inbox.put(())
 
-    def _answer(self, key: str, decision: Decision, written: Future[list[int]]) -> None:
-        answer = self._answers.pop(key)
-        error = written.exception()
-        if error is None:
-            answer.set_result(decision)
+    def pump(self) -> None:
+        """Do the tasks of durable events; the engine's own thread stops after a while, to look at the clock."""
+        if threading.current_thread() is self.ledger.thread:
+            until = self.monotonic() + self.longest_pump
+            if not self.outbox.work(lambda: self.monotonic() < until):
+                self._inbox.put(())
         else:
-            answer.set_exception(error)
+            self.outbox.work(lambda: True)
 
-    def _must_accept(self) -> None:
-        self._must_work()
-        if self._asked:
-            raise RefusedError(f"{len(self._asked)} children from before the start are not answered for yet")
+    def _pump_unless_served(self) -> None:
+        if self.ledger.thread is None:
+            self.pump()
+
+    def wake(self) -> None:
+        """Do waiting tasks: here, or in the engine's thread."""
+        self._pump_unless_served()
+        self._inbox.put(())
+
+    def flush(self, seconds: float = 10.0) -> None:
+        """Wait until everything recorded is durable and its tasks are done."""
+        self.ledger.append_batch()
+        while (last := self.ledger.last) is not None:
+            last.exception(seconds)
+            self.pump()
+            if self.failed or (last is self.ledger.last and self.outbox.empty):
+                return
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """Let the engine's thread make a call, in the sequence of these calls; it must not raise."""
+        self._inbox.put(call)
+
+    def serve(self, every: float = 0.02) -> None:
+        """Start the engine's thread, which works until `close` and looks at the clock ``every`` so many seconds."""
+        self.ledger.thread = threading.Thread(target=self._run, args=(every,), name="riskroute engine", daemon=True)
+        self.ledger.thread.start()
+
+    def _run(self, every: float) -> None:
+        tried = ticked = self.monotonic()
+        while not self._closed:
+            try:
+                busy = self._take(every)
+                self.pump()
+                if busy and self.monotonic() < ticked + NANO // 200:  # under load, look at the clock every 5 ms
+                    continue
+                self._renew_lease()
+                self.tick(quiet=not busy)
+                ticked = self.monotonic()
+                if self.failed and ticked >= tried + NANO // 2:
+                    self.revive()
+                    tried = self.monotonic()
+            except Exception as error:  # without this thread nothing works: stop accepting, and say so
+                LOGGER.exception("the engine broke")
+                self.ledger.failed = self.failed or f"the engine broke: {type(error).__name__}"
+
+    def _take(self, seconds: float) -> bool:
+        """Wait for calls and reports; make the calls, and book the reports together. Return whether any came."""
+        try:
+            one = self._inbox.get(timeout=seconds)
+        except queue.Empty:
+            return False
+        reports: list[ExecutionReport] = []
+        until = self.monotonic() + self.turn
+        while True:
+            if callable(one):
+                one()
+            else:
+                reports += one
+            if self.monotonic() >= until or self.outbox.urgent:
+                break
+            try:
+                one = self._inbox.get_nowait()
+            except queue.Empty:
+                break
+        self.ledger.append_batch()
+        if reports:
+            self.book(reports)
+        return True
+
+    def close(self) -> None:
+        """Stop. Open children stay at their venues, which are queried at the next start."""
+        self._closed = True
+        self._inbox.put(())
+        if self.ledger.thread is not None:
+            self.ledger.thread.join()
+        self.outbox.close()
+        self.decider.close()
+        self.log.close()
 
 
 def new_answer() -> Future[Any]:
@@ -367,7 +667,3 @@ def new_answer() -> Future[Any]:
     answer: Future[Any] = Future()
     answer.set_running_or_notify_cancel()
     return answer
-
-
-def _ignore(state: TradingState) -> None:
-    """Take no note of a state."""

@@ -11,7 +11,7 @@ import msgspec
 from riskroute._version import __version__
 from riskroute.core.files import write_json
 from riskroute.live.api import ADDRESSES
-from riskroute.live.shadow import Judged
+from riskroute.live.shadow import ShadowComparison
 from riskroute.live.state.events import Decision
 from riskroute.live.wire import HaltIn, OrderIn, QuotesIn, ShadowIn
 
@@ -23,7 +23,7 @@ _BODIES: dict[str, type] = {
     "/quotes": QuotesIn,
     "/halt": HaltIn,
 }
-_ANSWERS: dict[tuple[str, str], type] = {("POST", "/orders"): Decision, ("POST", "/shadow/orders"): Judged}
+_ANSWERS: dict[tuple[str, str], type] = {("POST", "/orders"): Decision, ("POST", "/shadow/orders"): ShadowComparison}
 _REFUSALS = {
     "400": "The body is not JSON, or not of the form that was expected.",
     "401": "There is no valid token.",

@@ -17,7 +17,7 @@ import msgspec
 from riskroute.core.errors import InputError, StateError
 from riskroute.live.config import LiveConfig
 from riskroute.live.configured import configured_router, configured_venues, open_log
-from riskroute.live.engine import Engine, RefusedError, new_answer
+from riskroute.live.engine import RefusedError, TradingEngine, new_answer
 from riskroute.live.learner import Refit, router_bytes
 from riskroute.live.log.event_rows import events_after
 from riskroute.live.log.interface import LeaseError, Log
@@ -35,7 +35,7 @@ from riskroute.live.order_terms import (
     venue_quotes,
 )
 from riskroute.live.refit_worker import RefitWorker
-from riskroute.live.shadow import Judged, ShadowEngine
+from riskroute.live.shadow import ShadowComparison, ShadowEvaluator
 from riskroute.live.state.events import Accepted, Decision, ParentOrder, Settled, Shadowed
 from riskroute.live.state.trading_state import TradingState
 from riskroute.live.warm_up import warm_up
@@ -82,8 +82,7 @@ class Service:
         self._worker: Executor | None = None
         if config.router.refit_every:
             self._worker = RefitWorker()
-        kind = ShadowEngine if config.mode == "shadow" else Engine
-        self.engine = kind(
+        self.engine = TradingEngine(
             open_log(config) if log is None else log,
             configured_venues(config, self.board, clock),
             router,
@@ -98,8 +97,9 @@ class Service:
             owner=f"{socket.gethostname()}:{os.getpid()}"[-64:],
             lease_seconds=config.lease_seconds,
             reopen=(lambda: open_log(config)) if log is None else None,
-            tape=self.board,
+            history=self.board,
         )
+        self._evaluator = ShadowEvaluator(self.engine) if config.mode == "shadow" else None
         self.engine.on_recovered = self._show_books
         self.began = clock()
         self.started = False
@@ -133,9 +133,9 @@ class Service:
             if isinstance(event, Accepted):
                 books[event.order.key] = event.order
             elif isinstance(event, Settled) and event.outcome.parent in books:
-                self.engine.desk.counterfactual.learn(books.pop(event.outcome.parent), event.outcome.slots)
+                self.engine.decider.counterfactual.learn(books.pop(event.outcome.parent), event.outcome.slots)
             elif isinstance(event, Shadowed):
-                self.engine.desk.counterfactual.learn(event.order, event.outcome.slots)
+                self.engine.decider.counterfactual.learn(event.order, event.outcome.slots)
 
     def _show_books(self, state: TradingState) -> None:
         """Show the books of orders that are not settled: simulated venues trade on them when they are connected."""
@@ -179,7 +179,7 @@ class Service:
         """Hand an order to the engine's thread; the future has its decision once that is durable."""
         return self._in_engine(partial(self._accept, order))
 
-    def shadow(self, given: ShadowIn) -> Future[Judged | None]:
+    def shadow(self, given: ShadowIn) -> Future[ShadowComparison | None]:
         """Hand an order that another router has executed to the engine's thread."""
         return self._in_engine(lambda _: self._watched(given))
 
@@ -238,13 +238,13 @@ class Service:
         flows = self.board.outflows(order.symbol, [quote.venue for quote in order.quotes], order.sign, now)
         return msgspec.structs.replace(order, features=flows | order.features) if flows else order
 
-    def _watched(self, given: ShadowIn) -> Future[Judged | None]:
-        if not isinstance(self.engine, ShadowEngine):
+    def _watched(self, given: ShadowIn) -> Future[ShadowComparison | None]:
+        if self._evaluator is None:
             raise StateError("mode must be shadow for orders of another router, was live")
         order = msgspec.structs.replace(parent_order(self.terms, given.order), received=given.arrived)
         order = self._with_flows(order, order.received)
         checked_times(self.config, order, self.clock())
-        return self.engine.shadow(order, given.children)
+        return self._evaluator.compare(order, given.children)
 
     def quote(self, quotes: QuotesIn) -> int:
         """Take books and trades; returns for how many venues there were books."""
@@ -265,7 +265,7 @@ class Service:
             trades = self.board.trade(quotes.symbol, trades, min(newest, now))
         self.board.put(quotes.symbol, made)
         if self.config.log.quotes:
-            self.engine.quoted(quotes.symbol, made, trades)
+            self.engine.record_quotes(quotes.symbol, made, trades)
         return len(made)
 
     def halt(self, reason: str, by: str) -> Future[list[int]]:
@@ -292,7 +292,7 @@ class Service:
         """What is believed of every place; worked out anew every few seconds."""
         if self._beliefs_due():
             settled = self.engine.state.settled
-            self._believed = time.monotonic(), settled, self.engine.desk.counterfactual.fills.view()
+            self._believed = time.monotonic(), settled, self.engine.decider.counterfactual.fills.view()
         return self._believed[2]
 
     def _beliefs_due(self) -> bool:

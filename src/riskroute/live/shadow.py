@@ -15,7 +15,7 @@ import msgspec
 
 from riskroute.core.errors import InputError, shown
 from riskroute.live.children import context_of
-from riskroute.live.engine import Engine, KeyUsedError
+from riskroute.live.engine import KeyUsedError, TradingEngine
 from riskroute.live.learner import RouterError, plain_plan, plan_probability
 from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY, checked_order
 from riskroute.live.order_ids import order_digest
@@ -37,7 +37,7 @@ MOST_CHILDREN = 1_000
 """Children of an order, at most."""
 
 
-class Judged(msgspec.Struct, frozen=True):
+class ShadowComparison(msgspec.Struct, frozen=True):
     """What ours would have done with an order, and what it would have saved; money in 1e-9 dollars."""
 
     key: str
@@ -137,31 +137,41 @@ def their_plan(order: ParentOrder, children: Sequence[ChildIn]) -> Plan:
     return plain_plan(plan)
 
 
-class ShadowEngine(Engine):
-    """An engine that sends nothing."""
+class ShadowEvaluator:
+    """Compares the plans of an engine's router with executions of another router; nothing is sent.
 
-    def shadow(self, order: ParentOrder, children: Sequence[ChildIn]) -> Future[Judged | None]:
-        """Judge an order that another router has executed, and learn from it; the answer comes once it is durable.
+    Parameters
+    ----------
+    engine : TradingEngine
+        The engine, which writes and learns but gets no orders of its own.
+    """
 
-        The same order again changes nothing and gets None; another one with its key is a `KeyUsedError`.
+    def __init__(self, engine: TradingEngine) -> None:
+        self._engine = engine
+
+    def compare(self, order: ParentOrder, children: Sequence[ChildIn]) -> Future[ShadowComparison | None]:
+        """Compare an executed order with our plan for it, and learn from it; the future is done once it is durable.
+
+        A repeated order changes nothing and gets None; another order with its key raises `KeyUsedError`.
         """
         checked_order(order)
         outcome, theirs = their_outcome(order, children), their_plan(order, children)
-        digest = order_digest(order)
-        answer: Future[Judged | None] = Future()
-        with self._lock:
-            self._must_work()
-            known = self.state.retired.get(order.key)
+        digest, engine = order_digest(order), self._engine
+        answer: Future[ShadowComparison | None] = Future()
+        with engine.lock:
+            engine.check_working()
+            known = engine.state.retired.get(order.key)
             if known is not None and known != digest:
                 raise KeyUsedError(f"key must be new for a new order, was {shown(order.key)}, which another order has")
             if known is not None:
                 answer.set_result(None)
                 return answer
-            decision = self._own(order)
-            market = None if self.tape is None else self.tape.market(order)
-            estimate = self.desk.counterfactual.cost(order, Plan.from_json(decision.plan), outcome.slots, market)
+            decision = self._decide(order)
+            market = None if engine.history is None else engine.history.market(order)
+            plan = Plan.from_json(decision.plan)
+            estimate = engine.decider.counterfactual.cost(order, plan, outcome.slots, market)
             event = Shadowed(
-                at=self.clock(),
+                at=engine.clock(),
                 order=order,
                 decision=decision,
                 theirs=theirs.to_json(),
@@ -170,9 +180,9 @@ class ShadowEngine(Engine):
                 guessed=round(estimate.guessed),
                 digest=digest,
             )
-            done = self._put(event)
-            self._await_public(order)
-        judged = Judged(
+            done = engine.ledger.record(event)
+            engine.await_public_data(order)
+        comparison = ShadowComparison(
             key=order.key,
             router=decision.router,
             plan=decision.plan,
@@ -186,34 +196,35 @@ class ShadowEngine(Engine):
         def written(rows: Future[list[int]]) -> None:
             error = rows.exception()
             if error is None:
-                answer.set_result(judged)
+                answer.set_result(comparison)
             else:
                 answer.set_exception(error)
 
         done.add_done_callback(written)
-        self._wake_up()
+        engine.wake()
         return answer
 
-    def _own(self, order: ParentOrder) -> Decision:
-        now, learner, reason = order.received, self.learner, self.learner.out
+    def _decide(self, order: ParentOrder) -> Decision:
+        decider = self._engine.decider
+        now, learner, reason = order.received, decider.learner, decider.learner.out
         consulted = not reason
         name, plan = learner.router.name, None
         if consulted:
             try:
-                plan = self.desk.timed(learner.own, order, now)
+                plan = decider.timed(learner.own, order, now)
             except RouterError as error:
                 reason = str(error)
         if plan is None:
-            name = self.desk.safe.name
-            plan = plain_plan(self.desk.safe.decide(context_of(order, now)))
+            name = decider.safe.name
+            plan = plain_plan(decider.safe.decide(context_of(order, now)))
         return Decision(
             parent=order.key,
             router=name,
             belief=learner.belief,
-            ticket=self.state.decisions,
+            ticket=self._engine.state.decisions,
             plan=plan.to_json(),
             at=now,
-            probability=plan_probability(self.desk.safe if reason else learner.router),
+            probability=plan_probability(decider.safe if reason else learner.router),
             seed=None if reason else learner.router.parameters.get("seed"),
             safe=reason,
             consulted=consulted,

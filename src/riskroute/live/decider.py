@@ -45,7 +45,7 @@ EXPLORATION_EVERY = 10
 """Of every tenth order, what it cost is compared with what seemed best."""
 
 
-class Desk:
+class Decider:
     """Decides for the engine, within the limits.
 
     Parameters
