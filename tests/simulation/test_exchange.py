@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import day_books
 from riskroute.routers.context import Context
+from riskroute.routers.execution import MILLISECOND
 from riskroute.routers.plan import Plan
 from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
 from riskroute.simulation.exchange import Exchange, Executed, Latency
-from riskroute.simulation.execution import MILLISECOND, execute_plan
+from riskroute.simulation.execution import execute_plan
 
 TAKERS, MAKERS = np.array([0.003, -0.002]), np.array([-0.002, 0.001])
 Levels = list[tuple[float, int]]

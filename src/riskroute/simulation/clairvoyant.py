@@ -24,7 +24,7 @@ from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation.exchange import BEYOND, HIDDEN_WINDOW, Exchange, Executed, Fill
-from riskroute.simulation.execution import REFILL
+from riskroute.routers.execution import REFILL
 
 
 class _Offer(NamedTuple):

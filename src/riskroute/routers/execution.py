@@ -1,0 +1,259 @@
+"""Which child orders follow from a plan and from the fills so far: the one meaning of a `Plan`.
+
+The backtest, the live router and the counterfactual estimate all ask `Execution`; they differ only in who fills the
+children. There is no clock, no input or output and no randomness here.
+
+1. Dark pools are pinged, all at once or in turn.
+2. The other children of the plan are sent with the first ping, or after the last one (``Plan.before``).
+3. Once all pings and takes are done, returned shares are posted, or looked for again at the times of `looks`.
+4. Recalled shares are swept, at the same kind of times. Limit orders rest until the horizon.
+5. The remainder is swept once at the deadline; shares reserved for one venue (``venue:NAME``) are tried there alone.
+
+Prices in books are dollars; a *signed* price is the price for a purchase and minus the price for a sale, so that lower
+is always better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from riskroute.core.arrays import Floats, Integers, Matrix
+from riskroute.routers.context import Context
+from riskroute.routers.plan import Plan
+
+MILLISECOND = 1_000_000  # nanoseconds
+REFILL = 1000 * MILLISECOND  # shares we took are not replaced sooner, so the next sweep waits as long
+TOUCH_LOOKS = 1000  # looks at the best price alone, a millisecond apart, before ``touch`` sweeps
+OUTFLOW_SECONDS = 300  # trades of the last five minutes give the outflow of a queue
+PUBLIC_AFTER = 1000 * MILLISECOND  # public outcomes of an order are known this long after its horizon
+
+PLAN, RETURNED, DEADLINE = "plan", "returned", "deadline"  # stages of a child; recalled shares have their pool's name
+IMMEDIATE = frozenset(("dark", "take", "sweep"))  # kinds that are immediate or cancel; the others rest
+
+
+class Child(NamedTuple):
+    """A child order to send.
+
+    ``limit`` is its worst price in dollars, None for any price; a limit order joins the venue's best own-side price.
+    ``stage`` is why it is sent: `PLAN`, `RETURNED`, `DEADLINE`, or the name of the pool that shares were recalled from.
+    """
+
+    kind: str
+    place: str
+    shares: int
+    limit: float | None = None
+    stage: str = PLAN
+
+
+class OwnFill(NamedTuple):
+    """Displayed shares that the order took: venue number, price, shares, snapshot they were taken from, and time."""
+
+    venue: int
+    price: float
+    shares: float
+    snapshot: int
+    time: int
+
+
+class Levels(NamedTuple):
+    """The displayed side to take from: prices and sizes ``(V, L)`` in dollars and shares, and taker fees ``(V,)``."""
+
+    venues: tuple[str, ...]
+    prices: Matrix
+    sizes: Matrix
+    takers: Floats
+
+
+class Execution:
+    """Progress of one plan.
+
+    Ask for children, tell that they are `sent`, and tell their fills when they are `done`. Shares may be expectations.
+
+    Examples
+    --------
+    >>> from riskroute.routers.context import read_context
+    >>> books = {"venues": {"A": {"bids": [[10.0, 100]], "asks": [[10.02, 200]]}}, "pools": {"P": {}, "Q": {}}}
+    >>> context = read_context(books, side="buy", shares=500, order="one")
+    >>> plan = Plan("one", dark={"P": 500, "Q": 500}, in_turn=True, before=True, take={"A": 200}, limit={"A": 300})
+    >>> execution = Execution(plan, context)
+    >>> execution.finish(execution.pings()[0], 150)
+    >>> execution.pings()
+    [Child(kind='dark', place='Q', shares=350, limit=None, stage='plan')]
+    >>> execution.finish(execution.pings()[0], 0)
+    >>> [(child.kind, child.shares) for child in execution.plan_children()]
+    [('take', 50), ('limit', 300)]
+    """
+
+    def __init__(self, plan: Plan, context: Context) -> None:
+        self.plan, self.context = plan, context
+        self.rule, _, self.rest_venue = plan.rest.partition(":")
+        self._pingable: float = context.shares - (0 if plan.before else plan.sent)
+        self._tried: set[str] = set()
+        self._open_pings = self._open = 0
+        self._started = False
+        self.posted = False
+        self.returned: float = context.shares  # shares that no child holds, but for those in the next two
+        self.recalled: dict[str, float] = {}
+        self.later: float = 0  # shares for the sweep at the deadline
+
+    # what to send
+
+    def pings(self) -> list[Child]:
+        """Return the dark children to send now: the next pool's, or all of them."""
+        plan = self.plan
+        if not plan.in_turn:
+            return [Child("dark", pool, n) for pool, n in plan.dark.items() if n and pool not in self._tried]
+        if not self._open_pings:
+            for pool, most in plan.dark.items():
+                if pool not in self._tried and (shares := min(most, self._pingable)) > 0:
+                    return [Child("dark", pool, shares)]  # type: ignore[arg-type]  # an expectation may be fractional
+        return []
+
+    def plan_children(self) -> list[Child]:
+        """Return the plan's other children: shares to take, to rest in pools, and to post."""
+        plan = self.plan
+        take, resting, limit = plan.take, plan.dark_rest, plan.limit
+        if plan.before:
+            take, resting, limit = plan.within(int(self._pingable))
+        return [
+            *(Child("take", venue, n, plan.take_limits.get(venue)) for venue, n in take.items() if n),
+            *(Child("dark_rest", pool, n) for pool, n in resting.items() if n),
+            *(Child("limit", venue, n) for venue, n in limit.items() if n),
+        ]
+
+    def first_children(self) -> list[Child]:
+        """Return what to send next of the plan itself; empty if all of it is sent, or while a ping must be awaited."""
+        children = self.pings()
+        if not self._started and not (self.plan.before and (children or self._open_pings)):
+            children += self.plan_children()
+        return children
+
+    @property
+    def waiting(self) -> bool:
+        """Whether pings, takes or sweeps are under way, for which returned shares wait."""
+        return self._open > 0
+
+    def post(self) -> list[Child]:
+        """Return the limit order that ``post:NAME`` makes of the returned shares."""
+        if self.rule != "post" or self.posted or self.returned <= 0:
+            return []
+        return [Child("limit", self.rest_venue, self.returned, stage=RETURNED)]  # type: ignore[arg-type]  # as above
+
+    def look(self, stage: str, rule: str, levels: Levels) -> list[Child]:
+        """Return the children that look for the shares of a stage again, by a rule of `looks`."""
+        shares = {RETURNED: self.returned, DEADLINE: self.later}.get(stage, self.recalled.get(stage, 0))
+        if shares <= 0:
+            return []
+        if rule == "venue":
+            return [Child("sweep", self.rest_venue, math.ceil(shares), stage=stage)]
+        limit = None
+        sign, sizes = self.context.sign, levels.sizes
+        if rule == "touch":
+            signed = np.where(sizes >= 1, sign * levels.prices, np.inf)
+            best = float(signed.min())
+            if not np.isfinite(best):
+                return []
+            sizes, limit = np.where(signed == best, sizes, 0.0), sign * best
+        taken = self.context.book(levels.prices, sizes, levels.takers).take(math.ceil(shares)).shares
+        return [Child("sweep", levels.venues[v], int(taken[v]), limit, stage) for v in np.flatnonzero(taken)]
+
+    def close(self) -> None:
+        """Pass the deadline: what nobody holds is swept, but for shares that one venue alone may fill."""
+        if self.rule != "venue":
+            self.later += self.returned
+            self.returned = 0
+        self.later += sum(self.recalled.values())
+        self.recalled.clear()
+
+    # what happened
+
+    def sent(self, child: Child) -> None:
+        """Count a child as sent: it holds its shares."""
+        if child.kind in IMMEDIATE:
+            self._open += 1
+        if child.stage == PLAN and child.kind == "dark":
+            self._tried.add(child.place)
+            self._open_pings += 1
+        elif child.stage == PLAN:
+            self._started = True
+        elif child.stage == RETURNED and child.kind == "limit":
+            self.posted = True
+        self._move(child.stage, -child.shares)
+
+    def done(self, child: Child, filled: float) -> None:
+        """Count a child as done: its unfilled shares go where its kind and stage send them."""
+        left = child.shares - filled
+        if child.kind in IMMEDIATE:
+            self._open -= 1
+        if child.stage == PLAN and child.kind == "dark":
+            self._open_pings -= 1
+            self._pingable -= filled if self.plan.in_turn else 0
+        if child.kind == "limit":
+            self.later += left
+        elif child.kind == "dark_rest":
+            self.recalled[child.place] = self.recalled.get(child.place, 0) + left
+        else:
+            self._move(child.stage, left)
+
+    def finish(self, child: Child, filled: float) -> None:
+        """Count a child as sent and done."""
+        self.sent(child)
+        self.done(child, filled)
+
+    def _move(self, stage: str, shares: float) -> None:
+        if stage in (PLAN, RETURNED):
+            self.returned += shares
+        elif stage == DEADLINE:
+            self.later += shares
+        else:
+            self.recalled[stage] = self.recalled.get(stage, 0) + shares
+
+
+def looks(rule: str, begin: int, deadline: int) -> Iterator[tuple[int, str]]:
+    """Yield when shares are looked for again before the deadline, in nanoseconds, and how: touch, venue or sweep.
+
+    Examples
+    --------
+    >>> second = 1000 * MILLISECOND
+    >>> list(looks("sweep", 0, 2 * second)), list(looks("venue", 0, 1 * second))
+    ([(0, 'sweep'), (1000000000, 'sweep')], [(0, 'venue'), (1000000000, 'venue')])
+    """
+    if rule == "touch":
+        end = begin + TOUCH_LOOKS * MILLISECOND
+        yield from ((time, rule) for time in range(begin, min(end, deadline), MILLISECOND))
+        begin = end
+    if rule == "venue":
+        yield from ((time, rule) for time in range(begin, deadline, REFILL))
+        yield deadline, rule  # nobody else may fill these shares, so the last look is at the deadline itself
+    else:
+        yield from ((time, "sweep") for time in range(begin, deadline, REFILL))
+
+
+def protected_limit(context: Context, levels: Levels, take: Mapping[str, Child], venue: int) -> float:
+    """Return the worst signed price at which a child at a venue may trade under order protection.
+
+    It is the best quote elsewhere of which the plan's other children leave at least a lot; infinite without one.
+    """
+    best = math.inf
+    if not context.protected:
+        return best
+    for other, name in enumerate(levels.venues):
+        quote = context.sign * levels.prices[other, 0]
+        ours = take.get(name)
+        # a child whose limit the quote has left behind takes none of it
+        taken = 0 if ours is None or (ours.limit is not None and quote > context.sign * ours.limit) else ours.shares
+        if other != venue and levels.sizes[other, 0] - taken >= context.lot:
+            best = min(best, quote)
+    return float(best)
+
+
+def remove_own(prices: Matrix, sizes: Matrix, own: Iterable[OwnFill], snapshots: Integers, time: int) -> None:
+    """Take our own fills out of displayed sizes, in place: they are not there again in the snapshot, nor soon after."""
+    for fill in own:
+        if snapshots[fill.venue] == fill.snapshot or abs(time - fill.time) <= REFILL:
+            at = prices[fill.venue] == fill.price
+            sizes[fill.venue][at] = np.maximum(sizes[fill.venue][at] - fill.shares, 0.0)
