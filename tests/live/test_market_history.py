@@ -17,14 +17,14 @@ from live_services import order_json, running, service_config
 from log_memory import MemoryLog, MemoryStore
 from riskroute.live.log.event_rows import events_after
 from riskroute.live.log.recovery import verify
-from riskroute.live.market_history import MOST_QUOTES, OUTFLOW_SECONDS, PUBLIC_AFTER, History, MarketHistory, public_of
+from riskroute.live.market_history import MOST_QUOTES, History, MarketHistory, public_of
 from riskroute.live.state.events import NANO, Accepted, MarketObserved, MarketTrade, ParentOrder, Quoted, VenueQuote
-from riskroute.market import queue_fills
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks, day_books
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.queue_position import EXECUTED, PRICE_UNITS
 from riskroute.routers.context import Context
+from riskroute.routers.execution import OUTFLOW_SECONDS, PUBLIC_AFTER
 from riskroute.routers.registry import make_router
 from riskroute.routers.router import PublicData
 from riskroute.routers.rules import Sweep
@@ -33,9 +33,7 @@ from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.public_outcomes import public_outcomes
 
 
-def test_the_live_router_and_the_backtest_mean_the_same_times() -> None:
-    assert OUTFLOW_SECONDS == queue_fills.OUTFLOW_SECONDS
-    assert PUBLIC_AFTER == backtest.PUBLIC_AFTER
+def test_books_go_stale_as_in_a_backtest() -> None:
     assert MarketHistory().stale == backtest.STALE[True] * NANO
 
 

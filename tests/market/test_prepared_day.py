@@ -55,7 +55,7 @@ def test_a_day_comes_back_as_it_was(day: PreparedDay, tmp_path: Path) -> None:
         asked = (venue, sign, begin, begin + 300 * SECOND, shares)
         price, fills = back.queue.fills(*asked)
         assert (str(price), fills) == (str(day.queue.fills(*asked)[0]), day.queue.fills(*asked)[1])
-        assert back.queue.outflow(venue, sign, begin) == day.queue.outflow(venue, sign, begin)
+        assert back.queue.outflow(venue, sign, begin, 300) == day.queue.outflow(venue, sign, begin, 300)
         some += len(fills)
     assert some > 10
     assert list(tmp_path.iterdir()) == [folder]  # nothing is left beside it

@@ -62,7 +62,7 @@ class Queue:
     def most_hidden(self, venue: int, price: float, begin: int, end: int, window: int) -> int:
         return 0
 
-    def outflow(self, venue: int, sign: int, time: int) -> float:
+    def outflow(self, venue: int, sign: int, time: int, seconds: int) -> float:
         return 1.0
 
 

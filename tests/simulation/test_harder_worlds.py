@@ -14,8 +14,9 @@ from numpy.testing import assert_array_equal
 from riskroute.market import Store
 from riskroute.market.clock import SECOND, utc_stamp
 from riskroute.market.day_books import DayBooks, day_books
-from riskroute.market.queue_fills import OUTFLOW_SECONDS, QueueReplay
+from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
+from riskroute.routers.execution import OUTFLOW_SECONDS
 from riskroute.routers.plan import Plan
 from riskroute.routers.registry import make_router
 from riskroute.routers.rules import DarkFirst, RestEven
@@ -165,12 +166,12 @@ def test_outflow_and_volume_are_sums_of_what_traded(queues: Queues) -> None:
             rows = table.filter((pl.col("action") == "F") & (pl.col("order_id") > 0) & within)
             for sign, side in ((1, "B"), (-1, "A")):
                 shares = int(rows.filter(pl.col("side") == side)["size"].sum())
-                assert queue.outflow(v, sign, end) == pytest.approx(shares / OUTFLOW_SECONDS)
+                assert queue.outflow(v, sign, end, OUTFLOW_SECONDS) == pytest.approx(shares / OUTFLOW_SECONDS)
                 total += shares
         assert queue.volume(begin, end) == total
         some += total
     assert some > 1000
-    assert QueueReplay(books, {}).outflow(0, 1, books.last) == 0.0
+    assert QueueReplay(books, {}).outflow(0, 1, books.last, OUTFLOW_SECONDS) == 0.0
 
 
 def test_a_book_that_is_too_old_takes_no_limit_orders(queues: Queues) -> None:

@@ -26,7 +26,7 @@ from riskroute.live.ledger import LOGGER, Ledger, Task, Written
 from riskroute.live.limits import Limits, order_refusal, quotes_too_old
 from riskroute.live.log.interface import FencedError, LeaseError, Log, WriteError
 from riskroute.live.log.recovery import recover, snapshot_saver
-from riskroute.live.market_history import PUBLIC_AFTER, MarketHistory
+from riskroute.live.market_history import MarketHistory
 from riskroute.live.order_checks import checked_order
 from riskroute.live.order_ids import order_digest
 from riskroute.live.outbox import Outbox, Timers
@@ -49,6 +49,7 @@ from riskroute.live.state.events import (
 )
 from riskroute.live.state.trading_state import Next, Query, TradingState, archived_order
 from riskroute.live.venues.gateway import Gateway
+from riskroute.routers.execution import PUBLIC_AFTER
 from riskroute.routers.router import Router
 
 

@@ -26,6 +26,7 @@ from riskroute.core.arrays import Floats
 from riskroute.live.children import context_of
 from riskroute.live.state.events import NANO, MarketObserved, MarketTrade, ParentOrder, VenueQuote
 from riskroute.routers.context import Context, VenueBooks
+from riskroute.routers.execution import OUTFLOW_SECONDS
 from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, outcome_sizes
 from riskroute.routing.consolidated import ConsolidatedBook
 
@@ -58,9 +59,6 @@ class QuoteBoard:
         """The books of a symbol, empty if there are none."""
         return tuple(self._books.get(symbol, {}).values())
 
-
-OUTFLOW_SECONDS = 300
-"""Trades of so many seconds make the outflow of a queue, as in a backtest."""
 
 MOST_QUOTES, MOST_TRADES = 2_000, 10_000
 """Books and trades of a symbol at a venue that are kept at least."""
@@ -257,10 +255,6 @@ def _size_at(levels: Sequence[tuple[int, int]], sign: int, price: int) -> int | 
 
 
 # Public outcomes of an order, computed from what was observed.
-
-
-PUBLIC_AFTER = NANO
-"""Public outcomes of an order are known so many nanoseconds after its deadline, as in a backtest."""
 
 
 def public_of(event: MarketObserved) -> PublicData:

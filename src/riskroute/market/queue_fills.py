@@ -114,9 +114,6 @@ def _displayed(books: DayBooks, venue: int, direction: int, sequences: Integers,
 OPPOSITE = 5
 """What an order of the other side does that arrives: it may meet us."""
 
-OUTFLOW_SECONDS = 300
-"""How far back trades are counted for the speed of a queue."""
-
 _END = 2**62
 
 
@@ -226,11 +223,11 @@ class QueueReplay:
         """Shares that traded with displayed orders of all venues between two times."""
         return sum(self._traded_between(key, begin, end) for key in self.flows)
 
-    def outflow(self, venue: int, sign: int, time: int) -> float:
-        """Shares a second that traded with orders of our side in the `OUTFLOW_SECONDS` before a time."""
+    def outflow(self, venue: int, sign: int, time: int, seconds: int) -> float:
+        """Return the shares per second that traded with orders of our side in some seconds before a time."""
         if (venue, sign) not in self.flows:
             return 0.0
-        return self._traded_between((venue, sign), time - OUTFLOW_SECONDS * SECOND, time) / OUTFLOW_SECONDS
+        return self._traded_between((venue, sign), time - seconds * SECOND, time) / seconds
 
     def trades(self, venue: int, sign: int, begin: int, end: int) -> list[tuple[int, int]]:
         """Shares of the trades on the side that an order takes from, and the shares displayed before each."""

@@ -21,6 +21,7 @@ from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import NO_PROTECTION, Context
 from riskroute.routers.decision import displayed_cost
+from riskroute.routers.execution import PUBLIC_AFTER
 from riskroute.routers.report import Report
 from riskroute.routers.router import Router
 from riskroute.simulation.clairvoyant import Clairvoyant
@@ -32,9 +33,6 @@ from riskroute.simulation.public_outcomes import public_outcomes, public_trades_
 STALE = {True: 60.0, False: 5.0}
 """Seconds after which a venue's book is stale, with and without events: a feed of all events is silent when nothing
 happens, one of best prices alone may have moved on."""
-
-PUBLIC_AFTER = SECOND
-"""Public outcomes of an order are known so many nanoseconds after its horizon."""
 
 REGRET_SECONDS = 10.0
 """Counterparties in dark pools see so many seconds ahead."""

@@ -19,12 +19,12 @@ from riskroute.core.arrays import Floats, Integers, Matrix, Stamps
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, Pool
+from riskroute.routers.execution import REFILL
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation.exchange import BEYOND, HIDDEN_WINDOW, Exchange, Executed, Fill
-from riskroute.routers.execution import REFILL
 
 
 class _Offer(NamedTuple):

@@ -14,6 +14,7 @@ from riskroute.core.validation import real_number
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, Pool, VenueBooks
+from riskroute.routers.execution import OUTFLOW_SECONDS
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation.dark_market import DarkMarket
@@ -78,8 +79,8 @@ class LimitQueue(Protocol):
     def most_hidden(self, venue: int, price: float, begin: int, end: int, window: int) -> int:
         """Return the largest `hidden_volume` of a window that starts between two times."""
 
-    def outflow(self, venue: int, sign: int, time: int) -> float:
-        """Return the shares a second that traded with orders of our side in the minutes before a time."""
+    def outflow(self, venue: int, sign: int, time: int, seconds: int) -> float:
+        """Return the shares per second that traded with orders of our side in some seconds before a time."""
 
 
 @dataclass
@@ -194,7 +195,9 @@ class Exchange:
         queue = self.queue
         if queue is None:
             return {}
-        return {f"outflow {name}": queue.outflow(v, sign, time) for v, name in enumerate(self.books.venues)}
+        return {
+            f"outflow {name}": queue.outflow(v, sign, time, OUTFLOW_SECONDS) for v, name in enumerate(self.books.venues)
+        }
 
     def apart(self) -> Exchange:
         """Return a copy in the same state, to try something on without changing this exchange."""
