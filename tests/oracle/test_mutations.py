@@ -56,17 +56,11 @@ def old_books(patch: pytest.MonkeyPatch) -> None:
 
 
 def own_shares_again(patch: pytest.MonkeyPatch) -> None:
-    side = execution._Execution._side_now
-
-    def forgetful(self: Any, time: int) -> Any:
-        self.own = []
-        return side(self, time)
-
-    patch.setattr(execution._Execution, "_side_now", forgetful)
+    patch.setattr(execution, "remove_own", lambda *_: None)
 
 
 def no_protection(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(execution._Execution, "_protected", lambda *_: np.inf)
+    patch.setattr(execution, "protected_limit", lambda *_: np.inf)
 
 
 def front_of_the_queue(patch: pytest.MonkeyPatch) -> None:
