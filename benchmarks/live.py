@@ -29,13 +29,12 @@ import numpy as np
 from live_events import filled, new_order, order_events
 from riskroute.core.runtime import extra_is_installed
 from riskroute.live.engine import TradingEngine
-from riskroute.live.learner import Learner
+from riskroute.live.learner import Learner, RefitWorker
 from riskroute.live.log.event_rows import entries_of
 from riskroute.live.log.interface import Entry, Log
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.recovery import recover, snapshot_saver
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.refit_worker import RefitWorker
 from riskroute.live.state.events import AnyEvent, ChildOrder
 from riskroute.live.state.trading_state import TradingState
 from riskroute.live.venues.gateway import ReportSink

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from riskroute.live.learner import router_bytes
-from riskroute.live.order_ids import child_id
+from riskroute.live.orders import child_id
 from riskroute.live.state.events import (
     NANO,
     Accepted,

@@ -155,7 +155,7 @@ def reference() -> None:
 
     (ROOT / "docs" / "cli.md").write_text(cli_page())
     (ROOT / "docs" / "configuration.md").write_text(configuration_page())
-    from riskroute.live.openapi import write_openapi
+    from riskroute.live.http.openapi import write_openapi
 
     write_openapi()
 

@@ -13,7 +13,7 @@ from riskroute.core.errors import StateError
 from riskroute.live.learner import Learner
 from riskroute.live.log.interface import WriteError
 from riskroute.live.log.recovery import recover, snapshot_saver
-from riskroute.live.order_ids import order_digest
+from riskroute.live.orders import order_digest
 from riskroute.live.state import trading_state
 from riskroute.live.state.events import Decision, Reported, Sent
 from riskroute.live.state.trading_state import encode_state

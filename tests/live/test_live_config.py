@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 
 from riskroute.core.errors import InputError
-from riskroute.live.config import TEMPLATE, live_config, read_live_config, write_template
-from riskroute.live.configured import configured_router
+from riskroute.live.config import (
+    TEMPLATE,
+    configured_router,
+    live_config,
+    read_live_config,
+    token_hash,
+    token_owner,
+    write_template,
+)
 from riskroute.live.limits import Limits
 from riskroute.live.state.events import NANO
-from riskroute.live.tokens import token_hash, token_owner
 
 HASHED = token_hash("secret")
 LEAST: dict[str, Any] = {

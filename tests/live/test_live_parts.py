@@ -14,11 +14,11 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from live_orders import child_order, parent_order, quotes
 from log_memory import MemoryLog
 from riskroute.core.errors import DataError
+from riskroute.live.http.server import COLLECT_AFTER, rare_collection
+from riskroute.live.http.views import BUCKETS, Times
 from riskroute.live.log.event_rows import entries_of, events_after
 from riskroute.live.log.interface import Entry
-from riskroute.live.metrics import BUCKETS, Times
-from riskroute.live.order_ids import child_id
-from riskroute.live.server import COLLECT_AFTER, rare_collection
+from riskroute.live.orders import child_id
 from riskroute.live.state.events import Resumed
 from riskroute.live.venues.simulated import QuotedMarket
 

@@ -10,8 +10,8 @@ from starlette.routing import Route
 
 from live_services import running, service_config
 from log_memory import MemoryLog, MemoryStore
-from riskroute.live.api import ADDRESSES, make_app
-from riskroute.live.openapi import FILE, openapi
+from riskroute.live.http.api import ADDRESSES, make_app
+from riskroute.live.http.openapi import FILE, openapi
 from riskroute.live.service import Service
 
 

@@ -10,9 +10,17 @@ import pytest
 from live_services import order_json, running, service_config
 from log_memory import MemoryStore
 from riskroute.core.errors import InputError
-from riskroute.live.order_terms import Fees, Instrument, OrderTerms, checked_parent, order_terms, parent_order
+from riskroute.live.http.requests import (
+    Fees,
+    Instrument,
+    OrderIn,
+    OrderTerms,
+    QuoteIn,
+    checked_parent,
+    order_terms,
+    parent_order,
+)
 from riskroute.live.state.events import PoolQuote, VenueQuote
-from riskroute.live.wire import OrderIn, QuoteIn
 
 TERMS = OrderTerms(
     partition="1/2",

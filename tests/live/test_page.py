@@ -11,12 +11,11 @@ import pytest
 
 from live_services import order_json, running, service_config
 from log_memory import MemoryStore
-from riskroute.live.page import KINDS
-from riskroute.live.stream import _events
-from riskroute.live.views import state_view, viewer_view
+from riskroute.live.http.api import KINDS, _events
+from riskroute.live.http.views import state_view, viewer_view
 from riskroute.routers.rules import DarkFirst
 
-STATIC = files("riskroute.live") / "static"
+STATIC = files("riskroute.live.http") / "static"
 
 
 @pytest.mark.parametrize("name", KINDS)

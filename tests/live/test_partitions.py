@@ -11,7 +11,7 @@ import pytest
 
 from live_services import service_config
 from riskroute.core.errors import InputError
-from riskroute.live.order_terms import instrument_of, order_terms
+from riskroute.live.http.requests import instrument_of, order_terms
 
 POSTGRES: dict[str, Any] = {"log": {"postgres": "dbname=nowhere"}}
 

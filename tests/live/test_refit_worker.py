@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from riskroute.live.learner import Refit, router_bytes
-from riskroute.live.refit_worker import RefitWorker
+from riskroute.live.learner import Refit, RefitWorker, router_bytes
 from riskroute.routers.registry import make_router
 
 

@@ -19,7 +19,7 @@ from log_memory import MemoryLog, MemoryStore
 from riskroute.cli.app import run
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_json
-from riskroute.live.configured import configured_router
+from riskroute.live.config import configured_router
 from riskroute.live.log.export import export_log
 from riskroute.live.log.interface import Entry
 from riskroute.live.log.sqlite import SqliteLog

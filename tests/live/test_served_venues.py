@@ -8,7 +8,7 @@ from live_engines import Clock
 from live_orders import START, child_order, parent_order, quotes
 from live_services import order_json, running, service_config
 from riskroute.live.state.events import NANO, ExecutionReport
-from riskroute.live.venues.served import FeeMarket, JournalledVenue
+from riskroute.live.venues.simulated import FeeMarket, JournalledVenue
 
 ORDER = parent_order(quantity=1000)
 

@@ -232,7 +232,7 @@ def test_addresses_and_methods_that_are_not_there(up: Running) -> None:
 def test_a_mistake_of_ours_is_not_told(
     up: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("riskroute.live.api.positions_view", lambda service: 1 / 0)
+    monkeypatch.setattr("riskroute.live.http.api.positions_view", lambda service: 1 / 0)
     answer = up.client.get("/positions")
     assert answer.status_code == 500
     assert sentence(answer) == "something went wrong here; the log of the service says more"

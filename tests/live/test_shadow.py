@@ -11,12 +11,11 @@ import pytest
 
 from live_services import order_json, running, service_config
 from log_memory import MemoryLog, MemoryStore
-from riskroute.live.config import LiveConfig, live_config
+from riskroute.live.config import LiveConfig, live_config, token_hash
+from riskroute.live.http.requests import QuotesIn, ShadowIn, read_json
 from riskroute.live.log.recovery import replay, verify
 from riskroute.live.service import Service
 from riskroute.live.state.events import NANO
-from riskroute.live.tokens import token_hash
-from riskroute.live.wire import QuotesIn, ShadowIn, read_json
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.comparison import compare_routers
 from riskroute.study.config import BacktestConfig

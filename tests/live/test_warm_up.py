@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from live_services import service_config
-from riskroute.live.warm_up import ORDERS, warm_up
+from riskroute.live.readiness import ORDERS, warm_up
 from riskroute.routers.registry import make_router
 from riskroute.routers.report import Report
 from riskroute.routers.router import Router

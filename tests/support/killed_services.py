@@ -34,7 +34,7 @@ from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.service import Service
 from riskroute.live.state.events import NANO, Accepted, ChildOrder, Settled
 from riskroute.live.state.trading_state import Send, TradingState, encode_state
-from riskroute.live.venues.served import JournalledVenue, ServedVenue
+from riskroute.live.venues.simulated import JournalledVenue, ServedVenue
 
 MANNERS = ("before", "in", "after")
 ORDERS = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from riskroute.live.order_ids import child_id
+from riskroute.live.orders import child_id
 from riskroute.live.state.events import (
     NANO,
     Accepted,

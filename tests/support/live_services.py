@@ -13,11 +13,10 @@ import httpx
 from starlette.applications import Starlette
 
 from log_memory import MemoryLog, MemoryStore
-from riskroute.live.api import make_app
-from riskroute.live.config import LiveConfig, live_config
+from riskroute.live.config import LiveConfig, live_config, token_hash
+from riskroute.live.http.api import make_app
 from riskroute.live.service import Service
 from riskroute.live.state.events import NANO
-from riskroute.live.tokens import token_hash
 
 TOKENS = {name: f"the-token-that-is-good-for-{name}" for name in ("trade", "halt", "read")}
 

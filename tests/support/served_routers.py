@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from live_services import TOKENS, order_json
-from riskroute.live.tokens import token_hash
+from riskroute.live.config import token_hash
 
 _CONFIG = """\
 listen = "127.0.0.1:{port}"

@@ -15,7 +15,7 @@ import httpx
 
 from live_services import TOKENS
 from log_writer import ENVIRONMENT
-from riskroute.live.tokens import token_hash
+from riskroute.live.config import token_hash
 
 HEADERS = {"Authorization": f"Bearer {TOKENS['trade']}"}
 

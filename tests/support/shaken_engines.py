@@ -26,8 +26,7 @@ from riskroute.live.log.interface import verify_chain
 from riskroute.live.log.recovery import replay, verify
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.state.events import NANO, Settled
-from riskroute.live.venues.served import JournalledVenue
-from riskroute.live.venues.simulated import Faults, QuotedMarket
+from riskroute.live.venues.simulated import Faults, JournalledVenue, QuotedMarket
 from riskroute.routers.registry import make_router, router_parameters
 
 WRONG = Faults(duplicate=0.05, disorder=0.05, silence=0.02)

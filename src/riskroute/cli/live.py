@@ -64,7 +64,7 @@ def live_token_command() -> None:
     """
     require_live_command()
     from riskroute.cli.output import say
-    from riskroute.live.tokens import new_token, token_hash
+    from riskroute.live.config import new_token, token_hash
 
     token = new_token()
     say(f"token  {token}")
@@ -98,7 +98,7 @@ def live_serve_command(
 def _serve(read: LiveConfig) -> None:
     """Run the router until it ends."""
     from riskroute.cli.output import say
-    from riskroute.live.server import serve
+    from riskroute.live.http.server import serve
     from riskroute.live.service import Service
 
     service = Service(read)
@@ -134,8 +134,7 @@ def _serve(read: LiveConfig) -> None:
 
 def _log(path: Path) -> Log:
     """The log of a configuration, or in a file."""
-    from riskroute.live.config import read_live_config
-    from riskroute.live.configured import open_log
+    from riskroute.live.config import open_log, read_live_config
     from riskroute.live.log.sqlite import SqliteLog
 
     return open_log(read_live_config(path), create=False) if path.suffix == ".toml" else SqliteLog(path, create=False)
@@ -199,8 +198,8 @@ def live_replay_command(
     require_live_command()
     from riskroute.cli.output import check_outputs, say, waiting
     from riskroute.core.files import write_json
+    from riskroute.live.http.views import replay_view
     from riskroute.live.log.recovery import replay
-    from riskroute.live.views import replay_view
 
     check_outputs({"--json": json})
     with _log(log) as opened, waiting("applying the log"):
@@ -262,7 +261,7 @@ def live_doctor_command(config: ConfigArgument) -> None:
     require_live_command()
     from riskroute.cli.output import say
     from riskroute.live.config import read_live_config
-    from riskroute.live.doctor import examine
+    from riskroute.live.readiness import examine
 
     bad = 0
     for finding in examine(read_live_config(config)):

@@ -16,7 +16,7 @@ import numpy as np
 from riskroute.core.arrays import Matrix, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.validation import unchecked
-from riskroute.live.order_ids import child_id
+from riskroute.live.orders import child_id
 from riskroute.live.state.events import (
     NANO,
     ChildOrder,

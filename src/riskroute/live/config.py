@@ -3,23 +3,85 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import ipaddress
+import json
 import math
 import os
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from riskroute.core.config import Name, Seed, config_list, read_toml_config, validated_config
 from riskroute.core.errors import InputError
+from riskroute.core.validation import in_file_name
 from riskroute.live.limits import Limits
-from riskroute.live.order_checks import LARGEST_QUANTITY
+from riskroute.live.log.interface import Log
+from riskroute.live.log.sqlite import SqliteLog
+from riskroute.live.market_history import MarketHistory
+from riskroute.live.orders import LARGEST_QUANTITY
 from riskroute.live.state.events import NANO
-from riskroute.live.tokens import HASH, new_token, token_hash
-from riskroute.live.venues.simulated import Faults
+from riskroute.live.venues.gateway import Gateway
+from riskroute.live.venues.simulated import Faults, FeeMarket, JournalledVenue, ServedVenue
+from riskroute.routers.registry import (
+    file_router,
+    in_file,
+    make_router,
+    restore_router,
+    router_name,
+    router_parameters,
+)
+from riskroute.routers.router import Router
+
+HASH = "sha256:"
+"""How the hash of a token begins; tokens are random and long, so a plain hash of one cannot be undone."""
+
+LONGEST_TOKEN = 200
+"""Characters of a token, at most."""
+
+
+class Known(Protocol):
+    """What is known of a token: its hash, and what it is good for."""
+
+    @property
+    def hash(self) -> str:
+        """As `token_hash` gives it."""
+
+    @property
+    def scopes(self) -> Sequence[str]:
+        """What it is good for."""
+
+
+def new_token() -> str:
+    """A token that nobody guesses."""
+    return secrets.token_urlsafe(32)
+
+
+def token_hash(token: str) -> str:
+    """The hash of a token, as it stands in the configuration."""
+    return HASH + hashlib.sha256(token.encode()).hexdigest()
+
+
+def token_owner(tokens: Mapping[str, Known], token: str) -> tuple[str, frozenset[str]] | None:
+    """Who has a token, and its scopes; None if nobody has. The time does not tell how near a guess was."""
+    given, found = token_hash(token), None
+    for name, one in tokens.items():
+        if hmac.compare_digest(given, one.hash):
+            found = name, frozenset(one.scopes) | {"read"}
+    return found
+
+
+def bearer_owner(tokens: Mapping[str, Known], header: str) -> tuple[str, frozenset[str]] | None:
+    """Who sent a header ``Authorization``, and the scopes of the token; None if the token is nobody's or missing."""
+    word, _, token = header.partition(" ")
+    if word.lower() != "bearer" or not 0 < len(token) <= LONGEST_TOKEN:
+        return None
+    return token_owner(tokens, token)
+
 
 SCOPES = ("trade", "halt", "read")
 """What a token may be good for: orders and resuming, halting, and looking. To trade or to halt includes to read."""
@@ -355,3 +417,66 @@ hash = "{screen}"
 scopes = ["read"]            # to look; the others may look too
 """
 """The commented configuration that `riskroute live init` writes."""
+
+
+def open_log(config: LiveConfig, *, create: bool = True) -> Log:
+    """The log of a configuration."""
+    if config.log.path is not None:
+        return SqliteLog(config.log.path, config.stream, create=create)
+    from riskroute.live.log.postgres import PostgresLog
+
+    return PostgresLog(str(config.log.postgres), config.stream, create=create)
+
+
+def configured_router(config: LiveConfig) -> Router:
+    """The router of a configuration: by name, or as it is in a state file; both must agree if both are given."""
+    name, parameters = router_parameters(config.router.name)
+    if config.router.state is None:
+        return make_router(name, **parameters)
+    state = _read_state(config.router.state)
+    if in_file(name):
+        return file_router(name).restore(state)
+    router = restore_router(state)
+    given = "name" in config.router.model_fields_set
+    if given and router_name(name) not in (router.name, router.parameters.get("policy")):
+        raise InputError(f"router.name must be {router.name}, as in its state file, was {name}")
+    return router
+
+
+def _read_state(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        raise InputError(f"router.state must be a readable file, was {str(path)!r}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"router.state must be a JSON file, was {str(path)!r}, which is none") from None
+
+
+def configured_venues(config: LiveConfig, board: MarketHistory, clock: Callable[[], int]) -> dict[str, Gateway]:
+    """The venues and pools of a configuration; none in shadow mode, which sends nothing."""
+    if config.mode == "shadow":
+        return {}
+    fees = {name: (nano(one.taker), nano(one.maker)) for name, one in config.venues.items()}
+    fees |= {name: (nano(one.fee), nano(one.fee)) for name, one in config.pools.items()}
+    hidden = {name: one.hidden for name, one in config.pools.items()}
+    beside = config.log.path or config.halt_file
+    folder = Path.cwd() if beside is None else beside.parent
+    stem = config.stream if config.log.path is None else config.log.path.name
+    made: dict[str, Gateway] = {}
+    for name, one in {**config.venues, **config.pools}.items():
+        venue = JournalledVenue(
+            name,
+            FeeMarket(board, fees, one.seed, hidden, one.fill_seconds),
+            clock,
+            latency=one.latency_ms / 1000,
+            faults=one.faults,
+            seed=one.seed,
+            journal=folder / f"{stem}-venue-{in_file_name(name)}.jsonl",
+        )
+        made[name] = ServedVenue(venue)
+    return made
+
+
+def nano(dollars: float) -> int:
+    """Convert dollars to the log's units of 1e-9 dollars."""
+    return round(dollars * NANO)

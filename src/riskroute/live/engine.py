@@ -27,8 +27,7 @@ from riskroute.live.limits import Limits, order_refusal, quotes_too_old
 from riskroute.live.log.interface import FencedError, LeaseError, Log, WriteError
 from riskroute.live.log.recovery import recover, snapshot_saver
 from riskroute.live.market_history import MarketHistory
-from riskroute.live.order_checks import checked_order
-from riskroute.live.order_ids import order_digest
+from riskroute.live.orders import checked_order, order_digest
 from riskroute.live.outbox import Outbox, Timers
 from riskroute.live.state.events import (
     NANO,

@@ -8,10 +8,16 @@ Either way what the router is follows from the log alone: `Learner` sees every e
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import pickle
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import cloudpickle
 import msgspec
@@ -373,3 +379,56 @@ def plan_probability(router: Router) -> float | msgspec.UnsetType:
 def router_seed(router: Router) -> int | None:
     """The seed of a router that draws; None of one that does not."""
     return router.seed if "seed" in parameter_names(type(router)) else None  # type: ignore[attr-defined]  # a field
+
+
+Arguments = ParamSpec("Arguments")
+Value = TypeVar("Value")
+
+LOW_PRIORITY = 10
+"""What is added to the niceness of the worker."""
+
+ORPHAN_SECONDS = 1.0
+"""A worker looks so often whether the service that started it is still there."""
+
+
+class RefitWorker(Executor):
+    """One process, started when it is first needed, and again if it dies."""
+
+    def __init__(self) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+
+    def submit(
+        self, job: Callable[Arguments, Value], /, *arguments: Arguments.args, **more: Arguments.kwargs
+    ) -> Future[Value]:
+        for _ in range(2):
+            if self._pool is None:
+                self._pool = ProcessPoolExecutor(
+                    1, multiprocessing.get_context("spawn"), initializer=end_with_parent, initargs=(os.getpid(),)
+                )
+            try:
+                return self._pool.submit(job, *arguments, **more)
+            except BrokenProcessPool:
+                self._pool = None
+        failed: Future[Value] = Future()
+        failed.set_exception(BrokenProcessPool("the process that learns cannot be started"))
+        return failed
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def end_with_parent(parent: int) -> None:
+    """End this process once its parent is gone, even if that was killed: a worker that waits would wait for ever.
+
+    It learns at low priority: decisions come first.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(ORPHAN_SECONDS)
+        os._exit(0)
+
+    threading.Thread(target=watch, name="riskroute orphan", daemon=True).start()
+    if hasattr(os, "nice"):
+        os.nice(LOW_PRIORITY)

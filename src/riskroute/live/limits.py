@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from riskroute.core.errors import InputError
-from riskroute.live.order_checks import LARGEST_QUANTITY
+from riskroute.live.orders import LARGEST_QUANTITY
 from riskroute.live.state.events import NANO, ChildOrder, ParentOrder, Record, touch_prices
 from riskroute.live.state.trading_state import TradingState
 

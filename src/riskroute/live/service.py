@@ -15,16 +15,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from riskroute.core.errors import InputError, StateError
-from riskroute.live.config import LiveConfig
-from riskroute.live.configured import configured_router, configured_venues, open_log
+from riskroute.live.config import LiveConfig, configured_router, configured_venues, open_log
 from riskroute.live.engine import RefusedError, TradingEngine, new_answer
-from riskroute.live.learner import Refit, router_bytes
-from riskroute.live.log.event_rows import events_after
-from riskroute.live.log.interface import LeaseError, Log
-from riskroute.live.market_history import MarketHistory
-from riskroute.live.order_checks import checked_quotes
-from riskroute.live.order_ids import order_digest
-from riskroute.live.order_terms import (
+from riskroute.live.http.requests import (
+    OrderIn,
+    QuotesIn,
+    ShadowIn,
     checked_deadline,
     checked_parent,
     checked_times,
@@ -34,12 +30,15 @@ from riskroute.live.order_terms import (
     parent_order,
     venue_quotes,
 )
-from riskroute.live.refit_worker import RefitWorker
+from riskroute.live.learner import Refit, RefitWorker, router_bytes
+from riskroute.live.log.event_rows import events_after
+from riskroute.live.log.interface import LeaseError, Log
+from riskroute.live.market_history import MarketHistory
+from riskroute.live.orders import checked_quotes, order_digest
+from riskroute.live.readiness import warm_up
 from riskroute.live.shadow import ShadowComparison, ShadowEvaluator
 from riskroute.live.state.events import Accepted, Decision, ParentOrder, Settled, Shadowed
 from riskroute.live.state.trading_state import TradingState
-from riskroute.live.warm_up import warm_up
-from riskroute.live.wire import OrderIn, QuotesIn, ShadowIn
 
 Value = TypeVar("Value")
 

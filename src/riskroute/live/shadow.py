@@ -16,10 +16,9 @@ import msgspec
 from riskroute.core.errors import InputError, shown
 from riskroute.live.children import context_of
 from riskroute.live.engine import KeyUsedError, TradingEngine
+from riskroute.live.http.requests import LARGEST_FEE, ChildIn
 from riskroute.live.learner import RouterError, plain_plan, plan_probability
-from riskroute.live.order_checks import LARGEST_PRICE, LARGEST_QUANTITY, checked_order
-from riskroute.live.order_ids import order_digest
-from riskroute.live.order_terms import LARGEST_FEE
+from riskroute.live.orders import LARGEST_PRICE, LARGEST_QUANTITY, checked_order, order_digest
 from riskroute.live.state.events import (
     ChildOutcome,
     Decision,
@@ -29,7 +28,6 @@ from riskroute.live.state.events import (
     touch_prices,
 )
 from riskroute.live.state.settlement import BEYOND, given_up
-from riskroute.live.wire import ChildIn
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import KINDS
 

@@ -11,7 +11,7 @@ from socket import socket
 
 import uvicorn
 
-from riskroute.live.api import make_app
+from riskroute.live.http.api import make_app
 from riskroute.live.service import Service
 
 STOP_SECONDS = 3

@@ -10,10 +10,10 @@ import msgspec
 
 from riskroute._version import __version__
 from riskroute.core.files import write_json
-from riskroute.live.api import ADDRESSES
+from riskroute.live.http.api import ADDRESSES
+from riskroute.live.http.requests import HaltIn, OrderIn, QuotesIn, ShadowIn
 from riskroute.live.shadow import ShadowComparison
 from riskroute.live.state.events import Decision
-from riskroute.live.wire import HaltIn, OrderIn, QuotesIn, ShadowIn
 
 FILE = Path(__file__).with_name("openapi.json")
 

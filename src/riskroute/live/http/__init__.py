@@ -1,0 +1,1 @@
+"""The HTTP service of the live router: API, dashboard, metrics."""
