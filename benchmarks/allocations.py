@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from riskroute import Allocations, random_problem, simulate
-from riskroute.routing.splits import about_splits
+from riskroute.routing.splits import count_text
 from timing import REPEATS, duration, interleaved, leave, print_heading, print_table, progress, say, sized, verdict
 
 ROUNDS = sized(100_000, 500)
@@ -110,7 +110,7 @@ def growth() -> list[bool]:
     rows = [
         [
             f"{shares:,}",
-            about_splits(Allocations(shares, 10).size),
+            count_text(Allocations(shares, 10).size),
             *(duration(timings[shares][n].median) for n in names),
         ]
         for shares in SIZES

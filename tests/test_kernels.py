@@ -1,17 +1,13 @@
-"""Compiled code reads and writes memory unchecked, so every way into it looks at types and shapes first."""
+"""Entries to compiled code that refuse arrays of the wrong type or shape."""
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import riskroute
 from riskroute.core.errors import InputError
 from riskroute.learning.belief_compiled import belief_draws, belief_inverse, belief_score_covariance
 from riskroute.learning.design.canonical import canonical_weights
@@ -23,15 +19,6 @@ from riskroute.learning.regret import RegretBlocks, block_regret_curves
 from riskroute.learning.tally import Tallies, merge_into_tally, merge_tally_groups
 from riskroute.market.queue_position import QueueEvents, pro_rata_volume, volume_behind
 from riskroute.market.synthetic.order_flow import FlowCharacter, simulate_compiled
-from riskroute.routing.group_search import group_minimum, group_profile
-from riskroute.routing.search import search_descend, search_walk
-from riskroute.routing.separable import (
-    convolve_separable,
-    minimise_separable,
-    minimise_separable_each,
-    separable_greedy_units,
-    separable_one_concave,
-)
 from riskroute.simulation.environments import plan_block_cuts
 from riskroute.simulation.runner import index_episode
 
@@ -100,50 +87,7 @@ KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"points": np.eye(3)[:, :2], "weights": np.array([0.5, 0.5, 0.0]), "tolerance": 0.1, "max_steps": 10},
     ),
     "basic_weights": (canonical_weights, {"columns": np.eye(3)[:2].copy(), "weights": np.full(3, 0.3), "limit": 2}),
-    "convolve": (convolve_separable, {"first": REAL, "second": REAL, "limit": 3}),
-    "greedy_units": (
-        separable_greedy_units,
-        {"alpha": REAL, "beta": REAL, "units": 4, "lows": np.zeros(3, np.int64), "highs": np.full(3, 4)},
-    ),
-    "minimise": (
-        minimise_separable,
-        {"alpha": REAL, "beta": REAL, "units": 4, "lows": np.zeros(3, np.int64), "highs": np.full(3, 4)},
-    ),
-    "group_minimum": (
-        group_minimum,
-        {"tables": np.zeros((3, 3)), "groups": np.array([0, 1, 0]), "joint": np.zeros((3, 3))},
-    ),
-    "group_profile": (group_profile, {"tables": np.zeros((3, 3))}),
     "hazard_tails": (hazard_tails, {"edges": np.array([1, 2]), "hazards": np.zeros((3, 2)), "units": 3}),
-    "one_concave": (separable_one_concave, {"alpha": REAL, "beta": -REAL, "units": 4, "lows": np.zeros(3, np.int64)}),
-    "walk": (
-        search_walk,
-        {
-            "start": WHOLE,
-            "alphas": np.zeros((2, 3)),
-            "betas": np.zeros((2, 3)),
-            "limits": np.ones(2),
-            "lows": np.zeros(3, np.int64),
-            "highs": np.full(3, 4),
-            "count": 2,
-            "burn_in": 2,
-            "thin": 2,
-            "rng": RNG,
-        },
-    ),
-    "descend": (
-        search_descend,
-        {
-            "start": WHOLE,
-            "alpha": REAL,
-            "beta": REAL,
-            "alphas": np.zeros((2, 3)),
-            "betas": np.zeros((2, 3)),
-            "limits": np.ones(2),
-            "lows": np.zeros(3, np.int64),
-            "highs": np.full(3, 4),
-        },
-    ),
     "joined_rows": (
         joined_rows,
         {"features": np.eye(3)[:, :2].copy(), "counts": REAL, "means": REAL, "spreads": REAL, "free": REAL},
@@ -160,16 +104,6 @@ KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"drawn": np.zeros((3, 2)), "features": np.ones((2, 2)), "place": np.array([0, 1, 1])},
     ),
     "plan_block_cuts": (plan_block_cuts, {"counts": WHOLE, "begin": 3, "stops": np.array([4, 5])}),
-    "minimise_each": (
-        minimise_separable_each,
-        {
-            "alphas": np.zeros((2, 3)),
-            "betas": np.ones((2, 3)),
-            "units": 4,
-            "lows": np.zeros(3, np.int64),
-            "highs": np.full(3, 4),
-        },
-    ),
     "volume_behind": (behind, {"begin": 0, "end": 3, **EVENTS._asdict()}),
     "shared_volume": (shared, {"begin": 0, "end": 3, "quantities": WHOLE, **EVENTS._asdict()}),
 }
@@ -198,10 +132,10 @@ def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
         if not isinstance(value, np.ndarray):
             continue
         for what, wrong in spoiled(value).items():
-            any_length = [("convolve", "first"), ("convolve", "second"), ("shared_volume", "quantities")]
+            any_length = [("shared_volume", "quantities")]
             any_length += [("belief_draws", "normals"), ("rival_scores", "normals"), ("leader_loss", "features")]
             any_length += [("plan_block_cuts", "counts"), ("plan_block_cuts", "stops")]
-            any_length += [("basic_weights", "columns"), ("group_profile", "tables"), ("hazard_tails", "hazards")]
+            any_length += [("basic_weights", "columns"), ("hazard_tails", "hazards")]
             if (name, field) in any_length and what in ("shorter", "longer"):
                 continue
             with pytest.raises(InputError) as error:
@@ -223,8 +157,6 @@ def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
         ("exchange", {"points": np.zeros((0, 2)), "weights": np.zeros(0)}, "points must not be empty"),
         ("leader_loss", {"place": np.array([0, 2, 0])}, "place must be from 0 to 1, was 0 to 2"),
         ("leader_loss", {"place": np.array([0, -1, 0])}, "place must be from 0 to 1, was -1 to 0"),
-        ("minimise_each", {"units": 13}, "bounds must leave room for 13 units, was 0 to 12"),
-        ("minimise_each", {"lows": np.full(3, 2)}, "bounds must leave room for 4 units, was 6 to 12"),
         ("volume_behind", {"begin": -1}, "rows must be within 0 and 3, was -1 to 3"),
         ("shared_volume", {"end": 4}, "rows must be within 0 and 3, was 0 to 4"),
     ],
@@ -246,66 +178,6 @@ def test_nothing_is_merged_if_one_place_does_not_exist() -> None:
 def test_order_flow_needs_quotes(quotes: np.ndarray) -> None:
     with pytest.raises(InputError, match="quotes must be rows of bid and ask"):
         simulate_compiled(RNG, CHARACTER, quotes, 0, 10, 1)
-
-
-def compiled(tree: ast.Module) -> set[str]:
-    """Names of functions of a module that are compiled as they are."""
-    names = set()
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and "njit" in "".join(map(ast.dump, node.decorator_list)):
-            names.add(node.name)
-        elif isinstance(node, ast.Assign) and "njit" in ast.dump(node.value):
-            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-    return names
-
-
-def test_no_module_calls_the_compiled_code_of_another() -> None:
-    """What a module compiles it calls itself, with arrays it has made or checked."""
-    root = Path(riskroute.__file__).parent
-    texts = {path: path.read_text() for path in root.rglob("*.py")}
-    kernels = {
-        (f"riskroute.{'.'.join(path.relative_to(root).with_suffix('').parts)}", name)
-        for path, text in texts.items()
-        if "njit" in text
-        for name in compiled(ast.parse(text))
-    }
-    some = re.compile("|".join(name for _, name in kernels))
-    imported = {
-        (node.module, alias.name)
-        for text in texts.values()
-        if some.search(text)
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    assert kernels & imported == {
-        ("riskroute.learning.tally", "merge_tallies_compiled"),  # refuses lengths and places itself
-        ("riskroute.learning.tally", "merge_moments_compiled"),  # takes numbers only, no arrays
-        ("riskroute.learning.design.vertex_exchange", "exchange_step_compiled"),  # the same
-        ("riskroute.routing.group_search", "group_profile_compiled"),  # takes one matrix, of any shape
-        ("riskroute.routing.group_search", "group_units_compiled"),  # refuses totals itself
-        *(
-            ("riskroute.routers.contextual.wait_or_trade", f"{name}_compiled")  # they look at the shapes of all tables
-            for name in ("best_plan", "in_turn", "outlook", "plan_under_draw", "resting_tables")
-        ),
-        *(
-            ("riskroute.routers.contextual.tails", f"{name}_compiled")  # the same
-            for name in ("limit_beyond", "plan_beyond", "rest_beyond")
-        ),
-        ("riskroute.routers.contextual.tails", "interpolate_compiled"),  # for compiled code that has looked at them
-        ("riskroute.routing.separable", "convolve_compiled"),  # looks at the lengths itself
-        # for whole runs in one loop, whose arrays are those of a policy and an environment
-        ("riskroute.learning.belief_compiled", "score_covariance_compiled"),
-        ("riskroute.learning.handles", "different_handles_compiled"),
-        ("riskroute.learning.handles", "handle_rows_compiled"),
-        ("riskroute.learning.policies.adaptive_duel_compiled", "fill_duel_compiled"),
-        ("riskroute.learning.policies.adaptive_rivals", "leader_loss_compiled"),
-        ("riskroute.learning.policies.adaptive_rivals", "rival_scores_compiled"),
-        ("riskroute.learning.policies.change_test_compiled", "least_chance_compiled"),
-        ("riskroute.learning.prior_check_compiled", "temper_factor_compiled"),  # and for one prior, checked before
-        ("riskroute.routing.separable", "minimise_each_compiled"),
-        ("riskroute.simulation.environments", "block_cuts_compiled"),
-    }
 
 
 ARRAYS = {"actions": np.array([0, 1]), "counts": np.array([2, 3]), "means": np.zeros(2), "spreads": np.ones(2)}

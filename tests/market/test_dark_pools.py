@@ -14,10 +14,10 @@ from riskroute.core.validation import SIDES
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.order_profits import market_profits
 from riskroute.market.sampling import SampledBooks
-from riskroute.routing.instances import VENUES
+from riskroute.routing.instances import PAPER_VENUES
 from riskroute.routing.venues import VenueModel
 
-LIT = VENUES[:3]
+LIT = PAPER_VENUES[:3]
 
 coefficients = st.floats(-2.0, 2.0).map(lambda value: round(value, 4))
 pairs = st.tuples(coefficients, coefficients)
@@ -223,7 +223,7 @@ def test_bad_calls_are_named() -> None:
     pool = DarkPool(presence=0.5, tail=1.0)
     for call, message in (
         (lambda: generated_dark_pools([]), r"lit must hold lit venues, at least one, was \[\]"),
-        (lambda: generated_dark_pools(VENUES), r"lit must hold lit venues.*\('Dark 2', 'dark'\)"),
+        (lambda: generated_dark_pools(PAPER_VENUES), r"lit must hold lit venues.*\('Dark 2', 'dark'\)"),
         (lambda: generated_dark_pools(LIT, 0), "count must be a positive integer, was 0"),
         (lambda: generated_dark_pools(LIT, seed=-1), "seed must be a non-negative integer, was -1"),
         (lambda: pool.hidden_sizes(-1, seed=0), "count must be a non-negative integer, was -1"),

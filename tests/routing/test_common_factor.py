@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from riskroute.routing.group_search import minimise_quadratic
 
 from riskroute.learning.heteroscedastic import MeanVarianceEstimate, MeanVarianceRows, fit_mean_variance
-from riskroute.routing.group_search import group_minimum, quadratic_minimum
+from riskroute.routing.separable import cheapest_totals, units_of_total
 
 UNITS, VARIANCE = 10, 0.25
 
@@ -35,27 +36,29 @@ def variance_coef(sizes: np.ndarray, rewards: np.ndarray, factor: bool) -> np.nd
     return fit_mean_variance(rows, prior).var_coef
 
 
+def cheapest(own: np.ndarray, common: float) -> tuple[float, list[int]]:
+    """Variance and units of the best split of all units, under a variance per slot and one of their total."""
+    best, choices = cheapest_totals(np.outer(own, np.arange(UNITS + 1.0) ** 2))
+    return best[UNITS] + common * UNITS**2, units_of_total(choices, UNITS).tolist()
+
+
 def test_the_additive_model_splits_evenly_and_claims_half_the_variance(
     outcomes: tuple[np.ndarray, np.ndarray],
 ) -> None:
     own = variance_coef(*outcomes, factor=False)
-    squares = np.arange(UNITS + 1.0) ** 2
-    everything = np.where(np.arange(UNITS + 1) == UNITS, 0.0, np.inf)  # all units must go to the slots
-    claimed, units = group_minimum(np.outer(own, squares), np.array([0, 0]), everything)
-    assert units.tolist() == [5, 5]
+    claimed, units = cheapest(own, 0.0)
+    assert units == [5, 5]
     assert claimed == pytest.approx(VARIANCE * UNITS**2 / 2, rel=0.1)
-    assert quadratic_minimum(np.diag(own), np.zeros(2), UNITS).units == (5, 5)
+    assert minimise_quadratic(np.diag(own), np.zeros(2), UNITS).units == (5, 5)
 
 
 def test_the_factor_model_knows_that_nothing_is_diversified(outcomes: tuple[np.ndarray, np.ndarray]) -> None:
     common, *own = variance_coef(*outcomes, factor=True)
-    squares = np.arange(UNITS + 1.0) ** 2
     assert common == pytest.approx(VARIANCE, rel=0.1)
     assert max(own) < 0.02 * common
-    together = np.where(np.arange(UNITS + 1) == UNITS, common * UNITS**2, np.inf)
-    claimed, _ = group_minimum(np.outer(own, squares), np.array([0, 0]), together)
+    claimed, _ = cheapest(np.array(own), common)
     assert claimed == pytest.approx(VARIANCE * UNITS**2, rel=0.1)
     alone = common * UNITS**2 + own[0] * UNITS**2
     assert claimed > 0.97 * alone  # however it is split, next to nothing is gained
     matrix = common * np.ones((2, 2)) + np.diag(own)
-    assert quadratic_minimum(matrix, np.array([0.0, 1.0]), UNITS).units == (10, 0)
+    assert minimise_quadratic(matrix, np.array([0.0, 1.0]), UNITS).units == (10, 0)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from riskroute.routing.group_search import QuadraticResult, minimise_quadratic
 
 from riskroute.core.arrays import Matrix, Units, Vector
 from riskroute.core.errors import InputError
-from riskroute.routing.group_search import QuadraticResult, quadratic_minimum
 
 SLOTS, UNITS = 4, 12
 ROWS = np.array([row for row in itertools.product(range(UNITS + 1), repeat=SLOTS) if sum(row) == UNITS])
@@ -39,7 +39,7 @@ def drawn(rng: np.random.Generator, *, definite: bool, convex: bool) -> dict[str
 def results(definite: bool, convex: bool) -> list[tuple[QuadraticResult, float]]:
     rng = np.random.default_rng(1)
     cases = [drawn(rng, definite=definite, convex=convex) for _ in range(150)]
-    return [(quadratic_minimum(units=UNITS, **case), enumerated(**case)) for case in cases]
+    return [(minimise_quadratic(units=UNITS, **case), enumerated(**case)) for case in cases]
 
 
 @pytest.mark.parametrize(("definite", "convex", "least"), [(True, True, 0.98), (True, False, 0.9), (False, True, 0.9)])
@@ -57,9 +57,9 @@ def test_bounds_hold_and_most_results_are_the_best_there_is(definite: bool, conv
 def test_the_relaxation_is_solved_where_it_is_whole() -> None:
     """Where the best real numbers are whole, the bound is the minimum: independent slots of variance one over n."""
     variances = np.array([1.0, 2.0, 4.0, 4.0])
-    result = quadratic_minimum(np.diag(variances), np.zeros(4), 100)
+    result = minimise_quadratic(np.diag(variances), np.zeros(4), 100)
     assert result.units == (50, 25, 12, 13) or result.units == (50, 25, 13, 12)
-    even = quadratic_minimum(np.eye(4), np.zeros(4), 100)
+    even = minimise_quadratic(np.eye(4), np.zeros(4), 100)
     assert (even.units, even.value) == ((25, 25, 25, 25), 2500.0)
     assert even.gap < 1e-7
 
@@ -68,7 +68,7 @@ def test_a_result_is_improved_by_no_move_of_a_unit() -> None:
     rng = np.random.default_rng(2)
     root = rng.standard_normal((8, 8))
     matrix, linear = root @ root.T, 200 * rng.standard_normal(8)
-    result = quadratic_minimum(matrix, linear, 100)
+    result = minimise_quadratic(matrix, linear, 100)
     split = np.array(result.units)
     for i, j in itertools.permutations(range(8), 2):
         if split[i]:
@@ -79,13 +79,13 @@ def test_a_result_is_improved_by_no_move_of_a_unit() -> None:
 
 def test_the_result_does_not_depend_on_how_often_one_asks() -> None:
     case = drawn(np.random.default_rng(3), definite=False, convex=False)
-    assert quadratic_minimum(units=UNITS, **case) == quadratic_minimum(units=UNITS, **case)
+    assert minimise_quadratic(units=UNITS, **case) == minimise_quadratic(units=UNITS, **case)
 
 
 def test_caps_and_nothing_to_split() -> None:
-    result = quadratic_minimum(np.eye(2), np.zeros(2), 5, caps=np.array([1, 9]))
+    result = minimise_quadratic(np.eye(2), np.zeros(2), 5, caps=np.array([1, 9]))
     assert (result.units, result.value) == ((1, 4), 17.0)
-    nothing = quadratic_minimum(np.eye(2), np.zeros(2), 0)
+    nothing = minimise_quadratic(np.eye(2), np.zeros(2), 0)
     assert (nothing.units, nothing.value, nothing.gap) == ((0, 0), 0.0, 0.0)
 
 
@@ -106,4 +106,4 @@ GOOD: dict[str, Any] = {"matrix": np.eye(2), "linear": np.zeros(2), "units": 4}
 )
 def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        quadratic_minimum(**GOOD | change)
+        minimise_quadratic(**GOOD | change)

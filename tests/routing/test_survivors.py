@@ -17,8 +17,8 @@ import scipy.stats
 from riskroute import Actions, Allocations
 from riskroute.core.errors import InputError
 from riskroute.routing import survivors as survivors_module
+from riskroute.routing.cut_search import _cut_scores, _keeps_cuts, descend, list_all, random_walk
 from riskroute.routing.lattice import LatticeCut
-from riskroute.routing.search import search_all, search_allowed, search_cut_scores, search_descend, search_walk
 from riskroute.routing.survivors import Survivors, survivors_of
 
 CutTables = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -60,7 +60,7 @@ def random_small(seed: int, cuts: int) -> Small:
 
 
 def cut_at_random(root: Allocations, rng: np.random.Generator, cuts: int, least: float, most: float) -> Small:
-    rows = np.array(search_all(root.lattice) * root.lot)
+    rows = np.array(list_all(root.lattice) * root.lot)
     features = np.hstack([rows, rows**2]) / root.scale
     chosen, inside = [], np.ones(len(rows), dtype=bool)
     for _ in range(cuts):
@@ -125,14 +125,14 @@ def test_scores_and_moves_under_cuts(seed: int) -> None:
     lot, known = small.root.lot, as_set(small.members)
     for row in small.members[:10]:
         units = row // lot
-        scores = search_cut_scores(alphas, betas, units)
+        scores = _cut_scores(alphas, betas, units)
         np.testing.assert_allclose(scores, [small.root.features(row[None, :])[0] @ cut.coef for cut in small.cuts])
         for i, j in itertools.permutations(range(small.root.slots), 2):
             moved = row.copy()
             moved[i] -= lot
             moved[j] += lot
             if small.root.contains(moved[None, :])[0]:
-                assert search_allowed(scores, alphas, betas, limits, units, i, j, 1) == (tuple(moved.tolist()) in known)
+                assert _keeps_cuts(scores, alphas, betas, limits, units, i, j, 1) == (tuple(moved.tolist()) in known)
 
 
 @pytest.mark.parametrize(("seed", "cuts"), [(0, 1), (4, 1), (5, 2), (6, 3)])
@@ -144,7 +144,7 @@ def test_walk_is_uniform_on_a_cut_set(seed: int, cuts: int) -> None:
     start = np.array(small.witness) // lot
     rng = np.random.default_rng(1)
     count, thin = 100 * len(index), 60 * slots
-    drawn = search_walk(start, *small.tables, lattice.lows, lattice.highs, count, 50 * thin, thin, rng)
+    drawn = random_walk(start, *small.tables, lattice.lows, lattice.highs, count, 50 * thin, thin, rng)
     counts = np.bincount([index[tuple(row)] for row in (drawn * lot).tolist()], minlength=len(index))
     assert scipy.stats.chisquare(counts).pvalue > 1e-3
 
@@ -161,7 +161,7 @@ def test_draws_of_implicit_survivors_are_members(seed: int) -> None:
 def test_walk_with_one_slot_stays() -> None:
     none = np.zeros((0, 1))
     rng = np.random.default_rng(0)
-    drawn = search_walk(np.array([5]), none, none, np.zeros(0), np.array([0]), np.array([5]), 3, 10, 10, rng)
+    drawn = random_walk(np.array([5]), none, none, np.zeros(0), np.array([0]), np.array([5]), 3, 10, 10, rng)
     assert drawn.tolist() == [[5], [5], [5]]
 
 
@@ -240,7 +240,7 @@ def test_descent_ends_where_no_move_helps(seed: int) -> None:
     def score(units: np.ndarray) -> float:
         return float(alpha @ units + beta @ units**2)
 
-    end = search_descend(start, alpha, beta, *small.tables, lattice.lows, lattice.highs)
+    end = descend(start, alpha, beta, *small.tables, lattice.lows, lattice.highs)
     known = as_set(small.members)
     assert tuple((end * lot).tolist()) in known
     assert score(end) <= score(start)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.learning.problem import Problem
-from riskroute.routing.instances import SHARES, VENUES, paper_table
+from riskroute.routing.instances import PAPER_SHARES, PAPER_VENUES, paper_table
 from riskroute.routing.splits import list_splits
 from riskroute.routing.venues import KINDS, VenueModel, load_models, save_models, venue_model_table, venue_problem
 
@@ -273,9 +273,9 @@ def test_the_papers_table_is_as_printed() -> None:
         "Dark 1": (-0.05, 0.0003, -0.0191, 0.06),
         "Dark 2": (-0.01, 0.0002, -0.0091, 0.05),
     }
-    assert {one.name: (*one.mean, *one.variance) for one in VENUES} == printed
-    assert [one.kind for one in VENUES] == ["market", "market", "market", "dark", "dark"]
-    assert SHARES == 10
+    assert {one.name: (*one.mean, *one.variance) for one in PAPER_VENUES} == printed
+    assert [one.kind for one in PAPER_VENUES] == ["market", "market", "market", "dark", "dark"]
+    assert PAPER_SHARES == 10
 
 
 def test_the_papers_table_makes_both_problems() -> None:
@@ -283,7 +283,7 @@ def test_the_papers_table_makes_both_problems() -> None:
     assert money.actions.size == scaled.actions.size == math.comb(14, 4)
     assert (money.risk_tolerance, scaled.risk_tolerance) == (2.0, 0.5)
     splits = list_splits(10, 5)
-    means, variances = moments_by_hand(list(VENUES), splits, 1.0)
+    means, variances = moments_by_hand(list(PAPER_VENUES), splits, 1.0)
     np.testing.assert_allclose(money.means(splits), means, atol=1e-12)
     np.testing.assert_allclose(money.variances(splits), variances, atol=1e-12)
     assert max(norms(scaled)) <= 1 + 1e-9

@@ -24,7 +24,6 @@ from riskroute.market.readers.itch import scan_symbols
 from riskroute.market.readers.level_book import LevelBook, LevelUpdates
 from riskroute.routers.literature.cont_kukanov import PlacementPrices, stochastic_placement
 from riskroute.routing.consolidated import ConsolidatedBook
-from riskroute.routing.group_search import group_minimum, group_profile, quadratic_minimum
 
 STUDY = {
     "shares": 4,
@@ -67,9 +66,7 @@ def compile_learning() -> None:
     survivors.best(np.linspace(1.0, -1.0, 12))
     rr.routing.split_actions(2, 40).design(0.01)
     rr.g_optimal(np.random.default_rng(0).standard_normal((2000, 5)), tolerance=1e-6)
-    group_minimum(np.zeros((1, 2)), np.zeros(1, dtype=np.int64), np.zeros((2, 2)))
-    group_profile(np.zeros((1, 2)))
-    quadratic_minimum(np.eye(2), np.zeros(2), 2)
+    rr.routing.minimise_quadratic(np.eye(2), np.zeros(2), 2)
     nonnegative_least_squares(np.eye(1), np.ones(1))
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from riskroute.core.errors import InputError, RiskrouteError
 from riskroute.core.results import SimulationResult
 from riskroute.core.validation import one_of
-from riskroute.routing.splits import about_splits
+from riskroute.routing.splits import count_text
 
 if TYPE_CHECKING:
     from rich.progress import Task as RichTask
@@ -223,7 +223,7 @@ def headline(config: dict[str, object]) -> str:
     """One line that says what was played."""
     most = "up to " if config.get("fewer_runs") else ""
     if "slots" in config:
-        splits = about_splits(int(str(config["actions"])))
+        splits = count_text(int(str(config["actions"])))
         what = f"{config['shares']} shares over {config['slots']} slots: {splits} splits"
     else:
         what = f"{int(str(config['actions'])):,} actions of {config['dim']} features"

@@ -16,7 +16,7 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.problem import random_problem
 from riskroute.learning.regret import regret_checkpoints
 from riskroute.paper.presets import DEFAULT, PaperChoices
-from riskroute.routing.instances import SHARES, VENUES, paper_table, random_routing_problem, routing_actions
+from riskroute.routing.instances import PAPER_SHARES, PAPER_VENUES, paper_table, random_routing_problem, routing_actions
 from riskroute.routing.splits import count_splits
 from riskroute.simulation.comparison import COMPARED, Panel, PanelSize
 from riskroute.simulation.environments import Autocorrelated, Environment, PiecewiseStationary, random_changes
@@ -114,10 +114,10 @@ def _figure4_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoi
     return [
         Panel(
             name,
-            f"({name}) the paper's venues, {SHARES} shares, {units} units",
+            f"({name}) the paper's venues, {PAPER_SHARES} shares, {units} units",
             Environment(paper_table(units, base_variance=choices.table_base_variance)),
-            choices.policies(policies, len(VENUES)),
-            {"panel": name, "slots": len(VENUES), "shares": SHARES, "units": units},
+            choices.policies(policies, len(PAPER_VENUES)),
+            {"panel": name, "slots": len(PAPER_VENUES), "shares": PAPER_SHARES, "units": units},
             size,
         )
         for name, units in (("a", "norm-1"), ("b", "money"))

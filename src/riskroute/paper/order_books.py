@@ -20,7 +20,7 @@ from riskroute.market.importing import SymbolBooks
 from riskroute.market.order_profits import walk_book
 from riskroute.market.sampling import books_at, closest_books, draw_sample_times
 from riskroute.paper.figures import plot_sampling
-from riskroute.routing.instances import VENUES
+from riskroute.routing.instances import PAPER_VENUES
 from riskroute.routing.venues import venue_model_table
 from riskroute.simulation.figures import FittedPoints, plot_fits
 
@@ -122,10 +122,10 @@ def _table(data: SymbolBooks, seed: int) -> _Made:
         {"source": source, "venue": one.name, "kind": one.kind}
         | {f"mean_{power}": one.mean[power - 1] for power in (1, 2)}
         | {f"variance_{power}": one.variance[power - 1] for power in (1, 2)}
-        for source, models in (("here", found.models), ("paper", VENUES))
+        for source, models in (("here", found.models), ("paper", PAPER_VENUES))
         for one in models
     ]
-    text = f"here:\n{venue_model_table(found.models)}\n\nthe paper's:\n{venue_model_table(VENUES)}"
+    text = f"here:\n{venue_model_table(found.models)}\n\nthe paper's:\n{venue_model_table(PAPER_VENUES)}"
     return found.summary(), text, polars.DataFrame(rows), found.fits
 
 

@@ -1,9 +1,9 @@
-"""All ways to allocate S shares to m slots, as an action set that is never listed.
+"""Allocations of S shares to m slots, as an action set that is never listed.
 
-An allocation gives every slot a multiple of the lot, between its minimum and its cap, S shares in all. Its features are
-the shares and their squares, divided by their largest norm, so the dimension is ``2 m``. Linear scores of these
-features are separable over slots, which is why every question can be answered without listing the members: there are
-1,287 for 8 shares over 6 slots, and about 1e40 for 1,000 over 20.
+An allocation gives every slot a multiple of the lot between its minimum and its cap, S shares in total. Its features
+are the shares and their squares, divided by their largest norm, so the dimension is ``2 m``. Linear scores of these
+features are separable over slots, so every query is answered without listing the members: there are 1,287 for 8 shares
+over 6 slots, and about 1e40 for 1,000 over 20.
 """
 
 from __future__ import annotations
@@ -28,37 +28,31 @@ from riskroute.learning.actions import Action, Actions, ActionSet, action_sample
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import is_wide
 from riskroute.learning.tally import ActionBatch
+from riskroute.routing.cut_search import list_all
 from riskroute.routing.designs.large import MOST_KINDS, large_design
 from riskroute.routing.designs.symmetry import SymmetryGroups
 from riskroute.routing.lattice import Lattice, LatticeCut, LatticeSet
-from riskroute.routing.search import search_all
 from riskroute.routing.separable import (
+    best_exchange,
+    maximise_tables,
     minimise_separable,
-    separable_best_exchange,
-    separable_table_maximum,
-    separable_two_best,
-    tabulate_separable,
+    tabulate,
+    two_best_of_tables,
 )
-from riskroute.routing.splits import MOST_SLOTS, about_splits, split_list_limit
+from riskroute.routing.splits import MOST_SLOTS, count_text, list_limit
 from riskroute.routing.survivors import survivors_of
 
-LISTED_DESIGN = 20_000
-"""Sets up to this size are listed for their design; larger ones use symmetry."""
-
-LISTED_TOP = 2_000_000
-"""Sets up to this size are listed to find their best half exactly."""
-
-MOST_SHARES = 10**7
-"""Larger orders are refused: tables have one entry per lot, and amounts are raised to the fourth power."""
+LISTED_TOP = 2_000_000  # sets up to this size are listed to find their best members exactly
+MOST_SHARES = 10**7  # tables have one entry per lot, and amounts are raised to the fourth power
 
 Bounds = int | Sequence[int] | None
 
 
 @dataclass(frozen=True)
 class AllocationMargin:
-    """Best allocation of a score, the cheapest way to leave it by moving one lot, and the true gap to the second best.
+    """Best allocation of a score, the smallest cost of moving one lot away from it, and the gap to the second best.
 
-    With convex costs in every slot the paper's claim says that the gap is at least the margin, ``gap >= margin``.
+    The paper claims ``gap >= margin`` if costs are convex in every slot.
     """
 
     best: Action
@@ -68,7 +62,7 @@ class AllocationMargin:
 
     @property
     def claim_holds(self) -> bool:
-        """Whether no other allocation is closer to the best than the margin (up to rounding)."""
+        """Whether the gap is at least the margin (up to rounding)."""
         return self.gap >= self.margin - 1e-9 * max(1.0, abs(self.margin))
 
 
@@ -76,7 +70,7 @@ class Allocations(LatticeSet):
     """Splits of ``shares`` over ``slots`` in multiples of ``lot``, within ``minimums`` and ``caps``.
 
     Handles are tuples of shares. ``caps`` and ``minimums`` are one number for all slots or one per slot. Features are
-    divided by ``scale``, by default the largest norm; sets that share coefficients must share their scale.
+    divided by ``scale`` (default: their largest norm); sets that share coefficients must share their scale.
 
     Examples
     --------
@@ -129,9 +123,9 @@ class Allocations(LatticeSet):
             raise InputError(f"caps must add up to at least {self.shares} shares, was {int(high.sum()) * self.lot}")
 
     def _largest_size(self) -> float:
-        """Largest norm of ``(a, a^2)`` over all allocations, exactly: a separable maximum."""
+        """Return the exact largest norm of ``(a, a^2)`` over all allocations: a separable maximum."""
         lattice = self.lattice
-        if lattice.unbounded:  # convex: everything that is free in one slot
+        if lattice.unbounded:  # convex: all free units in one slot
             allocation = lattice.lows.copy()
             allocation[int(np.argmax(lattice.lows))] += lattice.free
         else:
@@ -139,13 +133,13 @@ class Allocations(LatticeSet):
             for low, high in zip(lattice.lows, lattice.highs, strict=True):
                 a = np.arange(min(int(high), lattice.units) + 1, dtype=np.float64) * self.lot
                 tables.append(np.where(a >= low * self.lot, a**2 + a**4, -np.inf))
-            allocation = separable_table_maximum(tables, lattice.units)[1]
+            allocation = maximise_tables(tables, lattice.units)[1]
         a = allocation.astype(np.float64) * self.lot
         return float(np.sqrt(np.sum(a**2 + a**4)))
 
     def __repr__(self) -> str:
         lot = f", lot {self.lot}" if self.lot > 1 else ""
-        return f"Allocations({self.shares} shares over {self.slots} slots{lot}, {about_splits(self.size)} allocations)"
+        return f"Allocations({self.shares} shares over {self.slots} slots{lot}, {count_text(self.size)} allocations)"
 
     @property
     def size(self) -> int:
@@ -169,32 +163,29 @@ class Allocations(LatticeSet):
         return self.scores.best_each(coefs)
 
     def two_best(self, coef: Floats) -> tuple[Action, Action | None]:
-        """The best and the second best allocation; None if there is only one."""
+        """Return the best and the second-best allocation; None if there is only one."""
         alpha, beta = self.separable(coef)
         lattice = self.lattice
         if (beta >= 0).all():
             first = minimise_separable(alpha, beta, lattice.units, lattice.lows, lattice.highs)
-            cost, i, j = separable_best_exchange(alpha, beta, first, lattice.lows, lattice.highs)
+            cost, i, j = best_exchange(alpha, beta, first, lattice.lows, lattice.highs)
             second = None
             if np.isfinite(cost):
                 second = first.copy()
                 second[i] -= 1
                 second[j] += 1
         else:
-            first, second = separable_two_best(
-                tabulate_separable(alpha, beta, lattice.lows, lattice.highs, lattice.units), lattice.units
+            first, second = two_best_of_tables(
+                tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units), lattice.units
             )
         return as_action(first * self.lot), None if second is None else as_action(second * self.lot)
 
     def margin(self, coef: Floats) -> AllocationMargin:
-        """Margin of the paper's gap discussion (its eq. for gamma) for a score, and the gap it is claimed to bound.
-
-        Both are infinite when there is only one allocation.
-        """
+        """Return the paper's margin (gamma) for a score and the gap it bounds; infinite for a single allocation."""
         alpha, beta = self.separable(coef)
         best, second = self.two_best(coef)
         units = np.array(best, dtype=np.int64) // self.lot
-        margin = separable_best_exchange(alpha, beta, units, self.lattice.lows, self.lattice.highs)[0]
+        margin = best_exchange(alpha, beta, units, self.lattice.lows, self.lattice.highs)[0]
         gap = np.inf
         if second is not None:
             other = np.array(second, dtype=np.int64) // self.lot
@@ -204,8 +195,10 @@ class Allocations(LatticeSet):
     def design(self, tolerance: float) -> Design:
         tolerance = real_number("tolerance", tolerance, minimum=1e-6, maximum=10)
         if tolerance not in self._designs:
+            # Listing small sets gives the exact design; larger ones need their symmetry, of which many kinds leave
+            # little.
             kinds = SymmetryGroups.of(self.lattice.units, self.lattice.lows, self.lattice.highs)
-            if self.size <= LISTED_DESIGN and (len(kinds) > MOST_KINDS or not is_wide(self.size, self.dim)):
+            if self.size <= 20_000 and (len(kinds) > MOST_KINDS or not is_wide(self.size, self.dim)):
                 self._designs[tolerance] = self.listed().design(tolerance)
             else:
                 found = large_design(self.lattice, tolerance)
@@ -219,7 +212,7 @@ class Allocations(LatticeSet):
         return survivors_of(self, (LatticeCut(np.asarray(coef, dtype=np.float64), limit),), best)
 
     def top(self, coef: Floats, count: int) -> ActionSet:
-        if self.size <= split_list_limit(self.slots, LISTED_TOP):
+        if self.size <= list_limit(self.slots, LISTED_TOP):
             return self.listed().top(coef, count)
         return survivors_of(self, (), self.best(coef)).top(coef, count)
 
@@ -227,7 +220,7 @@ class Allocations(LatticeSet):
         return self._rows(self.lattice.sample(checked_seed(rng), action_sample_size(count)))
 
     def rank(self, action: Action) -> int:
-        """Number of allocations that come before this one in lexicographic order."""
+        """Return the number of allocations before this one in lexicographic order."""
         try:
             row = as_batch(tuple(action) if isinstance(action, list) else action)
             known = bool(self.contains(row)[0])
@@ -244,10 +237,10 @@ class Allocations(LatticeSet):
         return as_action(self.lattice.unrank(rank) * self.lot)
 
     def listed(self) -> Actions:
-        limit = split_list_limit(self.slots)
+        limit = list_limit(self.slots)
         if self.size > limit:
-            raise InputError(f"allocations must be at most {limit:,} to be listed, was {about_splits(self.size)}")
-        listed = self.listed_rows(self._rows(search_all(self.lattice)))
+            raise InputError(f"too many allocations to list (limit {limit:,}): {count_text(self.size)}")
+        listed = self.listed_rows(self._rows(list_all(self.lattice)))
         listed.whole = self.scores
         return listed
 
@@ -256,26 +249,22 @@ class Allocations(LatticeSet):
 
 
 def _per_slot(name: str, bounds: Bounds, slots: int, default: int) -> Integers:
-    """One whole number per slot, from one for all, one each, or none."""
+    """Expand bounds to one integer per slot."""
     if bounds is None:
         return np.full(slots, default, dtype=np.int64)
     given: Any = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
     given = list(given) if isinstance(given, Sequence) and not isinstance(given, str | bytes) else [given] * slots
     if len(given) != slots:
-        raise InputError(f"{name} must be one number or {slots} of them, had {len(given)}")
+        raise InputError(f"{name} must be one number or {slots}, one per slot, got {len(given)}")
     return np.array([min(whole_number(name, bound, minimum=0), MOST_SHARES) for bound in given], dtype=np.int64)
 
 
-# From weights to splits: whole lots in proportion, within caps and minimums.
-
-
 def apportion_weights(weights: ArrayLike, allocations: Allocations) -> tuple[int, ...]:
-    """Whole lots in proportion to non-negative ``weights (slots,)``, by largest remainders.
+    """Return the allocation in proportion to non-negative ``weights (slots,)``, by largest remainders.
 
-    Weights share out what is free above the minimums; only their proportions matter, and none at all are as good as
-    equal ones. What a cap cuts off goes to the other slots in proportion, evenly to slots without weight when all
-    others are full. Everybody gets the whole lots of his part, and lots left over go to the largest remainders, of
-    equals to the first.
+    Weights apportion the shares above the minimums; all-zero weights count as equal ones. The excess over a cap goes
+    to the other slots in proportion, evenly to slots without weight once all others are full. Each slot gets the floor
+    of its quota in lots; leftover lots go to the largest remainders, ties to the first slot.
 
     Examples
     --------
@@ -288,17 +277,17 @@ def apportion_weights(weights: ArrayLike, allocations: Allocations) -> tuple[int
     if (given < 0).any():
         raise InputError(f"weights must be non-negative, was {given.tolist()[:6]}")
     lattice = allocations.lattice
-    part = _shared_out(given / max(float(given.max()), np.finfo(float).tiny), lattice.free, lattice.room)
+    part = _quotas(given / max(float(given.max()), np.finfo(float).tiny), lattice.free, lattice.room)
     units = np.floor(part).astype(np.int64)
-    first = np.argsort(np.round(units - part, 6), kind="stable")  # what differs by rounding only is equal
+    first = np.argsort(np.round(units - part, 6), kind="stable")  # differences by rounding are ties
     units[first[: lattice.free - int(units.sum())]] += 1
     return tuple(int(amount) for amount in (units + lattice.lows) * allocations.lot)
 
 
 def proportional_lots(weights: Vector, shares: int, lot: int = 1) -> Units:
-    """Shares in proportion to non-negative ``weights (n,)``, in whole lots by largest remainders, ``(n,)``.
+    """Return shares ``(n,)`` in proportion to non-negative ``weights (n,)``, in whole lots by largest remainders.
 
-    What is less than a lot goes to the largest weight. Without any weight nobody gets anything.
+    The odd lot goes to the largest weight. All-zero weights get nothing.
 
     Examples
     --------
@@ -310,15 +299,15 @@ def proportional_lots(weights: Vector, shares: int, lot: int = 1) -> Units:
         return np.zeros(len(weights), dtype=np.int64)
     part = weights / total * (shares // lot)
     units = np.floor(part + 1e-9).astype(np.int64)
-    first = np.argsort(np.round(units - part, 6), kind="stable")  # what differs by rounding only is equal
+    first = np.argsort(np.round(units - part, 6), kind="stable")  # differences by rounding are ties
     units[first[: shares // lot - int(units.sum())]] += 1
     units *= lot
     units[int(np.argmax(weights))] += shares % lot
     return units
 
 
-def _shared_out(weights: Vector, free: int, room: Units) -> Vector:
-    """Divide ``free`` in proportion to weights, with at most ``room (slots,)`` each; fractions are left."""
+def _quotas(weights: Vector, free: int, room: Units) -> Vector:
+    """Divide ``free`` in proportion to weights, at most ``room (slots,)`` each, not rounded."""
     part, unfilled = np.zeros(len(weights)), np.ones(len(weights), dtype=bool)
     while unfilled.any():
         pull = np.where(unfilled, weights, 0.0)
@@ -333,19 +322,16 @@ def _shared_out(weights: Vector, free: int, room: Units) -> Vector:
     return np.minimum(part, room)
 
 
-# Optimal designs over allocation sets, summarised for people and for files.
-
-
 @dataclass(frozen=True)
 class DesignResult:
-    """A design over an allocation set, and the time it took."""
+    """A design over an allocation set, and the seconds it took."""
 
     allocations: Allocations
     design: Design
     seconds: float
 
     def patterns(self) -> list[tuple[str, int, float]]:
-        """Amounts in descending order, how many allocations of the support have them, their weight; heaviest first."""
+        """Return amounts in descending order with their number of allocations and total weight, heaviest first."""
         count: defaultdict[str, int] = defaultdict(int)
         weight: defaultdict[str, float] = defaultdict(float)
         for row, share in zip(self.design.actions, self.design.weights, strict=True):
@@ -356,7 +342,7 @@ class DesignResult:
         return [(pattern, count[pattern], weight[pattern]) for pattern in sorted(weight, key=lambda p: -weight[p])]
 
     def summary(self) -> dict[str, Any]:
-        """Return what the JSON file holds."""
+        """Return the content of the JSON file."""
         return {
             "actions": str(self.allocations.size),
             "dim": self.allocations.dim,
@@ -383,7 +369,7 @@ def find_design(
     minimums: int | list[int] | None = None,
     tolerance: float = 0.01,
 ) -> DesignResult:
-    """Find a certified design over all ways to allocate ``shares`` to ``slots``."""
+    """Compute a certified design over all allocations of ``shares`` to ``slots``."""
     allocations = Allocations(shares, slots, lot=lot, caps=caps, minimums=minimums)
     began = time.perf_counter()
     design = allocations.design(tolerance)

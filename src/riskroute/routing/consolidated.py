@@ -1,8 +1,8 @@
-"""The displayed books of all venues as one: what taking any number of shares costs at most, and where to take them.
+"""The displayed books of all venues as one: the cost of taking any number of shares, and the venues to take them from.
 
-Within a venue the best level goes first, so the cost of taking there is convex and piecewise linear. Serving every
-share where it is cheapest is then exact, for single shares and for lots alike; venues with a smallest order size are
-not convex, and are solved by dynamic programming.
+Within a venue the best level is taken first, so the cost of taking is convex and piecewise linear, and taking every
+share (or lot) where it is cheapest is exact. Venues with a minimum order size are not convex, and are solved by
+dynamic programming.
 
 References
 ----------
@@ -21,7 +21,7 @@ from riskroute.core.arrays import Floats, Integers, Matrix, Units, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.runtime import cached
 from riskroute.core.validation import SIDES, exact_array, one_of, real_number, whole_number
-from riskroute.routing.separable import separable_table_maximum
+from riskroute.routing.separable import maximise_tables
 
 
 def side_sign(side: str) -> int:
@@ -36,10 +36,10 @@ def side_sign(side: str) -> int:
 
 
 class Taken(NamedTuple):
-    """Where shares are taken.
+    """Shares taken per venue.
 
-    ``shares (V,)`` go to each venue, at no worse than ``limits (V,)`` (NaN where nothing goes). ``cost`` is in dollars
-    against the mid, fees included. ``beyond`` shares find no displayed counterpart, and are in neither.
+    ``shares (V,)`` are taken at each venue, at no worse than ``limits (V,)`` (NaN where none are). ``cost`` is in
+    dollars against the mid, with fees. ``beyond`` shares exceed the displayed depth, and are in neither.
     """
 
     shares: Integers
@@ -49,22 +49,22 @@ class Taken(NamedTuple):
 
 
 class ConsolidatedBook:
-    """The side that an order takes from, of every venue's book: all levels in the order in which they should be taken.
+    """One side of all venues' books: all levels in the order in which to take them.
 
     Parameters
     ----------
     prices, sizes : Matrix
-        ``(V, L)``, levels of ``V`` venues, best first; a price of NaN or a size of 0 where there is no level. They are
-        the asks for an order to buy, the bids for one to sell.
+        ``(V, L)``, levels of ``V`` venues, best first; a price of NaN or a size of 0 where there is no level. The asks
+        for a buy order, the bids for a sell order.
     takers : Vector
         ``(V,)``, fee in dollars per share taken; a rebate is negative.
     mid : float
-        The price that costs are measured from, the same for all venues.
+        Benchmark price of costs, the same for all venues.
     side : str
         ``buy`` or ``sell``.
     protect : bool
-        Whether order protection applies (US equities, Rule 611): a better displayed price is taken first, whatever the
-        fees, which only break ties. Without it, levels are taken by their price after fees: the cheapest split.
+        Whether order protection applies (US equities, Rule 611): better displayed prices are taken first, and fees only
+        break ties. Without it, levels are taken by their price after fees: the cheapest split.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class ConsolidatedBook:
     def of_checked(
         cls, prices: Matrix, sizes: Matrix, takers: Vector, *, mid: float, sign: int, protect: bool = False
     ) -> ConsolidatedBook:
-        """Make a book of contiguous arrays of the right types and shapes, and of the sign of a side."""
+        """Make a book from valid, contiguous arrays and a sign, without checks."""
         made = cls.__new__(cls)
         made._merge(prices, sizes, takers, sign, mid, protect)
         return made
@@ -107,28 +107,28 @@ class ConsolidatedBook:
         )
         if wrong != _RIGHT:
             raise _refusal(wrong, prices)
+        # cumulated shares and costs, (N + 1,) from 0, and the cost of a share on each level, (N,)
         self._steps: tuple[Floats, Floats, Floats] = (ends, totals, each)
-        """Cumulated shares and costs, ``(N + 1,)`` from 0, and the cost of a share on each level, ``(N,)``."""
 
     @cached
     def depth(self) -> int:
-        """Shares on display at all venues together."""
+        """Displayed shares of all venues."""
         return int(self.sizes.sum())
 
     def costs(self, shares: Any) -> Floats:
-        """Cost in dollars of taking each of several numbers of shares, any shape: the function C(n).
+        """Return the cost in dollars of taking each number of shares (any shape): the function C(n).
 
         Beyond the displayed depth the cost is an estimate that extrapolates the books. With a depth of ``n`` and a last
         level ``d`` worse than the mid, share ``m > n`` of a purchase trades at ``mid + d m / n``; that of a sale at
         ``mid / (1 + r m / n)`` with ``r = d / (mid - d)``, the mirror image in relative prices, which stays above zero.
-        No estimate is better than the last level. NaN where nothing is displayed at all.
+        No estimate is better than the last level. NaN if nothing is displayed.
         """
         wanted = np.asarray(shares, dtype=np.float64)
         found = _displayed_costs(wanted.ravel(), *self._steps, self.last_taker, self.sign, self.mid)
         return np.asarray(found.reshape(wanted.shape))
 
     def beyond(self, shares: int) -> float:
-        """Return the estimated cost in dollars of so many shares beyond the displayed depth; see `costs`.
+        """Return the estimated cost in dollars of ``shares`` beyond the displayed depth; see `costs`.
 
         Examples
         --------
@@ -140,18 +140,18 @@ class ConsolidatedBook:
 
     @property
     def last_taker(self) -> float:
-        """The fee of the level that is taken last; 0 where nothing is displayed."""
+        """Taker fee of the last level; 0 if nothing is displayed."""
         return float(self.takers[self._venues[-1]]) if len(self._venues) else 0.0
 
     def take(self, shares: int, *, lot: int = 1, minimums: Units | None = None) -> Taken:
-        """Take ``shares`` at the least displayed cost, or all that is displayed if that is less.
+        """Take ``shares`` at the least displayed cost, or the whole depth if that is less.
 
         Parameters
         ----------
         lot : int
-            Children are multiples of it. A remainder of less goes where it is cheapest.
+            Child orders are multiples of it; an odd lot goes where it is cheapest.
         minimums : Units, optional
-            ``(V,)``, the smallest order that each venue accepts.
+            ``(V,)``, minimum order size of each venue.
         """
         wanted = min(whole_number("shares", shares, minimum=0), self.depth)
         whole_number("lot", lot)
@@ -174,28 +174,26 @@ class ConsolidatedBook:
             allowed = (units == 0) | (units * lot >= least)
             tables.append(np.where(allowed, -costs - self.takers[venue] * units * lot, -np.inf))
         for units_wanted in range(wanted // lot, -1, -1):
-            value, chosen = separable_table_maximum(tables, units_wanted)
+            value, chosen = maximise_tables(tables, units_wanted)
             if np.isfinite(value):
                 break
         return chosen * lot
 
 
-_RIGHT, _NEGATIVE = -1, -2
+_RIGHT, _NEGATIVE = -1, -2  # outcomes of the checks in `_consolidated`; others are the number of a venue
 
 
 def _refusal(wrong: int, prices: Matrix) -> InputError:
-    """What is said of books that cannot be."""
+    """Return the error for invalid books."""
     if wrong == _NEGATIVE:
-        return InputError("sizes must not be negative, one was")
-    return InputError(f"prices of a venue must be its best level first, was {prices[wrong].tolist()}")
+        return InputError("sizes must be at least 0, one is negative")
+    return InputError(f"prices of a venue must start with the best level, was {prices[wrong].tolist()}")
 
 
 def sweep_cost(
     prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, mid: float, shares: int, protect: bool = False
 ) -> float:
-    """Cost in dollars of taking a number of shares, as `ConsolidatedBook.costs` has it, in one step.
-
-    Arrays are contiguous, of the right types and shapes, and ``sign`` is that of a side.
+    """Return `ConsolidatedBook.costs` of a number of shares in one compiled call, for valid, contiguous arrays.
 
     Examples
     --------
@@ -224,10 +222,10 @@ def _sweep_cost(
 def _consolidated(
     prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, protect: bool
 ) -> tuple[int, Matrix, Integers, Integers, Floats, Floats, Floats]:
-    """What is wrong, sizes in whole shares, venue and number of all levels in the order in which they are taken.
+    """Merge the books: what is wrong, sizes in whole shares, venue and number of all levels in taking order.
 
     Then cumulated shares and costs, ``(N + 1,)`` from 0, and the cost of a share on each level, ``(N,)``. What is wrong
-    is `_NEGATIVE`, a venue whose levels are not in order, or `_RIGHT`.
+    is `_NEGATIVE`, the number of a venue whose levels are not in order, or `_RIGHT`.
     """
     venues, depth = prices.shape
     signed, whole = np.empty((venues, depth)), np.empty((venues, depth))
@@ -259,7 +257,7 @@ def _consolidated(
 def _displayed_costs(
     wanted: Floats, ends: Floats, totals: Floats, each: Floats, taker: float, sign: int, mid: float
 ) -> Floats:
-    """Cost of each of several numbers of shares, ``taker`` being the fee on the last level."""
+    """Return the cost of each number of shares; ``taker`` is the fee on the last level."""
     count = len(each)
     costs = np.empty(len(wanted))
     for i in range(len(wanted)):
@@ -279,7 +277,7 @@ def _displayed_costs(
 
 @njit(cache=True)
 def _beyond_cost(shares: float, depth: float, last: float, taker: float, sign: int, mid: float) -> float:
-    """Cost of shares beyond a depth whose last level costs ``last`` a share, ``taker`` of it the fee."""
+    """Return the cost of shares beyond a depth whose last level costs ``last`` a share, including the fee ``taker``."""
     distance = last - taker
     if distance <= 0:  # books crossed at all their levels: prices do not improve further
         return shares * last
@@ -292,13 +290,13 @@ def _beyond_cost(shares: float, depth: float, last: float, taker: float, sign: i
 
 @njit(cache=True)
 def _same(one: float, other: float) -> bool:
-    """Whether two sums of a price and a fee are equal in decimals: 10.01 + 0.02 and 10.00 + 0.03 differ in binary."""
+    """Return whether two prices with fees are equal in decimals: 10.01 + 0.02 and 10.00 + 0.03 differ in binary."""
     return abs(one - other) <= 1e-12 * abs(one)
 
 
 @njit(cache=True)
 def _merged(signed: Matrix, sizes: Matrix, takers: Vector, protect: bool) -> tuple[Integers, Integers]:
-    """Venue and number of all levels that hold shares, in the order in which they are taken.
+    """Return venue and number of all non-empty levels, in taking order.
 
     By price, then by price after fees (the other way round without ``protect``), then the larger size, then the venue
     that comes first.
@@ -348,7 +346,7 @@ def _take_levels(sizes: Matrix, venues: Integers, levels: Integers, wanted: int)
 
 @njit(cache=True)
 def _next_cost(signed: Matrix, sizes: Matrix, venue: int, level: int, used: float, lot: int) -> float:
-    """What the next ``lot`` shares of a venue cost before fees; infinite if it does not have them."""
+    """Return the cost before fees of the next ``lot`` shares of a venue; infinite if it has fewer."""
     left, cost = float(lot), 0.0
     while left > 0 and level < signed.shape[1]:
         shares = min(left, sizes[venue, level] - used)
@@ -362,10 +360,7 @@ def _next_cost(signed: Matrix, sizes: Matrix, venue: int, level: int, used: floa
 
 @njit(cache=True)
 def _take_lots(signed: Matrix, sizes: Matrix, takers: Vector, wanted: int, lot: int, protect: bool) -> Units:
-    """One lot after the other where it costs least; what is less than a lot, or finds no whole lot, likewise.
-
-    With ``protect``, the least is that of the prices, and fees break ties.
-    """
+    """Take one lot after the other where it costs least, then the odd lot; with ``protect``, fees only break ties."""
     venues = len(takers)
     chosen = np.zeros(venues, dtype=np.int64)
     level = np.zeros(venues, dtype=np.int64)
@@ -382,7 +377,7 @@ def _take_lots(signed: Matrix, sizes: Matrix, takers: Vector, wanted: int, lot: 
             equal = best >= 0 and _same(major, least)
             if (major < least and not equal) or (equal and minor < tie and not _same(minor, tie)):
                 best, least, tie = v, major, minor
-        if best < 0:  # no venue has so many left
+        if best < 0:  # no venue has so many left: take smaller pieces
             size -= 1
             if size == 0:
                 break
@@ -404,7 +399,7 @@ def _take_lots(signed: Matrix, sizes: Matrix, takers: Vector, wanted: int, lot: 
 def _walked(
     prices: Matrix, sizes: Matrix, takers: Vector, chosen: Units, sign: int, mid: float
 ) -> tuple[Floats, float]:
-    """Worst price of each venue's child, and the cost of all."""
+    """Return the worst price at each venue, and the total cost."""
     limits = np.full(len(takers), np.nan)
     total = 0.0
     for v in range(len(takers)):
@@ -419,7 +414,7 @@ def _walked(
 
 
 def _venue_costs(prices: Vector, sizes: Vector, shares: Integers, sign: int, mid: float) -> Floats:
-    """Cost before fees of taking each of some numbers of shares from one venue, none beyond its depth."""
+    """Return the cost before fees of taking numbers of shares from one venue, within its depth."""
     ends = np.append(0.0, np.cumsum(sizes))
     totals = np.append(0.0, np.cumsum(np.where(sizes > 0, sizes * sign * (np.nan_to_num(prices) - mid), 0.0)))
     return np.asarray(np.interp(shares, ends, totals))

@@ -1,12 +1,12 @@
-"""Fees of venues: dollars per share for taking and for making, by day; a rebate is a negative fee.
+"""Venue fees: dollars per share for taking and making liquidity, by day; a rebate is a negative fee.
 
 A schedule is a TOML file::
 
     [[fees]]
     venue = "XNAS"
-    from = 2019-01-01   # the first day on which it holds; a later entry of the venue replaces it
+    from = 2019-01-01   # first day; a later entry of the venue replaces it
     taker = 0.0030      # paid by an order that trades at once
-    maker = -0.0020     # paid by an order that waits in the book; here it is paid to
+    maker = -0.0020     # paid by an order that rests in the book; here a rebate
 
 An inverted venue pays takers and charges makers: a negative ``taker`` and a positive ``maker``.
 """
@@ -23,12 +23,10 @@ from typing import Any
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.validation import LONGEST_VENUE, as_name, day_of, instance_of, list_of, path_of, real_number
 
-_LARGEST = 10.0  # dollars per share; anything above is a mistake of units
-
 
 @dataclass(frozen=True)
 class Fee:
-    """What a venue charges per share from a day on."""
+    """Fees of a venue per share, valid from the day ``since``."""
 
     venue: str
     since: dt.date
@@ -39,7 +37,8 @@ class Fee:
         as_name("venue of a fee", self.venue, longest=LONGEST_VENUE)
         day_of(f"since of the fee of {self.venue}", self.since)
         for name in ("taker", "maker"):
-            value = real_number(f"{name} fee of {self.venue}", getattr(self, name), minimum=-_LARGEST, maximum=_LARGEST)
+            # more than 10 dollars per share is a mistake of units
+            value = real_number(f"{name} fee of {self.venue}", getattr(self, name), minimum=-10.0, maximum=10.0)
             object.__setattr__(self, name, value)
 
     @property
@@ -65,8 +64,8 @@ class FeeSchedule:
                 raise InputError(f"fees must have one entry per venue and day, was {one.venue} {one.since} twice")
 
     def fee(self, venue: str, day: dt.date) -> Fee:
-        """The entry of a venue that holds on a day; an error if there is none."""
-        instance_of("venue", venue, str, "a text")
+        """Return the fees of a venue on a day; `InputError` if there are none."""
+        instance_of("venue", venue, str, "a string")
         day_of("day", day)
         holding = [fee for fee in self.fees if fee.venue == venue and fee.since <= day]
         if not holding:
@@ -94,6 +93,6 @@ def _fee(entry: Any, number: int, path: str | os.PathLike[str]) -> Fee:
         raise DataError(f"entry {number} of {path} must have venue, from, taker and maker, was {given}")
     for name, kind in fields.items():
         if not isinstance(entry[name], kind) or isinstance(entry[name], bool | dt.datetime):
-            expected = {"venue": "a text", "from": "a day such as 2019-01-01"}.get(name, "a number")
+            expected = {"venue": "a string", "from": "a day such as 2019-01-01"}.get(name, "a number")
             raise DataError(f"{name} of entry {number} of {path} must be {expected}, was {entry[name]!r}")
     return Fee(entry["venue"], entry["from"], entry["taker"], entry["maker"])

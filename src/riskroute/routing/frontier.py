@@ -1,4 +1,4 @@
-"""The risk frontier: the best splits as the risk tolerance runs from nothing to everything, and where they change."""
+"""Risk frontier: the best splits for every risk tolerance from zero to infinity, and where they change."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ from riskroute.core.validation import function_of, instance_of, list_of, sized_n
 from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.problem import Problem
 
-ROUNDING = 1e-11
-"""Relative differences that are taken for rounding."""
-
-SAFE = 1e-9
-"""Variances below so many squared means are as good as none."""
+_ROUNDING = 1e-11  # relative differences below this are rounding
 
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """A split, its mean and variance, and the risk tolerance from which on it is best."""
+    """A split, its mean and variance, and the smallest risk tolerance at which it is best."""
 
     risk_tolerance: float
     action: Action
@@ -28,15 +24,12 @@ class FrontierPoint:
     variance: float
 
 
-Split = tuple[Action, float, float]
-"""A split with its mean and variance."""
-
-Best = Callable[[float], Split]
-"""The best split at a risk tolerance; at infinity only the mean counts."""
+Split = tuple[Action, float, float]  # a split with its mean and variance
+Best = Callable[[float], Split]  # the best split at a risk tolerance; at infinity only the mean counts
 
 
 def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100) -> list[FrontierPoint]:
-    """Best splits of a problem by its model, from risk tolerance 0 (variance only) to infinity (mean only).
+    """Return the best splits of a problem, from risk tolerance 0 (variance only) to infinity (mean only).
 
     Examples
     --------
@@ -60,11 +53,11 @@ def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100
 
 
 def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> list[FrontierPoint]:
-    """All splits that are best at some risk tolerance, found by asking ``best`` only where two of them tie.
+    """Return all splits that are best at some risk tolerance, calling ``best`` only where two of them tie.
 
-    If a third split beats both where they tie, it lies between them; if none does, the best split changes there, and
-    exactly there. Stops at ``most`` splits, with the widest gaps filled first. ``at`` are tolerances whose best splits
-    must be among them, with where they begin and end, if that takes more.
+    If a third split beats both at their tie, it lies between them; if none does, the best split changes exactly there.
+    Stops at ``most`` splits, with the widest gaps filled first. The best splits at the tolerances ``at`` are always
+    included, with the tolerances between which they are best, even beyond ``most``.
     """
     whole_number("most", most, minimum=2)
     asked = [sized_number("at", one, minimum=0.0, smallest=0) for one in list_of("at", at, object, "risk tolerances")]
@@ -86,13 +79,14 @@ def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> 
 
 
 def _corners(splits: Sequence[Split]) -> list[Split]:
-    """Splits that are best at some tolerance, the most careful first: the lower right hull of mean and variance."""
+    """Return the splits that are best at some tolerance, lowest variance first: a convex hull of mean and variance."""
     largest = max(abs(mean) for _, mean, _ in splits)
-    spread = max(SAFE * largest**2, *(variance for _, _, variance in splits), 0.0)
-    noise = ROUNDING * spread / (largest or 1.0)
+    spread = max(1e-9 * largest**2, *(variance for _, _, variance in splits), 0.0)
+    # ties at smaller tolerances are rounding; variances below 1e-9 squared means count as none
+    noise = _ROUNDING * spread / (largest or 1.0)
     corners: list[Split] = []
     for split in sorted(splits, key=lambda one: (one[2], -one[1])):
-        if corners and split[1] - corners[-1][1] <= ROUNDING * largest:
+        if corners and split[1] - corners[-1][1] <= _ROUNDING * largest:
             continue
         while corners and _tie(corners[-1], split) <= noise + (_tie(*corners[-2:]) if len(corners) > 1 else 0.0):
             corners.pop()
@@ -101,11 +95,11 @@ def _corners(splits: Sequence[Split]) -> list[Split]:
 
 
 def _beside(corners: Sequence[Split], one: Split, other: Split, risk_tolerance: float) -> bool:
-    """Whether one of two neighbours is the best corner at a risk tolerance."""
+    """Return whether one of two neighbours is the best corner at a risk tolerance."""
     best = min(corners, key=lambda split: split[2] - risk_tolerance * split[1])
     return best in (one, other)
 
 
 def _tie(one: Split, other: Split) -> float:
-    """Risk tolerance at which two splits are equally good, the second with the larger mean."""
+    """Return the risk tolerance at which two splits are equally good; the second has the larger mean."""
     return (other[2] - one[2]) / (other[1] - one[1])

@@ -1,4 +1,4 @@
-"""Random instances of the paper's synthetic experiments, of any size."""
+"""Routing problems of the paper: random instances of any size, and the venue parameters of its table."""
 
 from __future__ import annotations
 
@@ -13,18 +13,15 @@ from riskroute.core.validation import instance_of, list_of, real_number, true_or
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem, random_problem
 from riskroute.routing.allocations import Allocations
-from riskroute.routing.splits import COMFORTABLE_LIST, count_splits, largest_split_size, split_actions, split_list_limit
+from riskroute.routing.splits import COMFORTABLE_LIST, count_splits, largest_feature_norm, list_limit, split_actions
 from riskroute.routing.venues import VenueModel, venue_problem
-
-LONGEST_FLOW = 10**8
-"""Rounds of an order flow that are drawn at most."""
 
 
 def routing_actions(shares: int, slots: int, *, listed: bool | None = None, scale: float | None = None) -> ActionSet:
-    """All splits of ``shares`` over ``slots``: a list while it is short, the implicit set otherwise.
+    """Return all splits of ``shares`` over ``slots``: a list if it is short, the implicit set otherwise.
 
-    ``listed`` decides instead. Handles are tuples of shares either way. Features are divided by ``scale``, or by their
-    largest norm.
+    ``listed`` overrides the choice. Handles are tuples of shares either way. Features are divided by ``scale``
+    (default: their largest norm).
 
     Examples
     --------
@@ -34,7 +31,7 @@ def routing_actions(shares: int, slots: int, *, listed: bool | None = None, scal
     Allocations(1000 shares over 20 slots, about 9.9e+39 allocations)
     """
     if listed is None:
-        listed = count_splits(shares, slots) <= split_list_limit(slots, COMFORTABLE_LIST)
+        listed = count_splits(shares, slots) <= list_limit(slots, COMFORTABLE_LIST)
     true_or_false("listed", listed)
     return split_actions(shares, slots, scale=scale) if listed else Allocations(shares, slots, scale=scale)
 
@@ -42,7 +39,7 @@ def routing_actions(shares: int, slots: int, *, listed: bool | None = None, scal
 def random_routing_problem(
     shares: int, slots: int, seed: int, *, risk_tolerance: float = 2.0, base_variance: float = 1.0
 ) -> Problem:
-    """A random instance of the paper's synthetic experiments: S shares over m slots.
+    """Draw an instance of the paper's synthetic experiments: S shares over m slots.
 
     Examples
     --------
@@ -62,10 +59,10 @@ def random_order_sizes(
     risk_tolerance: float = 2.0,
     base_variance: float = 1.0,
 ) -> tuple[list[Problem], Integers]:
-    """Orders of random size, one after the other, over the same slots: one problem per size, and each round's problem.
+    """Return one problem per order size over the same slots, and the index of each round's problem ``(length,)``.
 
-    All problems share their coefficients, so their features share the scale of the largest order. Sizes are drawn
-    evenly for ``length`` rounds. `riskroute.simulation.environments.ChangingActionSets` plays what is returned.
+    All problems share their coefficients, so their features have the scale of the largest order. Sizes are drawn
+    uniformly. `riskroute.simulation.environments.ChangingActionSets` simulates the result.
 
     Examples
     --------
@@ -76,29 +73,28 @@ def random_order_sizes(
     orders = [whole_number("sizes", size) for size in list_of("sizes", sizes, object, "positive integers")]
     if not orders or len(set(orders)) < len(orders):
         raise InputError(f"sizes must be different positive integers, was {shown(orders)}")
-    whole_number("length", length, maximum=LONGEST_FLOW)
+    whole_number("length", length, maximum=10**8)
     largest = max(orders)
-    listed = count_splits(largest, slots) <= split_list_limit(slots, COMFORTABLE_LIST)
-    sets = [routing_actions(size, slots, listed=listed, scale=largest_split_size(largest)) for size in orders]
+    listed = count_splits(largest, slots) <= list_limit(slots, COMFORTABLE_LIST)
+    sets = [routing_actions(size, slots, listed=listed, scale=largest_feature_norm(largest)) for size in orders]
     whole = random_problem(
         sets[orders.index(largest)], seed, risk_tolerance=risk_tolerance, base_variance=base_variance
     )
-    source = np.random.SeedSequence(whole_number("seed", seed, minimum=0)).spawn(1)[
-        0
-    ]  # the seed itself has drawn the coefficients
+    # a child of the seed: the seed itself has drawn the coefficients
+    source = np.random.SeedSequence(whole_number("seed", seed, minimum=0)).spawn(1)[0]
     sequence = np.random.default_rng(source).integers(len(orders), size=length)
     return [dataclasses.replace(whole, actions=actions) for actions in sets], sequence
 
 
 def riskless_slot(problem: Problem, slot: int = 0, remaining: float = 1e-3) -> Problem:
-    """Return the problem with one slot that hardly carries risk: the whole order in it has variance ``remaining``.
+    """Return the problem with one nearly riskless slot: the whole order in it has variance ``remaining``.
 
-    The slot's two variance coefficients become the smallest ones that do this, which are in proportion to the features
-    of the whole order in it; all others stay. No variance becomes negative if ``var_coef`` obeyed the theory's norm:
-    with a share ``r`` of the order elsewhere, at least ``r * base_variance`` is left by this slot, and at most that is
-    taken away by the others. The norm of ``var_coef`` may then exceed ``base_variance``, up to ``sqrt(2)`` times if
-    features have the scale of the whole order, so norms are not insisted on: a variance of nearly nothing within them
-    would leave all other slots without a difference.
+    The slot's two variance coefficients become the smallest ones with this effect, proportional to the features of the
+    whole order in it; all others stay. No variance becomes negative if ``var_coef`` obeyed the theory's norm: with a
+    fraction ``r`` of the order elsewhere, this slot leaves at least ``r * base_variance``, and the others subtract at
+    most that. The norm of ``var_coef`` may then exceed ``base_variance``, up to ``sqrt(2)`` times for features with
+    the scale of the whole order, so norms are not checked: within them, all other slots would have nearly equal
+    variances.
 
     Examples
     --------
@@ -108,7 +104,7 @@ def riskless_slot(problem: Problem, slot: int = 0, remaining: float = 1e-3) -> P
     """
     actions = instance_of("problem", problem, Problem, "a Problem").actions
     if actions.dim != 2 * actions.coordinates:
-        raise InputError(f"problem must be one of splits over slots, was {actions}")
+        raise InputError(f"problem must have allocations as actions, was {actions}")
     slots = actions.coordinates
     slot = whole_number("slot", slot, minimum=0, maximum=slots - 1)
     remaining = real_number("remaining", remaining, minimum=0, maximum=problem.base_variance)
@@ -117,21 +113,16 @@ def riskless_slot(problem: Problem, slot: int = 0, remaining: float = 1e-3) -> P
     most[slot] = -1.0
     features = actions.action_features(actions.best(most))
     if np.delete(features, own).any():
-        raise InputError(f"slot must be able to take the whole order, was {slot} of {actions}")
+        raise InputError(f"slot {slot} cannot take the whole order of {actions}")
     var_coef = problem.var_coef.copy()
     var_coef[own] = (remaining - problem.base_variance) * features[own] / float(features @ features)
     return dataclasses.replace(problem, var_coef=var_coef, check_norms=False)
 
 
-# The venue parameters of the paper's table (S = 10, five venues), as a routing problem.
-#
-# The paper states neither the constant in the variance (here one) nor whether coefficients were scaled; both readings
-# are here.
+PAPER_SHARES = 10
 
-
-SHARES = 10
-
-VENUES = (
+# The paper states neither the constant in the variance (1 here) nor whether coefficients were scaled.
+PAPER_VENUES = (
     VenueModel("PSX", (-1.1439, 0.0008), (-0.031, 0.0391)),
     VenueModel("BX", (-1.4709, -0.000001), (-0.000001, 0.000001)),
     VenueModel("NASDAQ", (-0.07, -0.0002), (-0.000004, 0.00056)),
@@ -141,13 +132,13 @@ VENUES = (
 
 
 def paper_table(
-    units: str = "money", *, shares: int = SHARES, risk_tolerance: float = 2.0, base_variance: float = 1.0
+    units: str = "money", *, shares: int = PAPER_SHARES, risk_tolerance: float = 2.0, base_variance: float = 1.0
 ) -> Problem:
-    """The table as a problem: in the table's own ``money`` units, or with coefficients scaled down to ``norm-1``.
+    """Return the paper's table (five venues) as a problem, in ``money`` units or scaled to ``norm-1``.
 
     Examples
     --------
     >>> paper_table().actions
     ListedAllocations(10 shares over 5 slots, 1,001 allocations)
     """
-    return venue_problem(VENUES, shares, units=units, risk_tolerance=risk_tolerance, base_variance=base_variance)
+    return venue_problem(PAPER_VENUES, shares, units=units, risk_tolerance=risk_tolerance, base_variance=base_variance)

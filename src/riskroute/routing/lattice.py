@@ -1,8 +1,7 @@
-"""Counting, ranking and drawing vectors of whole numbers with bounds and a fixed sum, exactly.
+"""Vectors of whole numbers with bounds and a fixed sum: exact counts, ranks and uniform draws, and sets built on them.
 
-``ways[k][n]`` is the number of ways in which the slots ``k, k + 1 ..`` can take ``n`` units. It is kept as running
-sums of Python integers, which do not overflow: there are about 1e40 ways to split 1,000 shares over 20 slots. Tables of
-them are refused before they would fill the memory.
+``ways[k][n]`` is the number of ways in which slots ``k, k + 1 ..`` take ``n`` units. It is kept as running sums of
+Python integers, which do not overflow: there are about 1e40 ways to split 1,000 shares over 20 slots.
 """
 
 from __future__ import annotations
@@ -24,9 +23,6 @@ from riskroute.learning.actions import ActionSet
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.separable import SeparableScores
 from riskroute.routing.splits import ListedAllocations
-
-LARGEST_COUNTS = 400_000_000
-"""Bytes that a table of counts may take."""
 
 
 class Lattice:
@@ -57,8 +53,8 @@ class Lattice:
         return int(sums[self.free] - (sums[self.free - 1] if self.free else 0))
 
     def _running_sums(self) -> Iterator[list[int]]:
-        """Ways of the last slots, from none of them to all, to take at most 0, 1, 2 .. free units."""
-        sums = [1] * (self.free + 1)  # no slots take nothing, in one way
+        """Yield the numbers of ways in which the last 0, 1 .. m slots take at most 0, 1, 2 .. free units."""
+        sums = [1] * (self.free + 1)  # no slots: one way, to take nothing
         yield sums
         for room in reversed(self.room.tolist()):
             cut = itertools.chain(itertools.repeat(0, room + 1), sums)
@@ -72,24 +68,24 @@ class Lattice:
         return list(self._running_sums())[::-1]
 
     def _check_counts(self, rows: int) -> None:
-        """Refuse to hold so many rows of counts at once if they would not fit."""
+        """Raise `InputError` if ``rows`` rows of counts would take more than 400 MB."""
         slots = len(self.lows)
         places = self.free + slots
         digits = (math.lgamma(places + 1) - math.lgamma(slots + 1) - math.lgamma(self.free + 1)) / math.log(2)
-        limit = int(LARGEST_COUNTS / rows / (44 + digits / 7.5))  # of whole numbers with so many binary digits
+        limit = int(400_000_000 / rows / (44 + digits / 7.5))  # 44 bytes and one per 7.5 bits for a Python integer
         if self.free > limit:
-            what = f"over {slots} slots to count allocations or draw them"
-            raise InputError(f"lots must be at most {limit:,} {what}, was {self.free:,}")
+            purpose = f"over {slots} slots to count or draw allocations"
+            raise InputError(f"lots must be at most {limit:,} {purpose}, was {self.free:,}")
 
     @cached_property
     def ways(self) -> Units:
-        """``(m + 1, units + 1)``: number of ways in which the slots from ``k`` on take ``n`` units, below 2^63."""
+        """Number of ways in which slots ``k ..`` take ``n`` units, ``(m + 1, units + 1)``, capped at 2^63 - 1."""
         self._check_counts(3)
         table = np.zeros((len(self.lows) + 1, self.units + 1), dtype=np.int64)
         for k, sums in zip(range(len(self.lows), -1, -1), self._running_sums(), strict=True):
             least = int(self.lows[k:].sum())
             counts = map(operator.sub, sums, itertools.chain([0], sums))
-            # what no vector of the set reaches may be larger than the set, and is never looked up
+            # entries above the cap belong to states that no vector of the set reaches
             table[k, least : least + len(sums)] = [min(count, 2**63 - 1) for count in counts]
         return table
 
@@ -103,7 +99,7 @@ class Lattice:
         return before
 
     def unrank(self, rank: int) -> Units:
-        """The vector with ``rank`` others before it."""
+        """Return the vector with ``rank`` others before it."""
         left, vector = self.free, np.zeros(len(self.lows), dtype=np.int64)
         for k in range(len(vector)):
             after = self._sums[k + 1]
@@ -116,7 +112,7 @@ class Lattice:
         return vector + self.lows
 
     def sample(self, rng: np.random.Generator, count: int) -> Units:
-        """``count`` vectors ``(count, m)``, uniformly at random."""
+        """Draw ``count`` vectors ``(count, m)`` uniformly."""
         slots = len(self.lows)
         if count == 0:
             return np.zeros((0, slots), dtype=np.int64)
@@ -126,11 +122,11 @@ class Lattice:
             edges = np.column_stack([np.full(count, -1), bars, np.full(count, places)])
             return np.diff(edges, axis=1) - 1 + self.lows
         self._check_counts(slots + 1)
-        return np.stack([self.unrank(random_lattice_integer(rng, self.size)) for _ in range(count)])
+        return np.stack([self.unrank(random_integer(rng, self.size)) for _ in range(count)])
 
 
-def random_lattice_integer(rng: np.random.Generator, limit: int) -> int:
-    """Draw an integer from 0 to ``limit - 1``, uniformly, however large ``limit`` is."""
+def random_integer(rng: np.random.Generator, limit: int) -> int:
+    """Draw an integer uniformly from 0 to ``limit - 1``; ``limit`` may exceed 64 bits."""
     if limit <= 2**63 - 1:
         return int(rng.integers(limit))
     bits = (limit - 1).bit_length()
@@ -138,9 +134,6 @@ def random_lattice_integer(rng: np.random.Generator, limit: int) -> int:
         drawn = int.from_bytes(rng.bytes((bits + 7) // 8), "little") >> (-bits % 8)
         if drawn < limit:
             return drawn
-
-
-# What every set of allocations is made of: shares in lots over slots, their features, and cuts through them.
 
 
 @dataclass(frozen=True)
@@ -152,17 +145,7 @@ class LatticeCut:
 
 
 class LatticeSet(ActionSet):
-    """Base class of sets of allocations: vectors of a lattice times the lot, described by shares and squared shares.
-
-    Attributes
-    ----------
-    shares, slots, lot : int
-        Shares to allocate, slots they go to, and shares in a lot.
-    lattice : Lattice
-        All vectors of lots that are allowed.
-    scale : float
-        What ``(shares, shares^2)`` are divided by.
-    """
+    """Base class of allocation sets: lattice vectors times the lot, with features ``(shares, shares^2) / scale``."""
 
     shares: int
     slots: int
@@ -178,28 +161,28 @@ class LatticeSet(ActionSet):
         return exact_array("actions", actions, np.int64, (None, self.slots))
 
     def contains(self, actions: ActionBatch) -> Flags:
-        """Whether each of some vectors of shares is an allocation of this set."""
+        """Return which vectors of shares ``(n, slots)`` are allocations of this set."""
         shares = self._checked(actions)
         units = shares // self.lot
         inside = (units >= self.lattice.lows) & (units <= self.lattice.highs) & (shares % self.lot == 0)
         return np.asarray(inside.all(axis=1) & (shares.sum(axis=1) == self.shares))
 
     def separable(self, coef: Floats) -> tuple[Floats, Floats]:
-        """Cost per unit and per squared unit of each slot, for a linear score of the features."""
+        """Return the cost per unit and per squared unit of each slot, for a linear score of the features."""
         coef = finite_array("coef", coef, ndim=1, length=self.dim)
         return coef[: self.slots] * (self.lot / self.scale), coef[self.slots :] * (self.lot**2 / self.scale)
 
     @property
     def scores(self) -> SeparableScores:
-        """The whole lattice, for many scores at once."""
+        """The whole lattice, to be minimised for many scores at once."""
         lattice = self.lattice
         return SeparableScores(lattice.units, self.lot, lattice.lows, lattice.highs, self.scale)
 
     @property
     def largest_amounts(self) -> Integers:
-        """Most shares that any allocation puts into each slot, ``(slots,)``."""
+        """Largest number of shares in each slot, ``(slots,)``."""
         return np.asarray(np.minimum(self.lattice.highs, self.lattice.units) * self.lot)
 
     def listed_rows(self, allocations: ActionBatch) -> ListedAllocations:
-        """Some allocations as an explicit list, under their own handles."""
+        """Return some allocations as an explicit list, under their own handles."""
         return ListedAllocations(self.features(allocations), coordinates=self.slots, handles=allocations)

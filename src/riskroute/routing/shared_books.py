@@ -1,4 +1,4 @@
-"""Books that several slots cross: their orders walk one book together, not each from its best price."""
+"""Books that several slots cross: their orders walk one book jointly, not each from the best price."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from riskroute.core.validation import check_array, exact_array, list_of, whole_n
 
 @dataclass(frozen=True)
 class SharedBook:
-    """One book in many scenarios, and what the slots that share it send there.
+    """One book in many scenarios, and the shares that several slots send there.
 
     Parameters
     ----------
     slots : tuple[int, ...]
-        Their numbers, at least two.
+        Indices of the slots, at least two.
     crossing : Floats
-        ``(scenarios, shares + 1)``, profit of 0, 1, 2 .. shares that cross the book.
+        ``(scenarios, shares + 1)``, profit of crossing the book with 0, 1, 2 .. shares.
     rests : Integers
-        ``(slots, scenarios, shares + 1)``, how many of 0, 1, 2 .. shares put into a slot cross: all of a market
-        order, what a dark pool has not filled.
+        ``(slots, scenarios, shares + 1)``, number of 0, 1, 2 .. shares in a slot that cross: all of a market order, the
+        unfilled part for a dark pool.
     depths : Integers
-        ``(scenarios,)``, shares on the levels that are known; profits beyond are an estimate.
+        ``(scenarios,)``, shares on the recorded levels; profits beyond are estimates.
 
     Examples
     --------
     >>> rests = np.array([[[0, 1, 2, 3]], [[0, 0, 1, 2]]])  # the second slot's pool fills one share
     >>> book = SharedBook((0, 2), np.array([[0.0, -1.0, -3.0, -6.0]]), rests, np.array([2]))
-    >>> book.extra(np.array([[2, 0, 1], [1, 0, 2]])).tolist()  # one and one cross: the second share costs 2, not 1
+    >>> book.extra(np.array([[2, 0, 1], [1, 0, 2]])).tolist()  # two cross together: the second share costs 2, not 1
     [[0.0], [-1.0]]
     """
 
@@ -44,47 +44,47 @@ class SharedBook:
     def __post_init__(self) -> None:
         slots = tuple(whole_number("a slot", slot, minimum=0) for slot in list_of("slots", self.slots, object, "slots"))
         if len(set(slots)) < 2:
-            raise InputError(f"slots that share a book must be at least two, was {slots}")
+            raise InputError(f"a shared book needs at least two slots, was {slots}")
         if len(set(slots)) < len(slots):
-            raise InputError(f"slots that share a book must be different, was {slots}")
+            raise InputError(f"slots of a shared book must be different, was {slots}")
         crossing = exact_array("crossing", self.crossing, np.float64, (None, None))
         rests = exact_array("rests", self.rests, np.int64, (len(slots), *crossing.shape))
         if rests.size == 0 or rests.min() < 0 or rests.max() >= crossing.shape[1]:
-            raise InputError(f"rests must be whole numbers from 0 to {crossing.shape[1] - 1}, one was not")
+            raise InputError(f"rests must be integers from 0 to {crossing.shape[1] - 1}")
         depths = exact_array("depths", self.depths, np.float64, crossing.shape[:1])
         for name, value in (("slots", slots), ("crossing", crossing), ("rests", rests), ("depths", depths)):
             object.__setattr__(self, name, value)
 
     def of(self, scenarios: Flags) -> SharedBook:
-        """The same in some of the scenarios."""
+        """Return the book in some of the scenarios."""
         if not (isinstance(scenarios, np.ndarray) and scenarios.dtype == bool and scenarios.shape == self.depths.shape):
-            raise InputError(f"scenarios must be {len(self.depths)} truth values, was {described(scenarios)}")
+            raise InputError(f"scenarios must be {len(self.depths)} booleans, was {described(scenarios)}")
         return SharedBook(self.slots, self.crossing[scenarios], self.rests[:, scenarios], self.depths[scenarios])
 
     @cached_property
     def _alone(self) -> Floats:
-        """Profit of what crosses from each slot, as if it were alone, ``(slots, scenarios, shares + 1)``."""
+        """Profit of the crossing shares of each slot on its own, ``(slots, scenarios, shares + 1)``."""
         return np.stack([np.take_along_axis(self.crossing, rests, axis=1) for rests in self.rests])
 
     def _check(self, splits: Integers) -> None:
-        """Refuse splits that have other slots, or more shares in one, than the book knows of."""
+        """Raise `InputError` for splits with missing slots or with more shares in a slot than tabulated."""
         check_array("splits", splits, np.int64, (None, None))
         if splits.shape[1] <= max(self.slots):
             raise InputError(f"splits must have slot {max(self.slots)}, had {splits.shape[1]} slots")
         mine = splits[:, list(self.slots)]
         if mine.size and (mine.min() < 0 or mine.max() >= self.crossing.shape[1]):
-            raise InputError(f"splits must put 0 to {self.crossing.shape[1] - 1} shares into a slot, one did not")
+            raise InputError(f"splits must put 0 to {self.crossing.shape[1] - 1} shares into a slot")
 
     def crossed(self, splits: Integers) -> Integers:
-        """Shares that cross the book from all slots together, ``(n, scenarios)``."""
+        """Return the shares that cross the book from all slots, ``(n, scenarios)``."""
         self._check(splits)
         return np.asarray(sum(rests.T[splits[:, slot]] for slot, rests in zip(self.slots, self.rests, strict=True)))
 
     def extra(self, splits: Integers) -> Floats:
-        """Profit of crossing together above that of each alone, ``(n, scenarios)``: never positive on a real book."""
+        """Return the profit of crossing jointly less that of crossing alone, ``(n, scenarios)``: at most 0."""
         together = self.crossing[np.arange(len(self.crossing)), self.crossed(splits)]
         return np.asarray(together - sum(a.T[splits[:, k]] for k, a in zip(self.slots, self._alone, strict=True)))
 
     def beyond(self, splits: Integers) -> Flags:
-        """Where more crosses than the known levels hold, ``(n, scenarios)``."""
+        """Return where more shares cross than the recorded levels hold, ``(n, scenarios)``."""
         return np.asarray(self.crossed(splits) > self.depths)

@@ -1,7 +1,7 @@
-"""All ways to split an order of S shares over m slots, listed.
+"""Explicit lists of the splits of an order of S shares over m slots.
 
-A slot is one place to put shares: market orders on a lit venue, limit orders on it, or a dark pool. A split is a
-vector of whole numbers that sum to S; its features are the numbers and their squares, so the dimension is ``2 m``.
+A slot is a venue with an order type (market or limit orders on a lit venue) or a dark pool. A split is a vector of
+whole numbers that sum to S. Its features are the numbers and their squares, so the dimension is ``2 m``.
 """
 
 from __future__ import annotations
@@ -20,20 +20,13 @@ from riskroute.learning.handles import HandleIndex
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.separable import SeparableScores
 
-# Lists of allocations, whose features may have hundreds of coordinates.
-
 
 class ListedAllocations(Actions):
-    """An explicit list of allocations of one order; handles are tuples of shares, as in sets that are not listed.
+    """An explicit list of allocations of one order; handles are tuples of shares, as in `Allocations`.
 
-    Designs over many slots are made without tables of all pairs of coordinates, which would fill the memory. A list of
-    all allocations, in lexicographic order, may say so: the best ones for many scores are then worked out, which is
-    faster than looking at every row.
-
-    Attributes
-    ----------
-    whole : SeparableScores, optional
-        The allocations that are listed, if these are all that bounds allow; None for other lists.
+    Designs over many slots avoid tables of all pairs of coordinates, which would fill the memory. If the list holds all
+    allocations within bounds, in lexicographic order, ``whole`` describes them: the best ones for many scores are then
+    computed, which is faster than scanning every row. ``whole`` is None for other lists.
 
     Examples
     --------
@@ -46,7 +39,7 @@ class ListedAllocations(Actions):
 
     @property
     def index(self) -> HandleIndex:
-        """The way from a handle to its row."""
+        """Map from handles to rows."""
         assert self._names is not None
         return self._names
 
@@ -70,12 +63,12 @@ class ListedAllocations(Actions):
 
     @property
     def slots(self) -> int:
-        """Slots that shares go to."""
+        """Number of slots."""
         return int(self.handles.shape[1])
 
     @property
     def largest_amounts(self) -> Integers:
-        """Most shares that any allocation puts into each slot, ``(slots,)``."""
+        """Largest number of shares in each slot, ``(slots,)``."""
         return np.asarray(self.handles.max(axis=0))
 
     def design(self, tolerance: float) -> Design:
@@ -89,22 +82,14 @@ class ListedAllocations(Actions):
         return self._designs[tolerance]
 
 
-LARGEST_LIST = 5_000_000
-"""Sets with more splits than this are not listed."""
-
-LARGEST_TABLE = 20_000_000
-"""Nor are sets whose list would have more entries than this: with its features it would not fit into a gigabyte."""
-
-COMFORTABLE_LIST = 200_000
-"""Sets up to this size are listed: looking up is then faster than working out."""
-
-MOST_SLOTS = 200
-"""Orders over more slots are refused: everything learned has two coordinates per slot, and designs need their pairs."""
+LARGEST_LIST = 5_000_000  # splits in a list
+COMFORTABLE_LIST = 200_000  # up to here lists are the default: a lookup is faster than a search
+MOST_SLOTS = 200  # policies learn two coordinates per slot, and designs need pairs of coordinates
 
 
-def split_list_limit(slots: int, most: int = LARGEST_LIST) -> int:
-    """Largest number of splits over so many slots that are listed, where ``most`` would be for few slots."""
-    return min(most, LARGEST_TABLE // slots)
+def list_limit(slots: int, most: int = LARGEST_LIST) -> int:
+    """Return the largest number of splits to list: ``most``, less for many slots."""
+    return min(most, 20_000_000 // slots)  # with its features, a larger table would not fit into a gigabyte
 
 
 def count_splits(shares: int, slots: int) -> int:
@@ -119,12 +104,12 @@ def count_splits(shares: int, slots: int) -> int:
     return math.comb(shares + slots - 1, slots - 1)
 
 
-def about_splits(count: int) -> str:
-    """Write a whole number of any size: in full while it is short, as a power of ten when it is not.
+def count_text(count: int) -> str:
+    """Format a count: in full below 1e12, in scientific notation above.
 
     Examples
     --------
-    >>> about_splits(1287), about_splits(10**40 + 1)
+    >>> count_text(1287), count_text(10**40 + 1)
     ('1,287', 'about 1.0e+40')
     """
     if count < 10**12:
@@ -134,7 +119,7 @@ def about_splits(count: int) -> str:
 
 
 def list_splits(shares: int, slots: int) -> Integers:
-    """All splits ``(K, m)``, in ascending lexicographic order.
+    """Return all splits ``(K, m)`` in lexicographic order.
 
     Examples
     --------
@@ -142,13 +127,13 @@ def list_splits(shares: int, slots: int) -> Integers:
     [[0, 2], [1, 1], [2, 0]]
     """
     count = count_splits(shares, slots)
-    limit = split_list_limit(slots, LARGEST_LIST)
+    limit = list_limit(slots, LARGEST_LIST)
     if count > limit:
         raise InputError(
-            f"shares over slots must give at most {limit:,} splits to be listed, "
-            f"was {about_splits(count)} for {shares} shares over {slots} slots"
+            f"too many splits to list (limit {limit:,}): "
+            f"{count_text(count)} for {shares} shares over {slots} slots; use Allocations"
         )
-    # Slot by slot: every partial split branches into all amounts its next slot can take of the remainder.
+    # Each partial split branches into all amounts that its next slot can take of the remainder.
     splits = np.zeros((1, 0), dtype=np.int64)
     left = np.array([shares], dtype=np.int64)
     for _ in range(slots - 1):
@@ -160,22 +145,16 @@ def list_splits(shares: int, slots: int) -> Integers:
     return np.column_stack([splits, left])
 
 
-def largest_split_size(shares: int) -> float:
-    """Largest norm of the features ``(a, a^2)`` of a split: that of everything in one slot.
-
-    Examples
-    --------
-    >>> largest_split_size(1) == 2**0.5
-    True
-    """
+def largest_feature_norm(shares: int) -> float:
+    """Return the largest norm of the features ``(a, a^2)`` of a split: that of the whole order in one slot."""
     return math.hypot(shares, shares**2)
 
 
 def split_actions(shares: int, slots: int, *, scale: float | None = None) -> ListedAllocations:
-    """The listed splits as an action set with features ``(a, a^2)``, divided by ``scale``, or by their largest norm.
+    """Return the listed splits as an action set with features ``(a, a^2) / scale``; default scale: the largest norm.
 
-    Handles are the splits, as tuples of shares. Orders of different sizes share their coefficients only if their
-    features share one scale.
+    Handles are the splits, as tuples of shares. Orders of different sizes share coefficients only if their features
+    have the same scale.
 
     Examples
     --------
@@ -184,7 +163,7 @@ def split_actions(shares: int, slots: int, *, scale: float | None = None) -> Lis
     ([[0, 2], [1, 1], [2, 0]], [0.224, 0.224, 0.224, 0.224])
     """
     splits = list_splits(shares, slots)
-    scale = largest_split_size(shares) if scale is None else real_number("scale", scale, above=0)
+    scale = largest_feature_norm(shares) if scale is None else real_number("scale", scale, above=0)
     amounts = splits.astype(np.float64)
     listed = ListedAllocations(np.hstack([amounts, amounts**2]) / scale, coordinates=slots, handles=splits)
     lows, highs = np.zeros(slots, dtype=np.int64), np.full(slots, shares, dtype=np.int64)

@@ -1,15 +1,20 @@
-"""Allocations that survived elimination: a set cut by one separable constraint after another.
+"""Survivors of elimination: an allocation set cut by one separable constraint after another, and designs over it.
 
-While at most a million are left they are listed, exactly. More are never listed: membership is a test, the best
-allocation is searched for under multipliers on the cuts, and uniform draws come from a random walk of exchanges between
-two slots, whose stationary law is uniform on the set.
+Up to a million survivors are listed exactly. Larger sets stay implicit: membership is a test, the best allocation is
+searched for under Lagrange multipliers on the cuts, and uniform draws come from a random walk of exchanges between two
+slots, whose stationary distribution is uniform on the set.
+
+The set has no symmetry left, so the candidates of a design are searched for: uniform draws, the members farthest along
+many directions, and hill climbs of the leverage itself. The bound stated does not rely on the search. It is the
+smallest of three that hold for every member: a separable function nowhere below the leverage (`bound_by_majorant`);
+the leverage as a sum of squares of linear functions, with the range of each bounded; and the certificate of the root
+set. The first two relax the latest cut with a Lagrange multiplier.
 """
 
 from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
@@ -21,135 +26,21 @@ from riskroute.learning.actions import Action, Actions, ActionSet, action_sample
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import WideDesign, few_wide_rows, wide_design
 from riskroute.learning.tally import ActionBatch
-from riskroute.routing.designs.certificate import majorant_of_leverages
+from riskroute.routing.cut_search import (
+    MEMBER_SLACK,
+    count_within,
+    descend,
+    list_within,
+    random_walk,
+    stack_cuts,
+)
+from riskroute.routing.designs.certificate import bound_by_majorant
 from riskroute.routing.designs.large import OUTSIDE
 from riskroute.routing.lattice import LatticeCut, LatticeSet
-from riskroute.routing.search import (
-    MEMBER_SLACK,
-    search_count,
-    search_descend,
-    search_stacked,
-    search_walk,
-    search_within,
-)
-from riskroute.routing.splits import split_list_limit
-
-# Designs over implicit sets of survivors: candidates by search, and a bound that holds for every member.
-#
-# The set has no symmetry left, so candidates are searched for: uniform draws, the members farthest along many
-# directions, and hill climbs of the leverage itself. The bound does not rely on the search; it is the smallest of
-# three. The first is that of a separable function that is nowhere below the leverage (`majorant`). For the second, a
-# leverage is written as a sum of squares of linear functions, in coordinates in which the information matrix is the
-# identity, and the range of each over all members is bounded. The root set's own certificate gives the third. The
-# first two use the latest cut at a price (Lagrangian duality).
-
-
-_COARSEST = 0.05  # the finest tolerance worth solving for: candidates are only some of the members
-_DESIGN_DRAWS = 600
-_AXES = 120  # directions searched at first
-_ROUNDS = 4
-_STARTS = 24  # climbs per round
-
-
-class SurvivorCutSet(Protocol):
-    """A set of allocations behind cuts, as `riskroute.routing.survivors` makes them."""
-
-    root: LatticeSet
-    cuts: tuple[LatticeCut, ...]
-    witness: Action
-    dim: int
-
-    def features(self, actions: ActionBatch) -> Floats:
-        """Feature vectors of members."""
-
-    def best(self, coef: Vector) -> Action:
-        """Best member found for a score."""
-
-    def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
-        """Uniform draws."""
-
-
-def survivor_design(survivors: SurvivorCutSet, tolerance: float) -> Design:
-    """Return a design over the survivors, with a bound that holds for all of them."""
-    tolerance = max(tolerance, _COARSEST)
-    rng = np.random.default_rng(0)
-    axes = range(0, survivors.dim, -(-2 * survivors.dim // _AXES))
-    far = [survivors.best(sign * np.eye(1, survivors.dim, k)[0]) for k in axes for sign in (1.0, -1.0)]
-    draws = max(_DESIGN_DRAWS, 3 * survivors.dim)
-    searched = np.array([survivors.witness, *far], dtype=np.int64)
-    candidates = np.unique(np.concatenate([survivors.sample(rng, draws), searched]), axis=0)
-    for left in reversed(range(_ROUNDS)):
-        found = wide_design(survivors.features(candidates), tolerance)
-        support = candidates[found.weights > 0]
-        high = _highest(survivors, survivors.sample(rng, draws), found)
-        starts = [*support[:: -(-len(support) // _STARTS)], *high[:_STARTS]]
-        climbed = np.array([_climb(survivors, start, found) for start in starts])
-        levers = np.sum((survivors.features(climbed) @ found.whitening) ** 2, axis=1)
-        if left == 0 or levers.max() <= found.rank * (1 + tolerance) * (1 + _COARSEST):
-            break
-        candidates = np.unique(np.concatenate([candidates, climbed, high]), axis=0)
-    index, weights, whitening = few_wide_rows(survivors.features(candidates), found)
-    support, rank = candidates[index], whitening.shape[1]
-    bound = _bound(survivors, whitening) if _spans(survivors, survivors.features(support), rank) else np.inf
-    return Design(support, weights, bound, rank)
-
-
-def _spans(survivors: SurvivorCutSet, features: Matrix, rank: int) -> bool:
-    """Whether every survivor provably lies in the span of the support, whose features are given."""
-    unseen = np.linalg.svd(np.linalg.qr(features, mode="r"))[2][rank:]
-    return all(_largest(survivors, sign * direction) <= OUTSIDE for direction in unseen for sign in (1.0, -1.0))
-
-
-def _highest(survivors: SurvivorCutSet, drawn: Units, design: WideDesign) -> Units:
-    """Return the draws whose leverage is above the rank, the highest first."""
-    levers = np.round(np.sum((survivors.features(drawn) @ design.whitening) ** 2, axis=1) / design.rank, 9)
-    order = np.argsort(-levers, kind="stable")
-    return np.asarray(drawn[order[levers[order] > 1]])
-
-
-def _climb(survivors: SurvivorCutSet, start: Units, design: WideDesign) -> Units:
-    """Follow the leverage uphill: it is convex, so the member farthest along its gradient never has less."""
-    here = start
-    for _ in range(6):
-        gradient = design.whitening @ (design.whitening.T @ survivors.features(here[None, :])[0])
-        there = np.array(survivors.best(-gradient), dtype=np.int64)
-        gain = survivors.features(np.stack([here, there])) @ gradient
-        if gain[1] <= gain[0] * (1 + 1e-9):
-            break
-        here = there
-    return here
-
-
-def _bound(survivors: SurvivorCutSet, whitening: Matrix) -> float:
-    """Return the smallest of three true bounds on every leverage: separable, by coordinates, from the root's design."""
-    lattice, lot = survivors.root.lattice, survivors.root.lot
-    units = np.repeat([lot, lot**2], survivors.root.slots) / survivors.root.scale
-    cut = survivors.cuts[-1]
-    limit = cut.limit + MEMBER_SLACK * max(1.0, abs(cut.limit))
-    found = majorant_of_leverages(lattice, whitening * units[:, None], (*survivors.root.separable(cut.coef), limit))
-    largest = [max(_largest(survivors, sign * axis) for sign in (1.0, -1.0)) for axis in whitening.T]
-    found = min(found, float(np.sum(np.square(largest))))
-    root = survivors.root.design(_COARSEST)
-    if root.rank == whitening.shape[1]:
-        outer = survivors.root.features(root.actions) @ whitening
-        found = min(found, root.bound * float(np.linalg.eigvalsh((outer * root.weights[:, None]).T @ outer)[-1]))
-    return max(found, float(whitening.shape[1]))
-
-
-def _largest(survivors: SurvivorCutSet, axis: Floats) -> float:
-    """Bound ``<axis, features>`` over the survivors, with the best of a few multipliers on the latest cut."""
-    cut = survivors.cuts[-1]
-    unit = np.linalg.norm(axis) / max(float(np.linalg.norm(cut.coef)), 1e-300)
-    values = []
-    for multiplier in (0.0, 0.1 * unit, 0.3 * unit, unit, 3 * unit, 10 * unit):
-        priced = multiplier * cut.coef - axis
-        action = survivors.root.best(priced)
-        values.append(-float(survivors.root.action_features(action) @ priced) + multiplier * cut.limit)
-    return float(max(min(values), 0.0))
-
+from riskroute.routing.splits import list_limit
 
 LARGEST_SURVIVOR_LIST = 1_000_000
-_DRAWS = 2000  # for quantiles of scores
+_COARSEST = 0.05  # finest tolerance worth solving for: candidates are only some of the members
 
 
 def survivors_of(root: LatticeSet, cuts: tuple[LatticeCut, ...], witness: Action) -> ActionSet:
@@ -158,22 +49,20 @@ def survivors_of(root: LatticeSet, cuts: tuple[LatticeCut, ...], witness: Action
     ``witness`` is one of them.
     """
     if cuts:
-        units = search_within(
-            root.lattice, survivors_in_units(root, cuts), split_list_limit(root.slots, LARGEST_SURVIVOR_LIST)
-        )
+        units = list_within(root.lattice, _in_units(root, cuts), list_limit(root.slots, LARGEST_SURVIVOR_LIST))
         if units is not None:
             rows = units * root.lot
-            return root.listed_rows(rows[passes_as_survivor(root, cuts, rows)])
+            return root.listed_rows(rows[_passes(root, cuts, rows)])
     return Survivors(root, cuts, witness)
 
 
-def survivors_in_units(root: LatticeSet, cuts: tuple[LatticeCut, ...]) -> list[tuple[Vector, Vector, float]]:
-    """Cuts as (cost per unit, cost per squared unit, limit)."""
+def _in_units(root: LatticeSet, cuts: tuple[LatticeCut, ...]) -> list[tuple[Vector, Vector, float]]:
+    """Return cuts as (cost per unit, cost per squared unit, limit)."""
     return [(*root.separable(cut.coef), cut.limit) for cut in cuts]
 
 
-def passes_as_survivor(root: LatticeSet, cuts: tuple[LatticeCut, ...], rows: ActionBatch) -> Flags:
-    """Whether each allocation of ``root`` passes every cut."""
+def _passes(root: LatticeSet, cuts: tuple[LatticeCut, ...], rows: ActionBatch) -> Flags:
+    """Return which allocations of ``root`` pass every cut."""
     features = root.features(rows)
     inside = np.ones(len(rows), dtype=bool)
     for cut in cuts:
@@ -212,7 +101,7 @@ class Survivors(ActionSet):
     def _exact_size(self) -> int | None:
         if not self.cuts:
             return self.root.size
-        return search_count(self.root.lattice, survivors_in_units(self.root, self.cuts))
+        return count_within(self.root.lattice, _in_units(self.root, self.cuts))
 
     @property
     def fingerprint(self) -> str:
@@ -223,17 +112,16 @@ class Survivors(ActionSet):
         return self.root.features(actions)
 
     def contains(self, actions: ActionBatch) -> Flags:
-        """Whether each of some vectors of shares is a member."""
-        return self.root.contains(actions) & passes_as_survivor(self.root, self.cuts, np.asarray(actions))
+        """Return which vectors of shares ``(n, slots)`` are members."""
+        return self.root.contains(actions) & _passes(self.root, self.cuts, np.asarray(actions))
 
     def largest_norm(self) -> float:
         return self.root.largest_norm()
 
     def best(self, coef: Vector) -> Action:
-        """Best member found: exact when the best allocation of the root survived, a search otherwise.
+        """Return the best member found: exact if the best allocation of the root survived, a search otherwise.
 
-        The search raises multipliers on the cuts that are not met, and then moves lots between two slots while that
-        helps.
+        The search raises Lagrange multipliers on violated cuts, then moves lots between two slots while that helps.
         """
         coef = finite_array("coef", coef, ndim=1, length=self.dim)
         free = self.root.best(coef)
@@ -255,7 +143,7 @@ class Survivors(ActionSet):
         return as_action(self._descend(np.array(found, dtype=np.int64) // self.root.lot, coef) * self.root.lot)
 
     def _has(self, action: Action) -> bool:
-        return bool(passes_as_survivor(self.root, self.cuts, np.array([action], dtype=np.int64))[0])
+        return bool(_passes(self.root, self.cuts, np.array([action], dtype=np.int64))[0])
 
     def _score(self, action: Action, coef: Vector) -> float:
         return float(self.root.action_features(action) @ coef)
@@ -263,44 +151,44 @@ class Survivors(ActionSet):
     def _descend(self, units: Units, coef: Vector) -> Units:
         lattice = self.root.lattice
         alpha, beta = self.root.separable(coef)
-        moved: Units = search_descend(units, alpha, beta, *self._tables, lattice.lows, lattice.highs)
+        moved: Units = descend(units, alpha, beta, *self._tables, lattice.lows, lattice.highs)
         return moved
 
     @cached_property
     def _tables(self) -> tuple[Vector, Vector, Vector]:
         """Costs per unit and squared unit, and limits, of all cuts: ``(L, m)``, ``(L, m)``, ``(L,)``."""
-        return search_stacked(survivors_in_units(self.root, self.cuts), self.root.slots, MEMBER_SLACK)
+        return stack_cuts(_in_units(self.root, self.cuts), self.root.slots, MEMBER_SLACK)
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
-        """Uniform draws: exact without cuts, ends of a long random walk with them."""
+        """Draw uniformly: exactly without cuts, by a long random walk with them."""
         count = action_sample_size(count)
         if not self.cuts:
             return self.root.sample(rng, count)
         start = np.array(self.witness, dtype=np.int64) // self.root.lot
         lattice = self.root.lattice
         thin = 40 * self.root.slots
-        drawn = search_walk(
+        drawn = random_walk(
             start, *self._tables, lattice.lows, lattice.highs, count, 50 * thin, thin, checked_seed(rng)
         )
         return np.asarray(drawn * self.root.lot)
 
     def within(self, coef: Vector, tolerance: float) -> ActionSet:
-        """Keep members within a tolerance of the best one found; if the search missed a better one, a few more stay."""
+        """Keep members within a tolerance of the best one found; a few more stay if the search missed the best."""
         tolerance = real_number("tolerance", tolerance, minimum=0)
         best = self.best(coef)
         cut = LatticeCut(np.array(coef, dtype=np.float64), self._score(best, coef) + tolerance)
         return survivors_of(self.root, (*self.cuts, cut), best)
 
     def top(self, coef: Vector, count: int) -> ActionSet:
-        """About the ``count`` best members: the limit is a quantile of uniform draws. Exact once they can be listed."""
+        """Keep about the ``count`` best members, by a quantile of uniform draws; exactly if they can be listed."""
         count = whole_number("count", count, maximum=self.size)
         coef = finite_array("coef", coef, ndim=1, length=self.dim).copy()
-        scores = self.features(self.sample(np.random.default_rng(0), _DRAWS)) @ coef
+        draws = 2000
+        scores = self.features(self.sample(np.random.default_rng(0), draws)) @ coef
         share, best = count / self.size, self.best(coef)
-        if count <= split_list_limit(self.root.slots, LARGEST_SURVIVOR_LIST):  # list a few more, and choose among them
-            wide = LatticeCut(
-                coef, float(np.quantile(scores, min(1.0, share + 4 * math.sqrt(share * (1 - share) / _DRAWS))))
-            )
+        if count <= list_limit(self.root.slots, LARGEST_SURVIVOR_LIST):  # list a few more, then choose exactly
+            margin = 4 * math.sqrt(share * (1 - share) / draws)  # four standard errors of the quantile
+            wide = LatticeCut(coef, float(np.quantile(scores, min(1.0, share + margin))))
             kept = survivors_of(self.root, (*self.cuts, wide), best)
             if isinstance(kept, Actions):
                 return kept.top(coef, min(count, kept.size))
@@ -312,17 +200,17 @@ class Survivors(ActionSet):
         if not self.cuts:
             return self.root.design(tolerance)
         if tolerance not in self._designs:
-            self._designs[tolerance] = survivor_design(self, tolerance)
+            self._designs[tolerance] = _design(self, tolerance)
         return self._designs[tolerance]
 
     def listed(self) -> Actions:
-        limit = split_list_limit(self.root.slots, LARGEST_SURVIVOR_LIST)
-        raise InputError(f"survivors must be at most {limit:,} to be listed, were more")
+        limit = list_limit(self.root.slots, LARGEST_SURVIVOR_LIST)
+        raise InputError(f"too many survivors to list (limit {limit:,})")
 
     def _estimate_size(self) -> int:
-        """Multiply conditional shares of ever smaller sets, a fifth at a time, from all allocations down to these."""
+        """Estimate by nested sampling: multiply the shares that nested cuts keep, about a fifth at a time."""
         rng = np.random.default_rng(0)
-        share = 0.0  # natural logarithm
+        share = 0.0  # log of the fraction of the root set
         for k, cut in enumerate(self.cuts):
             outer = Survivors(self.root, self.cuts[:k], self.witness)
             while True:
@@ -335,6 +223,85 @@ class Survivors(ActionSet):
                     break
                 share += math.log(float(np.mean(scores <= level)))
                 outer = Survivors(self.root, (*self.cuts[:k], LatticeCut(cut.coef, level)), self.witness)
-        bits = share / math.log(2)
+        bits = share / math.log(2)  # the root may hold 1e40 members: multiply in integers, not floats
         whole = math.floor(bits)
         return max(int(self.root.size * round(2 ** (bits - whole) * 2**53)) >> (53 - whole), 1)
+
+
+def _design(survivors: Survivors, tolerance: float) -> Design:
+    """Return a design over the survivors, with a leverage bound that holds for all of them."""
+    tolerance = max(tolerance, _COARSEST)
+    rng = np.random.default_rng(0)
+    axes = range(0, survivors.dim, -(-2 * survivors.dim // 120))  # at most 120 directions, with both signs
+    far = [survivors.best(sign * np.eye(1, survivors.dim, k)[0]) for k in axes for sign in (1.0, -1.0)]
+    draws = max(600, 3 * survivors.dim)
+    searched = np.array([survivors.witness, *far], dtype=np.int64)
+    candidates = np.unique(np.concatenate([survivors.sample(rng, draws), searched]), axis=0)
+    for left in reversed(range(4)):
+        found = wide_design(survivors.features(candidates), tolerance)
+        support = candidates[found.weights > 0]
+        high = _highest(survivors, survivors.sample(rng, draws), found)
+        starts = [*support[:: -(-len(support) // 24)], *high[:24]]  # at most 24 hill climbs of each kind
+        climbed = np.array([_climb(survivors, start, found) for start in starts])
+        levers = np.sum((survivors.features(climbed) @ found.whitening) ** 2, axis=1)
+        if left == 0 or levers.max() <= found.rank * (1 + tolerance) * (1 + _COARSEST):
+            break
+        candidates = np.unique(np.concatenate([candidates, climbed, high]), axis=0)
+    index, weights, whitening = few_wide_rows(survivors.features(candidates), found)
+    support, rank = candidates[index], whitening.shape[1]
+    bound = _bound(survivors, whitening) if _spans(survivors, survivors.features(support), rank) else np.inf
+    return Design(support, weights, bound, rank)
+
+
+def _spans(survivors: Survivors, features: Matrix, rank: int) -> bool:
+    """Return whether every survivor provably lies in the span of the support, whose features are given."""
+    unseen = np.linalg.svd(np.linalg.qr(features, mode="r"))[2][rank:]
+    return all(_largest(survivors, sign * direction) <= OUTSIDE for direction in unseen for sign in (1.0, -1.0))
+
+
+def _highest(survivors: Survivors, drawn: Units, design: WideDesign) -> Units:
+    """Return the draws whose leverage is above the rank, the highest first."""
+    levers = np.round(np.sum((survivors.features(drawn) @ design.whitening) ** 2, axis=1) / design.rank, 9)
+    order = np.argsort(-levers, kind="stable")
+    return np.asarray(drawn[order[levers[order] > 1]])
+
+
+def _climb(survivors: Survivors, start: Units, design: WideDesign) -> Units:
+    """Follow the leverage uphill: it is convex, so the member farthest along its gradient never has less."""
+    here = start
+    for _ in range(6):
+        gradient = design.whitening @ (design.whitening.T @ survivors.features(here[None, :])[0])
+        there = np.array(survivors.best(-gradient), dtype=np.int64)
+        gain = survivors.features(np.stack([here, there])) @ gradient
+        if gain[1] <= gain[0] * (1 + 1e-9):
+            break
+        here = there
+    return here
+
+
+def _bound(survivors: Survivors, whitening: Matrix) -> float:
+    """Return the smallest of three bounds on every leverage: by majorant, by coordinates, by the root's design."""
+    lattice, lot = survivors.root.lattice, survivors.root.lot
+    units = np.repeat([lot, lot**2], survivors.root.slots) / survivors.root.scale
+    cut = survivors.cuts[-1]
+    limit = cut.limit + MEMBER_SLACK * max(1.0, abs(cut.limit))
+    found = bound_by_majorant(lattice, whitening * units[:, None], (*survivors.root.separable(cut.coef), limit))
+    largest = [max(_largest(survivors, sign * axis) for sign in (1.0, -1.0)) for axis in whitening.T]
+    found = min(found, float(np.sum(np.square(largest))))
+    root = survivors.root.design(_COARSEST)
+    if root.rank == whitening.shape[1]:
+        outer = survivors.root.features(root.actions) @ whitening
+        found = min(found, root.bound * float(np.linalg.eigvalsh((outer * root.weights[:, None]).T @ outer)[-1]))
+    return max(found, float(whitening.shape[1]))
+
+
+def _largest(survivors: Survivors, axis: Floats) -> float:
+    """Bound ``<axis, features>`` over the survivors, with the best of a few Lagrange multipliers on the latest cut."""
+    cut = survivors.cuts[-1]
+    unit = np.linalg.norm(axis) / max(float(np.linalg.norm(cut.coef)), 1e-300)
+    values = []
+    for multiplier in (0.0, 0.1 * unit, 0.3 * unit, unit, 3 * unit, 10 * unit):
+        priced = multiplier * cut.coef - axis
+        action = survivors.root.best(priced)
+        values.append(-float(survivors.root.action_features(action) @ priced) + multiplier * cut.limit)
+    return float(max(min(values), 0.0))

@@ -1,4 +1,4 @@
-"""Venue models: what ``q`` shares earn at a venue on average, and how uncertain that is, both quadratic in ``q``."""
+"""Venue models: mean and variance of the profit from ``q`` shares, both quadratic in ``q``."""
 
 from __future__ import annotations
 
@@ -12,18 +12,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import write_whole
 from riskroute.core.text import TextTable
-from riskroute.core.validation import as_name, finite_array, list_of, one_of, path_of, sized_number, whole_number
+from riskroute.core.validation import (
+    as_name,
+    finite_array,
+    list_of,
+    one_of,
+    path_of,
+    real_number,
+    sized_number,
+    whole_number,
+)
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem
 from riskroute.routing.allocations import MOST_SHARES, Allocations
-from riskroute.routing.splits import COMFORTABLE_LIST, split_list_limit
+from riskroute.routing.group_search import QuadraticResult, minimise_quadratic
+from riskroute.routing.splits import COMFORTABLE_LIST, list_limit
 
-UNITS = ("money", "norm-1")
-KINDS = ("market", "limit", "dark")
+KINDS = ("market", "limit", "dark")  # market or limit orders on a lit venue, or a dark pool
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,7 @@ class VenueModel:
     Parameters
     ----------
     name : str
-        Of the venue, or of the slot if a venue has several.
+        Name of the venue, or of the slot if a venue has several.
     mean : tuple[float, float]
         ``(p, p~)``, money per share and per squared share.
     variance : tuple[float, float]
@@ -72,9 +82,9 @@ class VenueModel:
         return self.mean[0] * shares + self.mean[1] * shares**2
 
     def nonnegative(self, shares: int) -> VenueModel:
-        """The model itself, or one whose variance is nowhere negative up to ``shares``, where this one's is.
+        """Return the model if its variance is non-negative up to ``shares``, else one with a purely quadratic variance.
 
-        That is the pure square with the same variance at ``shares``, or none at all.
+        That has the same variance at ``shares``, or zero if it is negative there.
 
         Examples
         --------
@@ -88,7 +98,7 @@ class VenueModel:
         return dataclasses.replace(self, variance=(0.0, max(self.variance_of(shares), 0.0) / shares**2))
 
     def variance_of(self, shares: float) -> float:
-        """Variance of the profit from ``shares``; negative where the fit is not to be believed."""
+        """Variance of the profit from ``shares``; may be negative outside the fitted range."""
         shares = sized_number("shares", shares, smallest=0)
         return self.variance[0] * shares + self.variance[1] * shares**2
 
@@ -104,19 +114,18 @@ def venue_problem(
     caps: int | Sequence[int] | None = None,
     most_listed: int = COMFORTABLE_LIST,
 ) -> Problem:
-    """The routing problem of splitting ``shares`` over venues, one slot per model.
+    """Return the problem of splitting ``shares`` over venues, one slot per model.
 
     Parameters
     ----------
     units : str
-        ``money``, the coefficients as they are, or ``norm-1``, scaled down to the norms that the theory
-        assumes.
+        ``money`` for the coefficients as they are, or ``norm-1``, scaled to the norms that the theory assumes.
     base_variance : float
-        What the variance of a whole order has besides the venues' own, the paper's omega.
+        Variance of an order in addition to the venues', the paper's omega.
     lot, caps
-        What a slot may take, see `Allocations`.
+        Bounds of a slot, see `Allocations`.
     most_listed : int
-        Splits are listed up to so many; looking up is then faster than working out.
+        Up to this many splits are listed, for which a lookup is faster than a search.
 
     Examples
     --------
@@ -126,17 +135,12 @@ def venue_problem(
     >>> venue_problem(models, 10, caps=[10, 3]).best
     (7, 3)
     """
-    one_of("units", units, UNITS)
+    one_of("units", units, ("money", "norm-1"))
     lot, most_listed = whole_number("lot", lot), whole_number("most_listed", most_listed, minimum=0)
-    models = list_of("models", models, VenueModel, "venue models")
-    if not models:
-        raise InputError("models must hold at least one venue, was empty")
-    names = [model.name for model in models]
-    if len(set(names)) < len(names):
-        raise InputError(f"models must have different names, was {names}")
+    models = _checked_models(models)
     allocations = Allocations(shares, len(models), lot, caps)
     scale = allocations.scale
-    few = allocations.size <= split_list_limit(len(models), most_listed)
+    few = allocations.size <= list_limit(len(models), most_listed)
     actions: ActionSet = allocations.listed() if few else allocations
     columns = [[getattr(model, field)[power] for model in models] for field in ("mean", "variance") for power in (0, 1)]
     mean_coef, var_coef = scale * np.array(columns[0] + columns[1]), scale * np.array(columns[2] + columns[3])
@@ -153,8 +157,79 @@ def venue_problem(
     return problem
 
 
+def best_correlated_split(
+    models: Sequence[VenueModel],
+    shares: int,
+    correlation: ArrayLike,
+    *,
+    risk_tolerance: float = 2.0,
+    caps: Sequence[int] | None = None,
+) -> QuadraticResult:
+    """Split ``shares`` to minimise variance less ``risk_tolerance`` times mean when the slots' profits are correlated.
+
+    The quadratic part ``s~ q^2`` of a slot's variance is the risk of a common price move on ``q`` shares, so that part
+    is correlated: the variance of a split ``a`` is ``sum_k s_k a_k + sum_ij rho_ij sqrt(s~_i s~_j) a_i a_j``.
+
+    Parameters
+    ----------
+    models : sequence of VenueModel
+        One per slot, with ``s~ >= 0``.
+    shares : int
+        Size of the order.
+    correlation : array_like
+        ``rho``, symmetric with ones on the diagonal, ``(m, m)``; the identity is the model of `venue_problem`.
+    risk_tolerance : float
+        Weight of the mean.
+    caps : sequence of int, optional
+        Largest number of shares in each slot.
+
+    Returns
+    -------
+    QuadraticResult
+        The best split found, and a proven lower bound: ``gap`` is 0 if the split is optimal.
+
+    Examples
+    --------
+    A and B are equally good. If their profits are independent, splitting halves the variance; if they always move
+    together, it gains nothing and only B's higher cost counts.
+
+    >>> models = [VenueModel("A", (-0.01, 0.0), (0.0, 0.01)), VenueModel("B", (-0.02, 0.0), (0.0, 0.01))]
+    >>> best_correlated_split(models, 10, np.eye(2)).units
+    (5, 5)
+    >>> best_correlated_split(models, 10, np.ones((2, 2))).units
+    (10, 0)
+    """
+    models = _checked_models(models)
+    count = len(models)
+    risk_tolerance = real_number("risk_tolerance", risk_tolerance, minimum=0)
+    shares = whole_number("shares", shares, maximum=MOST_SHARES)
+    rho = finite_array("correlation", correlation, ndim=2, length=count, largest=1)
+    if rho.shape != (count, count) or (rho != rho.T).any() or (np.diag(rho) != 1).any():
+        raise InputError(f"correlation must be a symmetric ({count}, {count}) matrix with ones on the diagonal")
+    square = np.array([model.variance[1] for model in models])
+    if (square < 0).any():
+        name = models[int(np.argmax(square < 0))].name
+        raise InputError(f"variance of {name} must not decrease per squared share; see VenueModel.nonnegative")
+    bounds = None if caps is None else np.array([whole_number("caps", cap, minimum=0) for cap in caps], dtype=np.int64)
+    mean = np.array([model.mean for model in models])
+    linear = np.array([model.variance[0] for model in models]) - risk_tolerance * mean[:, 0]
+    deviation = np.sqrt(square)
+    covariance = rho * np.outer(deviation, deviation) - risk_tolerance * np.diag(mean[:, 1])
+    return minimise_quadratic(covariance, linear, shares, caps=bounds)
+
+
+def _checked_models(models: Sequence[VenueModel]) -> list[VenueModel]:
+    checked = list_of("models", models, VenueModel, "venue models")
+    if not checked:
+        raise InputError("models must hold at least one venue, was empty")
+    names = [model.name for model in checked]
+    if len(set(names)) < len(names):
+        raise InputError(f"models must have different names, was {names}")
+    return checked
+
+
 def venue_model_table(models: Sequence[VenueModel]) -> str:
-    """The coefficients as the paper prints them: a column per venue, a row per coefficient.
+    """Return the coefficients as a text table like the paper's: a column per venue, a row per coefficient.
 
     Examples
     --------
@@ -177,11 +252,17 @@ def venue_model_table(models: Sequence[VenueModel]) -> str:
 
 
 def save_models(models: Sequence[VenueModel], path: str | os.PathLike[str], *, about: Sequence[str] = ()) -> Path:
-    """Write models as a TOML file that people can read and edit; ``about`` are lines of comment at its head."""
-    lines = [f"# {line}" for text in list_of("about", about, str, "texts") for line in text.splitlines()]
+    """Write models to a TOML file; ``about`` are comment lines at its head."""
+    comments = {
+        "mean": "dollars per share, per squared share",
+        "variance": "squared dollars per share, per squared share",
+        "mean_error": "standard errors",
+        "variance_error": "standard errors",
+    }
+    lines = [f"# {line}" for text in list_of("about", about, str, "strings") for line in text.splitlines()]
     for model in list_of("models", models, VenueModel, "venue models"):
         lines += ["", "[[venues]]", f"name = {_quoted(model.name)}", f"kind = {_quoted(model.kind)}"]
-        for field, comment in _FIELDS.items():
+        for field, comment in comments.items():
             pair = getattr(model, field)
             if pair is not None:
                 lines.append(f"{field} = [{pair[0]!r}, {pair[1]!r}]  # {comment}")
@@ -190,20 +271,12 @@ def save_models(models: Sequence[VenueModel], path: str | os.PathLike[str], *, a
 
 
 def _quoted(text: str) -> str:
-    """A TOML string: JSON's, but for letters that JSON writes as pairs of surrogates, and for the delete character."""
+    """Return a TOML string: JSON without surrogate pairs, and with the delete character escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-_FIELDS = {
-    "mean": "dollars per share, per squared share",
-    "variance": "squared dollars per share, per squared share",
-    "mean_error": "standard errors",
-    "variance_error": "standard errors",
-}
-
-
 def load_models(path: str | os.PathLike[str]) -> list[VenueModel]:
-    """Read models that `save_models` or a person wrote."""
+    """Read models from a TOML file, as `save_models` writes it."""
     file = path_of("path", path)
     try:
         venues = tomllib.loads(file.read_text(encoding="utf-8"))["venues"]

@@ -22,7 +22,7 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES
 from riskroute.routing.instances import routing_actions
-from riskroute.routing.splits import about_splits, count_splits, split_list_limit
+from riskroute.routing.splits import count_splits, count_text, list_limit
 from riskroute.simulation.backends import Backend, Finished, run_tasks
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.runner import (
@@ -194,19 +194,19 @@ DEMO_RUNS = sum(map(DEMO_SIZE.runs_of, DEMO_POLICIES))
 
 def compared_policies(slots: int, shares: int) -> tuple[str, ...]:
     """The compared policies that can play this many splits: all, or those that do not list them."""
-    if count_splits(shares, slots) <= split_list_limit(slots):
+    if count_splits(shares, slots) <= list_limit(slots):
         return COMPARED
     return tuple(name for name in COMPARED if not POLICIES[name].needs_list)
 
 
 def comparison_must_list(policies: Sequence[str], slots: int, shares: int) -> bool | None:
     """Whether one of the policies needs a list of all splits; None leaves the choice open, too many are refused."""
-    size, limit = count_splits(shares, slots), split_list_limit(slots)
+    size, limit = count_splits(shares, slots), list_limit(slots)
     listers = [name for name in policies if POLICIES[one_of("policy", name, tuple(POLICIES))].needs_list]
     if listers and size > limit:
         raise InputError(
             f"policies must not need a list of all splits beyond {limit:,} of them, "
-            f"was {listers[0]} for {about_splits(size)} splits"
+            f"was {listers[0]} for {count_text(size)} splits"
         )
     return True if listers else None
 

@@ -41,7 +41,7 @@ from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.market.synthetic.venues import DEFAULT_VENUES
 from riskroute.routing.allocations import Allocations, apportion_weights
 from riskroute.routing.instances import random_routing_problem
-from riskroute.routing.splits import COMFORTABLE_LIST, about_splits
+from riskroute.routing.splits import COMFORTABLE_LIST, count_text
 from riskroute.routing.venues import venue_problem
 from riskroute.simulation.environments import Environment, Run
 from riskroute.simulation.replay import Replay
@@ -225,7 +225,7 @@ def _few_enough(allocations: Allocations, action_mode: str) -> Allocations:
     if action_mode == "discrete" and allocations.size > COMFORTABLE_LIST:
         raise InputError(
             f"action_mode must be weights for more than {COMFORTABLE_LIST:,} splits, "
-            f"was 'discrete' for {about_splits(allocations.size)}"
+            f"was 'discrete' for {count_text(allocations.size)}"
         )
     return allocations
 

@@ -19,7 +19,7 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import SIDES
 from riskroute.market.clock import SECOND
 from riskroute.routing.consolidated import ConsolidatedBook
-from riskroute.routing.separable import separable_table_maximum
+from riskroute.routing.separable import maximise_tables
 from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.backtest import Orders, TradingDay
 from riskroute.study.candidates import Candidate, named_candidate
@@ -56,7 +56,7 @@ def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
     costs[:, len(names) :] += (np.arange(UNITS + 1) / UNITS - fills) * costs[:, rest, UNITS][:, None, None]
     mean, variance = costs.mean(axis=0), costs.var(axis=0)
     variance[: len(names)] = 0.0  # what a venue displays is known, and so no risk
-    _, units = separable_table_maximum([*-(mean + config.kappa * variance)], UNITS)
+    _, units = maximise_tables([*-(mean + config.kappa * variance)], UNITS)
     weights = {place: float(n) for place, n in zip((*names, *pools), units, strict=True) if n}
     take = {place: n for place, n in weights.items() if place in names}
     dark = {place: n for place, n in weights.items() if place in pools}

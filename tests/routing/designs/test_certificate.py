@@ -17,13 +17,13 @@ from riskroute.learning.design.g_optimal import Design
 from riskroute.routing.designs import certificate as certificate_module
 from riskroute.routing.designs.certificate import _Power, certify
 from riskroute.routing.designs.large import large_design
-from riskroute.routing.designs.support import explicit_support, family_orbit_size, support_features
+from riskroute.routing.designs.support import _features, _orbit_size, explicit_support
 from riskroute.routing.designs.symmetry import (
     Orbit,
+    OrbitMoments,
     SymmetricInformation,
     SymmetryGroups,
-    SymmetryParts,
-    orbit_design_blocks,
+    _blocks,
     solve_orbit_design,
 )
 
@@ -98,7 +98,7 @@ def random_designs(name: str, count: int, seed: int) -> list[tuple[list[Orbit], 
         chosen = [orbits[i] for i in rng.choice(len(orbits), size, replace=False)]
         weights = rng.dirichlet(np.full(size, 0.7)) + 1e-3
         weights /= weights.sum()
-        information = SymmetricInformation.of(groups, SymmetryParts.of(groups, chosen), weights)
+        information = SymmetricInformation.of(groups, OrbitMoments.of(groups, chosen), weights)
         if information.rank == rank:
             found.append((chosen, weights, information))
         if len(found) == count:
@@ -188,7 +188,7 @@ def test_groups_gather_slots_with_equal_bounds() -> None:
 @CASES
 def test_orbits_have_as_many_members_as_they_say(name: str) -> None:
     groups, orbits = groups_of(name), orbits_of(name)
-    assert sum(family_orbit_size(orbit) for orbit in orbits) == len(members_of(name))
+    assert sum(_orbit_size(orbit) for orbit in orbits) == len(members_of(name))
     assert all(groups.orbit(groups.allocation(orbit)) == orbit for orbit in orbits)
 
 
@@ -198,7 +198,7 @@ def test_explicit_information_is_the_average_over_all_permutations(name: str) ->
     for orbits, weights, information in random_designs(name, 3, seed=1):
         expected = np.zeros((2 * int(groups.sizes.sum()),) * 2)
         for orbit, weight in zip(orbits, weights, strict=True):
-            x = support_features(groups, images(groups, orbit))
+            x = _features(groups, images(groups, orbit))
             expected += weight * x.T @ x / len(x)
         np.testing.assert_allclose(information.explicit(), expected, atol=1e-12)
 
@@ -206,13 +206,13 @@ def test_explicit_information_is_the_average_over_all_permutations(name: str) ->
 @CASES
 def test_rank_and_leverages_by_blocks_are_those_of_the_matrix(name: str) -> None:
     groups, orbits, members = groups_of(name), orbits_of(name), members_of(name)
-    every = SymmetryParts.of(groups, orbits)
+    every = OrbitMoments.of(groups, orbits)
     for _, _, information in random_designs(name, 3, seed=2):
         assert information.rank == np.linalg.matrix_rank(plain_features(members))
         inverse = np.linalg.pinv(information.explicit(), rcond=1e-10, hermitian=True)
-        x = support_features(groups, np.array([groups.allocation(orbit) for orbit in orbits]))
+        x = _features(groups, np.array([groups.allocation(orbit) for orbit in orbits]))
         expected = np.einsum("ni,ij,nj->n", x, inverse, x)
-        rows, target = orbit_design_blocks(information, every)
+        rows, target = _blocks(information, every)
         np.testing.assert_allclose(rows @ target, expected, rtol=1e-6)
         assert target @ target == pytest.approx(information.rank)
 
@@ -221,9 +221,9 @@ def test_rank_and_leverages_by_blocks_are_those_of_the_matrix(name: str) -> None
 def test_certified_bound_holds_for_bad_designs_too(name: str) -> None:
     """However few parts may be visited, and whether or not the target can be met."""
     groups, orbits = groups_of(name), orbits_of(name)
-    every = SymmetryParts.of(groups, orbits)
+    every = OrbitMoments.of(groups, orbits)
     for _, _, information in random_designs(name, 4, seed=3):
-        rows, target = orbit_design_blocks(information, every)
+        rows, target = _blocks(information, every)
         levers = dict(zip(orbits, rows @ target, strict=True))
         highest = max(levers.values())
         for goal, parts in ((information.rank, 1), (1.05 * highest, 5), (1.05 * highest, 3000), (0.5 * highest, 100)):
@@ -242,9 +242,9 @@ def test_certified_bound_holds_on_a_coarse_grid(name: str, steps: int, monkeypat
     monkeypatch.setattr(certificate_module, "_GRID", steps)
     monkeypatch.setattr(certificate_module, "_CAP_STEPS", 1)
     groups, orbits = groups_of(name), orbits_of(name)
-    every = SymmetryParts.of(groups, orbits)
+    every = OrbitMoments.of(groups, orbits)
     for _, _, information in random_designs(name, 3, seed=3):
-        rows, target = orbit_design_blocks(information, every)
+        rows, target = _blocks(information, every)
         levers = dict(zip(orbits, rows @ target, strict=True))
         highest = max(levers.values())
         for goal, parts in ((information.rank, 1), (1.05 * highest, 300)):
@@ -262,7 +262,7 @@ def test_grid_has_no_more_steps_for_larger_orders() -> None:
         third = units // 3
         orbits: list[Orbit] = [((units, *[0] * 9),), ((units - 2 * third, third, third, *[0] * 7),)]
         weights = np.array([0.5, 0.5])
-        information = SymmetricInformation.of(groups, SymmetryParts.of(groups, orbits), weights)
+        information = SymmetricInformation.of(groups, OrbitMoments.of(groups, orbits), weights)
         assert certificate_module._Grid.of(groups).steps <= 1000
         bounds.append(certify(information, 20 * 1.005, 300).bound)
     np.testing.assert_allclose(bounds, bounds[0], rtol=1e-3)
@@ -272,7 +272,7 @@ def test_grid_has_no_more_steps_for_larger_orders() -> None:
 @CASES
 def test_branch_and_bound_closes_on_small_sets(name: str) -> None:
     for _, _, information in random_designs(name, 2, seed=4):
-        rows, target = orbit_design_blocks(information, SymmetryParts.of(groups_of(name), orbits_of(name)))
+        rows, target = _blocks(information, OrbitMoments.of(groups_of(name), orbits_of(name)))
         highest = float((rows @ target).max())
         assert certify(information, highest * 1.01, 20_000).bound <= highest * (1.01 + 1e-9)
 
@@ -283,9 +283,9 @@ def test_weights_on_all_orbits_are_optimal(name: str) -> None:
     weights = solve_orbit_design(groups, orbits, 1e-4)
     assert weights.sum() == pytest.approx(1)
     assert (weights >= 0).all()
-    parts = SymmetryParts.of(groups, orbits)
+    parts = OrbitMoments.of(groups, orbits)
     information = SymmetricInformation.of(groups, parts, weights)
-    rows, target = orbit_design_blocks(information, parts)
+    rows, target = _blocks(information, parts)
     assert (rows @ target).max() <= information.rank * (1 + 1e-4 + 1e-9)
 
 
@@ -297,10 +297,10 @@ def test_price_of_a_support_is_the_largest_growth_of_a_leverage(name: str) -> No
         points, fitted, price = explicit_support(information, orbits, weights, limit, 1.001)
         assert len(points) <= limit
         assert math.isfinite(price)
-        x = support_features(groups, members)
+        x = _features(groups, members)
         inverse = np.linalg.pinv(information.explicit(), rcond=1e-10, hermitian=True)
         before = np.einsum("ni,ij,nj->n", x, inverse, x)
-        after = leverages(support_features(groups, points), fitted, x)
+        after = leverages(_features(groups, points), fitted, x)
         assert (after <= price * before * (1 + 1e-6)).all()
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from riskroute.routing.designs.support import (
-    balanced_families,
-    family_length,
-    family_meetings,
-    family_orbit_size,
-    spread_family_meetings,
+    _balanced_families,
+    _family_length,
+    _meetings,
+    _orbit_size,
+    _spread_meetings,
 )
-from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, SymmetryParts
+from riskroute.routing.designs.symmetry import Orbit, OrbitMoments, SymmetricInformation, SymmetryGroups
 
 SIZES = ([7], [8], [4, 6], [3, 3, 5])
 
@@ -48,7 +48,7 @@ def unevenness(level: np.ndarray, values: np.ndarray, weights: np.ndarray, sizes
 @pytest.mark.parametrize("sizes", SIZES)
 def test_meetings_are_the_second_moments_of_all_shifts(sizes: list[int]) -> None:
     level, values, weights = random_arrangements(sizes, 0)
-    found = family_meetings(level, values, weights, np.array(sizes))
+    found = _meetings(level, values, weights, np.array(sizes))
     expected = second_moments(level, values, weights, sizes)
     first = np.concatenate([[0], np.cumsum(sizes)])
     for g, h in itertools.product(range(len(sizes)), repeat=2):
@@ -73,7 +73,7 @@ def test_exchanges_are_made_exactly_where_they_make_meetings_more_even(sizes: li
         exchanged = level.copy()
         exchanged[family[0], [one[0], other[0]]] = level[family[0], [other[0], one[0]]]
         gain = unevenness(level, values, weights, sizes) - unevenness(exchanged, values, weights, sizes)
-        spread_family_meetings(level, amounts, values, weights, np.array(sizes), family, one, other)
+        _spread_meetings(level, amounts, values, weights, np.array(sizes), family, one, other)
         assert (level == exchanged).all() == (gain > 1e-9 or level[family[0], one[0]] == level[family[0], other[0]])
         assert (amounts == 10 * level).all()
         made += gain > 1e-9
@@ -91,12 +91,12 @@ def test_families_are_disjoint_members_of_their_orbits(name: str) -> None:
     kind, orbits = CASES[name]
     groups = SymmetryGroups.of(6, np.zeros(len(kind), dtype=np.int64), np.where(np.array(kind) == 1, 6, 5))
     weights = np.array([0.5, 0.5])
-    information = SymmetricInformation.of(groups, SymmetryParts.of(groups, orbits), weights)
-    families = balanced_families(information, orbits, weights, 8, seed=0)
+    information = SymmetricInformation.of(groups, OrbitMoments.of(groups, orbits), weights)
+    families = _balanced_families(information, orbits, weights, 8, seed=0)
     rows = np.concatenate(families)
     assert len(np.unique(rows, axis=0)) == len(rows)
     assert {groups.orbit(row) for row in rows} == set(orbits)
-    assert all(len(family) <= family_length(groups) for family in families)
+    assert all(len(family) <= _family_length(groups) for family in families)
     for family in families:  # every slot of a group is visited equally often
         for slots in groups.members:
             assert len(set(family[:, slots].sum(axis=0).tolist())) == 1
@@ -106,6 +106,6 @@ def test_small_orbits_are_taken_whole() -> None:
     groups = SymmetryGroups.of(2, np.zeros(7, dtype=np.int64), np.full(7, 2))
     orbits: list[Orbit] = [((2, 0, 0, 0, 0, 0, 0),), ((1, 1, 0, 0, 0, 0, 0),)]
     weights = np.array([0.4, 0.6])
-    information = SymmetricInformation.of(groups, SymmetryParts.of(groups, orbits), weights)
-    rows = np.concatenate(balanced_families(information, orbits, weights, 50, seed=0))
-    assert len(rows) == sum(map(family_orbit_size, orbits)) == 28
+    information = SymmetricInformation.of(groups, OrbitMoments.of(groups, orbits), weights)
+    rows = np.concatenate(_balanced_families(information, orbits, weights, 50, seed=0))
+    assert len(rows) == sum(map(_orbit_size, orbits)) == 28

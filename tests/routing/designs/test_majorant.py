@@ -7,16 +7,16 @@ import itertools
 import numpy as np
 import pytest
 
-from riskroute.routing.designs.certificate import majorant_dual_bound, majorant_of_leverages
+from riskroute.routing.designs.certificate import _dual_bound, bound_by_majorant
 from riskroute.routing.designs.large import (
     MOST_KINDS,
+    _asymmetric_design,
+    _choices,
+    _near_best,
     large_design,
-    mixed_design,
-    mixed_design_choices,
-    mixed_design_near_best,
 )
 from riskroute.routing.lattice import Lattice
-from riskroute.routing.separable import separable_table_maximum
+from riskroute.routing.separable import maximise_tables
 
 SETS = {
     "six kinds": (12, [3, 4, 5, 6, 7, 12]),
@@ -44,7 +44,7 @@ def test_bound_is_above_every_leverage(name: str, seed: int) -> None:
     units, highs = SETS[name]
     whitening = np.random.default_rng(seed).standard_normal((2 * len(highs), 4))
     levers = np.sum((features(members(units, highs)) @ whitening) ** 2, axis=1)
-    assert levers.max() <= majorant_of_leverages(lattice_of(units, highs), whitening) * (1 + 1e-9)
+    assert levers.max() <= bound_by_majorant(lattice_of(units, highs), whitening) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -58,9 +58,9 @@ def test_bound_within_a_cut_is_above_what_passes_it_and_not_above_that_of_all(na
     limit = float(np.quantile(scores, 0.1))
     levers = np.sum((features(rows[scores <= limit]) @ whitening) ** 2, axis=1)
     lattice = lattice_of(units, highs)
-    bound = majorant_of_leverages(lattice, whitening, (alpha, beta, limit))
+    bound = bound_by_majorant(lattice, whitening, (alpha, beta, limit))
     assert levers.max() <= bound * (1 + 1e-9)
-    assert bound <= majorant_of_leverages(lattice, whitening) * (1 + 1e-9)
+    assert bound <= bound_by_majorant(lattice, whitening) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -70,8 +70,8 @@ def test_dual_is_above_the_maximum_and_equal_for_concave_tables(seed: int) -> No
     if seed % 2:
         tables = [-np.sort(-np.diff(table, prepend=0.0)).cumsum() for table in tables]
     units = int(sum(map(len, tables)) // 3)
-    bound = majorant_dual_bound(np.concatenate(tables), np.cumsum([0, *map(len, tables)]), units)
-    highest = separable_table_maximum(tables, units)[0]
+    bound = _dual_bound(np.concatenate(tables), np.cumsum([0, *map(len, tables)]), units)
+    highest = maximise_tables(tables, units)[0]
     assert bound >= highest - 1e-9
     if seed % 2:
         assert bound == pytest.approx(highest, abs=1e-9)
@@ -79,7 +79,7 @@ def test_dual_is_above_the_maximum_and_equal_for_concave_tables(seed: int) -> No
 
 def test_dual_of_tables_with_values_that_are_not_allowed() -> None:
     tables = [np.array([-np.inf, 1.0, 5.0]), np.array([0.0, 1.0, 1.5])]
-    assert majorant_dual_bound(np.concatenate(tables), np.array([0, 3, 6]), 3) == pytest.approx(6.0)
+    assert _dual_bound(np.concatenate(tables), np.array([0, 3, 6]), 3) == pytest.approx(6.0)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -88,7 +88,7 @@ def test_own_choices_are_best_at_their_price(seed: int) -> None:
     highs = rng.integers(0, 9, 6)
     linear, square = rng.standard_normal((2, 6))
     price = float(rng.standard_normal())
-    for k, chosen in enumerate(mixed_design_choices(linear, square, highs, price)):
+    for k, chosen in enumerate(_choices(linear, square, highs, price)):
         v = np.arange(highs[k] + 1)
         worth = (linear[k] - price) * v + square[k] * v**2
         assert worth[chosen] == pytest.approx(worth.max(), abs=1e-12)
@@ -100,13 +100,13 @@ def test_near_best_is_a_member_and_comes_near_the_best(seed: int) -> None:
     highs = rng.integers(1, 30, 12)
     units = int(highs.sum() // 3)
     linear, square = rng.standard_normal(12), 0.05 * rng.standard_normal(12)
-    found = mixed_design_near_best(linear, square, highs, units)
+    found = _near_best(linear, square, highs, units)
     assert found.sum() == units
     assert (found >= 0).all()
     assert (found <= highs).all()
     tables = [linear[k] * np.arange(h + 1) + square[k] * np.arange(h + 1) ** 2 for k, h in enumerate(highs)]
-    best = separable_table_maximum(tables, units)[0]
-    worst = -separable_table_maximum([-table for table in tables], units)[0]
+    best = maximise_tables(tables, units)[0]
+    worst = -maximise_tables([-table for table in tables], units)[0]
     assert float(linear @ found + square @ found**2) >= best - 0.1 * (best - worst)
 
 
@@ -114,7 +114,7 @@ def test_near_best_is_a_member_and_comes_near_the_best(seed: int) -> None:
 def test_design_of_many_kinds_is_bounded_for_every_member(name: str) -> None:
     units, highs = SETS[name]
     assert len(set(highs)) > MOST_KINDS
-    design = mixed_design(lattice_of(units, highs), 0.01)
+    design = _asymmetric_design(lattice_of(units, highs), 0.01)
     assert design is not None
     rows = members(units, highs)
     scale = np.concatenate([np.maximum(highs, 1), np.square(np.maximum(highs, 1))])
@@ -132,7 +132,7 @@ def test_design_of_many_kinds_counts_minimums_and_is_used_by_large_sets() -> Non
     """Minimums are taken off before: the same set, moved."""
     highs = np.array([10, 14, 18, 22, 26, 30, 40])
     moved = large_design(Lattice(67, np.full(7, 1), highs + 1), 0.01)
-    plain = mixed_design(Lattice(60, np.zeros(7, dtype=np.int64), highs), 0.01)
+    plain = _asymmetric_design(Lattice(60, np.zeros(7, dtype=np.int64), highs), 0.01)
     assert plain is not None
     np.testing.assert_array_equal(moved.actions - 1, plain.actions)
     assert moved.bound == plain.bound

@@ -18,7 +18,7 @@ from riskroute.cli.app import run
 from riskroute.core.errors import InputError
 from riskroute.routing import split_actions
 from riskroute.routing.lattice import Lattice
-from riskroute.routing.splits import count_splits, split_list_limit
+from riskroute.routing.splits import count_splits, list_limit
 
 GIGABYTE = 1000.0
 
@@ -105,8 +105,8 @@ def test_command_line_refuses_more_slots(command: str, capsys: pytest.CaptureFix
 
 
 def test_lists_are_shorter_for_many_slots() -> None:
-    assert split_list_limit(4) == 5_000_000
-    assert split_list_limit(200) == 100_000
+    assert list_limit(4) == 5_000_000
+    assert list_limit(200) == 100_000
     with pytest.raises(InputError, match=r"at most 133,333 splits .* was 573,800 for 3 shares over 150 slots"):
         split_actions(3, 150)
 

@@ -3,7 +3,7 @@
 Costs and variances of waiting come as tables, one row per place where shares can wait; what is done now costs what the
 books display, less what pools are expected to fill when they are tried first. All waiting shares are exposed to the
 same move of the mid, which depends on their total alone, so that the best plan is found exactly by
-`riskroute.routing.group_search`.
+`riskroute.routing.separable`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from riskroute.core.arrays import Flags, Floats, Matrix, Units
 from riskroute.core.errors import InputError
 from riskroute.core.runtime import cached
 from riskroute.routers.contextual.tails import SPARED, interpolate_compiled, limit_beyond_compiled, rest_beyond_compiled
-from riskroute.routing.group_search import group_profile_compiled, group_units_compiled
+from riskroute.routing.separable import cheapest_totals, units_of_total
 
 # MERGED: Compiled arithmetic of `riskroute.routers.contextual.wait_or_trade`: outlooks of plans, and the best of them.
 #
@@ -285,7 +285,7 @@ def best_plan_compiled(
         raise InputError("tables of a plan must belong to the same places and units, and did not")
     if slots == 0:
         return np.zeros(0, dtype=np.int64), False
-    best, choices = group_profile_compiled(cost + price * variance)
+    best, choices = cheapest_totals(cost + price * variance)
     tables = (shares, sweep, cost, variance, common, found, nothing, pool_price, pools)
     units, before, lowest = np.zeros(slots, dtype=np.int64), False, np.inf
     chosen = 0
@@ -294,14 +294,14 @@ def best_plan_compiled(
         objective = best[n] + price * common * shares[n] * shares[n] + now
         if objective < lowest:
             chosen, lowest = n, objective
-    units = group_units_compiled(choices, chosen)
+    units = units_of_total(choices, chosen)
     if not pools:
         return units, before
     step, middle = max(width // 25, 1), 0
     for stage in range(2):  # every few totals, then those around the best
         first, last = (0, width) if stage == 0 else (max(middle - step + 1, 0), min(middle + step, width))
         for n in range(first, last, step if stage == 0 else 1):
-            rival = group_units_compiled(choices, n)
+            rival = units_of_total(choices, n)
             money, square = outlook_compiled(*tables, rival, True)[:2]
             if money + price * square < lowest:
                 units, before, lowest, middle = rival, True, money + price * square, n

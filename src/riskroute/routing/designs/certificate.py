@@ -1,21 +1,29 @@
-"""A proof that no allocation has a leverage above a bound: branch and bound over every member of the set.
+"""Proven upper bounds on the leverages of a design over every allocation of a set.
 
-Under an invariant information matrix, the leverage of an allocation with amounts ``v_k`` is
+`certify` is a branch and bound for invariant designs (`symmetry`). The leverage of an allocation with amounts ``v_k``
+is
 
     sum_k q_g(v_k)  +  p' Q p,        p = the group sums of y and y^2, two per group,
 
 a sum over slots plus a quadratic form in a few sums. On a part of the set, the quadratic form is bounded by a linear
-function of the sums: where it is convex, by the chord over the range that the sums take there; where it is concave, by
-a tangent. What remains is separable, and dynamic programming finds its exact maximum over the part: a true upper bound
-on every leverage there. A part whose bound is too high is split at the largest (second largest ..) amount of a group,
-which narrows the ranges, until every part is below the target or no more work is allowed. The bound returned holds for
-all allocations either way.
+function of the sums: by the chord over the range of the sums where it is convex, by a tangent where it is concave. The
+remainder is separable, and dynamic programming finds its exact maximum over the part: an upper bound on every leverage
+there. A part whose bound is too high is split at the largest (second largest ..) amount of a group, which narrows the
+ranges, until every part is below the target or the work limit is reached. The bound returned holds for all allocations
+either way.
 
-Tables have one entry per unit while there are few units. For more, they are laid out on a grid of about a thousand
-steps, so that the proof costs the same however large the order is. Its maxima then hold for all fractional amounts, and
+Tables have one entry per unit if there are few units. Otherwise they are laid out on a grid of about a thousand steps,
+so that the cost of the proof does not depend on the order size. The maxima then hold for all fractional amounts, and
 so for whole ones: any point between grid points is a mean of grid points with the same sum of amounts, each amount
 rounded up or down, and a function whose second derivative is at least ``-c`` loses at most ``c / 8`` squared steps by
 that.
+
+`bound_by_majorant` needs no symmetry. A leverage is a quadratic form ``f' P f`` of the features, two per slot. ``P``
+is increased until one block per slot is left: the form is then a sum over slots, and its maximum is bounded by its
+Lagrangian dual, with a price per unit. Three steps keep the increase small. The amounts sum to the units, so any
+multiple of the square of their sum is a known number. In the few directions in which slots are most coupled, the
+square is bounded by its chord over its range. The rest is covered by enlarging the blocks a little. For survivors of
+cuts, the excess of a cut's score over its limit may be subtracted at any price: members have none.
 """
 
 from __future__ import annotations
@@ -33,34 +41,36 @@ from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import InputError
 from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups
 from riskroute.routing.lattice import Lattice
-from riskroute.routing.separable import convolve_separable
+from riskroute.routing.separable import convolve
 
+# Per group, the ranges of its largest amounts, in descending order; all other amounts are below the last of them.
 Part = tuple[tuple[tuple[int, int], ...], ...]
-"""Per group, the ranges of its largest amounts, in descending order; all other amounts are below the last of them."""
 
-_TANGENTS = 10  # tries for a better tangent in concave directions
-_GRID = 1000  # steps into which the units are divided, unless a cap would get fewer than
+# Cost per unit and per squared unit of every slot, and the limit on their sum.
+LinearCut = tuple[Vector, Vector, float]
+
+_GRID = 1000  # steps into which the units are divided, more if the smallest cap would get fewer than
 _CAP_STEPS = 60  # steps
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A ``bound`` that holds for every allocation, and the orbits ``found`` on the way, with their leverages."""
+    """A leverage ``bound`` that holds for every allocation, and the orbits ``found`` meanwhile, with leverages."""
 
     bound: float
     found: list[tuple[float, Orbit]]
 
 
 def certify(information: SymmetricInformation, target: float, max_parts: int) -> Certificate:
-    """Bound the largest leverage, trying to get below ``target``.
+    """Bound the largest leverage, aiming below ``target``, with at most ``max_parts`` parts.
 
-    Stops early when an allocation above the target is found: then the design, not the proof, must be improved.
+    Stops early at an allocation above the target: then the design, not the proof, must be improved.
     """
     search = _Search(information)
     numbers = itertools.count()
     whole: Part = tuple(() for _ in range(len(information.groups)))
     queue: list[tuple[float, int, Part, Vector]] = []
-    settled = -np.inf  # the largest bound among parts that need no more splitting
+    settled = -np.inf  # largest bound among parts that need no further split
 
     def visit(part: Part, tangent: Vector) -> None:
         nonlocal settled
@@ -105,7 +115,7 @@ class _Grid:
         return cls(groups, steps, step, tuple(math.ceil(high / step - 1e-9) for high in groups.highs))
 
     def orbit(self, amounts: list[list[int]]) -> Orbit:
-        """Return an orbit near amounts on the grid: rounded down, the remainder where most was cut off."""
+        """Return an orbit near amounts on the grid: rounded down, the remainder by largest fractions."""
         if self.step == 1:
             return tuple(tuple(sorted(group, reverse=True)) for group in amounts)
         caps = np.repeat(self.groups.highs, [len(group) for group in amounts])
@@ -147,8 +157,8 @@ class _Search:
     def _split_the_quadratic(self) -> None:
         """Write ``p' Q p`` as a constant, a linear term, and convex and concave squares along single directions.
 
-        All amounts add up to the units, so one sum is known: ``p = fixed + basis s`` with free ``s``. Sums are measured
-        by the width of the range they take over the set, so that no direction seems wide because of its unit.
+        All amounts sum to the units, so one sum is known: ``p = fixed + basis s`` with free ``s``. Sums are scaled by
+        the width of their range over the set, so that no direction looks wide because of its unit.
         """
         count = 2 * len(self.groups)
         whole: Part = tuple(() for _ in range(len(self.groups)))
@@ -159,7 +169,7 @@ class _Search:
         known = total * width / np.linalg.norm(total * width)
         free = np.linalg.svd(known[None, :])[2][1:]  # orthonormal rows, orthogonal to the known direction
         basis = width[:, None] * free.T
-        # measured from the sums of one member, directions that hardly vary contribute next to nothing
+        # relative to the sums of one member, directions that hardly vary contribute next to nothing
         self.fixed = fixed = self._sums_of_a_member(whole)
         self.back = free / width  # s = back (p - fixed)
         self.linear = 2 * basis.T @ self.quadratic @ fixed
@@ -172,7 +182,7 @@ class _Search:
     def _sums_of_a_member(self, whole: Part) -> Vector:
         orbit = self._maximum(whole, np.zeros(2 * len(self.groups)), own=False)[1]
         if orbit is None:
-            raise InputError("an allocation set must not be empty, was left with no member")
+            raise InputError("the allocation set is empty: no allocation satisfies the bounds")
         return self.leverage(orbit)[1]
 
     def leverage(self, orbit: Orbit) -> tuple[float, Vector]:
@@ -189,7 +199,7 @@ class _Search:
         return -np.inf if orbit is None else self.leverage(orbit)[0]
 
     def bound(self, part: Part, tangent: Vector, target: float) -> tuple[float, Vector]:
-        """Return an upper bound on all leverages in a part, and the sums at which the tangent was best."""
+        """Return an upper bound on all leverages in a part, and the sums at the best tangent found."""
         slope, offset = self.linear.copy(), self.constant
         for curvature, axis in self.convex:
             direction = self.back.T @ axis
@@ -202,7 +212,7 @@ class _Search:
             slope += curvature * (low + high) * axis
             offset -= curvature * low * high
         best, best_tangent, move, pull = np.inf, tangent, np.zeros_like(tangent), 1.0
-        for _ in range(_TANGENTS if self.concave else 1):
+        for _ in range(10 if self.concave else 1):
             slope_here, offset_here = slope.copy(), offset
             for curvature, axis in self.concave:
                 at = float(axis @ self.back @ (tangent - self.fixed))
@@ -226,10 +236,10 @@ class _Search:
         return best, best_tangent
 
     def _maximum(self, part: Part, slope: Vector, *, own: bool) -> tuple[float, Orbit | None]:
-        """Maximise ``slope . sums``, plus the slots' own terms if asked, over a part; None if it is empty."""
+        """Maximise ``slope . sums``, plus the slots' own terms with ``own``, over a part; None if it is empty."""
         units = self.grid.steps
         items: list[tuple[int, Vector, int]] = []
-        between = 0.0  # how far the maximum over fractional amounts may be above that over the grid
+        between = 0.0  # largest excess of the maximum over fractional amounts over that on the grid
         for g, ranges in enumerate(part):
             y, square = self.powers[g]
             table = slope[2 * g] * y + slope[2 * g + 1] * square + (self.separate[g] if own else 0.0)
@@ -246,7 +256,7 @@ class _Search:
         steps = []
         for _, table, copies in items:
             power = _Power(table, copies, units)
-            joint, choice = convolve_separable(power.values, joint, units)
+            joint, choice = convolve(power.values, joint, units)
             steps.append((power, choice))
         if joint[units] == -np.inf:
             return -np.inf, None
@@ -259,9 +269,9 @@ class _Search:
         return float(joint[units]) + between, self.grid.orbit(amounts)
 
     def _between(self, g: int, bend: Vector, low: int, high: int, copies: int) -> float:
-        """Return the most that rounding to the grid can cost slots with ``slope y + bend . (y^2, y^3, y^4)``.
+        """Bound the loss by rounding to the grid of slots with ``slope y + bend . (y^2, y^3, y^4)``.
 
-        Slots lose only where that function is concave; if it is concave only for large amounts, few slots can do so.
+        Slots lose only where that function is concave; if it is concave only for large amounts, few slots reach them.
         """
         step = self.grid.step / self.groups.scales[g]
         flattest = -bend[1] / (4 * bend[2]) if bend[2] > 0 else 0.0  # where the second derivative is least
@@ -279,7 +289,7 @@ class _Search:
         return part[g][-1][1] if part[g] else self.grid.highs[g]
 
     def split(self, part: Part) -> list[Part]:
-        """Halve the range of the amount whose square varies most; nothing if every amount is fixed."""
+        """Halve the range of the amount whose square varies most; empty if every amount is fixed."""
         least = sum(
             sum(low for low, _ in ranges) + self.groups.lows[g] * (len(self.groups.members[g]) - len(ranges))
             for g, ranges in enumerate(part)
@@ -306,7 +316,7 @@ class _Search:
 def _tightened(
     ranges: tuple[tuple[int, int], ...], position: int, narrower: tuple[int, int]
 ) -> tuple[tuple[int, int], ...] | None:
-    """Narrow one range, and tighten the others, as amounts descend; None if nothing is left."""
+    """Narrow one range and tighten the others, since amounts descend; None if a range becomes empty."""
     result = [*ranges[:position], narrower, *ranges[position + 1 :]]
     for k in range(1, len(result)):
         result[k] = result[k][0], min(result[k][1], result[k - 1][1])
@@ -316,7 +326,7 @@ def _tightened(
 
 
 def _restricted(table: Vector, low: int, high: int) -> Vector:
-    """The table with minus infinity below ``low``, cut off after ``high``."""
+    """Return the table with minus infinity below ``low``, truncated after ``high``."""
     result = table[: high + 1].copy()
     result[:low] = -np.inf
     return result
@@ -328,25 +338,25 @@ def _quartic(coefs: Vector, y: Vector) -> Vector:
 
 
 class _Power:
-    """(max, +) power of a table: the best way for several equal slots to take ``n`` units, by repeated squaring."""
+    """(max, +) power of a table: the best split of ``n`` units over several equal slots, by repeated squaring."""
 
     def __init__(self, table: Vector, copies: int, limit: int) -> None:
         self.doubled: dict[int, tuple[Vector, NDArray[np.int32] | None]] = {1: (table[: limit + 1], None)}
         k = 1
         while 2 * k <= copies:
             half = self.doubled[k][0]
-            self.doubled[2 * k] = convolve_separable(half, half, limit)
+            self.doubled[2 * k] = convolve(half, half, limit)
             k *= 2
         bits = [1 << b for b in range(copies.bit_length()) if copies >> b & 1]
         self.first = bits[0]
         self.values = self.doubled[bits[0]][0]
         self.joins: list[tuple[int, NDArray[np.int32]]] = []
         for bit in bits[1:]:
-            self.values, choice = convolve_separable(self.doubled[bit][0], self.values, limit)
+            self.values, choice = convolve(self.doubled[bit][0], self.values, limit)
             self.joins.append((bit, choice))
 
     def choice(self, units: int) -> list[int]:
-        """Amounts of the slots at the optimum for ``units`` units."""
+        """Return the amounts of the slots at the optimum for ``units`` units."""
         amounts: list[int] = []
         for bit, choice in reversed(self.joins):
             taken = int(choice[units])
@@ -362,32 +372,13 @@ class _Power:
         return self._unfold(copies // 2, taken) + self._unfold(copies // 2, units - taken)
 
 
-# Bounds on leverages over sets without symmetry, by a separable function that is nowhere below the leverage.
-#
-# A leverage is a quadratic form ``f' P f`` of the features, two per slot. Something is added to ``P`` that leaves one
-# block per slot: the form is then a sum over slots, and its largest value is bounded by its dual, in which a price on
-# units makes the slots' own choices add up. Three steps keep what is added small. Amounts add up to the units, so any
-# multiple of the square of their sum is a known number. In the few directions in which slots are most coupled, the
-# square is bounded by its chord over the range it takes. The rest is covered by enlarging the blocks a little.
-#
-# For survivors of cuts, the excess of a cut's score over its limit may be subtracted at any price: members have none.
-
-
-LinearCut = tuple[Vector, Vector, float]
-"""Cost per unit and per squared unit of every slot, and the limit on their sum."""
-
-_CHORDS = 2
-_PRICES = -4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0  # prices of the known sum, in units of the rank
-_MULTIPLIERS = 4.0 ** np.arange(-2, 16)  # prices of a cut, in units of the rank over the range of its score
-
-
-def majorant_of_leverages(lattice: Lattice, whitening: Matrix, cut: LinearCut | None = None) -> float:
+def bound_by_majorant(lattice: Lattice, whitening: Matrix, cut: LinearCut | None = None) -> float:
     """Bound ``|f @ whitening|^2`` over all vectors of the lattice, or those that pass a cut.
 
     Features ``f`` are ``(v, v^2)`` of amounts in units, all ``v`` first; ``whitening`` is ``(2 m, r)``.
     """
     form = _Form(lattice, whitening, cut)
-    tried = {price: form.bound(price) for price in _PRICES}
+    tried = {price: form.bound(price) for price in (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0)}  # of the known sum
     for width in (0.5, 0.25):
         best = min(tried, key=lambda price: tried[price])
         for price in (best * (1 - width), best * (1 + width)):
@@ -396,7 +387,7 @@ def majorant_of_leverages(lattice: Lattice, whitening: Matrix, cut: LinearCut | 
 
 
 class _Form:
-    """The quadratic form of a design's leverages, in features ``(y, y^2)`` slot by slot, amounts ``y`` up to one."""
+    """Quadratic form of a design's leverages in features ``(y, y^2)``, slot by slot, with amounts ``y`` up to one."""
 
     def __init__(self, lattice: Lattice, whitening: Matrix, cut: LinearCut | None) -> None:
         self.lattice = lattice
@@ -408,9 +399,11 @@ class _Form:
         units = np.concatenate([scale, scale**2])[interleaved]
         white = whitening[interleaved] * units[:, None]
         self.form = white @ white.T
-        self.form[np.diag_indices_from(self.form)] += 1e-10 * float(np.trace(self.form))  # some slots have none
+        self.form[np.diag_indices_from(self.form)] += 1e-10 * float(
+            np.trace(self.form)
+        )  # slots fixed at zero have no information
         self.total = np.zeros(2 * slots)
-        self.total[::2] = scale / lattice.units  # the sum of amounts, as a part of the units: always one
+        self.total[::2] = scale / lattice.units  # sum of amounts over units: always one
         pairs = np.arange(2 * slots).reshape(slots, 2)
         self.blocks = self.form[pairs[:, :, None], pairs[:, None, :]]
         self.roots = np.linalg.cholesky(self.blocks)
@@ -422,7 +415,7 @@ class _Form:
             self.cut = score * (self.rank / width), limit * (self.rank / width)
 
     def bound(self, price: float) -> float:
-        """Return the bound with the square of the sum at a price, in units of the rank."""
+        """Return the bound for a price on the square of the sum, in units of the rank."""
         slots = len(self.blocks)
         rest = self.form - price * self.rank * np.outer(self.total, self.total)
         pairs = np.arange(2 * slots).reshape(slots, 2)
@@ -430,7 +423,7 @@ class _Form:
         for _ in range(2):  # in coordinates in which the blocks are the identity
             rest = np.linalg.solve(self.roots, rest.reshape(slots, 2, -1)).reshape(2 * slots, -1).T
         values, axes = np.linalg.eigh((rest + rest.T) / 2)
-        chords = min(_CHORDS, 2 * slots - 1)
+        chords = min(2, 2 * slots - 1)
         larger = float(values[-chords - 1])
         slope, offset = np.zeros(2 * slots), price * self.rank
         for value, axis in zip(values[-chords:], axes[:, -chords:].T, strict=True):
@@ -441,11 +434,11 @@ class _Form:
         return float(offset) + self.reach_within(slope, (1 + larger) * self.blocks)
 
     def reach_within(self, slope: Vector, blocks: Matrix | None = None) -> float:
-        """Bound the same function as `reach` over the vectors that pass the cut, at the best of some prices."""
+        """Bound the function of `reach` over the vectors that pass the cut, at the best of some prices of the cut."""
         best = self.reach(slope, blocks)
         if self.cut is not None:
             score, limit = self.cut
-            for multiplier in _MULTIPLIERS:  # the bound is convex in the price
+            for multiplier in 4.0 ** np.arange(-2, 16):  # the bound is convex in the price: stop when it rises
                 found = multiplier * limit + self.reach(slope - multiplier * score, blocks)
                 if found > best:
                     break
@@ -462,14 +455,14 @@ class _Form:
                 table = table + y * y * (a + y * (2 * b + y * d))
             table[: int(self.lattice.lows[k])] = -np.inf
             tables.append(table)
-        return float(majorant_dual_bound(np.concatenate(tables), np.cumsum([0, *map(len, tables)]), self.lattice.units))
+        return float(_dual_bound(np.concatenate(tables), np.cumsum([0, *map(len, tables)]), self.lattice.units))
 
 
 @njit(cache=True)
-def majorant_dual_bound(tables: Vector, ends: Integers, units: int) -> float:
-    """Bound the largest ``sum_k table_k[v_k]`` with ``sum v = units``: its Lagrangian dual, by bisection.
+def _dual_bound(tables: Vector, ends: Integers, units: int) -> float:
+    """Bound the maximum of ``sum_k table_k[v_k]`` with ``sum v = units`` by its Lagrangian dual, by bisection.
 
-    Tables lie one after the other in ``tables``, table ``k`` from ``ends[k]`` on.
+    ``tables`` holds the tables one after the other, table ``k`` from ``ends[k]`` on.
     """
     size = 0.0
     for value in tables:

@@ -1,9 +1,13 @@
 """Certified designs over allocation sets of any size.
 
-Three steps, each in a module of its own: the best weights on orbits known so far (`orbit_design`); a proof over every
-allocation, or an allocation that refutes it and joins the orbits (`certificate`); a few real allocations that do as
-well (`support`). The bound returned is the proven one times the loss factor of the last step. Sets with many kinds of
-slots have next to no symmetry, and are left to `mixed_design`.
+Three steps: optimal weights on the orbits known so far (`symmetry`); a proof over every allocation, or an allocation
+that refutes it and joins the orbits (`certificate`); a few real allocations that do as well (`support`). The bound
+returned is the proven one times the loss factor of the last step.
+
+Sets with many kinds of slots have next to no symmetry. Their candidates are searched for: allocations with some slots
+full and others sharing the rest evenly, and then those farthest along the gradient of the leverage. A leverage is
+convex, so following its gradient never lowers it. The design on these candidates is close to optimal on the whole set;
+the proven bound is looser (`bound_by_majorant`).
 """
 
 from __future__ import annotations
@@ -16,59 +20,171 @@ from numba import njit
 from riskroute.core.arrays import Floats, Matrix, Units, Vector
 from riskroute.learning.design.g_optimal import Design, DesignError
 from riskroute.learning.design.wide import few_wide_rows, wide_design
-from riskroute.routing.designs.certificate import Certificate, certify, majorant_of_leverages
+from riskroute.routing.designs.certificate import Certificate, bound_by_majorant, certify
 from riskroute.routing.designs.support import explicit_support
 from riskroute.routing.designs.symmetry import (
     Orbit,
+    OrbitMoments,
     SymmetricInformation,
     SymmetryGroups,
-    SymmetryParts,
     solve_orbit_design,
 )
 from riskroute.routing.lattice import Lattice
 from riskroute.routing.separable import (
-    separable_greedy_units,
-    separable_one_concave,
-    separable_table_maximum,
-    tabulate_separable,
+    greedy_units,
+    maximise_tables,
+    minimise_one_concave,
+    tabulate,
 )
 
-# Designs over allocation sets whose slots have many different bounds: candidates by search, and a true bound.
-#
-# With few kinds of slots, symmetry makes the problem small (`large_design`). With many, candidates are searched for:
-# allocations with some slots full and others sharing the rest evenly, and then, step by step, those farthest along
-# the gradient of the leverage. A leverage is convex, so following its gradient never lowers it. The design on these
-# candidates (`riskroute.learning.design.wide`) is close to optimal on the whole set; the proven bound is looser
-# (`majorant`).
+OUTSIDE = 1e-6  # a larger component in a direction is not rounding: features are of order one
+MOST_KINDS = 4  # with more kinds of slots there is too little symmetry to build a design on
 
 
-COARSEST = 0.1
-"""The finest tolerance worth solving for: candidates are only some of the members."""
+def large_design(lattice: Lattice, tolerance: float) -> Design:
+    """Return a design over all vectors of the lattice; its handles are vectors of units.
 
-_ROUNDS = 10
-_CLIMB = 8  # gradients followed from each start
-_FIRST_GOAL = 0.5  # excess of the first, rough design
-_PATTERNS = 6  # first candidates per slot
+    Aims at ``bound <= (1 + tolerance) * rank``. Sets with identical slots reach it; with many different bounds the
+    proof may stop earlier, and the bound stated is then larger.
+
+    The minimum of every slot is subtracted first. Since the sum is fixed, the amounts above it and their squares span
+    the same features, leverages stay the same, and slots that differ only in their minimum become identical.
+    """
+    lows = np.maximum(lattice.lows, lattice.units - (lattice.highs.sum() - lattice.highs))
+    free = lattice.units - int(lows.sum())
+    if free == 0:  # a single vector
+        return Design(lows[None, :].copy(), np.ones(1), 1.0, 1)
+    above = Lattice(free, np.zeros_like(lows), np.minimum(lattice.highs - lows, free))
+    found = _design_from_zero(above, tolerance)
+    return Design(found.actions + lows, found.weights, found.bound, found.rank)
 
 
-def mixed_design(lattice: Lattice, tolerance: float) -> Design | None:
-    """Return a design over a lattice without minimums, in units; None if no candidates were found that span the set.
+def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
+    """Return a design over a lattice whose minimums are all zero."""
+    groups = SymmetryGroups.of(lattice.units, lattice.lows, lattice.highs)
+    if len(groups) > MOST_KINDS and (found := _asymmetric_design(lattice, tolerance)) is not None:
+        return found
+    orbits = _first_orbits(lattice, groups)
+    best: tuple[Certificate, SymmetricInformation, list[Orbit], Floats] | None = None
+    for _ in range(60):
+        weights = solve_orbit_design(groups, orbits, tolerance / 100)
+        information = SymmetricInformation.of(groups, OrbitMoments.of(groups, orbits), weights)
+        stray = _outside(information, lattice)
+        if stray is not None:
+            orbits = sorted({*orbits, stray})
+            continue
+        target = information.rank * (1 + tolerance / 2)
+        certificate = certify(information, target, max_parts=300)
+        if best is None or certificate.bound < best[0].bound:
+            best = certificate, information, orbits, weights
+        known = set(orbits)
+        refuting = {orbit for leverage, orbit in certificate.found if leverage > information.rank * (1 + tolerance / 8)}
+        if certificate.bound <= target or not refuting - known:
+            break
+        orbits = sorted(known | refuting)
+    if best is None:
+        raise DesignError("design did not find orbits that span every allocation")
+    certificate, information, orbits, weights = best
+    rank = information.rank
+    limit = rank * (rank + 1) // 2
+    points, fitted, price = explicit_support(information, orbits, weights, limit, 1 + tolerance / 4)
+    if not np.isfinite(price):
+        raise DesignError(f"design could not be written as {limit} allocations that span all {rank} directions")
+    return Design(points, fitted, certificate.bound * price * (1 + 1e-9), rank)
 
-    It aims at ``(1 + tolerance)`` times the rank on the candidates; the bound stated holds for every vector.
+
+def _outside(information: SymmetricInformation, lattice: Lattice) -> Orbit | None:
+    """Return an orbit outside the range of the information matrix; None if all leverages are finite.
+
+    No vector may have a component in the null space of the matrix: the exact maximum over all vectors must be zero.
+    """
+    groups = information.groups
+    values, vectors = np.linalg.eigh(information.explicit())
+    unseen = vectors[:, : len(values) - information.rank]
+    slots, scale = len(lattice.lows), groups.slot_scales
+    for direction in np.concatenate([unseen.T, -unseen.T]):
+        alpha, beta = -direction[:slots] / scale, -direction[slots:] / scale**2
+        tables = tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units)
+        if sum(float(table.max()) for table in tables) <= OUTSIDE:  # even without the constraint on the sum
+            continue
+        if (lattice.highs >= lattice.units).all():
+            units = minimise_one_concave(alpha, beta, lattice.units, lattice.lows)[0]
+        else:
+            units = maximise_tables(tables, lattice.units)[1]
+        if -float(alpha @ units + beta @ units**2) > OUTSIDE:
+            return groups.orbit(units)
+    return None
+
+
+def _first_orbits(lattice: Lattice, groups: SymmetryGroups) -> list[Orbit]:
+    """Return initial orbits: some slots full and others sharing the rest evenly, and random ones, so that they span.
+
+    Under an invariant design the largest leverages are of the first kind: the slots' own terms are convex in an amount,
+    then concave, then convex again, so amounts are equal or at an end of their range.
+    """
+    rng = np.random.default_rng(0)
+    slots = len(lattice.lows)
+    orbits = {groups.orbit(_any_member(lattice, rng)) for _ in range(8 + 4 * len(groups))}
+    orders = [np.arange(slots), np.arange(slots)[::-1]]
+    if len(groups) > 1:
+        orders += [rng.permutation(slots) for _ in range(8 * len(groups))]
+    for order in orders:
+        for count in _counts(1, slots):
+            cost = np.full(slots, 10.0)  # preferred slots share evenly, the others take the excess
+            cost[order[:count]] = 0.0
+            steep = np.where(cost == 0, 1.0 / lattice.units, 10.0)
+            orbits.add(groups.orbit(greedy_units(100 * cost, steep, lattice.units, lattice.lows, lattice.highs)))
+    if len(groups) == 1:
+        orbits |= {(amounts,) for amounts in _full_and_even(lattice.units, slots, groups.highs[0])}
+    return sorted(orbits)
+
+
+def _any_member(lattice: Lattice, rng: np.random.Generator) -> Units:
+    """Draw a vector of a lattice without minimums: slots in random order take random parts of the remainder."""
+    chosen = np.zeros_like(lattice.highs)
+    left, room = lattice.units, int(np.minimum(lattice.highs, lattice.units).sum())
+    for k in rng.permutation(len(chosen)):
+        high = min(int(lattice.highs[k]), lattice.units)
+        room -= high
+        chosen[k] = rng.integers(max(left - room, 0), min(high, left) + 1)
+        left -= int(chosen[k])
+    return chosen
+
+
+def _full_and_even(units: int, slots: int, cap: int) -> Iterator[tuple[int, ...]]:
+    """Yield amounts that are the cap, an even part of the rest, or zero, for some numbers of slots of each kind."""
+    for full in _counts(0, min(units // cap, slots)):
+        left = units - full * cap
+        for count in _counts(1, slots - full):
+            if left <= count * cap:
+                even = [left // count + (k < left % count) for k in range(count)]
+                yield tuple([cap] * full + even + [0] * (slots - full - count))
+
+
+def _counts(first: int, last: int) -> list[int]:
+    """Return the first 13 integers from ``first`` to ``last``, and about 13 evenly spaced ones."""
+    some = np.linspace(first, max(first, last), 13).tolist()
+    return sorted({*range(first, min(last, first + 12) + 1), *(round(k) for k in some)})
+
+
+def _asymmetric_design(lattice: Lattice, tolerance: float) -> Design | None:
+    """Return a design over a lattice without minimums, in units; None if no spanning candidates were found.
+
+    Aims at ``(1 + tolerance) * rank`` on the candidates; the bound stated holds for every vector.
     """
     highs, units = np.minimum(lattice.highs, lattice.units), lattice.units
     scale = np.maximum(highs, 1).astype(np.float64)
-    tolerance = max(tolerance, COARSEST)
+    tolerance = max(tolerance, 0.1)  # finer is not worth solving for: candidates are only some of the members
     rng = np.random.default_rng(0)
     candidates = np.unique(_first_candidates(highs, units, rng), axis=0)
-    weights, goal = np.ones(len(candidates)), _FIRST_GOAL
-    for left in reversed(range(_ROUNDS)):
+    weights, goal = np.ones(len(candidates)), 0.5  # goal: excess of the first, rough design
+    for left in reversed(range(10)):
         features = np.hstack([candidates / scale, (candidates / scale) ** 2])
         found = wide_design(features, goal, weights)
         used = found.weights > 0
         support = candidates[used]
         starts = np.concatenate([support, _first_candidates(highs, units, rng)])
-        climbed, levers = climb_mixed_design(starts, found.form(), scale, highs, units)
+        climbed, levers = _climb(starts, found.form(), scale, highs, units)
         highest = float(levers.max()) / found.rank - 1
         if left == 0 or (highest <= tolerance and goal <= tolerance):
             break
@@ -79,22 +195,22 @@ def mixed_design(lattice: Lattice, tolerance: float) -> Design | None:
     index, chosen, whitening = few_wide_rows(features, found)
     if whitening.shape[1] < int(np.minimum(highs, 2).sum()):
         return None
-    bound = majorant_of_leverages(lattice, whitening / np.concatenate([scale, scale**2])[:, None])
+    bound = bound_by_majorant(lattice, whitening / np.concatenate([scale, scale**2])[:, None])
     return Design(candidates[index], chosen, bound, whitening.shape[1])
 
 
 def _first_candidates(highs: Units, units: int, rng: np.random.Generator) -> Units:
     """Return vectors in which some slots are full and others share the rest evenly, and some with one unit moved."""
-    slots = len(highs)
+    slots, patterns = len(highs), 6
     rows = []
     for k in range(slots):
-        for pattern in range(_PATTERNS):
+        for pattern in range(patterns):
             order = rng.permutation(slots)
             order = np.concatenate([[k], order[order != k]])
             full = int(rng.integers(0, slots)) if pattern % 2 else pattern // 2
             even = int(rng.integers(1, slots + 1)) if pattern % 3 else int(rng.integers(1, 5))
-            rows.append(mixed_design_filled(order, full, even, highs, units))
-    moved = [row.copy() for row in rows[:: max(_PATTERNS // 2, 1)]]
+            rows.append(_filled(order, full, even, highs, units))
+    moved = [row.copy() for row in rows[:: patterns // 2]]
     for row in moved:
         i, j = rng.integers(slots, size=2)
         amount = min(1, int(row[i]), int(highs[j] - row[j]))
@@ -104,7 +220,7 @@ def _first_candidates(highs: Units, units: int, rng: np.random.Generator) -> Uni
 
 
 @njit(cache=True)
-def mixed_design_filled(order: Units, full: int, even: int, highs: Units, units: int) -> Units:
+def _filled(order: Units, full: int, even: int, highs: Units, units: int) -> Units:
     """Fill ``full`` slots one by one while units last, share the rest evenly over ``even`` more, then over all."""
     chosen = np.zeros(len(highs), dtype=np.int64)
     left = units
@@ -127,8 +243,8 @@ def mixed_design_filled(order: Units, full: int, even: int, highs: Units, units:
 
 
 @njit(cache=True)
-def climb_mixed_design(starts: Units, form: Matrix, scale: Vector, highs: Units, units: int) -> tuple[Units, Vector]:
-    """Follow the leverage uphill from every start; also returns the leverages reached.
+def _climb(starts: Units, form: Matrix, scale: Vector, highs: Units, units: int) -> tuple[Units, Vector]:
+    """Follow the leverage uphill from every start; return the ends and their leverages.
 
     Leverages are ``f' form f`` for features ``f = (y, y^2)``, ``(2 m,)``, of amounts divided by ``scale``.
     """
@@ -136,14 +252,14 @@ def climb_mixed_design(starts: Units, form: Matrix, scale: Vector, highs: Units,
     levers = np.zeros(len(starts))
     slots = len(scale)
     for n in range(len(starts)):
-        for _ in range(_CLIMB):
+        for _ in range(8):
             gradient = np.zeros(2 * slots)
             for k in range(slots):
                 y = ends[n, k] / scale[k]
                 if y != 0:
                     for j in range(2 * slots):
                         gradient[j] += y * form[k, j] + y * y * form[slots + k, j]
-            there = mixed_design_near_best(gradient[:slots] / scale, gradient[slots:] / scale**2, highs, units)
+            there = _near_best(gradient[:slots] / scale, gradient[slots:] / scale**2, highs, units)
             here, gain = 0.0, 0.0
             for k in range(slots):
                 y, z = ends[n, k] / scale[k], there[k] / scale[k]
@@ -157,21 +273,21 @@ def climb_mixed_design(starts: Units, form: Matrix, scale: Vector, highs: Units,
 
 
 @njit(cache=True)
-def mixed_design_near_best(linear: Vector, square: Vector, highs: Units, units: int) -> Units:
-    """Return about the vector with the largest ``sum linear v + square v^2``: each slot's choice at a common price."""
+def _near_best(linear: Vector, square: Vector, highs: Units, units: int) -> Units:
+    """Approximately maximise ``sum linear v + square v^2``: each slot chooses at a common price per unit."""
     size = 0.0
     for k in range(len(highs)):
         size = max(size, abs(linear[k]) + 2 * abs(square[k]) * highs[k])
     low, high = -2 * size - 1e-300, 2 * size + 1e-300
     for _ in range(60):
         price = (low + high) / 2
-        if mixed_design_choices(linear, square, highs, price).sum() > units:
+        if _choices(linear, square, highs, price).sum() > units:
             low = price
         else:
             high = price
-    chosen, more = mixed_design_choices(linear, square, highs, high), mixed_design_choices(linear, square, highs, low)
+    chosen, more = _choices(linear, square, highs, high), _choices(linear, square, highs, low)
     left = units - chosen.sum()
-    for k in range(len(highs)):  # slots that are about to choose more
+    for k in range(len(highs)):  # slots on the verge of choosing more
         taken = min(left, max(more[k] - chosen[k], 0))
         chosen[k] += taken
         left -= taken
@@ -183,8 +299,8 @@ def mixed_design_near_best(linear: Vector, square: Vector, highs: Units, units: 
 
 
 @njit(cache=True)
-def mixed_design_choices(linear: Vector, square: Vector, highs: Units, price: float) -> Units:
-    """Return, slot by slot, the whole number from 0 to its bound that maximises ``(linear - price) v + square v^2``."""
+def _choices(linear: Vector, square: Vector, highs: Units, price: float) -> Units:
+    """Return the amount of each slot that maximises ``(linear - price) v + square v^2`` within its bound."""
     chosen = np.zeros(len(highs), dtype=np.int64)
     for k in range(len(highs)):
         slope = linear[k] - price
@@ -193,141 +309,3 @@ def mixed_design_choices(linear: Vector, square: Vector, highs: Units, price: fl
         elif slope + square[k] * highs[k] > 0:
             chosen[k] = highs[k]
     return chosen
-
-
-OUTSIDE = 1e-6
-"""What reaches farther than this in a direction is not a rounding error: features are of order one."""
-
-MOST_KINDS = 4
-"""With more kinds of slots than this, there is too little symmetry to build a design on."""
-
-_MAX_ROUNDS = 60
-_MAX_PARTS = 300  # parts that the branch and bound may visit per round
-
-
-def large_design(lattice: Lattice, tolerance: float) -> Design:
-    """Return a design over all vectors of the lattice; its handles are vectors of units.
-
-    It aims at ``bound <= (1 + tolerance) * rank``. Sets in which all slots are alike reach it; with many different
-    bounds the proof may stop earlier, and the bound stated is then larger.
-
-    The least amount of every slot is subtracted first. Since the sum is fixed, the amounts above it and their squares
-    span the same features, leverages stay the same, and slots that differ in their minimum only become alike.
-    """
-    lows = np.maximum(lattice.lows, lattice.units - (lattice.highs.sum() - lattice.highs))
-    free = lattice.units - int(lows.sum())
-    if free == 0:  # one vector only
-        return Design(lows[None, :].copy(), np.ones(1), 1.0, 1)
-    above = Lattice(free, np.zeros_like(lows), np.minimum(lattice.highs - lows, free))
-    found = _design_from_zero(above, tolerance)
-    return Design(found.actions + lows, found.weights, found.bound, found.rank)
-
-
-def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
-    """Return a design over a lattice whose least amounts are all zero."""
-    groups = SymmetryGroups.of(lattice.units, lattice.lows, lattice.highs)
-    if len(groups) > MOST_KINDS and (found := mixed_design(lattice, tolerance)) is not None:
-        return found
-    orbits = _first_orbits(lattice, groups)
-    best: tuple[Certificate, SymmetricInformation, list[Orbit], Floats] | None = None
-    for _ in range(_MAX_ROUNDS):
-        weights = solve_orbit_design(groups, orbits, tolerance / 100)
-        information = SymmetricInformation.of(groups, SymmetryParts.of(groups, orbits), weights)
-        stray = _outside(information, lattice)
-        if stray is not None:
-            orbits = sorted({*orbits, stray})
-            continue
-        target = information.rank * (1 + tolerance / 2)
-        certificate = certify(information, target, _MAX_PARTS)
-        if best is None or certificate.bound < best[0].bound:
-            best = certificate, information, orbits, weights
-        known = set(orbits)
-        refuting = {orbit for leverage, orbit in certificate.found if leverage > information.rank * (1 + tolerance / 8)}
-        if certificate.bound <= target or not refuting - known:
-            break
-        orbits = sorted(known | refuting)
-    if best is None:
-        raise DesignError("design did not find orbits that span every allocation")
-    certificate, information, orbits, weights = best
-    rank = information.rank
-    limit = rank * (rank + 1) // 2
-    points, fitted, price = explicit_support(information, orbits, weights, limit, 1 + tolerance / 4)
-    if not np.isfinite(price):
-        raise DesignError(f"design could not be written as {limit} allocations that span all {rank} directions")
-    return Design(points, fitted, certificate.bound * price * (1 + 1e-9), rank)
-
-
-def _outside(information: SymmetricInformation, lattice: Lattice) -> Orbit | None:
-    """Return an orbit outside the range of the information matrix; None if there is none, and all leverages are finite.
-
-    No vector may lie in a direction that the matrix does not see: the exact maximum over all of them must be zero.
-    """
-    groups = information.groups
-    values, vectors = np.linalg.eigh(information.explicit())
-    unseen = vectors[:, : len(values) - information.rank]
-    slots, scale = len(lattice.lows), groups.slot_scales
-    for direction in np.concatenate([unseen.T, -unseen.T]):
-        alpha, beta = -direction[:slots] / scale, -direction[slots:] / scale**2
-        tables = tabulate_separable(alpha, beta, lattice.lows, lattice.highs, lattice.units)
-        if sum(float(table.max()) for table in tables) <= OUTSIDE:  # whatever the amounts add up to
-            continue
-        if (lattice.highs >= lattice.units).all():
-            units = separable_one_concave(alpha, beta, lattice.units, lattice.lows)[0]
-        else:
-            units = separable_table_maximum(tables, lattice.units)[1]
-        if -float(alpha @ units + beta @ units**2) > OUTSIDE:
-            return groups.orbit(units)
-    return None
-
-
-def _first_orbits(lattice: Lattice, groups: SymmetryGroups) -> list[Orbit]:
-    """Return orbits to start from: some slots full, others sharing the rest evenly, and random ones, so that all span.
-
-    Under an invariant design the largest leverages are of the first kind: the slots' own terms are convex in an amount,
-    then concave, then convex again, so amounts are at an end of their range or alike.
-    """
-    rng = np.random.default_rng(0)
-    slots = len(lattice.lows)
-    orbits = {groups.orbit(_any_member(lattice, rng)) for _ in range(8 + 4 * len(groups))}
-    orders = [np.arange(slots), np.arange(slots)[::-1]]
-    if len(groups) > 1:
-        orders += [rng.permutation(slots) for _ in range(8 * len(groups))]
-    for order in orders:
-        for count in _counts(1, slots):
-            cost = np.full(slots, 10.0)  # preferred slots share evenly, the others take what does not fit
-            cost[order[:count]] = 0.0
-            steep = np.where(cost == 0, 1.0 / lattice.units, 10.0)
-            orbits.add(
-                groups.orbit(separable_greedy_units(100 * cost, steep, lattice.units, lattice.lows, lattice.highs))
-            )
-    if len(groups) == 1:
-        orbits |= {(amounts,) for amounts in _full_and_even(lattice.units, slots, groups.highs[0])}
-    return sorted(orbits)
-
-
-def _any_member(lattice: Lattice, rng: np.random.Generator) -> Units:
-    """Draw a vector of a lattice without minimums: slot by slot, in random sequence, a random part of the remainder."""
-    chosen = np.zeros_like(lattice.highs)
-    left, room = lattice.units, int(np.minimum(lattice.highs, lattice.units).sum())
-    for k in rng.permutation(len(chosen)):
-        high = min(int(lattice.highs[k]), lattice.units)
-        room -= high
-        chosen[k] = rng.integers(max(left - room, 0), min(high, left) + 1)
-        left -= int(chosen[k])
-    return chosen
-
-
-def _full_and_even(units: int, slots: int, cap: int) -> Iterator[tuple[int, ...]]:
-    """Return amounts that are the cap, an even part of the rest, or nothing, for some numbers of slots of each."""
-    for full in _counts(0, min(units // cap, slots)):
-        left = units - full * cap
-        for count in _counts(1, slots - full):
-            if left <= count * cap:
-                even = [left // count + (k < left % count) for k in range(count)]
-                yield tuple([cap] * full + even + [0] * (slots - full - count))
-
-
-def _counts(first: int, last: int) -> list[int]:
-    """Return the small whole numbers from ``first`` to ``last``, and about a dozen of the others."""
-    some = np.linspace(first, max(first, last), 13).tolist()
-    return sorted({*range(first, min(last, first + 12) + 1), *(round(k) for k in some)})

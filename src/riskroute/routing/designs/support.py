@@ -1,14 +1,20 @@
 """From an invariant design to an explicit one: real allocations with weights.
 
-An orbit stands for all its permutations, which may be astronomically many. A few families of each (`families`) do
-nearly as well, with weights fitted so that their information matrix comes as close as possible to the invariant one: if
-the invariant matrix is at most ``1 / s`` times the explicit one (as matrices), no leverage grows by more than a factor
-of ``1 / s``. In coordinates in which the invariant matrix is the identity, ``s`` is the smallest eigenvalue of the
-explicit one, so the loss is known exactly.
+An orbit stands for all its permutations, which may be astronomically many. A few families of each do nearly as well,
+with weights fitted so that their information matrix is as close as possible to the invariant one: if the invariant
+matrix is at most ``1 / s`` times the explicit one (as matrices), no leverage grows by more than a factor of ``1 / s``.
+In coordinates in which the invariant matrix is the identity, ``s`` is the smallest eigenvalue of the explicit one, so
+the loss is known exactly. Every family has one weight, and there are at most a few hundred families, so neither time
+nor memory grows with the square of the number of allocations.
 
-Every family has one weight, and there are at most a few hundred families, so neither time nor memory grows with the
-square of the number of allocations. The weights are the unique solution of a strictly convex problem, and are rounded
-at the end, so that every processor finds the same ones.
+A family is the set of cyclic shifts of one arrangement of an orbit's amounts. A design only needs the orbit's second
+moments: how often any two amounts meet in any two slots. Shifts visit every slot equally often; which amounts meet at
+which distance depends on the arrangement, and several arrangements together suffice if these meetings are the same at
+every distance, as in a difference family. Arrangements are therefore improved jointly, by swapping two slots of one of
+them where that makes the meetings more even.
+
+Results do not depend on the processor: arrangements are whole numbers, swaps that gain no more than a rounding error
+are not made, and the weights, the unique solution of a strictly convex problem, are rounded at the end.
 """
 
 from __future__ import annotations
@@ -22,26 +28,11 @@ from numba import njit
 
 from riskroute.core.arrays import Integers, Units, Vector
 from riskroute.learning.design.canonical import FINE_GRID, canonical_least_norm, canonical_weights, on_canonical_grid
-from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, symmetric_inverse_root
-
-# Families of allocations that stand for an orbit: cyclic shifts of a few well-chosen arrangements.
-#
-# An orbit holds every arrangement of its amounts, and a design only needs the orbit's second moments: how often any
-# two amounts meet in any two slots. All cyclic shifts of one arrangement visit every slot equally often. Which
-# amounts meet at which distance depends on the arrangement; several arrangements together will do if these meetings
-# are the same at every distance, as in a difference family. Arrangements are therefore improved together, by swapping
-# two slots of one of them wherever that makes the meetings more even.
-#
-# Nothing here depends on the processor: arrangements are whole numbers, and a swap that gains no more than a rounding
-# error is not made.
+from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, inverse_root
 
 
-_SWEEPS = 6  # swaps tried for every slot of every arrangement
-_GAIN = 1e-9  # the least improvement that counts; sums of squares are about one
-
-
-def family_orbit_size(orbit: Orbit) -> int:
-    """Number of allocations of an orbit: the product of the groups' multinomial coefficients."""
+def _orbit_size(orbit: Orbit) -> int:
+    """Return the number of allocations of an orbit: a product of multinomial coefficients."""
     total = 1
     for amounts in orbit:
         total *= math.factorial(len(amounts))
@@ -50,17 +41,14 @@ def family_orbit_size(orbit: Orbit) -> int:
     return total
 
 
-def balanced_families(
+def _balanced_families(
     information: SymmetricInformation, orbits: Sequence[Orbit], weights: Vector, count: int, seed: int
 ) -> list[Units]:
-    """Return about ``count`` families, each ``(n, m)`` in units, of weighted orbits, at least one of each orbit.
-
-    No allocation is in two of them.
-    """
+    """Return about ``count`` disjoint families, each ``(n, m)`` in units, at least one of each weighted orbit."""
     groups = information.groups
     rng = np.random.default_rng(seed)
-    shifts = family_length(groups)
-    most = [-(-family_orbit_size(orbit) // shifts) for orbit in orbits]
+    shifts = _family_length(groups)
+    most = [-(-_orbit_size(orbit) // shifts) for orbit in orbits]
     numbers = _shared_out(weights, count, most)
     whole = [i for i, number in enumerate(numbers.tolist()) if number == most[i]]
     first = np.concatenate([[0], np.cumsum(groups.sizes)[:-1]])
@@ -72,11 +60,11 @@ def balanced_families(
     amounts = np.array([*(_arranged(orbits[i], rng) for i in owner), *fixed])
     if len(owner):
         shares = np.concatenate([(weights / numbers)[owner], np.zeros(len(fixed))])
-        tries = _SWEEPS * len(owner) * len(group)
+        tries = 6 * len(owner) * len(group)
         family, one = rng.integers(len(owner), size=tries), rng.integers(len(group), size=tries)
         other = first[group[one]] + rng.integers(groups.sizes[group[one]])
         level, values = _levels(information, amounts)
-        spread_family_meetings(level, amounts, values, shares, groups.sizes, family, one, other)
+        _spread_meetings(level, amounts, values, shares, groups.sizes, family, one, other)
     slots = np.argsort(np.concatenate(groups.members))
     return _different(arrangement[shifted][:, slots] for arrangement in amounts)
 
@@ -88,7 +76,7 @@ def _arranged(orbit: Orbit, rng: np.random.Generator) -> Units:
 
 def _every_family(orbit: Orbit, shifted: Units, rng: np.random.Generator) -> list[Units]:
     """Return one arrangement of every family of a small orbit."""
-    size = family_orbit_size(orbit)
+    size = _orbit_size(orbit)
     seen: set[bytes] = set()
     arrangements = []
     while len(seen) < size:
@@ -99,15 +87,15 @@ def _every_family(orbit: Orbit, shifted: Units, rng: np.random.Generator) -> lis
     return arrangements
 
 
-def family_length(groups: SymmetryGroups) -> int:
-    """Number of shifts in a family: enough to come round in every group or, if that is long, in the largest alone."""
+def _family_length(groups: SymmetryGroups) -> int:
+    """Return the number of shifts: a full cycle of every group or, if that is long, of the largest group."""
     largest = int(groups.sizes.max())
     whole = math.lcm(*groups.sizes.tolist())
     return whole if whole <= 4 * largest else largest
 
 
 def _different(families: Iterable[Units]) -> list[Units]:
-    """Remove from each family the allocations that it or an earlier family already has."""
+    """Remove allocations that occur earlier in the same or a previous family."""
     seen: set[bytes] = set()
     different = []
     for points in families:
@@ -119,7 +107,7 @@ def _different(families: Iterable[Units]) -> list[Units]:
 
 
 def _levels(information: SymmetricInformation, amounts: Units) -> tuple[Units, Vector]:
-    """Return the level that every slot of some arrangements holds, and the value ``(n, 2)`` of every level.
+    """Return the level (index of a distinct amount) of every slot, and the value ``(n, 2)`` of every level.
 
     Values are ``(y, y^2)`` in coordinates in which the group's information on a deviation is the identity.
     """
@@ -135,7 +123,7 @@ def _levels(information: SymmetricInformation, amounts: Units) -> tuple[Units, V
 
 
 def _whitened(first: Vector, second: Vector, covariance: Vector) -> Vector:
-    """Return two coordinates whose covariance is the identity, by elimination; one without variance becomes zero."""
+    """Whiten two coordinates by elimination; one without variance becomes zero."""
     (a, b), (_, d) = covariance.tolist()
     if a <= 0:
         return np.zeros((len(first), 2))
@@ -145,7 +133,7 @@ def _whitened(first: Vector, second: Vector, covariance: Vector) -> Vector:
 
 
 def _shared_out(weights: Vector, count: int, most: Sequence[int]) -> Integers:
-    """Divide ``count`` in proportion to weights, at least one and at most ``most`` each."""
+    """Apportion ``count`` in proportion to weights, at least one and at most ``most`` each."""
     part = np.ones(len(weights), dtype=np.int64)
     while (left := count - int(part.sum())) > 0:
         free = np.array([n < limit for n, limit in zip(part.tolist(), most, strict=True)])
@@ -160,7 +148,7 @@ def _shared_out(weights: Vector, count: int, most: Sequence[int]) -> Integers:
 
 
 @njit(cache=True)
-def spread_family_meetings(
+def _spread_meetings(
     level: Units,
     amounts: Units,
     values: Vector,
@@ -170,14 +158,14 @@ def spread_family_meetings(
     one: Units,
     other: Units,
 ) -> None:
-    """Swap what two slots of an arrangement hold, in place, where that makes the meetings more even.
+    """Swap two slots of an arrangement, in place, where that makes the meetings more even.
 
-    ``level`` and ``amounts`` ``(F, m)`` are what every slot of an arrangement holds, and ``values`` ``(n, 2)`` the
-    value of a level. Slots come group by group, ``sizes`` of them. For every ``k``, a swap of slots ``one[k]`` and
+    ``level`` and ``amounts`` ``(F, m)`` are the contents of every arrangement, and ``values`` ``(n, 2)`` the value of a
+    level. Slots come group by group, ``sizes`` of them. For every ``k``, a swap of slots ``one[k]`` and
     ``other[k]``, of the same group, is tried in arrangement ``family[k]``. The sum of the meetings over all distances
     never changes, so they are even if their squares are small.
     """
-    total = family_meetings(level, values, weights, sizes)
+    total = _meetings(level, values, weights, sizes)
     longest = sizes.max()
     change, moved = np.zeros((len(sizes), longest, 2, 2)), np.zeros(2)
     for k in range(len(family)):
@@ -201,7 +189,7 @@ def spread_family_meetings(
                 if u not in (s, t):
                     _add(change[h, (u - start - s + begin) % modulus], moved, values[level[j, u]], 1.0)
                     _add(change[h, (u - start - t + begin) % modulus], moved, values[level[j, u]], -1.0)
-            if h == g:  # both slots of a meeting are of this group, and may be each other's
+            if h == g:  # both slots of a meeting belong to this group, and may meet each other
                 _both_ways(change[g], modulus)
                 was, now = values[level[j, s]], values[level[j, t]]
                 _add(change[g, (t - s) % modulus], now, was, weights[j])
@@ -210,7 +198,7 @@ def spread_family_meetings(
                 _add(change[g, (s - t) % modulus], now, was, -weights[j])
             gain += (1.0 if h == g else 2.0) * modulus * _lowered(total[g, h], change[h], modulus)
             start += sizes[h]
-        if gain > _GAIN:
+        if gain > 1e-9:  # sums of squares are about one: less is rounding
             level[j, s], level[j, t] = level[j, t], level[j, s]
             amounts[j, s], amounts[j, t] = amounts[j, t], amounts[j, s]
             for h in range(len(sizes)):
@@ -224,10 +212,10 @@ def spread_family_meetings(
 
 
 @njit(cache=True)
-def family_meetings(level: Units, values: Vector, weights: Vector, sizes: Units) -> Vector:
-    """Weighted sums of ``value(s) value(t)'`` over slots of two groups, by distance ``d``: ``(G, G, d, 2, 2)``.
+def _meetings(level: Units, values: Vector, weights: Vector, sizes: Units) -> Vector:
+    """Return weighted sums of ``value(s) value(t)'`` over slots of two groups, by distance: ``(G, G, d, 2, 2)``.
 
-    Shifts come round in a group after as many steps as it has slots, so distances between two groups are counted
+    A group of n slots has period n under shifts, so distances between two groups are counted
     modulo the greatest common divisor of their sizes. A slot does not meet itself.
     """
     count = len(sizes)
@@ -250,7 +238,7 @@ def family_meetings(level: Units, values: Vector, weights: Vector, sizes: Units)
 
 @njit(cache=True)
 def _common(a: int, b: int) -> int:
-    """Greatest common divisor."""
+    """Return the greatest common divisor."""
     while b:
         a, b = b, a % b
     return a
@@ -266,7 +254,7 @@ def _add(matrix: Vector, one: Vector, other: Vector, weight: float) -> None:
 
 @njit(cache=True)
 def _both_ways(change: Vector, modulus: int) -> None:
-    """Add to every distance the transpose of what the opposite distance has."""
+    """Add to every distance the transpose of the opposite distance."""
     for d in range(modulus // 2 + 1):
         back = -d % modulus
         for a in range(2):
@@ -278,7 +266,7 @@ def _both_ways(change: Vector, modulus: int) -> None:
 
 @njit(cache=True)
 def _lowered(total: Vector, change: Vector, modulus: int) -> float:
-    """Return by how much a change lowers the sum of squares."""
+    """Return the decrease of the sum of squares by a change."""
     gain = 0.0
     for d in range(modulus):
         for a in range(2):
@@ -287,42 +275,33 @@ def _lowered(total: Vector, change: Vector, modulus: int) -> float:
     return gain
 
 
-MOST_POINTS = 30_000
-"""No support is larger than this; what stopping there costs is part of the bound."""
-
-_USED = 1e-9  # orbits with a smaller weight are left out
-_GROWTH = 1.5  # factor on the number of families from one try to the next
-_POOLS = 2, 8  # multiples of the number of families allowed, to choose from where that many are not enough
-_RIDGE = 1e-7  # fraction of the diagonal that is added to it: makes the weights unique
-
-
 def explicit_support(
     information: SymmetricInformation, orbits: list[Orbit], weights: Vector, limit: int, enough: float
 ) -> tuple[Units, Vector, float]:
-    """Return allocations ``(n, m)`` in units, ``n <= limit``, their weights, and by which factor leverages may grow.
+    """Return allocations ``(n, m)`` in units, ``n <= limit``, their weights, and the loss factor of leverages.
 
-    More and more families of the orbits are taken until the factor is below ``enough``; where ``limit`` does not allow
-    that, the best are chosen among many.
+    The number of families grows until the factor is below ``enough``; where ``limit`` does not allow that, the best are
+    chosen among many.
     """
-    used = np.flatnonzero(weights > _USED)
+    used = np.flatnonzero(weights > 1e-9)
     kept, shares = [orbits[i] for i in used], weights[used]
-    allowed = min(limit, MOST_POINTS)
-    shifts = family_length(information.groups)
+    allowed = min(limit, 30_000)  # the cost of stopping there is part of the factor
+    shifts = _family_length(information.groups)
     most = allowed // shifts
-    every = sum(-(-family_orbit_size(orbit) // shifts) for orbit in kept)
-    root = symmetric_inverse_root(information.explicit())
+    every = sum(-(-_orbit_size(orbit) // shifts) for orbit in kept)
+    root = inverse_root(information.explicit())
     best: tuple[Units, Vector, float] | None = None
     count = len(used)
     while best is None or count <= most:
-        families = balanced_families(information, kept, shares, count, seed=count)
+        families = _balanced_families(information, kept, shares, count, seed=count)
         found = _fitted(information.groups, families, root, allowed)
         if best is None or found[2] < best[2]:
             best = found
         if best[2] <= enough or count >= every:
             break
-        count = math.ceil(_GROWTH * count)
-    for multiple in _POOLS if allowed == limit and best[2] > enough else ():
-        families = balanced_families(information, kept, shares, multiple * max(most, 1), seed=0)
+        count = math.ceil(1.5 * count)
+    for multiple in (2, 8) if allowed == limit and best[2] > enough else ():
+        families = _balanced_families(information, kept, shares, multiple * max(most, 1), seed=0)
         chosen = _exact(information, families, most)
         found = _fitted(information.groups, families if chosen is None else chosen, root, allowed)
         if found[2] < best[2]:
@@ -333,9 +312,9 @@ def explicit_support(
 
 
 def _exact(information: SymmetricInformation, families: list[Units], most: int) -> list[Units] | None:
-    """Return about ``most`` families that have exactly the invariant matrix with some weights; None if they cannot.
+    """Return about ``most`` families that match the invariant matrix exactly with some weights; None if none do.
 
-    A matrix that shifts do not change is known from the rows of the first slot of each group.
+    A shift-invariant matrix is determined by the rows of the first slot of each group.
     """
     groups = information.groups
     matrix = information.explicit()
@@ -345,7 +324,7 @@ def _exact(information: SymmetricInformation, families: list[Units], most: int) 
     firsts = np.concatenate([firsts, firsts + len(size) // 2])
     rows = np.ones((len(families), len(firsts) * len(size) + 1))  # the last one makes the weights sum to one
     for k, points in enumerate(families):
-        features = support_features(groups, points) / size
+        features = _features(groups, points) / size
         rows[k, :-1] = (features[:, firsts].T @ features).reshape(-1) / len(points)
     target = np.append((matrix / np.outer(size, size))[firsts].reshape(-1), 1.0)
     shares = canonical_least_norm(rows, target)
@@ -356,13 +335,13 @@ def _exact(information: SymmetricInformation, families: list[Units], most: int) 
 
 
 def _fitted(groups: SymmetryGroups, families: list[Units], root: Vector, limit: int) -> tuple[Units, Vector, float]:
-    """Return at most ``limit`` allocations of some families, the weights that come closest, and the loss factor."""
+    """Return at most ``limit`` allocations of some families, the closest weights, and the loss factor."""
     rank = root.shape[1]
     upper = np.triu_indices(rank)
     twice = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))  # entries off the diagonal count twice
     rows = np.empty((len(families), len(upper[0])))
     for k, points in enumerate(families):
-        white = support_features(groups, points) @ root
+        white = _features(groups, points) @ root
         rows[k] = (white.T @ white / len(points))[upper] * twice
     gram, own = rows @ rows.T, rows[:, upper[0] == upper[1]].sum(axis=1)
     lengths = np.array([len(points) for points in families])
@@ -386,13 +365,13 @@ def _fitted(groups: SymmetryGroups, families: list[Units], root: Vector, limit: 
 
 def _closest(gram: Vector, own: Vector) -> Vector:
     """Return non-negative weights, summing to one, that minimise ``w' gram w / 2 - own . w``: the closest matrix."""
-    ridged = gram + np.diag(_RIDGE * np.diag(gram))
+    ridged = gram + np.diag(1e-7 * np.diag(gram))  # makes the weights unique
     lower = np.linalg.cholesky(ridged)
     weights, _ = scipy.optimize.nnls(lower.T, np.linalg.solve(lower, own))
     return on_canonical_grid(weights / weights.sum(), FINE_GRID)
 
 
-def support_features(groups: SymmetryGroups, allocations: Units) -> Vector:
-    """Features ``(y, y^2)`` in the groups' own units, ``(n, 2 m)``."""
+def _features(groups: SymmetryGroups, allocations: Units) -> Vector:
+    """Return features ``(y, y^2)`` scaled by group, ``(n, 2 m)``."""
     y = allocations / groups.slot_scales
     return np.hstack([y, y**2])

@@ -1,9 +1,9 @@
-"""Symmetry of allocation sets: slots with equal bounds can swap places.
+"""Symmetry of allocation sets, and optimal designs that are invariant under it.
 
-Slots with the same smallest and largest amount form a *group*. There is an optimal design that does not change when
-slots of a group swap places, and everything about it is a function of a few power sums. With ``y = v / high`` (each
-group in units of its own, which leverages do not depend on) and ``p_r = sum y^r`` over a group of ``m`` slots, the
-features ``(y, y^2)`` of an allocation split into
+Slots with the same smallest and largest amount form a *group*. Some optimal design is invariant when slots of a group
+swap places, and it depends on a few power sums only. With ``y = v / high`` (each group in units of its own, which
+leverages do not depend on) and ``p_r = sum y^r`` over a group of ``m`` slots, the features ``(y, y^2)`` of an
+allocation split into
 
 - the group totals ``t = (p_1, p_2) / sqrt(m)``, two numbers per group, and
 - the deviations from the group's average, with second moments
@@ -11,6 +11,10 @@ features ``(y, y^2)`` of an allocation split into
 
 The invariant information matrix is then ``M0 = E[t t']`` on the totals and ``B_g = E[C_g] / (m_g - 1)`` on each of the
 ``m_g - 1`` directions of deviation, and the leverage of an allocation is ``t' M0^-1 t + sum_g trace(B_g^-1 C_g)``.
+
+An invariant design is a set of weights on orbits, and ``log det`` of its information matrix is a sum over small blocks.
+Newton's quadratic model of it is a non-negative least-squares problem with a handful of rows: the argument of
+`riskroute.learning.design.newton_polish` carries over, with ``z z'`` replaced by the whitened blocks of an orbit.
 """
 
 from __future__ import annotations
@@ -24,15 +28,13 @@ import scipy
 
 from riskroute.core.arrays import Floats, Integers, Matrix, Units, Vector
 
+# An allocation up to permutations within groups: the amounts of each group, in descending order.
 Orbit = tuple[tuple[int, ...], ...]
-"""An allocation whose slots may swap places: the amounts of each group, in descending order."""
-
-_RANK = 1e-11  # eigenvalues below this fraction of the largest count as zero
 
 
 @dataclass(frozen=True)
 class SymmetryGroups:
-    """Slots gathered by their bounds: ``members[g]`` are positions, ``lows[g]`` and ``highs[g]`` the common bounds."""
+    """Slots grouped by their bounds: ``members[g]`` are positions, ``lows[g]`` and ``highs[g]`` the common bounds."""
 
     units: int
     members: tuple[Units, ...]
@@ -41,7 +43,7 @@ class SymmetryGroups:
 
     @classmethod
     def of(cls, units: int, lows: Units, highs: Units) -> SymmetryGroups:
-        """Gather slots with equal bounds."""
+        """Group slots with equal bounds."""
         bounds = np.column_stack([lows, np.minimum(highs, units)])
         kinds, kind = np.unique(bounds, axis=0, return_inverse=True)
         members = tuple(np.flatnonzero(kind.reshape(-1) == g) for g in range(len(kinds)))
@@ -57,30 +59,30 @@ class SymmetryGroups:
 
     @property
     def scales(self) -> Floats:
-        """Units that count as one in each group: its largest amount."""
+        """Scale of each group: its largest amount."""
         return np.maximum(np.array(self.highs, dtype=np.float64), 1.0)
 
     @property
     def slot_scales(self) -> Floats:
-        """Units that count as one in each slot, ``(m,)``."""
+        """Scale of each slot, ``(m,)``."""
         result = np.empty(int(self.sizes.sum()))
         for slots, scale in zip(self.members, self.scales, strict=True):
             result[slots] = scale
         return result
 
     def orbit(self, allocation: Units) -> Orbit:
-        """Orbit of an allocation given in units."""
+        """Return the orbit of an allocation given in units."""
         return tuple(tuple(np.sort(allocation[slots])[::-1].tolist()) for slots in self.members)
 
     def allocation(self, parts: Sequence[Sequence[int] | Units]) -> Units:
-        """Put amounts per group back at the positions of their slots."""
+        """Return the allocation with the given amounts of each group."""
         result = np.zeros(sum(len(slots) for slots in self.members), dtype=np.int64)
         for slots, amounts in zip(self.members, parts, strict=True):
             result[slots] = amounts
         return result
 
     def power_sums(self, orbits: Sequence[Orbit]) -> Floats:
-        """Power sums ``p_1 .. p_4`` of ``y``, shape ``(orbits, groups, 4)``."""
+        """Return the power sums ``p_1 .. p_4`` of ``y``, ``(orbits, groups, 4)``."""
         sums = np.empty((len(orbits), len(self), 4))
         for g, scale in enumerate(self.scales):
             y = np.array([orbit[g] for orbit in orbits], dtype=np.float64) / scale
@@ -90,15 +92,15 @@ class SymmetryGroups:
 
 
 @dataclass(frozen=True)
-class SymmetryParts:
-    """Totals ``(n, 2 G)`` and deviation moments ``(n, G, 2, 2)`` of some orbits."""
+class OrbitMoments:
+    """Totals ``(n, 2 G)`` and deviation moments ``(n, G, 2, 2)`` of ``n`` orbits."""
 
     totals: Matrix
     moments: Floats
 
     @classmethod
-    def of(cls, groups: SymmetryGroups, orbits: Sequence[Orbit]) -> SymmetryParts:
-        """Split orbits into totals and deviations."""
+    def of(cls, groups: SymmetryGroups, orbits: Sequence[Orbit]) -> OrbitMoments:
+        """Compute the moments of orbits."""
         sums, m = groups.power_sums(orbits), groups.sizes.astype(float)
         p1, p2, p3, p4 = np.moveaxis(sums, 2, 0)
         moments = np.empty((*p1.shape, 2, 2))
@@ -117,15 +119,15 @@ class SymmetricInformation:
     deviations: Floats  # B_g, (G, 2, 2)
 
     @classmethod
-    def of(cls, groups: SymmetryGroups, parts: SymmetryParts, weights: Floats) -> SymmetricInformation:
-        """Information of the design that puts ``weights`` on orbits, each shared evenly over its allocations."""
+    def of(cls, groups: SymmetryGroups, parts: OrbitMoments, weights: Floats) -> SymmetricInformation:
+        """Return the information of ``weights`` on orbits, each shared evenly over its allocations."""
         totals = (parts.totals * weights[:, None]).T @ parts.totals
         spread = np.einsum("n,ngij->gij", weights, parts.moments)
         return cls(groups, totals, spread / np.maximum(groups.sizes - 1, 1)[:, None, None])
 
     def roots(self) -> tuple[Matrix, list[Matrix]]:
-        """``R`` with ``R R'`` the (pseudo-)inverse, of the block of totals and of each block of deviations."""
-        return symmetric_inverse_root(self.totals), [symmetric_inverse_root(block) for block in self.deviations]
+        """Return ``R`` with ``R R'`` the (pseudo-)inverse, of the block of totals and of each block of deviations."""
+        return inverse_root(self.totals), [inverse_root(block) for block in self.deviations]
 
     @property
     def rank(self) -> int:
@@ -135,7 +137,7 @@ class SymmetricInformation:
         return int(root.shape[1] + sum((m - 1) * r.shape[1] for m, r in zip(sizes, others, strict=True)))
 
     def explicit(self) -> Matrix:
-        """The matrix itself, ``(2 m, 2 m)``, for features ``(y, y^2)``."""
+        """Return the full matrix ``(2 m, 2 m)`` for features ``(y, y^2)``."""
         slots = int(self.groups.sizes.sum())
         matrix = np.zeros((2 * slots, 2 * slots))
         for g, ours in enumerate(self.groups.members):
@@ -148,30 +150,20 @@ class SymmetricInformation:
         return matrix
 
 
-def symmetric_inverse_root(matrix: Matrix) -> Matrix:
-    """``R`` ``(n, r)`` with ``R R'`` the pseudo-inverse of a symmetric positive semi-definite matrix of rank ``r``."""
+def inverse_root(matrix: Matrix) -> Matrix:
+    """Return ``R`` ``(n, r)`` with ``R R'`` the pseudo-inverse of a positive semi-definite matrix of rank ``r``."""
     values, vectors = np.linalg.eigh(matrix)
-    kept = values > _RANK * max(float(values[-1]), np.finfo(float).tiny)
+    kept = values > 1e-11 * max(float(values[-1]), np.finfo(float).tiny)  # smaller eigenvalues count as zero
     return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
 
 
-# Optimal designs over orbits: the invariant part of the design over an allocation set.
-#
-# A design is a set of weights on orbits, and ``log det`` of its information matrix is a sum over small blocks.
-# Newton's quadratic model of it is a non-negative least-squares problem with a handful of rows: the argument of
-# `riskroute.learning.design.newton_polish` carries over, with ``z z'`` replaced by the whitened blocks of an orbit.
-
-
-_MAX_STEPS = 60
-
-
 def solve_orbit_design(groups: SymmetryGroups, orbits: list[Orbit], tolerance: float) -> Vector:
-    """Return weights on orbits such that no orbit in the list has leverage above ``(1 + tolerance)`` times the rank."""
-    parts = SymmetryParts.of(groups, orbits)
+    """Return weights on orbits under which no orbit in the list has leverage above ``(1 + tolerance) * rank``."""
+    parts = OrbitMoments.of(groups, orbits)
     weights = np.full(len(orbits), 1 / len(orbits))
-    for _ in range(_MAX_STEPS):
+    for _ in range(60):
         information = SymmetricInformation.of(groups, parts, weights)
-        rows, target = orbit_design_blocks(information, parts)
+        rows, target = _blocks(information, parts)
         levers = rows @ target
         if levers.max() <= information.rank * (1 + tolerance):
             break
@@ -187,7 +179,7 @@ def solve_orbit_design(groups: SymmetryGroups, orbits: list[Orbit], tolerance: f
     return weights
 
 
-def orbit_design_blocks(information: SymmetricInformation, parts: SymmetryParts) -> tuple[Vector, Vector]:
+def _blocks(information: SymmetricInformation, parts: OrbitMoments) -> tuple[Vector, Vector]:
     """Return the whitened blocks of each orbit as one row ``(n, q)``, and the row of the identity.
 
     Inner products of rows are those of the whole whitened matrices: off-diagonal entries count twice, and a block of
@@ -212,9 +204,9 @@ def orbit_design_blocks(information: SymmetricInformation, parts: SymmetryParts)
 
 
 def _line_search(
-    groups: SymmetryGroups, parts: SymmetryParts, weights: Vector, direction: Vector, slope: float
+    groups: SymmetryGroups, parts: OrbitMoments, weights: Vector, direction: Vector, slope: float
 ) -> float:
-    """Return the largest of 1, 1/2, 1/4 .. that gains a quarter of the promised rise of ``log det``; 0 if none does."""
+    """Return the first step of 1, 1/2, 1/4 .. that meets Armijo's condition for ``log det``; 0 if none does."""
     now = SymmetricInformation.of(groups, parts, weights)
     start, rank = _log_det(now), now.rank
     step = 1.0
@@ -227,7 +219,7 @@ def _line_search(
 
 
 def _log_det(information: SymmetricInformation) -> float:
-    """``log det`` on the range."""
+    """Return ``log det`` on the range."""
     root, others = information.roots()
     total = -_log_volume(root)
     for r, m in zip(others, information.groups.sizes, strict=True):
@@ -236,5 +228,5 @@ def _log_det(information: SymmetricInformation) -> float:
 
 
 def _log_volume(root: Vector) -> float:
-    """Log-determinant of ``R' R``; zero for an empty ``R``."""
+    """Return the log-determinant of ``R' R``; zero for an empty ``R``."""
     return float(np.linalg.slogdet(root.T @ root)[1]) if root.shape[1] else 0.0

@@ -1,6 +1,6 @@
-"""Searching allocations under several separable cuts: listing them, walking among them at random, descending.
+"""Search among allocations under separable cuts: list, count, random walk, descent.
 
-Amounts are in units. A cut is a cost per unit and per squared unit of every slot, and a limit on the sum; several
+Amounts are in units. A cut is a cost per unit and per squared unit of every slot, and a limit on the total cost. ``L``
 cuts are arrays ``alphas`` and ``betas`` ``(L, m)`` and ``limits`` ``(L,)``.
 """
 
@@ -13,33 +13,26 @@ from numba import njit
 from numba.extending import register_jitable
 
 from riskroute.core.arrays import Units, Vector
-from riskroute.core.validation import check_array
 from riskroute.routing.lattice import Lattice
-from riskroute.routing.separable import check_separable_size, convolve_separable, tabulate_separable
+from riskroute.routing.separable import check_table_size, convolve, tabulate
 
-VISITS = 60_000_000
-"""Steps of an enumeration before it gives up."""
+MEMBER_SLACK = 1e-12  # relative slack of a limit, for rounding: members may lie exactly on it
 
-MEMBER_SLACK = 1e-12
-"""Relative room in a limit, for rounding: a member may sit on it."""
-
-_SLACK = 1e-9  # scores are sums of many terms: the enumeration prunes with more room, and an exact test follows
+Cut = tuple[Vector, Vector, float]
 
 
-def search_all(lattice: Lattice) -> Units:
-    """All vectors ``(n, m)`` of the lattice, in lexicographic order."""
-    return np.asarray(search_within(lattice, [], lattice.size, visits=np.iinfo(np.int64).max))
+def list_all(lattice: Lattice) -> Units:
+    """Return all vectors ``(n, m)`` of the lattice, in lexicographic order."""
+    return np.asarray(list_within(lattice, [], lattice.size, visits=np.iinfo(np.int64).max))
 
 
-def search_within(
-    lattice: Lattice, cuts: Sequence[tuple[Vector, Vector, float]], limit: int, visits: int = VISITS
-) -> Units | None:
-    """All vectors ``(n, m)`` of the lattice that pass the cuts, in lexicographic order; None if more than ``limit``.
+def list_within(lattice: Lattice, cuts: Sequence[Cut], limit: int, visits: int = 60_000_000) -> Units | None:
+    """Return the vectors ``(n, m)`` of the lattice that pass the cuts, in lexicographic order; None if above ``limit``.
 
-    ``cuts`` are (cost per unit, cost per squared unit, limit). Vectors a hair above a limit are included: an exact test
-    must follow.
+    Also None if the search takes more than ``visits`` steps. Vectors just above a limit are included: test them
+    exactly.
     """
-    arguments = _prepared(lattice, cuts, _SLACK)
+    arguments = _prepared(lattice, cuts, 1e-9)  # scores are sums of many terms: prune with ample slack
     slots = len(lattice.lows)
     count = _traverse(*arguments, np.zeros((0, slots), dtype=np.int64), limit, visits)
     if count < 0:
@@ -48,12 +41,10 @@ def search_within(
     return rows if count == 0 or _traverse(*arguments, rows, limit, visits) == count else None
 
 
-def search_count(
-    lattice: Lattice, cuts: Sequence[tuple[Vector, Vector, float]], visits: int = 5 * VISITS
-) -> int | None:
-    """Exact number of vectors of the lattice that pass the cuts; None if it would take too much work.
+def count_within(lattice: Lattice, cuts: Sequence[Cut], visits: int = 300_000_000) -> int | None:
+    """Return the exact number of vectors that pass the cuts; None if that takes more than ``visits`` steps.
 
-    Only the surface of the set is walked, so sets far too large to list can be counted while slots are few.
+    Only the surface of the set is walked, so sets far too large to list can be counted if there are few slots.
     """
     if lattice.size >= 2**63:
         return None
@@ -63,33 +54,34 @@ def search_count(
 
 
 def _prepared(
-    lattice: Lattice, cuts: Sequence[tuple[Vector, Vector, float]], slack: float
+    lattice: Lattice, cuts: Sequence[Cut], slack: float
 ) -> tuple[Vector, Vector, Vector, Vector, Vector, Units, Units, Units, int]:
-    """What `_traverse` needs to know about a lattice and its cuts."""
-    alphas, betas, limits = search_stacked(cuts, len(lattice.lows), slack)
-    cheapest, costliest = search_completions(lattice, alphas, betas), -search_completions(lattice, -alphas, -betas)
+    """Return the arguments of `_traverse` for a lattice and its cuts."""
+    alphas, betas, limits = stack_cuts(cuts, len(lattice.lows), slack)
+    cheapest, costliest = (
+        _cheapest_completions(lattice, alphas, betas),
+        -_cheapest_completions(lattice, -alphas, -betas),
+    )
     return alphas, betas, limits, cheapest, costliest, lattice.ways, lattice.lows, lattice.highs, lattice.units
 
 
-def search_stacked(
-    cuts: Sequence[tuple[Vector, Vector, float]], slots: int, slack: float
-) -> tuple[Vector, Vector, Vector]:
-    """Cuts as arrays ``(L, m)``, ``(L, m)`` and ``(L,)``, their limits relaxed by a relative slack."""
+def stack_cuts(cuts: Sequence[Cut], slots: int, slack: float) -> tuple[Vector, Vector, Vector]:
+    """Return cuts as arrays ``(L, m)``, ``(L, m)`` and ``(L,)``, with limits relaxed by a relative slack."""
     alphas = np.array([alpha for alpha, _, _ in cuts]).reshape(len(cuts), slots)
     betas = np.array([beta for _, beta, _ in cuts]).reshape(len(cuts), slots)
     return alphas, betas, np.array([limit + slack * max(1.0, abs(limit)) for _, _, limit in cuts])
 
 
-def search_completions(lattice: Lattice, alphas: Vector, betas: Vector) -> Vector:
-    """Least cost at which the slots from ``k`` on can take ``n`` units, for every cut: ``(L, m + 1, units + 1)``."""
+def _cheapest_completions(lattice: Lattice, alphas: Vector, betas: Vector) -> Vector:
+    """Return the least cost of ``n`` units in the slots from ``k`` on, for every cut: ``(L, m + 1, units + 1)``."""
     slots = len(lattice.lows)
-    check_separable_size(slots, lattice.units)
+    check_table_size(slots, lattice.units)
     costs = np.full((len(alphas), slots + 1, lattice.units + 1), np.inf)
     costs[:, slots, 0] = 0.0
     for i, (alpha, beta) in enumerate(zip(alphas, betas, strict=True)):
-        tables = tabulate_separable(alpha, beta, lattice.lows, lattice.highs, lattice.units)
+        tables = tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units)
         for k in range(slots - 1, -1, -1):
-            costs[i, k] = -convolve_separable(tables[k], -costs[i, k + 1], lattice.units)[0]
+            costs[i, k] = -convolve(tables[k], -costs[i, k + 1], lattice.units)[0]
     return costs
 
 
@@ -108,10 +100,11 @@ def _traverse(
     limit: int,
     visits: int,
 ) -> int:
-    """Walk the vectors that pass all cuts, slot by slot; return their number, -1 if above ``limit`` or too much work.
+    """Depth-first search of the vectors that pass all cuts; return their number, -1 if above ``limit`` or ``visits``.
 
-    Turns back where even the cheapest completion breaks a cut. With room in ``rows`` the vectors are written there.
-    Without, they are only counted; where even the costliest completion passes, all ``ways[k, n]`` count at once.
+    Backtracks where even the cheapest completion breaks a cut. Vectors are written to ``rows`` if it has room,
+    otherwise only counted; where even the costliest completion passes, all ``ways[k, n]`` completions are counted at
+    once.
     """
     slots = len(lows)
     n_cuts = len(limits)
@@ -153,7 +146,7 @@ def _traverse(
 
 
 @register_jitable
-def search_allowed(
+def _keeps_cuts(
     scores: Vector, alphas: Vector, betas: Vector, limits: Vector, units: Units, i: int, j: int, amount: int
 ) -> bool:
     """Whether moving ``amount`` from slot ``i`` to slot ``j`` keeps every cut; ``scores`` are the current ones."""
@@ -167,7 +160,7 @@ def search_allowed(
 
 
 @register_jitable
-def search_cut_scores(alphas: Vector, betas: Vector, units: Units) -> Vector:
+def _cut_scores(alphas: Vector, betas: Vector, units: Units) -> Vector:
     """Scores of one allocation under all cuts."""
     scores = np.zeros(len(alphas))
     for c in range(len(alphas)):
@@ -176,30 +169,8 @@ def search_cut_scores(alphas: Vector, betas: Vector, units: Units) -> Vector:
     return scores
 
 
-def search_walk(
-    start: Units,
-    alphas: Vector,
-    betas: Vector,
-    limits: Vector,
-    lows: Units,
-    highs: Units,
-    count: int,
-    burn_in: int,
-    thin: int,
-    rng: np.random.Generator,
-) -> Units:
-    """``count`` states of a random walk of exchanges, ``thin`` steps apart, after ``burn_in`` steps.
-
-    A step picks two slots and an amount (log-uniform, whatever the state) and moves it if bounds and cuts allow; since
-    the way back is as likely, the walk is in the long run uniform on all members that exchanges reach from the start.
-    """
-    _check_shapes(start, alphas, betas, limits, lows, highs)
-    drawn: Units = _walk(start, alphas, betas, limits, lows, highs, count, burn_in, thin, rng)
-    return drawn
-
-
 @njit(cache=True)
-def _walk(
+def random_walk(
     start: Units,
     alphas: Vector,
     betas: Vector,
@@ -211,9 +182,14 @@ def _walk(
     thin: int,
     rng: np.random.Generator,
 ) -> Units:
+    """Return ``count`` states of a random walk of exchanges, ``thin`` steps apart, after ``burn_in`` steps.
+
+    A step picks two slots and an amount (log-uniform, independent of the state) and moves it if bounds and cuts allow.
+    Proposals are symmetric, so the stationary distribution is uniform on all members that exchanges reach.
+    """
     slots = len(start)
     units = start.copy()
-    scores = search_cut_scores(alphas, betas, units)
+    scores = _cut_scores(alphas, betas, units)
     drawn = np.empty((count, slots), dtype=np.int64)
     largest = np.log(max(units.sum(), 1) + 1.0)
     for n in range(count):
@@ -226,36 +202,26 @@ def _walk(
             amount = int(np.exp(rng.random() * largest))
             if units[i] - amount < lows[i] or units[j] + amount > highs[j]:
                 continue
-            if search_allowed(scores, alphas, betas, limits, units, i, j, amount):
+            if _keeps_cuts(scores, alphas, betas, limits, units, i, j, amount):
                 units[i] -= amount
                 units[j] += amount
-                scores = search_cut_scores(alphas, betas, units)
+                scores = _cut_scores(alphas, betas, units)
         for k in range(slots):
             drawn[n, k] = units[k]
     return drawn
 
 
-def search_descend(
+@njit(cache=True)
+def descend(
     start: Units, alpha: Vector, beta: Vector, alphas: Vector, betas: Vector, limits: Vector, lows: Units, highs: Units
 ) -> Units:
     """Move 1, 2, 4 .. units between two slots while that lowers ``sum alpha v + beta v^2`` and keeps the cuts."""
-    _check_shapes(start, alphas, betas, limits, lows, highs)
-    for name, cost in (("alpha", alpha), ("beta", beta)):
-        check_array(name, cost, np.float64, start.shape)
-    moved: Units = _descend(start, alpha, beta, alphas, betas, limits, lows, highs)
-    return moved
-
-
-@njit(cache=True)
-def _descend(
-    start: Units, alpha: Vector, beta: Vector, alphas: Vector, betas: Vector, limits: Vector, lows: Units, highs: Units
-) -> Units:
     slots = len(start)
     units = start.copy()
     better = True
     while better:
         better = False
-        scores = search_cut_scores(alphas, betas, units)
+        scores = _cut_scores(alphas, betas, units)
         best, best_i, best_j, best_amount = -1e-12, -1, -1, 0
         for i in range(slots):
             for j in range(slots):
@@ -264,7 +230,7 @@ def _descend(
                     a, b = units[i], units[j]
                     change = -alpha[i] * amount + beta[i] * ((a - amount) * (a - amount) - a * a)
                     change += alpha[j] * amount + beta[j] * ((b + amount) * (b + amount) - b * b)
-                    if change < best and search_allowed(scores, alphas, betas, limits, units, i, j, amount):
+                    if change < best and _keeps_cuts(scores, alphas, betas, limits, units, i, j, amount):
                         best, best_i, best_j, best_amount = change, i, j, amount
                     amount *= 2
         if best_i >= 0:
@@ -272,13 +238,3 @@ def _descend(
             units[best_j] += best_amount
             better = True
     return units
-
-
-def _check_shapes(start: Units, alphas: Vector, betas: Vector, limits: Vector, lows: Units, highs: Units) -> None:
-    """Refuse arrays that do not belong to the same slots and cuts."""
-    check_array("start", start, np.int64, (None,))
-    check_array("limits", limits, np.float64, (None,))
-    for name, bounds in (("lows", lows), ("highs", highs)):
-        check_array(name, bounds, np.int64, start.shape)
-    for name, costs in (("alphas", alphas), ("betas", betas)):
-        check_array(name, costs, np.float64, (len(limits), len(start)))
