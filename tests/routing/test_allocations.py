@@ -270,11 +270,11 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: Allocations(4, 2, caps=-1), "caps .* was -1"),
     (lambda: Allocations(4, 2, caps=[4, -2]), "caps .* was -2"),
     (lambda: Allocations(4, 2, caps=[3, 2.5]), r"caps .* was 2\.5"),  # type: ignore[list-item]
-    (lambda: Allocations(4, 2, caps=[4, 4, 4]), "caps .* 2 of them, had 3"),
-    (lambda: Allocations(4, 2, caps=[]), "caps .* 2 of them, had 0"),
+    (lambda: Allocations(4, 2, caps=[4, 4, 4]), "caps .* 2, one per slot, got 3"),
+    (lambda: Allocations(4, 2, caps=[]), "caps .* 2, one per slot, got 0"),
     (lambda: Allocations(4, 2, minimums=3), "minimums .* at most 4 shares, was 6"),
     (lambda: Allocations(4, 3, lot=2, minimums=1), "minimums .* at most 4 shares, was 6"),
-    (lambda: Allocations(4, 2, minimums=[1]), "minimums .* 2 of them, had 1"),
+    (lambda: Allocations(4, 2, minimums=[1]), "minimums .* 2, one per slot, got 1"),
     (lambda: Allocations(4, 2, minimums=-1), "minimums .* was -1"),
     (lambda: Allocations(4, 2, minimums=[3, 0], caps=[2, 4]), "slot 0 has minimum 3 and cap 2"),
     (lambda: Allocations(4, 2, minimums=[0, 5]), "slot 1 has minimum 5"),
@@ -300,7 +300,7 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: Allocations(4, 2, caps=3).rank((0, 4)), r"action .* was \(0, 4\)"),
     (
         lambda: Allocations(1000, 20).listed(),
-        r"allocations must be at most 1,000,000 .* was about 9\.9e\+39",
+        r"limit 1,000,000\): about 9\.9e\+39",
     ),
 ]
 

@@ -105,7 +105,7 @@ def test_a_file_is_read_as_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"venue": "3"}, "venue of entry 1 of .*fees.toml must be a text, was 3"),
+        ({"venue": "3"}, "venue of entry 1 of .*fees.toml must be a string, was 3"),
         (
             {"venue": ""},
             r"entry 1 of .*fees.toml must have venue, from, taker and maker, was \['from', 'maker', 'taker'\]",

@@ -95,7 +95,7 @@ def test_survivors_are_implicit_when_they_are_many(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(survivors_module, "LARGEST_SURVIVOR_LIST", len(small.members) - 1)
     kept = survivors_of(small.root, small.cuts, small.witness)
     assert isinstance(kept, Survivors)
-    with pytest.raises(InputError, match="survivors must be at most"):
+    with pytest.raises(InputError, match="too many survivors to list"):
         kept.listed()
 
 

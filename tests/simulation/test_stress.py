@@ -122,7 +122,7 @@ def test_bent_variance_works_on_sets_that_are_not_listed() -> None:
     best = NonlinearVariance(implicit, 2.0).comparators[0]
     listed = Problem(actions=implicit.actions.listed(), mean_coef=implicit.mean_coef, var_coef=implicit.var_coef)
     assert best == NonlinearVariance(listed, 2.0).comparators[0]
-    with pytest.raises(InputError, match="to be listed"):
+    with pytest.raises(InputError, match="too many allocations to list"):
         _ = NonlinearVariance(random_problem(Allocations(1000, 20), 0)).comparators
 
 
@@ -203,11 +203,11 @@ def test_riskless_slot_of_a_set_that_is_not_listed() -> None:
         (lambda: riskless_slot(PROBLEM, 0, 1.5), "remaining must be a number of at least 0 and of at most 1, was 1.5"),
         (
             lambda: riskless_slot(random_problem(Allocations(4, 3, caps=3), 0), 1),
-            "slot must be able to take the whole order, was 1 of Allocations(4 shares over 3 slots",
+            "slot 1 cannot take the whole order of Allocations(4 shares over 3 slots",
         ),
         (
             lambda: riskless_slot(random_problem(Actions(np.eye(4)), 0)),
-            "problem must be one of splits over slots, was Actions(4 actions, dim 4)",
+            "problem must have allocations as actions, was Actions(4 actions, dim 4)",
         ),
     ],
 )

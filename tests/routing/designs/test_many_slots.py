@@ -76,7 +76,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "an instance": (lambda: random_routing_problem(100, 500, seed=0), r"^slots must be at most 200, was 500$"),
     "draws": (
         lambda: LONG.sample(np.random.default_rng(0), 1),
-        r"^lots must be at most [\d,]+ over 200 slots to count allocations or draw them, was 1,000,000$",
+        r"^lots must be at most [\d,]+ over 200 slots to count or draw allocations, was 1,000,000$",
     ),
     "ranks": (lambda: LONG.rank(np.full(200, 5000)), r"^lots must be at most .* was 1,000,000$"),
     "survivors": (
@@ -107,7 +107,7 @@ def test_command_line_refuses_more_slots(command: str, capsys: pytest.CaptureFix
 def test_lists_are_shorter_for_many_slots() -> None:
     assert list_limit(4) == 5_000_000
     assert list_limit(200) == 100_000
-    with pytest.raises(InputError, match=r"at most 133,333 splits .* was 573,800 for 3 shares over 150 slots"):
+    with pytest.raises(InputError, match=r"limit 133,333\): 573,800 for 3 shares over 150 slots"):
         split_actions(3, 150)
 
 
