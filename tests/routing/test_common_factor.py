@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from riskroute.routing.group_search import minimise_quadratic
 
 from riskroute.learning.heteroscedastic import MeanVarianceEstimate, MeanVarianceRows, fit_mean_variance
+from riskroute.routing.quadratic_search import minimise_quadratic
 from riskroute.routing.separable import cheapest_totals, units_of_total
 
 UNITS, VARIANCE = 10, 0.25

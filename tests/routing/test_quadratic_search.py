@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from riskroute.routing.group_search import QuadraticResult, minimise_quadratic
 
 from riskroute.core.arrays import Matrix, Units, Vector
 from riskroute.core.errors import InputError
+from riskroute.routing.quadratic_search import QuadraticResult, minimise_quadratic
 
 SLOTS, UNITS = 4, 12
 ROWS = np.array([row for row in itertools.product(range(UNITS + 1), repeat=SLOTS) if sum(row) == UNITS])

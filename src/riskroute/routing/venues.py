@@ -30,7 +30,7 @@ from riskroute.core.validation import (
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem
 from riskroute.routing.allocations import MOST_SHARES, Allocations
-from riskroute.routing.group_search import QuadraticResult, minimise_quadratic
+from riskroute.routing.quadratic_search import QuadraticResult, minimise_quadratic
 from riskroute.routing.splits import COMFORTABLE_LIST, list_limit
 
 KINDS = ("market", "limit", "dark")  # market or limit orders on a lit venue, or a dark pool
