@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from riskroute.routing.cut_search import count_within, list_all, list_within
+from riskroute.routing.cut_search import CutLattice
 from riskroute.routing.lattice import Lattice
 
 
@@ -48,7 +48,9 @@ def passing(rows: np.ndarray, cuts: list[tuple[np.ndarray, np.ndarray, float]]) 
 
 @given(lattice=lattices())
 def test_enumeration_lists_every_vector_in_order(lattice: Lattice) -> None:
-    assert list_all(lattice).tolist() == vectors(lattice).tolist()
+    found = CutLattice(lattice).listed(lattice.size)
+    assert found is not None
+    assert found.tolist() == vectors(lattice).tolist()
 
 
 @given(lattice=lattices(), count=st.integers(1, 3), data=st.data())
@@ -56,40 +58,40 @@ def test_enumeration_under_cuts(lattice: Lattice, count: int, data: Any) -> None
     rows = vectors(lattice)
     cuts = whole_cuts(data.draw, rows, count)
     expected = passing(rows, cuts).tolist()
-    found = list_within(lattice, cuts, len(rows))
+    found = CutLattice(lattice, cuts).listed(len(rows))
     assert found is not None
     assert found.tolist() == expected
-    exactly = list_within(lattice, cuts, len(expected))
+    exactly = CutLattice(lattice, cuts).listed(len(expected))
     assert exactly is not None
     assert exactly.tolist() == expected
     if expected:
-        assert list_within(lattice, cuts, len(expected) - 1) is None
+        assert CutLattice(lattice, cuts).listed(len(expected) - 1) is None
 
 
 @given(lattice=lattices(), count=st.integers(0, 3), data=st.data())
 def test_count_under_cuts(lattice: Lattice, count: int, data: Any) -> None:
     rows = vectors(lattice)
     cuts = whole_cuts(data.draw, rows, count)
-    assert count_within(lattice, cuts) == len(passing(rows, cuts))
+    assert CutLattice(lattice, cuts).count() == len(passing(rows, cuts))
 
 
 def test_count_gives_up_after_too_many_steps_and_on_huge_sets() -> None:
     zeros = np.zeros(5, dtype=np.int64)
     cut = np.arange(5.0), np.zeros(5), 9.5
-    assert count_within(Lattice(8, zeros, np.full(5, 8)), [cut], visits=10) is None
+    assert CutLattice(Lattice(8, zeros, np.full(5, 8)), [cut]).count(visits=10) is None
     huge = Lattice(1000, np.zeros(20, dtype=np.int64), np.full(20, 1000))
-    assert count_within(huge, [(np.arange(20.0), np.zeros(20), 9.5)]) is None
+    assert CutLattice(huge, [(np.arange(20.0), np.zeros(20), 9.5)]).count() is None
 
 
 def test_count_when_caps_leave_little_room() -> None:
     """All but two of 1,000 units that fit: 5,050 vectors, though half as many units would fit in 1e100 ways."""
     lattice = Lattice(998, np.zeros(100, dtype=np.int64), np.full(100, 10))
-    assert count_within(lattice, [(np.zeros(100), np.zeros(100), 1.0)]) == lattice.size == 5050
+    assert CutLattice(lattice, [(np.zeros(100), np.zeros(100), 1.0)]).count() == lattice.size == 5050
 
 
 def test_enumeration_gives_up_after_too_many_steps() -> None:
     lattice = Lattice(8, np.zeros(5, dtype=np.int64), np.full(5, 8))
-    assert list_within(lattice, [], 10**6, visits=100) is None
-    found = list_within(lattice, [], 10**6, visits=10**5)
+    assert CutLattice(lattice, []).listed(10**6, visits=100) is None
+    found = CutLattice(lattice, []).listed(10**6, visits=10**5)
     assert found is not None
     assert len(found) == lattice.size

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from riskroute import Allocations
-from riskroute.routing.lattice import Lattice, random_integer
+from riskroute.routing.lattice import Lattice, _random_integer
 
 
 def lattice_of(units: int, lows: list[int], highs: list[int]) -> Lattice:
@@ -84,7 +84,7 @@ def test_ranks_of_a_set_too_large_to_list(highs: list[int]) -> None:
         1,
         lattice.size - 2,
         lattice.size - 1,
-        *(random_integer(rng, lattice.size) for _ in range(30)),
+        *(_random_integer(rng, lattice.size) for _ in range(30)),
     ]:
         vector = lattice.unrank(rank)
         assert vector.sum() == 1000
@@ -123,18 +123,18 @@ def test_slots_of_large_draws_share_evenly(caps: int | None) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 7, 2**63 - 1, 2**63, 2**64, 2**64 + 1, 10**40])
-def test_random_integers_stay_below_their_limit(limit: int) -> None:
+def test__random_integers_stay_below_their_limit(limit: int) -> None:
     rng = np.random.default_rng(3)
-    drawn = [random_integer(rng, limit) for _ in range(2000)]
+    drawn = [_random_integer(rng, limit) for _ in range(2000)]
     assert 0 <= min(drawn) <= max(drawn) < limit
     if limit > 100:  # deciles: 200 expected in each
         counts = np.bincount([10 * x // limit for x in drawn], minlength=10)
         assert scipy.stats.chisquare(counts).pvalue > 1e-3
 
 
-def test_small_random_integers_are_uniform() -> None:
+def test_small__random_integers_are_uniform() -> None:
     rng = np.random.default_rng(4)
-    assert scipy.stats.chisquare(np.bincount([random_integer(rng, 7) for _ in range(7000)])).pvalue > 1e-3
+    assert scipy.stats.chisquare(np.bincount([_random_integer(rng, 7) for _ in range(7000)])).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("caps", [None, 2])

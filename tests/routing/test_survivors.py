@@ -17,8 +17,8 @@ import scipy.stats
 from riskroute import Actions, Allocations
 from riskroute.core.errors import InputError
 from riskroute.routing import survivors as survivors_module
-from riskroute.routing.cut_search import _cut_scores, _keeps_cuts, descend, list_all, random_walk
-from riskroute.routing.lattice import LatticeCut
+from riskroute.routing.cut_search import CutLattice, _cut_scores, _keeps_cuts
+from riskroute.routing.lattice import Lattice, LatticeCut
 from riskroute.routing.survivors import Survivors, survivors_of
 
 CutTables = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -43,6 +43,10 @@ class Small:
         return Survivors(self.root, self.cuts, self.witness)
 
     @property
+    def cut_lattice(self) -> CutLattice:
+        return CutLattice(self.root.lattice, list(zip(*self.tables, strict=True)))
+
+    @property
     def tables(self) -> CutTables:
         """Cost per unit and squared unit of each cut, written out, and its limit."""
         m, lot = self.root.slots, self.root.lot
@@ -60,7 +64,7 @@ def random_small(seed: int, cuts: int) -> Small:
 
 
 def cut_at_random(root: Allocations, rng: np.random.Generator, cuts: int, least: float, most: float) -> Small:
-    rows = np.array(list_all(root.lattice) * root.lot)
+    rows = np.asarray(root.listed().handles)
     features = np.hstack([rows, rows**2]) / root.scale
     chosen, inside = [], np.ones(len(rows), dtype=bool)
     for _ in range(cuts):
@@ -139,12 +143,12 @@ def test_scores_and_moves_under_cuts(seed: int) -> None:
 def test_walk_is_uniform_on_a_cut_set(seed: int, cuts: int) -> None:
     """Chi-square, 100 draws expected per member; 60 steps per slot apart, draws are as good as independent here."""
     small = random_small(seed, cuts)
-    lattice, lot, slots = small.root.lattice, small.root.lot, small.root.slots
+    lot, slots = small.root.lot, small.root.slots
     index = {row: n for n, row in enumerate(sorted(as_set(small.members)))}
     start = np.array(small.witness) // lot
     rng = np.random.default_rng(1)
     count, thin = 100 * len(index), 60 * slots
-    drawn = random_walk(start, *small.tables, lattice.lows, lattice.highs, count, 50 * thin, thin, rng)
+    drawn = small.cut_lattice.random_walk(start, count, 50 * thin, thin, rng)
     counts = np.bincount([index[tuple(row)] for row in (drawn * lot).tolist()], minlength=len(index))
     assert scipy.stats.chisquare(counts).pvalue > 1e-3
 
@@ -159,9 +163,8 @@ def test_draws_of_implicit_survivors_are_members(seed: int) -> None:
 
 
 def test_walk_with_one_slot_stays() -> None:
-    none = np.zeros((0, 1))
-    rng = np.random.default_rng(0)
-    drawn = random_walk(np.array([5]), none, none, np.zeros(0), np.array([0]), np.array([5]), 3, 10, 10, rng)
+    walk = CutLattice(Lattice(5, np.array([0]), np.array([5]))).random_walk
+    drawn = walk(np.array([5]), 3, 10, 10, np.random.default_rng(0))
     assert drawn.tolist() == [[5], [5], [5]]
 
 
@@ -232,7 +235,7 @@ def test_best_is_exact_when_the_best_of_all_survived(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(15))
 def test_descent_ends_where_no_move_helps(seed: int) -> None:
     small = random_small(seed, cuts=2)
-    lattice, lot, slots = small.root.lattice, small.root.lot, small.root.slots
+    lot, slots = small.root.lot, small.root.slots
     rng = np.random.default_rng([seed, 2])
     alpha, beta = rng.standard_normal((2, slots))
     start = np.array(small.witness) // lot
@@ -240,7 +243,7 @@ def test_descent_ends_where_no_move_helps(seed: int) -> None:
     def score(units: np.ndarray) -> float:
         return float(alpha @ units + beta @ units**2)
 
-    end = descend(start, alpha, beta, *small.tables, lattice.lows, lattice.highs)
+    end = small.cut_lattice.descend(start, alpha, beta)
     known = as_set(small.members)
     assert tuple((end * lot).tolist()) in known
     assert score(end) <= score(start)

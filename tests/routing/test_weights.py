@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riskroute import Allocations
-from riskroute.routing.allocations import apportion_weights
 
 
 def naive_allocation(weights: list[int], allocations: Allocations) -> tuple[int, ...]:
@@ -49,16 +48,16 @@ def weighted(draw: st.DrawFn) -> tuple[list[int], Allocations]:
 @given(weighted())
 def test_weights_become_the_split_of_exact_fractions(case: tuple[list[int], Allocations]) -> None:
     weights, allocations = case
-    found = apportion_weights(weights, allocations)
+    found = allocations.apportion(weights)
     assert found == naive_allocation(weights, allocations)
     assert allocations.contains(np.array([found]))[0]
-    assert apportion_weights(np.array(weights) * 1e300, allocations) == found
-    assert apportion_weights(np.array(weights) * 1e-300, allocations) == found
+    assert allocations.apportion(np.array(weights) * 1e300) == found
+    assert allocations.apportion(np.array(weights) * 1e-300) == found
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=8), st.integers(1, 10**6))
 def test_without_caps_everybody_gets_his_part_within_one_share(weights: list[float], shares: int) -> None:
-    found = np.array(apportion_weights(weights, Allocations(shares, len(weights))))
+    found = np.array(Allocations(shares, len(weights)).apportion(weights))
     part = np.array(weights) / max(weights) if any(weights) else np.ones(len(weights))
     assert found.sum() == shares
     assert (np.abs(found - shares * part / part.sum()) < 1 + 1e-6).all()

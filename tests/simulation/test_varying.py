@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -30,7 +31,7 @@ from riskroute.core.seeding import seed_stream
 from riskroute.learning.regret import path_mean_variance, pseudo_regret
 from riskroute.policies import Uniform
 from riskroute.routing.instances import random_order_sizes
-from riskroute.routing.splits import largest_feature_norm, list_splits
+from riskroute.routing.splits import list_splits
 from riskroute.simulation.environments import ChangingActionSets, VaryingSetOracle
 
 SIZES = [2, 4, 7]
@@ -210,7 +211,7 @@ def test_a_long_sequence_costs_one_table_per_set(monkeypatch: pytest.MonkeyPatch
 
 def test_sets_that_are_not_listed_give_the_same_curves() -> None:
     """Handles are then vectors of shares; the actions are the same."""
-    sets = [Allocations(size, 3, scale=largest_feature_norm(max(SIZES))) for size in SIZES]
+    sets = [Allocations(size, 3, scale=math.hypot(max(SIZES), max(SIZES) ** 2)) for size in SIZES]
     environment = ChangingActionSets([dataclasses.replace(PROBLEMS[0], actions=one) for one in sets], SEQUENCE)
     rounds = np.array([1, 40])
     np.testing.assert_allclose(environment.expected_comparator(rounds), FLOW.expected_comparator(rounds))
@@ -233,7 +234,7 @@ def test_config_says_what_was_run() -> None:
 
 def test_order_flow_shares_coefficients_and_scale() -> None:
     """A split's mean is the same linear function of its shares and their squares, whatever the order's size."""
-    scale = largest_feature_norm(max(SIZES))
+    scale = math.hypot(max(SIZES), max(SIZES) ** 2)
     for problem, size in zip(ORDERS, SIZES, strict=True):
         splits = list_splits(size, 3)
         features = np.hstack([splits, splits**2]) / scale

@@ -198,11 +198,10 @@ def design_command(
 
     check_outputs({"--json": json})
     with waiting("looking for the best splits to try, and for a proof"):
-        from riskroute.routing.allocations import find_design
+        from riskroute.routing.allocations import Allocations, DesignResult
 
-        result = find_design(
-            shares=shares, slots=slots, lot=lot, caps=_bounds(cap), minimums=_bounds(minimum), tolerance=tolerance
-        )
+        allocations = Allocations(shares, slots, lot, caps=_bounds(cap), minimums=_bounds(minimum))
+        result = DesignResult.compute(allocations, tolerance)
     show_design(result)
     if json is not None:
         typer.echo(f"wrote {result.save(json)}")

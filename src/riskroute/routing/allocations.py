@@ -28,7 +28,7 @@ from riskroute.learning.actions import Action, Actions, ActionSet, action_sample
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import is_wide
 from riskroute.learning.tally import ActionBatch
-from riskroute.routing.cut_search import list_all
+from riskroute.routing.cut_search import CutLattice
 from riskroute.routing.designs.large import MOST_KINDS, large_design
 from riskroute.routing.designs.symmetry import SymmetryGroups
 from riskroute.routing.lattice import Lattice, LatticeCut, LatticeSet
@@ -236,11 +236,37 @@ class Allocations(LatticeSet):
         rank = whole_number("rank", rank, minimum=0, maximum=self.size - 1)
         return as_action(self.lattice.unrank(rank) * self.lot)
 
+    def apportion(self, weights: ArrayLike) -> Action:
+        """Return the allocation in proportion to non-negative ``weights (slots,)``, by largest remainders.
+
+        Weights apportion the shares above the minimums; all-zero weights count as equal ones. The excess over a cap
+        goes to the other slots in proportion, evenly to slots without weight once all others are full. Each slot gets
+        the floor of its quota in lots; leftover lots go to the largest remainders, ties to the first slot.
+
+        Examples
+        --------
+        >>> Allocations(shares=8, slots=3).apportion([0.5, 0.3, 0.2])
+        (4, 2, 2)
+        >>> Allocations(shares=8, slots=3, caps=[2, 8, 8]).apportion([0.5, 0.3, 0.2])
+        (2, 4, 2)
+        """
+        given = finite_array("weights", weights, ndim=1, length=self.slots)
+        if (given < 0).any():
+            raise InputError(f"weights must be non-negative, was {given.tolist()[:6]}")
+        lattice = self.lattice
+        part = _quotas(given / max(float(given.max()), np.finfo(float).tiny), lattice.free, lattice.room)
+        units = np.floor(part).astype(np.int64)
+        first = np.argsort(np.round(units - part, 6), kind="stable")  # differences by rounding are ties
+        units[first[: lattice.free - int(units.sum())]] += 1
+        return as_action((units + lattice.lows) * self.lot)
+
     def listed(self) -> Actions:
         limit = list_limit(self.slots)
         if self.size > limit:
             raise InputError(f"too many allocations to list (limit {limit:,}): {count_text(self.size)}")
-        listed = self.listed_rows(self._rows(list_all(self.lattice)))
+        units = CutLattice(self.lattice).listed(self.size, visits=2**63 - 1)
+        assert units is not None  # the limits are those of the whole set
+        listed = self.listed_rows(self._rows(units))
         listed.whole = self.scores
         return listed
 
@@ -257,31 +283,6 @@ def _per_slot(name: str, bounds: Bounds, slots: int, default: int) -> Integers:
     if len(given) != slots:
         raise InputError(f"{name} must be one number or {slots}, one per slot, got {len(given)}")
     return np.array([min(whole_number(name, bound, minimum=0), MOST_SHARES) for bound in given], dtype=np.int64)
-
-
-def apportion_weights(weights: ArrayLike, allocations: Allocations) -> tuple[int, ...]:
-    """Return the allocation in proportion to non-negative ``weights (slots,)``, by largest remainders.
-
-    Weights apportion the shares above the minimums; all-zero weights count as equal ones. The excess over a cap goes
-    to the other slots in proportion, evenly to slots without weight once all others are full. Each slot gets the floor
-    of its quota in lots; leftover lots go to the largest remainders, ties to the first slot.
-
-    Examples
-    --------
-    >>> apportion_weights([0.5, 0.3, 0.2], Allocations(shares=8, slots=3))
-    (4, 2, 2)
-    >>> apportion_weights([0.5, 0.3, 0.2], Allocations(shares=8, slots=3, caps=[2, 8, 8]))
-    (2, 4, 2)
-    """
-    given = finite_array("weights", weights, ndim=1, length=allocations.slots)
-    if (given < 0).any():
-        raise InputError(f"weights must be non-negative, was {given.tolist()[:6]}")
-    lattice = allocations.lattice
-    part = _quotas(given / max(float(given.max()), np.finfo(float).tiny), lattice.free, lattice.room)
-    units = np.floor(part).astype(np.int64)
-    first = np.argsort(np.round(units - part, 6), kind="stable")  # differences by rounding are ties
-    units[first[: lattice.free - int(units.sum())]] += 1
-    return tuple(int(amount) for amount in (units + lattice.lows) * allocations.lot)
 
 
 def proportional_lots(weights: Vector, shares: int, lot: int = 1) -> Units:
@@ -330,6 +331,13 @@ class DesignResult:
     design: Design
     seconds: float
 
+    @classmethod
+    def compute(cls, allocations: Allocations, tolerance: float = 0.01) -> DesignResult:
+        """Compute a certified design over all allocations, and time it."""
+        began = time.perf_counter()
+        design = allocations.design(tolerance)
+        return cls(allocations, design, time.perf_counter() - began)
+
     def patterns(self) -> list[tuple[str, int, float]]:
         """Return amounts in descending order with their number of allocations and total weight, heaviest first."""
         count: defaultdict[str, int] = defaultdict(int)
@@ -358,19 +366,3 @@ class DesignResult:
     def save(self, path: Path) -> Path:
         """Write the summary as JSON."""
         return write_whole(path, lambda beside: beside.write_text(json.dumps(self.summary()) + "\n"))
-
-
-def find_design(
-    *,
-    shares: int,
-    slots: int,
-    lot: int = 1,
-    caps: int | list[int] | None = None,
-    minimums: int | list[int] | None = None,
-    tolerance: float = 0.01,
-) -> DesignResult:
-    """Compute a certified design over all allocations of ``shares`` to ``slots``."""
-    allocations = Allocations(shares, slots, lot=lot, caps=caps, minimums=minimums)
-    began = time.perf_counter()
-    design = allocations.design(tolerance)
-    return DesignResult(allocations, design, time.perf_counter() - began)

@@ -21,55 +21,71 @@ MEMBER_SLACK = 1e-12  # relative slack of a limit, for rounding: members may lie
 Cut = tuple[Vector, Vector, float]
 
 
-def list_all(lattice: Lattice) -> Units:
-    """Return all vectors ``(n, m)`` of the lattice, in lexicographic order."""
-    return np.asarray(list_within(lattice, [], lattice.size, visits=np.iinfo(np.int64).max))
+class CutLattice:
+    """Vectors of a lattice that pass separable cuts ``(cost per unit, cost per squared unit, limit)``."""
 
+    def __init__(self, lattice: Lattice, cuts: Sequence[Cut] = ()) -> None:
+        self.lattice = lattice
+        slots = len(lattice.lows)
+        self.alphas = np.array([alpha for alpha, _, _ in cuts]).reshape(len(cuts), slots)
+        self.betas = np.array([beta for _, beta, _ in cuts]).reshape(len(cuts), slots)
+        self.limits = np.array([limit for _, _, limit in cuts], dtype=np.float64)
 
-def list_within(lattice: Lattice, cuts: Sequence[Cut], limit: int, visits: int = 60_000_000) -> Units | None:
-    """Return the vectors ``(n, m)`` of the lattice that pass the cuts, in lexicographic order; None if above ``limit``.
+    def _relaxed(self, slack: float) -> Vector:
+        """Return the limits, relaxed by a relative slack for rounding."""
+        return self.limits + slack * np.maximum(1.0, np.abs(self.limits))
 
-    Also None if the search takes more than ``visits`` steps. Vectors just above a limit are included: test them
-    exactly.
-    """
-    arguments = _prepared(lattice, cuts, 1e-9)  # scores are sums of many terms: prune with ample slack
-    slots = len(lattice.lows)
-    count = _traverse(*arguments, np.zeros((0, slots), dtype=np.int64), limit, visits)
-    if count < 0:
-        return None
-    rows = np.empty((count, slots), dtype=np.int64)
-    return rows if count == 0 or _traverse(*arguments, rows, limit, visits) == count else None
+    def listed(self, limit: int, visits: int = 60_000_000) -> Units | None:
+        """Return all vectors ``(n, m)`` in lexicographic order; None if more than ``limit`` or ``visits`` steps.
 
+        Vectors just above a limit are included, since scores are sums of many terms: test them exactly.
+        """
+        slots = len(self.lattice.lows)
+        arguments = self._search_arguments(1e-9)
+        count = _traverse(*arguments, np.zeros((0, slots), dtype=np.int64), limit, visits)
+        if count < 0:
+            return None
+        rows = np.empty((count, slots), dtype=np.int64)
+        return rows if count == 0 or _traverse(*arguments, rows, limit, visits) == count else None
 
-def count_within(lattice: Lattice, cuts: Sequence[Cut], visits: int = 300_000_000) -> int | None:
-    """Return the exact number of vectors that pass the cuts; None if that takes more than ``visits`` steps.
+    def count(self, visits: int = 300_000_000) -> int | None:
+        """Return the exact number of vectors; None if that takes more than ``visits`` steps.
 
-    Only the surface of the set is walked, so sets far too large to list can be counted if there are few slots.
-    """
-    if lattice.size >= 2**63:
-        return None
-    nothing = np.zeros((0, len(lattice.lows)), dtype=np.int64)
-    count = _traverse(*_prepared(lattice, cuts, MEMBER_SLACK), nothing, 2**63 - 1, visits)
-    return None if count < 0 else int(count)
+        Only the surface of the set is walked, so sets far too large to list can be counted if there are few slots.
+        """
+        if self.lattice.size >= 2**63:
+            return None
+        nothing = np.zeros((0, len(self.lattice.lows)), dtype=np.int64)
+        count = _traverse(*self._search_arguments(MEMBER_SLACK), nothing, 2**63 - 1, visits)
+        return None if count < 0 else int(count)
 
+    def random_walk(self, start: Units, count: int, burn_in: int, thin: int, rng: np.random.Generator) -> Units:
+        """Return ``count`` states of a random walk of exchanges, ``thin`` steps apart, after ``burn_in`` steps.
 
-def _prepared(
-    lattice: Lattice, cuts: Sequence[Cut], slack: float
-) -> tuple[Vector, Vector, Vector, Vector, Vector, Units, Units, Units, int]:
-    """Return the arguments of `_traverse` for a lattice and its cuts."""
-    alphas, betas, limits = stack_cuts(cuts, len(lattice.lows), slack)
-    cheapest, costliest = (
-        _cheapest_completions(lattice, alphas, betas),
-        -_cheapest_completions(lattice, -alphas, -betas),
-    )
-    return alphas, betas, limits, cheapest, costliest, lattice.ways, lattice.lows, lattice.highs, lattice.units
+        A step picks two slots and an amount (log-uniform, independent of the state) and moves it if bounds and cuts
+        allow. Proposals are symmetric, so the stationary distribution is uniform on all members that exchanges reach.
+        """
+        limits, lattice = self._relaxed(MEMBER_SLACK), self.lattice
+        drawn: Units = _random_walk(
+            start, self.alphas, self.betas, limits, lattice.lows, lattice.highs, count, burn_in, thin, rng
+        )
+        return drawn
 
+    def descend(self, start: Units, alpha: Vector, beta: Vector) -> Units:
+        """Move 1, 2, 4 .. units between two slots while that lowers ``sum alpha v + beta v^2`` and keeps the cuts."""
+        limits, lattice = self._relaxed(MEMBER_SLACK), self.lattice
+        end: Units = _descend(start, alpha, beta, self.alphas, self.betas, limits, lattice.lows, lattice.highs)
+        return end
 
-def stack_cuts(cuts: Sequence[Cut], slots: int, slack: float) -> tuple[Vector, Vector, Vector]:
-    """Return cuts as arrays ``(L, m)``, ``(L, m)`` and ``(L,)``, with limits relaxed by a relative slack."""
-    alphas = np.array([alpha for alpha, _, _ in cuts]).reshape(len(cuts), slots)
-    betas = np.array([beta for _, beta, _ in cuts]).reshape(len(cuts), slots)
-    return alphas, betas, np.array([limit + slack * max(1.0, abs(limit)) for _, _, limit in cuts])
+    def _search_arguments(
+        self, slack: float
+    ) -> tuple[Vector, Vector, Vector, Vector, Vector, Units, Units, Units, int]:
+        """Return the arguments of `_traverse`."""
+        lattice, alphas, betas = self.lattice, self.alphas, self.betas
+        cheapest = _cheapest_completions(lattice, alphas, betas)
+        costliest = -_cheapest_completions(lattice, -alphas, -betas)
+        bounds = lattice.lows, lattice.highs, lattice.units
+        return alphas, betas, self._relaxed(slack), cheapest, costliest, lattice.ways, *bounds
 
 
 def _cheapest_completions(lattice: Lattice, alphas: Vector, betas: Vector) -> Vector:
@@ -149,7 +165,7 @@ def _traverse(
 def _keeps_cuts(
     scores: Vector, alphas: Vector, betas: Vector, limits: Vector, units: Units, i: int, j: int, amount: int
 ) -> bool:
-    """Whether moving ``amount`` from slot ``i`` to slot ``j`` keeps every cut; ``scores`` are the current ones."""
+    """Return whether moving ``amount`` from slot ``i`` to ``j`` keeps every cut; ``scores`` are the current ones."""
     for c in range(len(limits)):
         a, b = units[i], units[j]
         change = -alphas[c, i] * amount + betas[c, i] * ((a - amount) * (a - amount) - a * a)
@@ -161,7 +177,7 @@ def _keeps_cuts(
 
 @register_jitable
 def _cut_scores(alphas: Vector, betas: Vector, units: Units) -> Vector:
-    """Scores of one allocation under all cuts."""
+    """Return the scores of one allocation under all cuts."""
     scores = np.zeros(len(alphas))
     for c in range(len(alphas)):
         for k in range(len(units)):
@@ -170,7 +186,7 @@ def _cut_scores(alphas: Vector, betas: Vector, units: Units) -> Vector:
 
 
 @njit(cache=True)
-def random_walk(
+def _random_walk(
     start: Units,
     alphas: Vector,
     betas: Vector,
@@ -182,11 +198,6 @@ def random_walk(
     thin: int,
     rng: np.random.Generator,
 ) -> Units:
-    """Return ``count`` states of a random walk of exchanges, ``thin`` steps apart, after ``burn_in`` steps.
-
-    A step picks two slots and an amount (log-uniform, independent of the state) and moves it if bounds and cuts allow.
-    Proposals are symmetric, so the stationary distribution is uniform on all members that exchanges reach.
-    """
     slots = len(start)
     units = start.copy()
     scores = _cut_scores(alphas, betas, units)
@@ -212,10 +223,9 @@ def random_walk(
 
 
 @njit(cache=True)
-def descend(
+def _descend(
     start: Units, alpha: Vector, beta: Vector, alphas: Vector, betas: Vector, limits: Vector, lows: Units, highs: Units
 ) -> Units:
-    """Move 1, 2, 4 .. units between two slots while that lowers ``sum alpha v + beta v^2`` and keeps the cuts."""
     slots = len(start)
     units = start.copy()
     better = True

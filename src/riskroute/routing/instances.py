@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +14,7 @@ from riskroute.core.validation import instance_of, list_of, real_number, true_or
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem, random_problem
 from riskroute.routing.allocations import Allocations
-from riskroute.routing.splits import COMFORTABLE_LIST, count_splits, largest_feature_norm, list_limit, split_actions
+from riskroute.routing.splits import COMFORTABLE_LIST, count_splits, list_limit, split_actions
 from riskroute.routing.venues import VenueModel, venue_problem
 
 
@@ -76,7 +77,7 @@ def random_order_sizes(
     whole_number("length", length, maximum=10**8)
     largest = max(orders)
     listed = count_splits(largest, slots) <= list_limit(slots, COMFORTABLE_LIST)
-    sets = [routing_actions(size, slots, listed=listed, scale=largest_feature_norm(largest)) for size in orders]
+    sets = [routing_actions(size, slots, listed=listed, scale=math.hypot(largest, largest**2)) for size in orders]
     whole = random_problem(
         sets[orders.index(largest)], seed, risk_tolerance=risk_tolerance, base_variance=base_variance
     )

@@ -122,10 +122,10 @@ class Lattice:
             edges = np.column_stack([np.full(count, -1), bars, np.full(count, places)])
             return np.diff(edges, axis=1) - 1 + self.lows
         self._check_counts(slots + 1)
-        return np.stack([self.unrank(random_integer(rng, self.size)) for _ in range(count)])
+        return np.stack([self.unrank(_random_integer(rng, self.size)) for _ in range(count)])
 
 
-def random_integer(rng: np.random.Generator, limit: int) -> int:
+def _random_integer(rng: np.random.Generator, limit: int) -> int:
     """Draw an integer uniformly from 0 to ``limit - 1``; ``limit`` may exceed 64 bits."""
     if limit <= 2**63 - 1:
         return int(rng.integers(limit))

@@ -324,16 +324,6 @@ class SeparableScores:
         """Smallest and largest total within the bounds."""
         return int(self.lows.sum()), int(self.highs.sum())
 
-    @cached_property
-    def factors(self) -> tuple[float, float]:
-        """Factors from coefficients of shares and squared shares to costs of lots and squared lots."""
-        return self.lot / self.scale, self.lot**2 / self.scale
-
-    @cached_property
-    def tables_fit(self) -> bool:
-        """Whether tables of all amounts of every slot fit in memory."""
-        return len(self.lows) * (self.units + 1) <= LARGEST_TABLES
-
     def best_each(self, coefs: Floats) -> Integers:
         """Return shares ``(n, m)`` of the best allocation for each score ``(n, 2 m)``; of equals, the first."""
         slots, (fewest, most) = len(self.lows), self._room
@@ -343,13 +333,16 @@ class SeparableScores:
         if coefs.shape[1] != 2 * slots:
             raise InputError(f"coefs must have {2 * slots} columns, had {coefs.shape[1]}")
         chosen = np.zeros((len(coefs), slots), dtype=np.int64)
-        if not minimise_each_compiled(coefs, *self.factors, self.units, self.lows, self.highs, self.tables_fit, chosen):
+        # factors from coefficients of shares and squared shares to costs of lots and squared lots
+        factors = self.lot / self.scale, self.lot**2 / self.scale
+        tables_fit = slots * (self.units + 1) <= LARGEST_TABLES
+        if not _minimise_each(coefs, *factors, self.units, self.lows, self.highs, tables_fit, chosen):
             check_table_size(slots, self.units)  # raises
         return chosen * self.lot if self.lot > 1 else chosen
 
 
 @njit(cache=True)
-def minimise_each_compiled(
+def _minimise_each(
     coefs: Matrix,
     linear: float,
     square: float,

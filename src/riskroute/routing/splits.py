@@ -16,7 +16,6 @@ from riskroute.core.validation import real_number, whole_number
 from riskroute.learning.actions import Actions
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import is_wide, wide_optimal
-from riskroute.learning.handles import HandleIndex
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.separable import SeparableScores
 
@@ -36,12 +35,6 @@ class ListedAllocations(Actions):
     """
 
     whole: SeparableScores | None = None
-
-    @property
-    def index(self) -> HandleIndex:
-        """Map from handles to rows."""
-        assert self._names is not None
-        return self._names
 
     def best_each(self, coefs: Floats) -> ActionBatch:
         if self.whole is None:
@@ -145,11 +138,6 @@ def list_splits(shares: int, slots: int) -> Integers:
     return np.column_stack([splits, left])
 
 
-def largest_feature_norm(shares: int) -> float:
-    """Return the largest norm of the features ``(a, a^2)`` of a split: that of the whole order in one slot."""
-    return math.hypot(shares, shares**2)
-
-
 def split_actions(shares: int, slots: int, *, scale: float | None = None) -> ListedAllocations:
     """Return the listed splits as an action set with features ``(a, a^2) / scale``; default scale: the largest norm.
 
@@ -163,7 +151,8 @@ def split_actions(shares: int, slots: int, *, scale: float | None = None) -> Lis
     ([[0, 2], [1, 1], [2, 0]], [0.224, 0.224, 0.224, 0.224])
     """
     splits = list_splits(shares, slots)
-    scale = largest_feature_norm(shares) if scale is None else real_number("scale", scale, above=0)
+    # the largest norm is that of the whole order in one slot
+    scale = math.hypot(shares, shares**2) if scale is None else real_number("scale", scale, above=0)
     amounts = splits.astype(np.float64)
     listed = ListedAllocations(np.hstack([amounts, amounts**2]) / scale, coordinates=slots, handles=splits)
     lows, highs = np.zeros(slots, dtype=np.int64), np.full(slots, shares, dtype=np.int64)

@@ -26,14 +26,7 @@ from riskroute.learning.actions import Action, Actions, ActionSet, action_sample
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import WideDesign, few_wide_rows, wide_design
 from riskroute.learning.tally import ActionBatch
-from riskroute.routing.cut_search import (
-    MEMBER_SLACK,
-    count_within,
-    descend,
-    list_within,
-    random_walk,
-    stack_cuts,
-)
+from riskroute.routing.cut_search import MEMBER_SLACK, CutLattice
 from riskroute.routing.designs.certificate import bound_by_majorant
 from riskroute.routing.designs.large import OUTSIDE
 from riskroute.routing.lattice import LatticeCut, LatticeSet
@@ -49,16 +42,15 @@ def survivors_of(root: LatticeSet, cuts: tuple[LatticeCut, ...], witness: Action
     ``witness`` is one of them.
     """
     if cuts:
-        units = list_within(root.lattice, _in_units(root, cuts), list_limit(root.slots, LARGEST_SURVIVOR_LIST))
+        units = _cut_lattice(root, cuts).listed(list_limit(root.slots, LARGEST_SURVIVOR_LIST))
         if units is not None:
             rows = units * root.lot
             return root.listed_rows(rows[_passes(root, cuts, rows)])
     return Survivors(root, cuts, witness)
 
 
-def _in_units(root: LatticeSet, cuts: tuple[LatticeCut, ...]) -> list[tuple[Vector, Vector, float]]:
-    """Return cuts as (cost per unit, cost per squared unit, limit)."""
-    return [(*root.separable(cut.coef), cut.limit) for cut in cuts]
+def _cut_lattice(root: LatticeSet, cuts: tuple[LatticeCut, ...]) -> CutLattice:
+    return CutLattice(root.lattice, [(*root.separable(cut.coef), cut.limit) for cut in cuts])
 
 
 def _passes(root: LatticeSet, cuts: tuple[LatticeCut, ...], rows: ActionBatch) -> Flags:
@@ -101,7 +93,7 @@ class Survivors(ActionSet):
     def _exact_size(self) -> int | None:
         if not self.cuts:
             return self.root.size
-        return count_within(self.root.lattice, _in_units(self.root, self.cuts))
+        return self._members.count()
 
     @property
     def fingerprint(self) -> str:
@@ -140,7 +132,8 @@ class Survivors(ActionSet):
                 if self._score(candidate, coef) < value:
                     found, value = candidate, self._score(candidate, coef)
                 multipliers *= 0.8
-        return as_action(self._descend(np.array(found, dtype=np.int64) // self.root.lot, coef) * self.root.lot)
+        units = np.array(found, dtype=np.int64) // self.root.lot
+        return as_action(self._members.descend(units, *self.root.separable(coef)) * self.root.lot)
 
     def _has(self, action: Action) -> bool:
         return bool(_passes(self.root, self.cuts, np.array([action], dtype=np.int64))[0])
@@ -148,16 +141,9 @@ class Survivors(ActionSet):
     def _score(self, action: Action, coef: Vector) -> float:
         return float(self.root.action_features(action) @ coef)
 
-    def _descend(self, units: Units, coef: Vector) -> Units:
-        lattice = self.root.lattice
-        alpha, beta = self.root.separable(coef)
-        moved: Units = descend(units, alpha, beta, *self._tables, lattice.lows, lattice.highs)
-        return moved
-
     @cached_property
-    def _tables(self) -> tuple[Vector, Vector, Vector]:
-        """Costs per unit and squared unit, and limits, of all cuts: ``(L, m)``, ``(L, m)``, ``(L,)``."""
-        return stack_cuts(_in_units(self.root, self.cuts), self.root.slots, MEMBER_SLACK)
+    def _members(self) -> CutLattice:
+        return _cut_lattice(self.root, self.cuts)
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
         """Draw uniformly: exactly without cuts, by a long random walk with them."""
@@ -165,11 +151,8 @@ class Survivors(ActionSet):
         if not self.cuts:
             return self.root.sample(rng, count)
         start = np.array(self.witness, dtype=np.int64) // self.root.lot
-        lattice = self.root.lattice
         thin = 40 * self.root.slots
-        drawn = random_walk(
-            start, *self._tables, lattice.lows, lattice.highs, count, 50 * thin, thin, checked_seed(rng)
-        )
+        drawn = self._members.random_walk(start, count, 50 * thin, thin, checked_seed(rng))
         return np.asarray(drawn * self.root.lot)
 
     def within(self, coef: Vector, tolerance: float) -> ActionSet:

@@ -39,7 +39,7 @@ from riskroute.market.scenarios import Slot, sample_scenarios
 from riskroute.market.store import Store
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.market.synthetic.venues import DEFAULT_VENUES
-from riskroute.routing.allocations import Allocations, apportion_weights
+from riskroute.routing.allocations import Allocations
 from riskroute.routing.instances import random_routing_problem
 from riskroute.routing.splits import COMFORTABLE_LIST, count_text
 from riskroute.routing.venues import venue_problem
@@ -85,7 +85,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         Steps of an episode, which then ends truncated.
     action_mode : str
         ``discrete``, the number of the split, for up to 200,000 of them; ``weights``, one weight from 0 to 1
-        per slot, made a split by `apportion_weights`, for any number.
+        per slot, made a split by `Allocations.apportion`, for any number.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - the base class declares it an instance's
@@ -151,7 +151,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         if self.action_mode == "discrete":
             number = whole_number("action", action, minimum=0, maximum=lattice.size - 1)
             return as_action(lattice.unrank(number) * lot)
-        return apportion_weights(action, self.allocations)
+        return self.allocations.apportion(action)
 
     def _observed(self, reward: float, fractions: Vector) -> Vector:
         seen = self._seen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,6 @@ from riskroute.policies import (
     Thompson,
 )
 from riskroute.routing import list_splits, random_order_sizes, routing_actions
-from riskroute.routing.splits import largest_feature_norm
 
 SIZES = [2, 4, 7]
 ORDERS, SEQUENCE = random_order_sizes(SIZES, slots=3, seed=1, length=997)
@@ -166,7 +166,7 @@ def test_thompson_and_adaptive_lose_less_than_uniform_play_on_an_order_flow() ->
 
 def test_small_orders_teach_about_large_ones() -> None:
     """Sets of one scale share their coefficients: 2,000 small orders, and the first large one is routed well."""
-    scale = largest_feature_norm(9)
+    scale = math.hypot(9, 9**2)
     small, large = (routing_actions(shares, 3, scale=scale) for shares in (6, 9))
     problem = random_problem(large, seed=2)
     assert small.action_features((0, 0, 6)) == pytest.approx([0, 0, 6 / scale, 0, 0, 36 / scale])
@@ -182,15 +182,11 @@ def test_small_orders_teach_about_large_ones() -> None:
 
 
 def test_one_scale_for_lists_and_for_sets_that_are_not_listed() -> None:
-    scale = largest_feature_norm(9)
+    scale = math.hypot(9, 9**2)
     listed, implicit = (routing_actions(4, 3, listed=one, scale=scale) for one in (True, False))
     assert isinstance(implicit, Allocations)
     np.testing.assert_allclose(implicit.features(list_splits(4, 3)), listed.listed().matrix)
-    assert (
-        listed.largest_norm()
-        == pytest.approx(implicit.largest_norm())
-        == pytest.approx(largest_feature_norm(4) / scale)
-    )
+    assert listed.largest_norm() == pytest.approx(implicit.largest_norm()) == pytest.approx(math.hypot(4, 4**2) / scale)
     coefs = np.random.default_rng(1).standard_normal((20, 6))
     for coef in coefs:
         assert implicit.best(coef) == listed.best(coef)
@@ -237,4 +233,4 @@ def test_a_first_set_that_shows_little_does_no_harm() -> None:
 def test_problems_of_an_order_flow_share_one_scale() -> None:
     assert all(isinstance(problem, Problem) for problem in PROBLEMS)
     for actions, size in zip(SETS, SIZES, strict=True):
-        assert actions.largest_norm() == pytest.approx(largest_feature_norm(size) / largest_feature_norm(7))
+        assert actions.largest_norm() == pytest.approx(math.hypot(size, size**2) / math.hypot(7, 7**2))

@@ -28,7 +28,7 @@ from numba import njit
 
 from riskroute.core.arrays import Integers, Units, Vector
 from riskroute.learning.design.canonical import FINE_GRID, canonical_least_norm, canonical_weights, on_canonical_grid
-from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, inverse_root
+from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups
 
 
 def _orbit_size(orbit: Orbit) -> int:
@@ -289,7 +289,7 @@ def explicit_support(
     shifts = _family_length(information.groups)
     most = allowed // shifts
     every = sum(-(-_orbit_size(orbit) // shifts) for orbit in kept)
-    root = inverse_root(information.explicit())
+    root = information.explicit_root()
     best: tuple[Units, Vector, float] | None = None
     count = len(used)
     while best is None or count <= most:

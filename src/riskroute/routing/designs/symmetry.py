@@ -127,7 +127,7 @@ class SymmetricInformation:
 
     def roots(self) -> tuple[Matrix, list[Matrix]]:
         """Return ``R`` with ``R R'`` the (pseudo-)inverse, of the block of totals and of each block of deviations."""
-        return inverse_root(self.totals), [inverse_root(block) for block in self.deviations]
+        return _inverse_root(self.totals), [_inverse_root(block) for block in self.deviations]
 
     @property
     def rank(self) -> int:
@@ -135,6 +135,10 @@ class SymmetricInformation:
         root, others = self.roots()
         sizes = self.groups.sizes.tolist()
         return int(root.shape[1] + sum((m - 1) * r.shape[1] for m, r in zip(sizes, others, strict=True)))
+
+    def explicit_root(self) -> Matrix:
+        """Return ``R`` ``(2 m, r)`` with ``R R'`` the pseudo-inverse of the full matrix."""
+        return _inverse_root(self.explicit())
 
     def explicit(self) -> Matrix:
         """Return the full matrix ``(2 m, 2 m)`` for features ``(y, y^2)``."""
@@ -150,7 +154,7 @@ class SymmetricInformation:
         return matrix
 
 
-def inverse_root(matrix: Matrix) -> Matrix:
+def _inverse_root(matrix: Matrix) -> Matrix:
     """Return ``R`` ``(n, r)`` with ``R R'`` the pseudo-inverse of a positive semi-definite matrix of rank ``r``."""
     values, vectors = np.linalg.eigh(matrix)
     kept = values > 1e-11 * max(float(values[-1]), np.finfo(float).tiny)  # smaller eigenvalues count as zero

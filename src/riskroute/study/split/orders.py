@@ -16,7 +16,7 @@ from riskroute.learning.problem import Problem
 from riskroute.market.fitting import Fit
 from riskroute.market.importing import SymbolBooks
 from riskroute.market.scenarios import ENOUGH, Scenarios, Slot, sample_scenarios
-from riskroute.routing.allocations import Allocations, apportion_weights
+from riskroute.routing.allocations import Allocations
 from riskroute.routing.fees import load_fees
 from riskroute.routing.frontier import trace_frontier
 from riskroute.routing.venues import VenueModel, venue_problem
@@ -219,14 +219,14 @@ def order_alternatives(prepared: PreparedOrder, problem: Problem, train: Replay)
         RECOMMENDED: train.comparators[0],
         MODEL_ONLY: problem.best,
         RISK_NEUTRAL: train.best_split(np.inf),
-        EVEN: apportion_weights(np.ones(len(caps)), allocations),
+        EVEN: allocations.apportion(np.ones(len(caps))),
     }
     lit = np.where(kinds == "dark", 0, caps)
     if (kinds == "dark").any() and prepared.scenarios["train"].room(lit) >= shares:
         without = replace(prepared, caps=lit).problem(problem.risk_tolerance)
         found[NO_DARK] = Replay(without, train.profits, train.shared).best_split()
     if depths.any():
-        found[BY_DEPTH] = apportion_weights(depths, allocations)
+        found[BY_DEPTH] = allocations.apportion(depths)
     single = evaluated_best_single(train, shares, caps)
     if len(single):
         found[BEST_VENUE] = tuple(single[0].tolist())
