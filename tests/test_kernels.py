@@ -9,12 +9,8 @@ import numpy as np
 import pytest
 
 from riskroute.core.errors import InputError
-from riskroute.learning.belief_compiled import belief_draws, belief_inverse, belief_score_covariance
 from riskroute.learning.design.canonical import canonical_weights
-from riskroute.learning.design.vertex_exchange import vertex_exchange
 from riskroute.learning.hazards import hazard_tails
-from riskroute.learning.observations import joined_rows
-from riskroute.learning.policies.adaptive_rivals import leader_loss, rival_scores
 from riskroute.learning.regret import RegretBlocks, block_regret_curves
 from riskroute.learning.tally import Tallies, merge_into_tally, merge_tally_groups
 from riskroute.market.queue_position import QueueEvents, pro_rata_volume, volume_behind
@@ -82,27 +78,8 @@ KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "risk_tolerance": 2.0,
         },
     ),
-    "exchange": (
-        vertex_exchange,
-        {"points": np.eye(3)[:, :2], "weights": np.array([0.5, 0.5, 0.0]), "tolerance": 0.1, "max_steps": 10},
-    ),
     "basic_weights": (canonical_weights, {"columns": np.eye(3)[:2].copy(), "weights": np.full(3, 0.3), "limit": 2}),
     "hazard_tails": (hazard_tails, {"edges": np.array([1, 2]), "hazards": np.zeros((3, 2)), "units": 3}),
-    "joined_rows": (
-        joined_rows,
-        {"features": np.eye(3)[:, :2].copy(), "counts": REAL, "means": REAL, "spreads": REAL, "free": REAL},
-    ),
-    "belief_inverse": (belief_inverse, {"matrix": np.eye(3)}),
-    "belief_draws": (belief_draws, {"center": REAL, "covariance": np.eye(3), "normals": np.zeros((4, 3))}),
-    "belief_score_covariance": (
-        belief_score_covariance,
-        {"mean_precision": np.eye(3), "var_precision": np.eye(3), "risk_tolerance": 2.0},
-    ),
-    "rival_scores": (rival_scores, {"center": REAL, "covariance": np.eye(3), "normals": np.zeros((4, 3))}),
-    "leader_loss": (
-        leader_loss,
-        {"drawn": np.zeros((3, 2)), "features": np.ones((2, 2)), "place": np.array([0, 1, 1])},
-    ),
     "plan_block_cuts": (plan_block_cuts, {"counts": WHOLE, "begin": 3, "stops": np.array([4, 5])}),
     "volume_behind": (behind, {"begin": 0, "end": 3, **EVENTS._asdict()}),
     "shared_volume": (shared, {"begin": 0, "end": 3, "quantities": WHOLE, **EVENTS._asdict()}),
@@ -133,7 +110,6 @@ def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
             continue
         for what, wrong in spoiled(value).items():
             any_length = [("shared_volume", "quantities")]
-            any_length += [("belief_draws", "normals"), ("rival_scores", "normals"), ("leader_loss", "features")]
             any_length += [("plan_block_cuts", "counts"), ("plan_block_cuts", "stops")]
             any_length += [("basic_weights", "columns"), ("hazard_tails", "hazards")]
             if (name, field) in any_length and what in ("shorter", "longer"):
@@ -154,9 +130,6 @@ def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
         ("index_episode", {"mean_table": np.zeros((0, 3)), "deviation_table": np.zeros((0, 3))}, "must not be empty"),
         ("index_episode", {"mean_table": np.zeros((2, 0)), "deviation_table": np.zeros((2, 0))}, "must not be empty"),
         ("block_curves", {"checkpoints": WHOLE[:0], "anchors": REAL[:0]}, "checkpoints must not be empty"),
-        ("exchange", {"points": np.zeros((0, 2)), "weights": np.zeros(0)}, "points must not be empty"),
-        ("leader_loss", {"place": np.array([0, 2, 0])}, "place must be from 0 to 1, was 0 to 2"),
-        ("leader_loss", {"place": np.array([0, -1, 0])}, "place must be from 0 to 1, was -1 to 0"),
         ("volume_behind", {"begin": -1}, "rows must be within 0 and 3, was -1 to 3"),
         ("shared_volume", {"end": 4}, "rows must be within 0 and 3, was 0 to 4"),
     ],

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from naive_fit import Round, evidence_of, naive_fit
 from riskroute import Actions, Belief, InputError, Setting, Tallies, Tally
 from riskroute.learning import least_squares
-from riskroute.learning.belief import draw_belief, fit_belief, vague_belief_information
+from riskroute.learning.belief import draw_gaussian
+from riskroute.learning.belief_fit import fit_belief, vague_information
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies import linear_policy
 from riskroute.policies import Thompson
@@ -28,7 +29,7 @@ ROWS = np.random.default_rng(9).uniform(0.2, 1.0, size=(7, 3))
 THETA, PHI, BASE = np.array([0.4, -0.3, 0.6]), np.array([3.0, 0.05, 0.02]), 0.05
 VARIANCES = ROWS @ PHI + BASE
 COUNTS = np.array([30, 10, 50, 20, 40, 25, 15])
-VAGUE = vague_belief_information(ROWS, np.full(7, 1 / 7), 0.3)
+VAGUE = vague_information(ROWS, np.full(7, 1 / 7), 0.3)
 HARDLY = 1e-12 * np.eye(3)  # vague information that does not matter
 FIELDS = [item.name for item in dataclasses.fields(Belief)]
 
@@ -273,9 +274,9 @@ def test_units_of_features_do_not_matter(count: int, with_prior: bool) -> None:
 
 def test_vague_information_is_worth_its_rewards_whatever_the_units() -> None:
     features, weights = np.diag([1.0, 1e-3]), np.array([0.5, 0.5])
-    np.testing.assert_allclose(vague_belief_information(features, weights, 0.3), np.diag([0.15, 0.15e-6]), rtol=1e-2)
-    assert np.linalg.eigvalsh(vague_belief_information(np.array([[1.0, 1.0]]), np.array([1.0]), 0.3)).min() > 0
-    assert np.linalg.eigvalsh(vague_belief_information(np.zeros((1, 2)), np.array([1.0]), 0.3)).min() > 0
+    np.testing.assert_allclose(vague_information(features, weights, 0.3), np.diag([0.15, 0.15e-6]), rtol=1e-2)
+    assert np.linalg.eigvalsh(vague_information(np.array([[1.0, 1.0]]), np.array([1.0]), 0.3)).min() > 0
+    assert np.linalg.eigvalsh(vague_information(np.zeros((1, 2)), np.array([1.0]), 0.3)).min() > 0
 
 
 @pytest.mark.parametrize("base", [0.0, 1.0])
@@ -287,7 +288,7 @@ def test_few_or_constant_rewards_leave_it_sound(rewards: list[float], base: floa
     assert found.variance > 0
     covariance = found.score_covariance(2.0)
     assert np.linalg.eigvalsh(covariance).min() > 0
-    assert np.isfinite(draw_belief(np.random.default_rng(0), found.score(2.0), covariance, 3)).all()
+    assert np.isfinite(draw_gaussian(found.score(2.0), covariance, np.ones((3, found.dim)))).all()
     limit = 0.1 * found.variance / max(len(rewards) / 2, 1)  # as sure of a mean as the variance floor allows
     assert np.diag(found.mean_covariance).min() > 0.9 * limit
 
@@ -310,9 +311,10 @@ def test_directions_that_no_action_tells_apart_stay_harmless_for_ever() -> None:
     features = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
     for count in (10.0, 1e6, 1e12):
         observations = Observations(features, np.full(2, count), np.array([0.5, 0.1]), count * np.array([2.0, 3.0]))
-        vague = vague_belief_information(features, np.full(2, 0.5), 0.3)
+        vague = vague_information(features, np.full(2, 0.5), 0.3)
         found = fit_belief(observations, base_variance=1.0, vague=vague)
-        drawn = draw_belief(np.random.default_rng(1), found.score(2.0), found.score_covariance(2.0), 2000)
+        normals = np.random.default_rng(1).standard_normal((2000, 3))
+        drawn = draw_gaussian(found.score(2.0), found.score_covariance(2.0), normals)
         single = fit_belief(
             dataclasses.replace(observations, features=np.eye(2)), base_variance=1.0, vague=0.15 * np.eye(2)
         )
@@ -323,7 +325,8 @@ def test_directions_that_no_action_tells_apart_stay_harmless_for_ever() -> None:
 
 def test_draws_have_the_center_and_covariance_they_should() -> None:
     covariance = np.array([[2.0, 0.6], [0.6, 0.5]])
-    drawn = draw_belief(np.random.default_rng(2), np.array([1.0, -3.0]), covariance, 40_000)
+    normals = np.random.default_rng(2).standard_normal((40_000, 2))
+    drawn = draw_gaussian(np.array([1.0, -3.0]), covariance, normals)
     assert np.abs(drawn.mean(axis=0) - [1.0, -3.0]).max() < 5 * math.sqrt(2 / 40_000)
     np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=5 * 2 * math.sqrt(2 / 40_000))
 
@@ -379,4 +382,4 @@ def test_bad_priors_are_named() -> None:
     with pytest.raises(InputError, match=r"^prior must have dimension 2, was 3$"):
         fit_belief(Observations.none(2), base_variance=1.0, vague=np.eye(2), prior=naive_fit([], BASE, VAGUE))
     with pytest.raises(InputError, match=r"^features must be finite, was nan at \[0, 0\]$"):
-        vague_belief_information(np.array([[math.nan]]), np.ones(1), 0.3)
+        vague_information(np.array([[math.nan]]), np.ones(1), 0.3)

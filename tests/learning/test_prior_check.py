@@ -7,14 +7,13 @@ import pytest
 
 from naive_fit import evidence_of
 from riskroute import Belief
-from riskroute.learning.belief import fit_belief, vague_belief_information
+from riskroute.learning.belief_fit import fit_belief, vague_information
 from riskroute.learning.observations import Observations
-from riskroute.learning.prior_check import temper_factor_plainly, temper_prior
-from riskroute.learning.prior_check_compiled import temper_factor_compiled
+from riskroute.learning.prior_check import temper_factor, temper_factor_plainly, temper_prior
 
 ROWS = np.random.default_rng(9).uniform(0.2, 1.0, size=(7, 3))
 THETA, PHI, BASE = np.array([0.4, -0.3, 0.6]), np.array([3.0, 0.5, 0.2]), 0.05
-VAGUE = vague_belief_information(ROWS, np.full(7, 1 / 7), 0.3)
+VAGUE = vague_information(ROWS, np.full(7, 1 / 7), 0.3)
 ALLOWED = 3 + 3 * 6**0.5
 
 
@@ -108,11 +107,11 @@ def test_the_compiled_factor_is_the_plain_one(shift: float, count: int) -> None:
         seen = rewards(count, count, theta=theta, phi=phi)
         for surprise in (0.0, 3.0):
             plain = temper_factor_plainly(prior, seen, BASE, VAGUE, surprise)
-            compiled = temper_factor_compiled(seen.columns, prior.arrays, BASE, VAGUE, surprise)
+            compiled = temper_factor(prior, seen, BASE, VAGUE, surprise)
             assert compiled == pytest.approx(plain, rel=1e-9)
 
 
 def test_a_matrix_without_root_has_no_compiled_factor() -> None:
     nothing = np.zeros((3, 3))
     seen = rewards(1, 1)
-    assert np.isnan(temper_factor_compiled(seen.columns, yesterday().arrays, BASE, nothing, 3.0))
+    assert np.isnan(temper_factor(yesterday(), seen, BASE, nothing, 3.0))

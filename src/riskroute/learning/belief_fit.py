@@ -1,98 +1,163 @@
-"""The fit of a `riskroute.learning.belief.Belief` to rewards, step by step, as formulas of whole arrays.
+"""Fit of a `riskroute.learning.belief.Belief` to rewards, by weighted least squares.
 
-Squared errors are of two kinds: those of rewards around the mean of their own action, and those of these means around
-the fit. The fit follows the rewards, so an error of the second kind has one degree of freedom less its leverage. The
-second kind is left out where it is clearly larger than the first explains: then the prior is wrong, or means are not
-linear in the features, and what the fit misses is not noise.
+A reward of variance ``v`` carries the information ``1 / v`` about its mean, and its squared error ``1 / (2 v^2)`` about
+its variance (exactly so for Gaussian rewards). Both fits weight rewards by the variance they estimate, so they
+alternate a few times.
 
-Before any reward the belief is vague: worth a fraction of one reward, spread over an optimal design, around the
-coefficients of the prior or around zero. The variance of that reward is the noise plus the squared signal, which is the
-average squared distance of the actions' means from those coefficients. Without the signal, the vague belief would be a
-firm belief in zero wherever means lie many noise deviations apart, and what the fit then misses would look like noise.
-With it, the belief is the same whatever the units of rewards and features are.
+There are two kinds of squared errors: of rewards around the mean of their own action, and of these means around the
+fit. The fit follows the rewards, so an error of the second kind has one degree of freedom less its leverage. Errors of
+the second kind are left out where they clearly exceed what the first kind explains: then the prior is wrong or the
+means are not linear in the features, and the misfit is not noise.
+
+The prior is vague unless one is given: a fraction of one reward, spread over an optimal design, around zero. The
+variance of that reward is the noise plus the squared signal, i.e. the average squared distance of the actions' means
+from the prior mean. Without the signal, the vague prior would be a firm belief in zero wherever means lie many noise
+deviations apart, and the misfit would look like noise. With it, the fit does not depend on the units of rewards and
+features.
+
+`fit_plainly` defines the fit in terms of whole arrays. Up to 64 dimensions `fit_belief` takes the same steps with
+kernels, which add in a fixed order whatever the processor.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from numba import njit
 
-from riskroute.core.arrays import Matrix, Vector
+from riskroute.core.arrays import Integers, Matrix, Vector
+from riskroute.core.errors import InputError
+from riskroute.core.validation import finite_array
+from riskroute.learning.belief import Belief
 from riskroute.learning.observations import Observations
+from riskroute.learning.small_matrices import (
+    LONGEST,
+    add_products,
+    padded_length,
+    solve_by_root,
+    upper_inverse,
+    upper_root,
+)
 
-TRACE = 1e-9
-"""Fraction of the vague belief that makes the fit behind the typical variance just solvable."""
-
-LEAST_FREEDOM = 0.5
-"""Degrees of freedom without which the typical variance is not estimated."""
-
-SURPRISE = 3.0
-"""Standard deviations by which errors of the fit may exceed those within actions."""
-
-LEAST = 1e-75
-"""The smallest variance that can be squared and divided by."""
-
-NOISELESS = 1e-20
-"""Squared errors below this fraction of squared rewards are rounding errors."""
-
-ROUNDING = 1e-12
-"""Relative addition to the diagonal, which keeps it regular where very many rewards were seen in other directions."""
-
-ITERATIONS = 3
-"""How often means and variances are fitted in turn."""
+ITERATIONS = 3  # alternations of the fits of mean and variance
+SURPRISE = 3.0  # standard deviations by which errors of the fit may exceed those within actions
+LEAST_FREEDOM = 0.5  # degrees of freedom below which the typical variance is not estimated
+LEAST = 1e-75  # smallest variance that can be squared and divided by
+NOISELESS = 1e-20  # squared errors below this fraction of squared rewards are rounding errors
+TRACE = 1e-9  # fraction of the vague prior that makes the fit behind the typical variance just solvable
+ROUNDING = 1e-12  # relative ridge: keeps the matrix regular where other directions have very many rewards
 
 
-class BeliefArrays(NamedTuple):
-    """Fields of a belief, as `riskroute.learning.belief.Belief` has them."""
+def fit_belief(
+    observations: Observations,
+    *,
+    base_variance: float,
+    vague: Matrix,
+    prior: Belief | None = None,
+    variance_floor: float = 0.3,
+    unit: float = 1.0,
+) -> Belief:
+    """Fit the posterior to observed rewards.
 
-    mean_coef: Vector
-    mean_precision: Matrix
-    var_coef: Vector
-    var_precision: Matrix
-    variance: float
-    rounds: float
+    Parameters
+    ----------
+    observations : Observations
+        The rewards.
+    base_variance : float
+        Known constant in the variance.
+    vague : Matrix
+        Information of the vague prior, in rewards, ``(dim, dim)``; see `vague_information`.
+    prior : Belief, optional
+        Informative prior, on top of the vague one.
+    variance_floor : float
+        Floor on the variances that rewards are weighted by, as a fraction of the typical variance.
+    unit : float
+        Typical variance to assume if rewards, prior and base variance are all zero.
+    """
+    dim = observations.features.shape[1]
+    if prior is not None and prior.dim != dim:
+        raise InputError(f"prior must have dimension {dim}, was {prior.dim}")
+    before = _no_prior(dim) if prior is None else prior
+    given = observations, float(base_variance), vague, before, prior is not None, variance_floor, unit
+    found = fit_by_kernels(*given) if dim <= LONGEST else None
+    return fit_plainly(*given) if found is None else found
 
 
-def fit_belief_plainly(
+def vague_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:
+    """Return the information of ``rewards`` rewards spread over a design: features ``(n, dim)``, weights ``(n,)``."""
+    features = finite_array("features", features, ndim=2)
+    information: Matrix = rewards * (features * weights[:, None]).T @ features
+    size = float(np.trace(information)) / len(information)
+    # the ridge keeps the matrix regular in directions in which no two actions differ
+    return information + 1e-9 * (size if size > 0 else 1.0) * np.eye(len(information))
+
+
+@cache
+def _no_prior(dim: int) -> Belief:
+    return Belief(np.zeros(dim), np.zeros((dim, dim)), np.zeros(dim), np.zeros((dim, dim)), 0.0, 0.0)
+
+
+def fit_plainly(
     observations: Observations,
     base_variance: float,
     vague: Matrix,
-    prior: BeliefArrays | None,
+    prior: Belief,
+    has_prior: bool,
     variance_floor: float,
     unit: float,
-) -> BeliefArrays:
-    """Fit the belief: the definition of what is compiled. See `riskroute.learning.belief.fit_belief`."""
-    features, counts, dim = observations.features, observations.counts, observations.features.shape[1]
-    typical, rounds = _typical_variance(observations, base_variance, vague, prior, unit)
-    nothing, nowhere = np.zeros((dim, dim)), np.zeros(dim)
-    mean_known, mean_center = (nothing, nowhere) if prior is None else (prior.mean_precision, prior.mean_coef)
-    var_known, var_center = (nothing, nowhere) if prior is None else (prior.var_precision, prior.var_coef)
-    expected = features @ var_center + base_variance
-    signal = _average_square(observations, observations.means - features @ mean_center, noise=typical)
-    mean_known = mean_known + vague / (typical + signal)
-    var_known = var_known + vague / (2 * typical**2 + _average_square(observations, typical - expected))
-    variance = np.full(len(counts), typical) if prior is None else np.maximum(expected, variance_floor * typical)
+) -> Belief:
+    """Define the fit in terms of whole arrays; ``prior`` has no information unless ``has_prior``."""
+    features, counts, means = observations.features, observations.counts, observations.means
+
+    # typical variance, pooled over all rewards
+    known = TRACE * vague + prior.mean_precision * prior.variance
+    precision, coef = _solve(features, counts, counts * means, known, prior.mean_coef)
+    squares, freedom = _squared_errors(observations, coef, _levers(features, precision), np.ones(len(counts)))
+    pooled = prior.variance * prior.rounds + float(squares.sum()), prior.rounds + float(freedom.sum())
+    typical = _typical_variance(*pooled, prior.variance, base_variance, _average_square(observations, means), unit)
+
+    # vague prior, worth a fraction of one reward of that variance plus the signal's
+    expected = features @ prior.var_coef + base_variance
+    signal = _average_square(observations, means - features @ prior.mean_coef, typical)
+    mean_known = prior.mean_precision + vague / (typical + signal)
+    var_known = prior.var_precision + vague / (2 * typical**2 + _average_square(observations, typical - expected))
+
+    # alternate the two weighted fits
+    variance = np.maximum(expected, variance_floor * typical) if has_prior else np.full(len(counts), typical)
     for _ in range(ITERATIONS):
         weights = counts / variance
-        mean_precision, mean_coef = _solve(features, weights, weights * observations.means, mean_known, mean_center)
-        squares, freedom = _squared_errors(
-            observations, mean_coef, _levers(features, mean_precision) / variance, variance
-        )
+        mean_precision, mean_coef = _solve(features, weights, weights * means, mean_known, prior.mean_coef)
+        levers = _levers(features, mean_precision) / variance
+        squares, freedom = _squared_errors(observations, mean_coef, levers, variance)
         weights = freedom / (2 * variance**2)
         totals = (squares - freedom * base_variance) / (2 * variance**2)
-        var_precision, var_coef = _solve(features, weights, totals, var_known, var_center)
+        var_precision, var_coef = _solve(features, weights, totals, var_known, prior.var_coef)
         variance = np.maximum(features @ var_coef + base_variance, variance_floor * typical)
-    return BeliefArrays(mean_coef, mean_precision, var_coef, var_precision, typical, rounds)
+    rounds = prior.rounds + observations.rounds
+    return Belief(mean_coef, mean_precision, var_coef, var_precision, typical, rounds)
+
+
+def _typical_variance(
+    squares: float, freedom: float, prior: float, base_variance: float, size: float, unit: float
+) -> float:
+    """Return squared errors per degree of freedom.
+
+    Where rewards are too few to tell, return the first that is positive of the prior's variance, the known constant and
+    the average squared reward.
+    """
+    found = squares / freedom if freedom > LEAST_FREEDOM else 0.0
+    found = found if found > NOISELESS * size else 0.0
+    return next(choice for choice in (found, prior, base_variance, size, unit, 1.0) if choice > LEAST)
 
 
 def _solve(features: Matrix, weights: Vector, totals: Vector, known: Matrix, center: Vector) -> tuple[Matrix, Vector]:
-    """Update a belief of precision ``known`` around ``center`` by weighted targets; return its precision and centre.
+    """Update a prior of precision ``known`` around ``center`` by weighted targets; return posterior precision and mean.
 
-    ``totals`` are targets times weights. The step away from the old centre is refined once: the guard against rounding
-    would otherwise hold the new centre back a little, which matters where means lie many noise deviations apart.
+    ``totals`` are targets times weights. The step away from the prior mean is refined once: the ridge would otherwise
+    hold the posterior mean back a little, which matters where means lie many noise deviations apart.
     """
     precision = known + (features * weights[:, None]).T @ features
     precision.flat[:: len(precision) + 1] *= 1 + ROUNDING  # the diagonal
@@ -104,7 +169,7 @@ def _solve(features: Matrix, weights: Vector, totals: Vector, known: Matrix, cen
 
 
 def _levers(features: Matrix, precision: Matrix) -> Vector:
-    """Variance of each row's fitted value."""
+    """Return the variance of each row's fitted value."""
     return np.asarray(np.einsum("ij,ij->i", features, np.linalg.solve(precision, features.T).T))
 
 
@@ -113,8 +178,8 @@ def _squared_errors(
 ) -> tuple[Vector, Vector]:
     """Return the sum of squared errors of each row and its degrees of freedom, given the leverage of one reward.
 
-    Errors within rows are right whatever the fit is. Errors of the fit are added to them unless they are clearly larger
-    than those within rows explain, in units of the ``variance`` of each row.
+    Errors within rows do not depend on the fit. Errors of the fit are added unless they clearly exceed what those
+    within rows explain, in units of the ``variance`` of each row.
     """
     missed = observations.counts * (observations.means - observations.features @ coef) ** 2
     left = np.maximum(observations.counts * (1 - levers) - observations.free, 0.0)
@@ -126,50 +191,205 @@ def _squared_errors(
     return observations.spreads + missed, observations.free + left
 
 
-def _average_square(observations: Observations, values: Vector, noise: float = 0.0) -> float:
-    """Return the average square of one value per row, less the part due to the rewards' noise, and at least zero.
+def _average_square(
+    observations: Observations, values: Vector, noise: float = 0.0, add: Callable[[Vector], float] = np.sum
+) -> float:
+    """Return the average square of one value per row, less the part due to the rewards' noise, at least zero.
 
     Every row counts once, however often it was played.
     """
     if len(observations) == 0:
         return 0.0
     counts, weights = observations.counts, np.minimum(observations.counts, 1.0)
-    squares = values**2 - noise * (1 - observations.free / counts)
-    return max(float(np.sum(weights * squares) / np.sum(weights)), 0.0)
+    squares = values * values - noise * (1 - observations.free / counts)
+    return max(float(add(weights * squares) / add(weights)), 0.0)
 
 
-def _typical_variance(
-    observations: Observations, base_variance: float, vague: Matrix, prior: BeliefArrays | None, unit: float
-) -> tuple[float, float]:
-    """Return the variance pooled over all rewards, per degree of freedom, and the number of rewards.
-
-    Where rewards are too few to tell, it is the prior's; without a prior, the known constant; and if that is zero, the
-    average square of the rewards.
-    """
-    features, counts = observations.features, observations.counts
-    known, center = TRACE * vague, np.zeros(len(vague))
-    squares = freedom = rounds = 0.0
-    if prior is not None:
-        known, center = known + prior.mean_precision * prior.variance, prior.mean_coef
-        squares, freedom, rounds = prior.variance * prior.rounds, prior.rounds, prior.rounds
-    precision, coef = _solve(features, counts, counts * observations.means, known, center)
-    errors = _squared_errors(observations, coef, _levers(features, precision), np.ones(len(counts)))
-    squares, freedom = squares + float(errors[0].sum()), freedom + float(errors[1].sum())
-    found = squares / freedom if freedom > LEAST_FREEDOM else 0.0
-    size = _average_square(observations, observations.means)
-    found = found if found > NOISELESS * size else 0.0
-    choices = (found, prior.variance if prior else 0.0, base_variance, size, unit, 1.0)
-    return next(choice for choice in choices if choice > LEAST), rounds + observations.rounds
+def _total(values: Vector, start: float = 0.0) -> float:
+    """Add in a fixed order: NumPy's sum depends on the processor."""
+    return float(np.cumsum(np.append(start, values))[-1])
 
 
-def draw_belief_plainly(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:
-    """Turn standard normal numbers ``(count, dim)`` into draws: the definition of what is compiled."""
-    drawn: Matrix = center + normals @ np.linalg.cholesky(covariance).T
-    return drawn
+def fit_by_kernels(
+    observations: Observations,
+    base_variance: float,
+    vague: Matrix,
+    prior: Belief,
+    has_prior: bool,
+    variance_floor: float,
+    unit: float,
+) -> Belief | None:
+    """Take the steps of `fit_plainly` with kernels; None where a matrix cannot be factored."""
+    features, counts, means, spreads, free = observations.columns
+    n, dim = features.shape
+    width = padded_length(n)
+    columns = np.zeros((dim, width))
+    columns[:, :n] = features.T
+    rows, others = _upper_triangle(dim)
+    pairs = np.zeros((n + 1, padded_length(len(rows))))  # products of every two features of a row
+    pairs[:n, : len(rows)] = features[:, rows] * features[:, others]
+    squares, freedom, fitted, root, work = np.empty(width), np.empty(n), np.empty(width), *np.zeros((2, dim, dim))
+    mean_precision, var_precision, mean_coef, var_coef = *np.empty((2, dim, dim)), *np.empty((2, dim))
+
+    def errors(variance: Vector, levers: Vector) -> None:
+        _squared_errors_kernel(columns, counts, means, spreads, free, mean_coef, levers, variance, squares, freedom)
+
+    center, totals = prior.mean_coef, counts * means
+    known = TRACE * vague + prior.mean_precision * prior.variance
+    if not _solve_kernel(pairs, columns, counts, totals, known, center, mean_precision, root, mean_coef, fitted):
+        return None
+    _levers_kernel(columns, root, work, fitted)
+    errors(np.ones(n), fitted[:n])
+    pooled = _total(squares[:n]) + prior.variance * prior.rounds, _total(freedom) + prior.rounds
+    size = _average_square(observations, means, add=_total)
+    typical = _typical_variance(*pooled, prior.variance, base_variance, size, unit)
+
+    values, expected = np.zeros((2, width))
+    add_products(columns, center, values)
+    add_products(columns, prior.var_coef, expected)
+    expected = expected[:n] + base_variance
+    signal = _average_square(observations, means - values[:n], typical, _total)
+    mean_known = prior.mean_precision + vague / (typical + signal)
+    var_signal = _average_square(observations, typical - expected, add=_total)
+    var_known = prior.var_precision + vague / (2 * (typical * typical) + var_signal)
+
+    variance = np.maximum(expected, variance_floor * typical) if has_prior else np.full(n, typical)
+    for _ in range(ITERATIONS):
+        weights = counts / variance
+        totals = weights * means
+        if not _solve_kernel(
+            pairs, columns, weights, totals, mean_known, center, mean_precision, root, mean_coef, fitted
+        ):
+            return None
+        _levers_kernel(columns, root, work, fitted)
+        errors(variance, fitted[:n] / variance)
+        scale = 2 * (variance * variance)
+        weights, totals = freedom / scale, (squares[:n] - freedom * base_variance) / scale
+        if not _solve_kernel(
+            pairs, columns, weights, totals, var_known, prior.var_coef, var_precision, root, var_coef, fitted
+        ):
+            return None
+        values = np.zeros(width)
+        add_products(columns, var_coef, values)
+        variance = np.maximum(values[:n] + base_variance, variance_floor * typical)
+    rounds = _total(counts, prior.rounds)
+    return Belief(mean_coef, mean_precision, var_coef, var_precision, typical, rounds)
 
 
-def invert_belief_plainly(matrix: Matrix) -> Matrix:
-    """Invert a precision: the definition of what is compiled."""
-    root = solve_triangular(np.linalg.cholesky(matrix), np.eye(len(matrix)), lower=True)
-    inverse: Matrix = root.T @ root
-    return inverse
+@cache
+def _upper_triangle(dim: int) -> tuple[Integers, Integers]:
+    return np.triu_indices(dim)
+
+
+@njit(cache=True, error_model="numpy")
+def _product(first: Vector, second: Vector, length: int) -> float:
+    """Return the inner product of the first entries, as four sums side by side, which a processor adds at once."""
+    one, two, three, four = 0.0, 0.0, 0.0, 0.0
+    whole = length // 4 * 4
+    for i in range(0, whole, 4):
+        one += first[i] * second[i]
+        two += first[i + 1] * second[i + 1]
+        three += first[i + 2] * second[i + 2]
+        four += first[i + 3] * second[i + 3]
+    for i in range(whole, length):
+        one += first[i] * second[i]
+    return (one + two) + (three + four)
+
+
+@njit(cache=True, error_model="numpy")
+def _solve_kernel(
+    pairs: Matrix,
+    columns: Matrix,
+    weights: Vector,
+    totals: Vector,
+    known: Matrix,
+    center: Vector,
+    precision: Matrix,
+    root: Matrix,
+    coef: Vector,
+    fitted: Vector,
+) -> bool:
+    """Write posterior precision, its factor and mean, as `_solve` does; False if there is no factor."""
+    dim, n = len(center), len(weights)
+    flat = np.zeros(pairs.shape[1])
+    for i in range(0, n, 2):  # two rows at a time, and `pairs` has a row of zeros at the end
+        one, two = weights[i], weights[i + 1] if i + 1 < n else 0.0
+        for p in range(len(flat)):
+            flat[p] += one * pairs[i, p] + two * pairs[i + 1, p]
+    p = 0
+    for a in range(dim):
+        for b in range(a, dim):
+            precision[a, b] = known[a, b] + flat[p]
+            p += 1
+        precision[a, a] *= 1 + ROUNDING
+        for b in range(a):
+            precision[a, b] = precision[b, a]
+    if not upper_root(precision, root):
+        return False
+    step, right = np.zeros(dim), np.zeros(dim)
+    for a in range(dim):
+        coef[a] = center[a]
+    for _ in range(2):
+        for i in range(len(fitted)):
+            fitted[i] = 0.0
+        add_products(columns, coef, fitted)
+        for i in range(n):
+            fitted[i] = totals[i] - weights[i] * fitted[i]  # what the step misses
+        for a in range(dim):
+            right[a] = _product(columns[a], fitted, n) - _product(known[a], step, dim)
+        solve_by_root(root, right)
+        for a in range(dim):
+            step[a] += right[a]
+            coef[a] = center[a] + step[a]
+    return True
+
+
+@njit(cache=True, error_model="numpy")
+def _levers_kernel(columns: Matrix, root: Matrix, work: Matrix, levers: Vector) -> None:
+    """Write the variance of each row's fitted value, as `_levers` does."""
+    dim, n = columns.shape
+    upper_inverse(root, work)
+    for i in range(n):
+        levers[i] = 0.0
+    for a in range(dim):
+        for i in range(n):
+            part = 0.0
+            for b in range(a + 1):
+                part += columns[b, i] * work[b, a]
+            levers[i] += part * part
+
+
+@njit(cache=True, error_model="numpy")
+def _squared_errors_kernel(
+    columns: Matrix,
+    counts: Vector,
+    means: Vector,
+    spreads: Vector,
+    free: Vector,
+    coef: Vector,
+    levers: Vector,
+    variance: Vector,
+    squares: Vector,
+    freedom: Vector,
+) -> None:
+    """Write the sum of squared errors of each row and its degrees of freedom, as `_squared_errors` does."""
+    n = len(counts)
+    for i in range(len(squares)):
+        squares[i] = 0.0
+    add_products(columns, coef, squares)
+    inside, outside, within, beyond = 0.0, 0.0, 0.0, 0.0
+    for i in range(n):
+        error = means[i] - squares[i]
+        squares[i] = counts[i] * (error * error)
+        freedom[i] = max(counts[i] * (1 - levers[i]) - free[i], 0.0)
+        inside += free[i]
+        outside += freedom[i]
+        within += spreads[i] / variance[i]
+        beyond += squares[i] / variance[i]
+    surprising = False
+    if inside >= outside and outside > 0:
+        explained = within / inside * outside
+        surprising = beyond > explained * (1 + SURPRISE * np.sqrt(2 / inside + 2 / outside))
+    for i in range(n):
+        squares[i] = spreads[i] if surprising else spreads[i] + squares[i]
+        freedom[i] = free[i] if surprising else free[i] + freedom[i]

@@ -102,14 +102,18 @@ def different_handles(actions: ActionBatch) -> tuple[ActionBatch, Integers]:
     """
     several = getattr(actions, "ndim", 1) > 1
     check_array("actions", actions, np.int64, (None, None) if several else (None,))
-    rows = np.ascontiguousarray(actions if several else actions[:, None])
+    first, place = first_of_each(np.ascontiguousarray(actions if several else actions[:, None]))
+    return actions[first], place
+
+
+def first_of_each(rows: Integers) -> tuple[Integers, Integers]:
+    """Return where each different row ``(n, m)`` appears first, and the place of each row among the different ones."""
     first, place = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
-    return actions[first[: different_handles_compiled(rows, first, place)]], place
+    return first[: _first_of_each(rows, first, place)], place
 
 
 @njit(cache=True)
-def different_handles_compiled(actions: Integers, first: Integers, place: Integers) -> int:
-    """Write where each different row appears first, and the place of each row among them; return how many there are."""
+def _first_of_each(actions: Integers, first: Integers, place: Integers) -> int:
     count, length = actions.shape
     size = 4
     while size < 2 * count:

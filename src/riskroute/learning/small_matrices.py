@@ -1,22 +1,24 @@
-"""Factors, inverses and solutions of small symmetric matrices, for compiled code.
+"""Kernels for small positive definite matrices: factors, inverses, solutions.
 
-A positive definite matrix ``A`` is factored as ``U' U`` with ``U`` upper triangular: rows of ``U`` lie in one piece of
-memory, and every inner loop runs along a row. All sums are formed in a fixed sequence, so results are the same on every
-processor, which those of a linear algebra library are not. These functions are compiled within the kernels that call
-them; called from Python they are plain Python.
+A matrix ``A`` is factored as ``U' U`` with ``U`` upper triangular: rows of ``U`` are contiguous in memory, and every
+inner loop runs along a row. All sums are formed in a fixed order, so results are the same on every processor, unlike
+those of a linear algebra library.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 from numba.extending import register_jitable
 
 from riskroute.core.arrays import Matrix, Vector
 
+LONGEST = 64  # beyond this dimension a linear algebra library is faster than the kernels
+
 
 @register_jitable
 def padded_length(length: int) -> int:
-    """Return the next multiple of 16: loops of that many steps have no rest that would be done one by one.
+    """Round up to a multiple of 16: loops of that length have no remainder to do one by one.
 
     Examples
     --------
@@ -26,9 +28,9 @@ def padded_length(length: int) -> int:
     return (length + 15) // 16 * 16
 
 
-@register_jitable(error_model="numpy")
+@njit(cache=True, error_model="numpy")
 def upper_root(matrix: Matrix, root: Matrix) -> bool:
-    """Write the upper triangular ``U`` with ``U' U = matrix`` into ``root``; False if the matrix has none.
+    """Write the upper triangular ``U`` with ``U' U = matrix`` into ``root``; return False if the matrix has none.
 
     Only the upper triangle of either is used, and they may be the same array.
 
@@ -56,9 +58,9 @@ def upper_root(matrix: Matrix, root: Matrix) -> bool:
     return True
 
 
-@register_jitable(error_model="numpy")
+@njit(cache=True, error_model="numpy")
 def upper_inverse(root: Matrix, inverse: Matrix) -> None:
-    """Write the inverse of an upper triangular matrix into the upper triangle of another array."""
+    """Write the inverse of an upper triangular matrix into the upper triangle of ``inverse``."""
     size = len(root)
     for a in range(size - 1, -1, -1):
         for b in range(a, size):
@@ -73,7 +75,7 @@ def upper_inverse(root: Matrix, inverse: Matrix) -> None:
             inverse[a, b] /= pivot
 
 
-@register_jitable(error_model="numpy")
+@njit(cache=True, error_model="numpy")
 def solve_by_root(root: Matrix, vector: Vector) -> None:
     """Replace ``vector`` by the solution ``x`` of ``U' U x = vector``."""
     size = len(root)
@@ -88,18 +90,42 @@ def solve_by_root(root: Matrix, vector: Vector) -> None:
         vector[k] = total / root[k, k]
 
 
-@register_jitable(error_model="numpy")
-def inverse_from_root(root: Matrix, work: Matrix, inverse: Matrix) -> None:
-    """Write ``(U' U)^-1`` into ``inverse``; ``work`` is overwritten.
-
-    It is the product of a matrix and its transpose, so it is positive definite however ill-conditioned ``U`` is.
-    """
-    size = len(root)
-    upper_inverse(root, work)
+@njit(cache=True, error_model="numpy")
+def outer_square(upper: Matrix, square: Matrix) -> None:
+    """Write ``V V'`` of an upper triangular ``V`` into ``square``."""
+    size = len(upper)
     for a in range(size):
         for b in range(a, size):
             total = 0.0
             for k in range(b, size):
-                total += work[a, k] * work[b, k]
-            inverse[a, b] = total
-            inverse[b, a] = total
+                total += upper[a, k] * upper[b, k]
+            square[a, b] = total
+            square[b, a] = total
+
+
+def inverse(matrix: Matrix) -> Matrix | None:
+    """Return the inverse of a positive definite matrix; None if it has no factor.
+
+    The inverse is the product of a matrix with its transpose, so it is positive definite even if ``matrix`` is
+    ill-conditioned.
+
+    Examples
+    --------
+    >>> inverse(np.array([[4.0, 0.0], [0.0, 2.0]])).tolist()
+    [[0.25, 0.0], [0.0, 0.5]]
+    """
+    root, work, found = np.empty(matrix.shape), np.empty(matrix.shape), np.empty(matrix.shape)
+    if not upper_root(np.ascontiguousarray(matrix), root):
+        return None
+    upper_inverse(root, work)
+    outer_square(work, found)
+    return found
+
+
+@njit(cache=True, error_model="numpy")
+def add_products(columns: Matrix, coef: Vector, found: Vector) -> None:
+    """Add ``columns' coef`` to ``found``, where features are given as columns ``(dim, n)``."""
+    for a in range(len(coef)):
+        factor = coef[a]
+        for i in range(columns.shape[1]):
+            found[i] += columns[a, i] * factor

@@ -37,7 +37,7 @@ class ListedAllocations(Actions):
     whole: SeparableScores | None = None
 
     def best_each(self, coefs: Floats) -> ActionBatch:
-        if self.whole is None:
+        if self.whole is None or self.size <= 1000:  # a short list is scanned faster than kernels are compiled
             return super().best_each(coefs)
         return self.whole.best_each(coefs)
 

@@ -25,8 +25,7 @@ from riskroute import (
 )
 from riskroute.learning.actions import as_action
 from riskroute.learning.design.rounding import round_even_counts
-from riskroute.learning.policies.adaptive_duel import AdaptiveDuel
-from riskroute.learning.policies.adaptive_duel_compiled import CompiledDuel
+from riskroute.learning.policies.adaptive_duel import AdaptiveDuel, CompiledDuel
 from riskroute.policies import Adaptive
 from riskroute.routing import routing_actions
 

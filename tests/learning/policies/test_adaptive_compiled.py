@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 
 from riskroute import Actions, ActionSet, Allocations, Belief, Environment, Setting, random_problem
-from riskroute.learning import belief as beliefs
-from riskroute.learning.belief_fit import draw_belief_plainly
+from riskroute.learning import belief, belief_fit, prior_check
+from riskroute.learning.belief import draw_gaussian_plainly
 from riskroute.learning.design.rounding import round_even_counts
-from riskroute.learning.policies import adaptive, adaptive_rivals
-from riskroute.learning.policies.adaptive_duel import AdaptiveDuel
-from riskroute.learning.policies.adaptive_duel_compiled import CompiledDuel
-from riskroute.learning.policies.adaptive_rivals import (
+from riskroute.learning.policies import adaptive
+from riskroute.learning.policies.adaptive_duel import (
+    AdaptiveDuel,
+    CompiledDuel,
     leader_loss,
     leader_loss_plainly,
     rival_scores,
-    rival_scores_plainly,
 )
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.policies import Adaptive, ChangeTest, Discounted, SlidingWindow, Thompson
@@ -44,11 +43,11 @@ def test_compiled_duels_fill_plans_alike(dim: int, budget: float | None) -> None
     actions = Actions.scaled(rng.standard_normal((60, dim)))
     explored = 0
     for firmness in (3.0, 30.0, 300.0, 30_000.0, 0.1):
-        belief = some_belief(rng, dim, firmness)
+        believed = some_belief(rng, dim, firmness)
         policy = Adaptive(budget=budget, patience=30.0).start(Setting(actions=actions, horizon=20_000), seed=1)
-        order = np.argsort(actions.scores(belief.score(2.0)), kind="stable")
+        order = np.argsort(actions.scores(believed.score(2.0)), kind="stable")
         for count, loss in ((1, 0.0), (5, 1e-3), (17, 0.02), (48, 0.1)):
-            given = (policy, belief, actions.features(order[:count]), loss)
+            given = (policy, believed, actions.features(order[:count]), loss)
             portions = round_even_counts(int(rng.integers(1, 500)), 8)
             plain = AdaptiveDuel(*given).fill(np.random.default_rng(7), portions)
             compiled = CompiledDuel(*given).fill(np.random.default_rng(7), portions)
@@ -63,7 +62,9 @@ def test_scores_of_rivals_and_loss_are_the_plain_ones(draws: int) -> None:
     center, normals, features = rng.standard_normal(4), rng.standard_normal((draws, 4)), rng.standard_normal((6, 4))
     root = rng.standard_normal((4, 7))
     scores = rival_scores(center, root @ root.T, normals)
-    np.testing.assert_allclose(scores, rival_scores_plainly(center, root @ root.T, normals), rtol=1e-9, atol=1e-12)
+    plain = draw_gaussian_plainly(center, root @ root.T, normals)
+    np.testing.assert_allclose(scores[1 : draws + 1], plain, rtol=1e-9, atol=1e-12)
+    assert len(scores) == 1 + draws + len(plain[::4]) + len(plain[1::4])
     drawn, place = scores[1 : draws + 1], rng.integers(0, 6, draws)
     expected = leader_loss_plainly(drawn, features, place)
     assert leader_loss(drawn, features, place) == pytest.approx(expected, rel=1e-12)
@@ -97,18 +98,17 @@ def test_whole_runs_decide_alike_without_compiled_code(
     policy: LinearPolicy, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled = played(policy, SETS[kind])
-    monkeypatch.setattr(beliefs, "LONGEST", 0)  # fits, covariances and draws by linear algebra on whole arrays
+    for module in (belief, belief_fit, prior_check):  # fits, covariances and draws by linear algebra on whole arrays
+        monkeypatch.setattr(module, "LONGEST", 0)
     monkeypatch.setattr(adaptive, "CompiledDuel", AdaptiveDuel)
-    monkeypatch.setattr(adaptive, "rival_scores", rival_scores_plainly)
     monkeypatch.setattr(adaptive, "leader_loss", leader_loss_plainly)
     monkeypatch.setattr(type(SETS[kind]), "best_each", ActionSet.best_each)
     calls = []
 
     def counted(*given: Any) -> np.ndarray:
         calls.append(len(given))
-        return draw_belief_plainly(*given)
+        return draw_gaussian_plainly(*given)
 
-    monkeypatch.setattr(beliefs, "draw_belief_plainly", counted)
-    monkeypatch.setattr(adaptive_rivals, "draw_belief_plainly", counted)
+    monkeypatch.setattr(belief, "draw_gaussian_plainly", counted)
     assert played(policy, SETS[kind]) == compiled
     assert calls

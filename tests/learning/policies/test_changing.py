@@ -26,7 +26,7 @@ from riskroute import (
 )
 from riskroute.environments import PiecewiseStationary
 from riskroute.learning.actions import Action
-from riskroute.learning.belief import fit_belief
+from riskroute.learning.belief_fit import fit_belief
 from riskroute.learning.observations import Observations
 from riskroute.policies import ChangeTest, Discounted, RestartGse, SlidingWindow, Thompson
 from riskroute.routing import routing_actions

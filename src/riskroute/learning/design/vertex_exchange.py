@@ -13,10 +13,6 @@ from numba import njit
 
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError
-from riskroute.core.validation import check_array
-
-REFRESH = 256
-"""The inverse is computed anew after so many steps, so that rank-one updates cannot drift."""
 
 
 def vertex_information(points: Floats, weights: Floats) -> Floats:
@@ -42,39 +38,44 @@ def vertex_exchange_step(lever_high: float, lever_low: float, cross: float, weig
 exchange_step_compiled = njit(cache=True)(vertex_exchange_step)
 
 
-@njit(cache=True)
-def _levers(points: Floats, inverse: Floats) -> Floats:
-    n, r = points.shape
-    levers = np.empty(n)
-    for k in range(n):
-        total = 0.0
-        for a in range(r):
-            row = 0.0
-            for b in range(r):
-                row += inverse[a, b] * points[k, b]
-            total += row * points[k, a]
-        levers[k] = total
-    return levers
+def vertex_exchange(points: Floats, weights: Floats, tolerance: float, max_steps: int) -> Floats:
+    """Improve ``weights`` until no leverage exceeds ``(1 + tolerance) r``, or ``max_steps`` are done.
+
+    ``points`` is ``(n, r)`` of full rank, best near-whitened; ``weights`` is ``(n,)`` with a spanning support.
+    """
+    points, weights = np.ascontiguousarray(points), weights.copy()
+    left, r = max_steps, points.shape[1]
+    steps = 255  # rank-one updates drift, so inverse and leverages are computed anew after this many
+    while left > 0:
+        (matrix, inverse), levers = np.zeros((2, r, r)), np.zeros(len(points))
+        _information(points, weights, matrix)
+        if not _invert(matrix, inverse):
+            raise InputError("points with positive weight must span the space")
+        _levers(points, inverse, levers)
+        if _exchange(points, weights, inverse, levers, tolerance, min(steps, left)):
+            break
+        left, steps = left - steps, 256
+    return weights
 
 
-@njit(cache=True)
-def _inverse_information(points: Floats, weights: Floats) -> Floats:
+@njit(cache=True, error_model="numpy")
+def _information(points: Floats, weights: Floats, matrix: Floats) -> None:
+    """Add the information matrix of the design to ``matrix``."""
     n, r = points.shape
-    matrix = np.zeros((r, r))
     for k in range(n):
         if weights[k] > 0:
             for a in range(r):
                 for b in range(r):
                     matrix[a, b] += weights[k] * points[k, a] * points[k, b]
-    return _inverse(matrix)
 
 
-@njit(cache=True)
-def _inverse(matrix: Floats) -> Floats:
-    """Invert by Gauss-Jordan elimination with partial pivoting, to the same bits whatever LAPACK is installed."""
-    r = len(matrix)
-    left = matrix.copy()
-    right = np.zeros((r, r))
+@njit(cache=True, error_model="numpy")
+def _invert(left: Floats, right: Floats) -> bool:
+    """Write the inverse of ``left``, which is overwritten, into ``right``; False if it is singular.
+
+    Gauss-Jordan elimination with partial pivoting gives the same bits whatever LAPACK is installed.
+    """
+    r = len(left)
     for a in range(r):
         right[a, a] = 1.0
     for a in range(r):
@@ -84,7 +85,7 @@ def _inverse(matrix: Floats) -> Floats:
                 row = b
         pivot = left[row, a]
         if pivot == 0:
-            raise ZeroDivisionError("points with weight must span the space")
+            return False
         for b in range(r):
             left[row, b], left[a, b] = left[a, b], left[row, b] / pivot
             right[row, b], right[a, b] = right[a, b], right[row, b] / pivot
@@ -94,41 +95,28 @@ def _inverse(matrix: Floats) -> Floats:
                 for b in range(r):
                     left[c, b] -= factor * left[a, b]
                     right[c, b] -= factor * right[a, b]
-    return right
+    return True
 
 
-@njit(cache=True)
-def _times(matrix: Floats, vector: Floats) -> Floats:
-    product = np.zeros(len(matrix))
-    for a in range(len(matrix)):
-        for b in range(len(vector)):
-            product[a] += matrix[a, b] * vector[b]
-    return product
-
-
-def vertex_exchange(points: Floats, weights: Floats, tolerance: float, max_steps: int) -> Floats:
-    """Improve ``weights`` until no leverage exceeds ``(1 + tolerance) r``, or ``max_steps`` are done.
-
-    ``points`` is ``(n, r)`` of full rank, best near-whitened; ``weights`` is ``(n,)`` with a spanning support.
-    """
-    check_array("points", points, np.float64, (None, None))
-    check_array("weights", weights, np.float64, (len(points),))
-    if points.size == 0:
-        raise InputError(f"points must not be empty, was of shape {points.shape}")
-    improved: Floats = _exchange(np.ascontiguousarray(points), weights, tolerance, max_steps)
-    return improved
-
-
-@njit(cache=True)
-def _exchange(points: Floats, weights: Floats, tolerance: float, max_steps: int) -> Floats:
+@njit(cache=True, error_model="numpy")
+def _levers(points: Floats, inverse: Floats, levers: Floats) -> None:
     n, r = points.shape
-    weights = weights.copy()
-    inverse = _inverse_information(points, weights)
-    levers = _levers(points, inverse)
-    for step in range(max_steps):
-        if step % REFRESH == REFRESH - 1:
-            inverse = _inverse_information(points, weights)
-            levers = _levers(points, inverse)
+    for k in range(n):
+        total = 0.0
+        for a in range(r):
+            row = 0.0
+            for b in range(r):
+                row += inverse[a, b] * points[k, b]
+            total += row * points[k, a]
+        levers[k] = total
+
+
+@njit(cache=True, error_model="numpy")
+def _exchange(points: Floats, weights: Floats, inverse: Floats, levers: Floats, tolerance: float, steps: int) -> bool:
+    """Do some steps, in place; return whether the tolerance was reached."""
+    n, r = points.shape
+    to_high, to_low = np.zeros(r), np.zeros(r)
+    for _ in range(steps):
         high = 0
         low = -1
         for k in range(n):
@@ -137,17 +125,19 @@ def _exchange(points: Floats, weights: Floats, tolerance: float, max_steps: int)
             if weights[k] > 0 and (low < 0 or levers[k] < levers[low]):
                 low = k
         if levers[high] <= r * (1 + tolerance) or high == low:
-            return weights
-        to_high = _times(inverse, points[high])
-        to_low = _times(inverse, points[low])
+            return True
         cross = 0.0
         for a in range(r):
+            to_high[a], to_low[a] = 0.0, 0.0
+            for b in range(r):
+                to_high[a] += inverse[a, b] * points[high, b]
+                to_low[a] += inverse[a, b] * points[low, b]
             cross += points[low, a] * to_high[a]
         moved = exchange_step_compiled(levers[high], levers[low], cross, weights[low])
         weights[low] = weights[low] - moved if moved < weights[low] else 0.0
         weights[high] += moved
         gain = moved / (1 + moved * levers[high])
-        rest = np.empty(r)
+        rest = to_low  # of the low point, after the high one has gained weight
         for a in range(r):
             rest[a] = to_low[a] - gain * cross * to_high[a]
         loss = moved / (1 - moved * (levers[low] - gain * cross * cross))
@@ -155,10 +145,9 @@ def _exchange(points: Floats, weights: Floats, tolerance: float, max_steps: int)
             for b in range(r):
                 inverse[a, b] += loss * rest[a] * rest[b] - gain * to_high[a] * to_high[b]
         for k in range(n):
-            p = 0.0
-            q = 0.0
+            p, q = 0.0, 0.0
             for a in range(r):
                 p += points[k, a] * to_high[a]
                 q += points[k, a] * rest[a]
             levers[k] += loss * q * q - gain * p * p
-    return weights
+    return False

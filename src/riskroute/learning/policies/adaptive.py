@@ -31,9 +31,7 @@ from riskroute.learning.belief import Belief
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.handles import different_handles
 from riskroute.learning.plan import MOST_DRAWS, Plan
-from riskroute.learning.policies.adaptive_duel import AdaptiveDuel
-from riskroute.learning.policies.adaptive_duel_compiled import CompiledDuel
-from riskroute.learning.policies.adaptive_rivals import leader_loss, rival_scores
+from riskroute.learning.policies.adaptive_duel import AdaptiveDuel, CompiledDuel, leader_loss, rival_scores
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.policy import memory
 from riskroute.learning.remembered import remembered_flag

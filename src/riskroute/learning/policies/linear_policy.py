@@ -14,15 +14,15 @@ from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import StateError
 from riskroute.core.validation import parameter, real_number, whole_number
 from riskroute.learning.actions import Action
-from riskroute.learning.belief import Belief, fit_belief, vague_belief_information
+from riskroute.learning.belief import Belief
+from riskroute.learning.belief_fit import fit_belief, vague_information
 from riskroute.learning.design.g_optimal import round_coordinates
 from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.learning.handles import different_handles
 from riskroute.learning.observations import Observations
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.prior_check import temper_prior
-from riskroute.learning.prior_check_compiled import SURPRISE
+from riskroute.learning.prior_check import SURPRISE, temper_prior
 from riskroute.learning.remembered import (
     check_remembered_belief,
     remembered_belief,
@@ -80,7 +80,7 @@ class LinearPolicy(Policy):
     def begin(self) -> None:
         actions = self.setting.actions
         design = actions.design(_DESIGN_TOLERANCE)
-        self.vague = vague_belief_information(actions.features(design.actions), design.weights, _PSEUDO_REWARDS)
+        self.vague = vague_information(actions.features(design.actions), design.weights, _PSEUDO_REWARDS)
         self.base, self.belief = self.expected(), self.prior
         self.observations = Observations.none(actions.dim)
 
@@ -107,7 +107,8 @@ class LinearPolicy(Policy):
 
     def objective(self, belief: Belief) -> tuple[Vector, Matrix]:
         """Centre and covariance of the coefficients of the score to minimise."""
-        return belief.objective(self.setting.risk_tolerance)
+        tolerance = self.setting.risk_tolerance
+        return belief.score(tolerance), belief.score_covariance(tolerance)
 
     def propose(self) -> Plan:
         if self.belief is None:

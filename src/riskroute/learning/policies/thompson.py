@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from riskroute.core.validation import parameter, real_number, whole_number
-from riskroute.learning.belief import Belief, draw_belief
+from riskroute.learning.belief import Belief, draw_gaussian
 from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policies.linear_policy import LinearPolicy, linear_spread_evenly
 
@@ -49,5 +49,6 @@ class Thompson(LinearPolicy):
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         center, covariance = self.objective(belief)
-        drawn = draw_belief(self.rng, center, self.width**2 * covariance, min(rounds, self.draws))
+        normals = self.rng.standard_normal((min(rounds, self.draws), belief.dim))
+        drawn = draw_gaussian(center, self.width**2 * covariance, normals)
         return linear_spread_evenly(self.setting.actions.best_each(drawn), rounds)
