@@ -74,7 +74,10 @@ def test_what_is_printed(backtest: Printed) -> None:
         rows = [line.split()[0] for line in backtest.lines[begin + 5 : begin + 5 + len(routers)]]
         assert sorted(rows) == sorted(routers)
         assert rows == sorted(routers, key=lambda name: float(routers[name]["objective_bps"]))
-        assert f"difference: to {found['bar']}, order by order, with a 95 % interval over time blocks" in text
+        assert (
+            f"difference: against {found['bar']}, paired by order, with a 95 % confidence interval over time blocks"
+            in text
+        )
         assert found["verdict"] in backtest.lines
         for one in routers.values():
             assert one["dark_share"] + one["limit_share"] + one["taken_share"] == pytest.approx(1)
@@ -90,7 +93,7 @@ def test_stresses_and_placebos_follow(kept_days: Path, capsys: pytest.CaptureFix
     words = ["--days", "1", "--orders", "6", "--router", "sweep", "--stresses", "--placebos", "--kept", str(kept_days)]
     assert run(["backtest", *words]) == 0
     said = capsys.readouterr().out
-    for text in ("Harder worlds", "latency 100 ms", "half as much in pools", "The yardstick itself", "empty pools"):
+    for text in ("Harder worlds", "latency 100 ms", "half the shares in pools", "The yardstick itself", "empty pools"):
         assert text in said
 
 
@@ -113,7 +116,7 @@ def test_headroom(kept_days: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:4] == ["market", "shares", "seconds", "kappa"]
     assert lines[2].split()[:5] == ["dark", "(synthetic)", "400", "0", "0.05"]
-    assert "dark (synthetic), orders to be done at once: learning" in lines[-2]
+    assert "dark (synthetic), immediate execution: learning" in lines[-2]
     (found,) = json.loads((tmp_path / "room.json").read_text())
     assert found["clairvoyant"] <= min(found[name] for name in ("static", "sweep", "dark_first", "static_sweep"))
 
@@ -141,7 +144,7 @@ MISTAKES = {
     "--horizon -1": "horizon must be .* was -1",
     "--horizon 3000": "horizon must leave some of the day, .* was 3000",
     "--latency-ms -1": "latency_ms must be .* was -1",
-    "--train 2": "train must be at most 1, which leaves days to judge, was 2",
+    "--train 2": "train must be at most 1, to leave days to judge on, was 2",
     "--train -1": "train must be .* was -1",
     "--days 0": "days must be a positive integer, was 0",
     "--seeds 0": "seeds must be a positive integer, was 0",

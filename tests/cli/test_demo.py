@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from riskroute.cli import output
+from riskroute.cli import demo, output
 from riskroute.cli.app import run
 from riskroute.simulation import comparison
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.comparison import PanelSize
-from riskroute.study import demo
 from small_days import short_market
 
 
@@ -32,7 +30,7 @@ def few_orders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Two days of the demo's study with a few orders."""
     few = {"days": 2, "hours": None, "orders": 8, "block_minutes": 1.0}
     for name, surface in (("DEMO_STUDY", 4), ("DEMO_URGENT", 0)):
-        monkeypatch.setattr(demo, name, dataclasses.replace(getattr(demo, name), surface_orders=surface, **few))
+        monkeypatch.setattr(demo, name, getattr(demo, name) | few | {"surface_orders": surface})
     with short_market(10):
         yield
 
@@ -46,11 +44,13 @@ def test_the_rules_come_first_then_the_study_then_the_policies(
     rules, everything, surface, *_ = said.split("\n\n")
     named = [{line.split()[0] for line in text.splitlines()[3:]} for text in (rules, everything)]
     assert named == [{*demo.DEMO_RULES, "clairvoyant"}, {*demo.DEMO_RULES, "static", "contextual", "clairvoyant"}]
-    assert surface.splitlines()[0].endswith("if dark pools are not as assumed.")
+    assert surface.splitlines()[0].endswith("under other dark-pool assumptions, bps.")
     patient, urgent = (line for line in said.splitlines() if line.startswith("For orders of 1,000 shares of LUMO "))
-    assert patient.startswith("For orders of 1,000 shares of LUMO with 10 seconds to be done on synthetic days, use ")
+    assert patient.startswith("For orders of 1,000 shares of LUMO with a 10-second deadline on synthetic days, use ")
     assert "synthetic days" in rules.splitlines()[0]
-    assert urgent.startswith("For orders of 1,000 shares of LUMO to be done at once on synthetic days, use dark-first")
+    assert urgent.startswith(
+        "For orders of 1,000 shares of LUMO for immediate execution on synthetic days, use dark-first"
+    )
     assert f"\n{patient}\n" in (tmp_path / "study" / "study.txt").read_text()
 
     table = said.partition("the paper's experiment.\n")[2].splitlines()
@@ -61,7 +61,7 @@ def test_the_rules_come_first_then_the_study_then_the_policies(
     ) | {"adaptive": 1, "thompson": 2}
     files = {"regret.json", "regret.parquet", "regret.png", "study", "study-at-once"}
     assert {path.name for path in tmp_path.iterdir()} == files  # days are not kept
-    lines = ["loading, which takes longer the first time", "0 of 2 days made ready", "0 of 4 rules played"]
+    lines = ["loading, which takes longer the first time", "0 of 2 days prepared", "0 of 4 rules played"]
     assert [line for line in progress.splitlines() if line in lines] == lines
     assert "playing: 0 of 21 runs" in progress
 

@@ -64,7 +64,7 @@ def test_it_answers_and_writes_what_the_answer_rests_on(studied: Studied) -> Non
     assert studied.said.startswith(str(found))
     assert (studied.out / "study.txt").read_text() == f"{found}\n"
     (case,) = found.cases
-    asked = f"For orders of 2,500 shares of {case.symbol} with 10 seconds to be done on synthetic days"
+    asked = f"For orders of 2,500 shares of {case.symbol} with a 10-second deadline on synthetic days"
     assert f"{asked}, use {case.use}." in studied.said
     assert found.synthetic
     table = pl.read_parquet(studied.out / "routing.parquet")
@@ -146,7 +146,7 @@ def test_an_interrupt_says_that_nothing_is_lost(
     words += ["--kept", str(kept_days), "--out", str(tmp_path)]
     assert run(words) == 130
     said = capsys.readouterr().err
-    assert said == f"interrupted: what was played is in {kept_days}; the same command goes on from there\n"
+    assert said == f"interrupted: finished plays are in {kept_days}; run the same command to resume\n"
     again: list[str] = []
 
     def noted(task: play.PlayTask) -> object:
@@ -166,7 +166,7 @@ def test_a_file_says_what_to_study_and_options_say_otherwise(
     words = ["study", str(path), "--horizon", "0", "--kept", str(kept_days), "--out", str(tmp_path / "out")]
     assert run([*words, "--side", "sell"]) == 0
     assert (
-        f"For sales of 700 shares of {dark_days[0].symbol} to be done at once on synthetic days, use"
+        f"For sell orders of 700 shares of {dark_days[0].symbol} for immediate execution on synthetic days, use"
         in capsys.readouterr().out
     )
     found = rr.StudyResult.from_json(json.loads((tmp_path / "out" / "study.json").read_text()))

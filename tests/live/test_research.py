@@ -26,9 +26,10 @@ from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.state.events import NANO, VenueQuote
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.registry import restore_router
+from riskroute.study.candidates import named_candidate
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.routing_table import trained_states, training_task
+from riskroute.study.play import perform_plays, play_tasks
 from riskroute.study.tables import Tables
 from small_days import HERE
 
@@ -36,8 +37,9 @@ ROUTER = "kaplan-meier+sweep"
 
 
 def test_a_state_that_a_study_wrote_is_loaded_and_learned_on(dark_days: list[MarketDay], tmp_path: Path) -> None:
-    task = training_task(dark_days[:1], BacktestConfig(orders=20), ROUTER, backend=HERE)
-    (state,) = trained_states([task], backend=HERE, cache=None)
+    tasks = play_tasks([named_candidate(ROUTER)], dark_days[:1], BacktestConfig(orders=20))
+    state = perform_plays(tasks, backend=HERE)[0].state
+    assert state is not None
     path = write_json(tmp_path / "state.json", state)
     live = service_config(tmp_path, router={"name": ROUTER, "state": str(path)})
     with running(live, MemoryStore()) as up:
@@ -128,7 +130,7 @@ def test_a_live_log_is_a_data_set_that_backtest_and_study_read(
     assert cost == pytest.approx(1e4 * 0.011 / 10.02, rel=0.05)
     study = ["study", *what, "--surface-orders", "0", "--router", "spray", "--out", str(tmp_path / "study")]
     assert run(study) == 0
-    assert "For orders of 500 shares of QVEX to be done at once, use sweep." in capsys.readouterr().out
+    assert "For orders of 500 shares of QVEX for immediate execution, use sweep." in capsys.readouterr().out
     (state,) = (tmp_path / "study").glob("state-*.json")
     router = {"name": "sweep", "state": str(state)}
     assert configured_router(service_config(tmp_path, router=router)).name == "sweep"

@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from riskroute.study.choice import REASONS, choose_router, why
-from riskroute.study.comparison import Comparison, Paired, RouterResult
+from riskroute.study.comparison import REASONS, Comparison, Paired, RouterResult, choice_reason, choose_router
 from riskroute.study.config import StudyConfig
 from riskroute.study.page import stress_rows, study_page, verdict_facts
 from riskroute.study.records import (
@@ -74,7 +73,7 @@ CASES = {
 @pytest.mark.parametrize("reason", CASES)
 def test_the_reason_and_its_words(reason: str) -> None:
     found = CASES[reason]
-    assert why(found, "contextual") == reason
+    assert choice_reason(found, "contextual") == reason
     mean, low, high = PAIRED[reason]
     saved = Estimate(-mean, -high, -low)
     saving = Saving("contextual", "sweep", saved, saved, saved, 0.31, saved)
@@ -90,30 +89,27 @@ def test_the_reason_and_its_words(reason: str) -> None:
     )
     text = case_paragraph(case, StudyConfig())
     assert text.startswith(
-        f"For orders of 1,000 shares with 60 seconds to be done, use {use}. On 3 test days (160 orders)"
+        f"For orders of 1,000 shares with a 60-second deadline, use {use}. On 3 test days (160 orders)"
     )
     expected = {
-        "beats": "it saved 0.40 bps an order against sweep, the simple rule to beat (95 % interval 0.20 to 0.60; "
-        "p = 0.010 by Hansen's test of all routers compared, not of this one alone): $0.400 an order, or "
-        "$0.400 per 1,000 orders ($0.200 to $0.600).",
-        "worse": "cost 0.40 bps an order more (95 % interval 0.20 to 0.60), so it is not better.",
-        "riskier": "but charged for risk it is worse: 2.30 bps against 2.20 bps.",
-        "no headroom": "there is nothing to gain: even perfect foresight would have saved only 0.06 bps.",
-        "chance": "which the best of so many routers may do by chance (p = 0.200).",
-        "too little": "(95 % interval -0.03 to 0.05), and even the upper end of that is too little to matter.",
-        "too few orders": "too few orders to tell: a saving would have to be 0.31 bps to show reliably.",
+        "beats": "it saved 0.40 bps per order against the benchmark rule sweep (95 % CI 0.20 to 0.60; p = 0.010 by "
+        "Hansen's test over all routers): $0.400 per order, $0.400 per 1,000 orders ($0.200 to $0.600).",
+        "worse": "cost 0.40 bps per order more than sweep (95 % CI 0.20 to 0.60); it is not better.",
+        "riskier": "with the charge for risk it is worse, 2.30 bps against 2.20 bps.",
+        "no headroom": "there is no headroom: even perfect foresight would have saved only 0.06 bps per order.",
+        "chance": "the best of this many routers may do that by chance (p = 0.200).",
+        "too little": "(95 % CI -0.03 to 0.05); even the upper end is too small to matter.",
+        "too few orders": "too few orders to tell (minimum detectable saving 0.31 bps).",
     }[reason]
     assert expected in text
-    learned = (
-        "Trying things out cost contextual 0.012 bps an order on the first day (95 % interval 0.001 to 0.023) and "
-    )
-    assert f"{learned}-0.003 bps later (too few time blocks for an interval); below zero, what it tried" in text
-    assert "(an order is 3.0% of the displayed depth and 20.0% of what trades in 10 minutes, which is too large" in text
+    learned = "Exploration cost contextual 0.012 bps per order on the first day (95 % CI 0.001 to 0.023) and "
+    assert f"{learned}-0.003 bps afterwards (too few time blocks for a CI); negative means" in text
+    assert "(an order is 3.0% of the displayed depth and 20.0% of the 10-minute volume, too large" in text
 
 
 def test_the_rule_stays_unless_something_is_better() -> None:
     assert choose_router({"spray": 2.0, "sweep": 2.0, "contextual": 2.0 - 1e-12}, "sweep") == "sweep"
-    assert [why(comparison((0.4, 0.2, 0.6), 3.0, room), "sweep") for room in (1.0, 0.05)] == [
+    assert [choice_reason(comparison((0.4, 0.2, 0.6), 3.0, room), "sweep") for room in (1.0, 0.05)] == [
         "nothing better",
         "no headroom",
     ]
@@ -123,8 +119,8 @@ def test_the_rule_stays_unless_something_is_better() -> None:
 def test_there_is_no_verdict_where_much_is_estimated() -> None:
     """The case stays whole, with the simple rule as the router of its tables; no text recommends it."""
     sure, unsure = (comparison(PAIRED["beats"], 1.8, estimated=share) for share in (0.1, 0.57))
-    assert [why(one, "contextual") for one in (sure, unsure)] == ["beats", "estimated"]
-    assert why(unsure, "sweep") == "estimated"
+    assert [choice_reason(one, "contextual") for one in (sure, unsure)] == ["beats", "estimated"]
+    assert choice_reason(unsure, "sweep") == "estimated"
     saved = Estimate(0.4, 0.2, 0.6)
     case = StudyCase(
         *(5000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "sweep", "estimated"),
@@ -135,11 +131,11 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     )
     said = case_paragraph(case, StudyConfig())
     assert said == (
-        "No verdict for orders of 5,000 shares of AAPL with 60 seconds to be done: 57% of the shares are beyond the "
+        "No verdict for orders of 5,000 shares of AAPL with a 60-second deadline: 57% of the shares are beyond the "
         "recorded depth and priced by an estimate. Import more levels or use smaller orders."
     )
     pooled = case_paragraph(dataclasses.replace(case, symbol=""), StudyConfig(), pooled=True)
-    assert pooled.startswith("All symbols together: no verdict for orders of 5,000 shares with 60 seconds to be done: ")
+    assert pooled.startswith("All symbols pooled: no verdict for orders of 5,000 shares with a 60-second deadline: ")
     table = savings_table([case])
     row = dict(zip(table.header, table.rows[0], strict=True))
     assert (row["use"], row["estimated"]) == ("no verdict", "57.0%")
@@ -188,14 +184,14 @@ def test_the_answer_says_that_days_are_synthetic() -> None:
     )
     made = StudyResult(StudyConfig(hours="10:30-11:30"), ("LUMO 2019-03-04",), (), (case,), synthetic=True)
     real = dataclasses.replace(made, synthetic=False, protection="reg-nms")
-    start = "For orders of 1,000 shares of LUMO with 60 seconds to be done"
+    start = "For orders of 1,000 shares of LUMO with a 60-second deadline"
     assert made.answer.startswith(f"{start} on synthetic days, use contextual.")
     assert real.answer.startswith(f"{start}, use contextual.")
     assert str(made).startswith("dark (synthetic), 10:30-11:30 New York, protection none: ")
     assert str(real).startswith("dark, 10:30-11:30 New York, protection reg-nms: ")
     page = study_page(made)
     assert page.title == "Which router to use for LUMO (synthetic)"
-    assert "synthetic: generated, and not recorded" in page.subtitle
+    assert "Synthetic days: generated, not recorded" in page.subtitle
     assert study_page(real).title == "Which router to use for LUMO"
     assert (made.to_json()["synthetic"], real.to_json()["synthetic"]) == (True, False)
     assert "synthetic" not in str(real) + repr(study_page(real))
@@ -266,13 +262,13 @@ def test_symbols_and_losses_are_named() -> None:
         ),
     )
     text = case_paragraph(case, StudyConfig(side="buy"))
-    assert "It lost in QVEX (by 0.50 bps), in ZERO (by 0.40 bps) and on sales (by 0.30 bps)." in text
+    assert "It lost in QVEX (by 0.50 bps), in ZERO (by 0.40 bps) and on sell orders (by 0.30 bps)." in text
     assert text.startswith(
-        "For purchases of 100 shares to be done at once, use contextual. On the second half of 1 day"
+        "For buy orders of 100 shares for immediate execution, use contextual. On the second half of 1 day"
     )
     hours = case_paragraph(dataclasses.replace(case, losses=(lost[4], lost[7])), StudyConfig(side="sell"))
     assert (
-        "It lost from 10:00 to 11:00 New York (by 0.10 bps) and in the middle third of the spread (by -0.20 bps)."
+        "It lost from 10:00 to 11:00 New York (by 0.10 bps) and in the middle tercile of spread (by -0.20 bps)."
         in hours
     )
 
@@ -286,19 +282,17 @@ def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
         *(LearningCost(zero, zero), split, 1.0, None, (), found),
     )
     text = case_paragraph(case, StudyConfig())
-    assert "saved 0.20 bps an order (too few time blocks for an interval), too few orders to tell." in text
-    assert "Trying things out cost contextual nothing." in text
-    assert "A fixed split cost 0.25 bps less than the sweep (95 % interval 0.00 to 0.50)." in text
+    assert "saved 0.20 bps per order against sweep (too few time blocks for a CI); too few orders to tell." in text
+    assert "Exploration cost contextual nothing." in text
+    assert "A static split cost 0.25 bps less than the sweep (95 % CI 0.00 to 0.50)." in text
     same = dataclasses.replace(split, bps=Estimate(-0.001, -0.5, 0.25))
     nearly = dataclasses.replace(saving, bps=Estimate(-0.004, -0.2, 0.1))
     text = case_paragraph(dataclasses.replace(case, not_looking=same, saving=nearly), StudyConfig())
-    assert "A fixed split cost the same as the sweep (95 % interval -0.50 to 0.25)." in text
-    assert (
-        "contextual, which did best on the training days, cost the same as sweep (95 % interval -0.10 to 0.20)" in text
-    )
+    assert "A static split cost the same as the sweep (95 % CI -0.50 to 0.25)." in text
+    assert "contextual, the best on the training days, cost the same as sweep (95 % CI -0.10 to 0.20)" in text
     assert "-0.00" not in text
     rule = dataclasses.replace(case, chosen="sweep", saving=None, learning=None, not_looking=None)
-    assert "no router did better on the training days" in case_paragraph(rule, StudyConfig())
+    assert "no router was better on the training days" in case_paragraph(rule, StudyConfig())
 
 
 def test_savings_have_dollars_and_days() -> None:
@@ -336,18 +330,17 @@ def test_a_worse_tail_and_a_fit_to_the_training_days_are_said() -> None:
         *(None, None, 1.0, None, (), found, "LUMO"),
     )
     text = case_paragraph(case, StudyConfig())
-    assert text.startswith("For orders of 100 shares of LUMO to be done at once, use contextual.")
-    tail = "the worst twentieth of the orders of contextual cost 5.60 bps on average, against 6.00 bps with sweep."
-    assert f"Its tail is no worse than the rule's: {tail}" in text
+    assert text.startswith("For orders of 100 shares of LUMO for immediate execution, use contextual.")
+    assert "The tail is no worse: contextual's worst 5 % of orders averaged 5.60 bps, sweep's 6.00 bps." in text
     assert "fitted" not in text
     worse = dataclasses.replace(
         case, chosen="static+sweep", use="static+sweep", comparison=dataclasses.replace(found, routers=fitted)
     )
     text = case_paragraph(worse, StudyConfig())
-    assert "Its tail is worse than the rule's: the worst twentieth of the orders of static+sweep cost 9.00 bps" in text
-    assert "static+sweep was fitted to the training days it was chosen on, which flatters it there." in text
+    assert "The tail is worse: static+sweep's worst 5 % of orders averaged 9.00 bps" in text
+    assert "static+sweep was fitted on the training days, so its cost there is optimistic." in text
     pooled = case_paragraph(dataclasses.replace(case, symbol=""), StudyConfig(), pooled=True)
-    assert pooled.startswith("All symbols together: for orders of 100 shares to be done at once, use contextual. On ")
+    assert pooled.startswith("All symbols pooled: for orders of 100 shares for immediate execution, use contextual.")
     assert "tail" not in pooled
 
 
@@ -364,6 +357,6 @@ def test_the_surface_says_where_the_saving_is_not_clear() -> None:
         )
         return case_paragraph(case, StudyConfig()).rpartition("(")[2]
 
-    assert said(clear, clear) == "72 orders each, and clear in each)."
-    assert said(clear, unclear) == "72 orders each, and not always clear with 2 times as much)."
-    assert said(unclear, unclear) == "72 orders each, and not clear in any)."
+    assert said(clear, clear) == "72 orders each, significant everywhere)."
+    assert said(clear, unclear) == "72 orders each, not always significant with 2 times the shares)."
+    assert said(unclear, unclear) == "72 orders each, significant nowhere)."

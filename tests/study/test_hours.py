@@ -95,7 +95,7 @@ def test_a_study_shows_the_zone_with_every_time(tmp_path: Path) -> None:
     assert all("14:01" <= one.time <= "15:00" and one.zone == "UTC" for one in case.examples)
     page = repr(study_page(result))
     assert "hour beginning, UTC time" in page
-    assert f"at {case.examples[0].time} in UTC: " in page
+    assert f"at {case.examples[0].time} UTC: " in page
     assert "coins, 14:00-15:00 UTC, protection none" in page
     assert "New York" not in page + str(result)
 

@@ -105,7 +105,7 @@ def test_orders_too_large_for_a_replay_are_named(kept_days: Path) -> None:
     }
     small, large = (rr.backtest("comparable", shares=shares, **words) for shares in (100, 50_000))
     assert "too large" not in small.footprint()
-    assert "too large for a replay, which does not react" in large.footprint()
+    assert "too large for a replay without market impact" in large.footprint()
 
 
 OWN = """

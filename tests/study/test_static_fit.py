@@ -15,9 +15,9 @@ from handmade_days import DATE, handmade_day
 from riskroute.core.errors import InputError
 from riskroute.market.day_books import DayBooks, PreparedDay, write_prepared_day
 from riskroute.simulation.dark_market import PoolModel
-from riskroute.study.backtest import router_to_use, run_backtest
+from riskroute.study.backtest import run_backtest
 from riskroute.study.candidates import Candidate
-from riskroute.study.comparison import objective_bps
+from riskroute.study.comparison import objective_bps, router_to_use
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import play_routers, trading_day

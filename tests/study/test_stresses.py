@@ -44,12 +44,12 @@ def costs(found: BacktestResult, router: str = "sweep") -> pl.DataFrame:
 
 
 def test_the_usual_world_is_the_one_that_was_played(usual: BacktestResult, worlds: Worlds) -> None:
-    assert costs(worlds["as usual"])["cost"].equals(costs(usual)["cost"])
+    assert costs(worlds["baseline"])["cost"].equals(costs(usual)["cost"])
     assert len(worlds) == 12
     table = stress_table(dict(worlds))
-    assert [row[:2] for row in table.rows[:2]] == [["as usual", "300"], ["as usual", "2,500"]]
+    assert [row[:2] for row in table.rows[:2]] == [["baseline", "300"], ["baseline", "2,500"]]
     assert [len(table.rows), len(stress_configs(CONFIG, pools=False))] == [2 * 12, 9]
-    assert "cancellations do not help queues" in stress_configs(dataclasses.replace(CONFIG, horizon=9.0), pools=False)
+    assert "pessimistic queue positions" in stress_configs(dataclasses.replace(CONFIG, horizon=9.0), pools=False)
 
 
 def test_without_latency_orders_cost_what_is_displayed_and_later_what_is_left(
@@ -67,27 +67,27 @@ def test_without_latency_orders_cost_what_is_displayed_and_later_what_is_left(
 
 def test_pools_with_half_as_much_fill_less(worlds: Worlds) -> None:
     half, usual = (
-        worlds[name].comparisons[LARGE].routers["dark-first+sweep"] for name in ("half as much in pools", "as usual")
+        worlds[name].comparisons[LARGE].routers["dark-first+sweep"] for name in ("half the shares in pools", "baseline")
     )
     assert 0 < half.dark_share < 0.9 * usual.dark_share
     assert half.cost_bps > usual.cost_bps
-    assert costs(worlds["half as much in pools"])["cost"].equals(costs(worlds["as usual"])["cost"])
+    assert costs(worlds["half the shares in pools"])["cost"].equals(costs(worlds["baseline"])["cost"])
 
 
 def test_fees_move_the_cost_of_the_sweep_by_as_much(worlds: Worlds) -> None:
-    usual = costs(worlds["as usual"])
-    for name, fee in (("taking costs +10 mils", 0.001), ("taking costs -10 mils", -0.001)):
+    usual = costs(worlds["baseline"])
+    for name, fee in (("taker fees +10 mils", 0.001), ("taker fees -10 mils", -0.001)):
         more = costs(worlds[name])
         assert (more["cost"] - usual["cost"] - fee * usual["shares"]).abs().to_numpy().max() < 1e-9
         assert (more["foreseen"] - usual["foreseen"] - fee * usual["shares"]).abs().to_numpy().max() < 1e-9
 
 
 def test_impact_adds_what_the_column_says(worlds: Worlds) -> None:
-    usual = worlds["as usual"]
+    usual = worlds["baseline"]
     judged = usual.tables.orders.filter(pl.col("judged") & (pl.col("shares") == LARGE))
     before = usual.comparisons[LARGE].routers
     for times in (0.5, 1.0):
-        for name, one in worlds[f"impact x {times:g}"].comparisons[LARGE].routers.items():
+        for name, one in worlds[f"market impact x {times:g}"].comparisons[LARGE].routers.items():
             mine = judged.filter(pl.col("router") == name)
             added = (1e4 * times * mine["impact"] / (mine["shares"] * mine["mid"])).to_numpy().mean()
             assert added > 0
@@ -96,7 +96,7 @@ def test_impact_adds_what_the_column_says(worlds: Worlds) -> None:
 
 
 def test_leaks_adverse_selection_and_fades_cost_money(worlds: Worlds) -> None:
-    usual = worlds["as usual"]
+    usual = worlds["baseline"]
     for name, router in (
         ("30 % fade at every second venue", "sweep"),
         ("pools leak five times as often", "dark-first+sweep"),
@@ -107,7 +107,7 @@ def test_leaks_adverse_selection_and_fades_cost_money(worlds: Worlds) -> None:
     assert costs(worlds["pools leak five times as often"])["cost"].equals(costs(usual)["cost"])
     filled = [
         worlds[name].tables.fills.filter(pl.col("kind") == "dark")
-        for name in ("as usual", "twice the adverse selection")
+        for name in ("baseline", "twice the adverse selection")
     ]
     assert not filled[0].equals(filled[1])
 
@@ -158,10 +158,10 @@ def test_headroom_is_what_the_clairvoyant_leaves(dark_days: list[MarketDay]) -> 
         assert one.dark_first is not None
         rules = (one.static, one.sweep, one.dark_first, one.static_sweep)
         assert one.clairvoyant <= min(rules)
-        assert one.for_learning == min(rules) - one.clairvoyant >= 0
+        assert one.learning_bps == min(rules) - one.clairvoyant >= 0
         assert one.synthetic
-        assert one.for_nothing == pytest.approx(one.static - min(rules[1:]))
-        assert one.can_pay == (one.for_learning >= 0.1)
+        assert one.looking_bps == pytest.approx(one.static - min(rules[1:]))
+        assert one.can_pay == (one.learning_bps >= 0.1)
     assert found[0].clairvoyant == found[1].clairvoyant  # what is known is no risk, at any price of it
 
 
@@ -172,39 +172,41 @@ def room(shares: int, left: float, kappa: float = 0.0, estimated: float = 0.0) -
 def test_headroom_is_against_the_best_rule_of_its_row() -> None:
     """Dark first is the best rule here, and its cost that of perfect foresight: nothing is left to learn."""
     one = Headroom("m", 1000, 0.0, 0.0, 100, 3.0, 2.0, 1.2, 1.3, 1.2, 0.0)
-    assert one.for_learning == 0.0
+    assert one.learning_bps == 0.0
     assert not one.can_pay
-    assert dataclasses.replace(one, static=1.1, clairvoyant=1.0).for_learning == pytest.approx(0.1)
-    assert dataclasses.replace(one, sweep=0.9, clairvoyant=0.9).for_learning == 0.0
+    assert dataclasses.replace(one, static=1.1, clairvoyant=1.0).learning_bps == pytest.approx(0.1)
+    assert dataclasses.replace(one, sweep=0.9, clairvoyant=0.9).learning_bps == 0.0
 
 
-BOUND = "bps, an upper bound that includes knowledge of future prices."
+BOUND = "bps per order (perfect foresight)."
 
 
 def test_words_about_headroom() -> None:
-    begin = "m, orders to be done at once: learning"
-    assert headroom_words([room(10, 0.05), room(100, 0.02)]) == [f"{begin} cannot pay: it can add at most 0.05 {BOUND}"]
+    begin = "m, immediate execution: learning"
+    assert headroom_words([room(10, 0.05), room(100, 0.02)]) == [
+        f"{begin} cannot pay: it can save at most 0.05 {BOUND}"
+    ]
     assert headroom_words([room(10, 0.5), room(100, 0.2)]) == [
-        f"{begin} may pay at every size: it can add at most 0.50 {BOUND}"
+        f"{begin} may pay at every size: it can save at most 0.50 {BOUND}"
     ]
     assert headroom_words([room(10, 0.05), room(100, 0.2)]) == [
-        f"{begin} may pay for orders of 100 shares only: it can add at most 0.20 {BOUND}"
+        f"{begin} may pay for orders of 100 shares only: it can save at most 0.20 {BOUND}"
     ]
     assert headroom_words([room(10, 0.05), room(10, 0.2, 0.2)]) == [
-        f"{begin} may pay at some prices of risk: it can add at most 0.20 {BOUND}"
+        f"{begin} may pay at some values of kappa: it can save at most 0.20 {BOUND}"
     ]
-    assert room(10, 0.5).for_nothing == 2.0
+    assert room(10, 0.5).looking_bps == 2.0
 
 
 def test_headroom_says_what_is_synthetic_and_what_is_estimated() -> None:
     made = dataclasses.replace(room(10, 0.05), synthetic=True)
     (line,) = headroom_words([made])
-    assert line.startswith("m (synthetic), orders to be done at once: ")
+    assert line.startswith("m (synthetic), immediate execution: ")
     assert headroom_table([made]).rows[0][0] == "m (synthetic)"
     lines = headroom_words([room(10, 0.05), room(5000, 3.0, estimated=0.57)])
     assert lines == [
-        f"m, orders to be done at once: learning cannot pay: it can add at most 0.05 {BOUND}",
-        "m, orders to be done at once: no verdict for 5,000 shares: 57% of the shares are beyond the recorded depth "
+        f"m, immediate execution: learning cannot pay: it can save at most 0.05 {BOUND}",
+        "m, immediate execution: no verdict for 5,000 shares: 57% of the shares are beyond the recorded depth "
         "and priced by an estimate. Import more levels or use smaller orders.",
     ]
     table = headroom_table([room(5000, 3.0, estimated=0.57), dataclasses.replace(room(10, -0.0001), sweep=-1e-9)])

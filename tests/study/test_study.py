@@ -19,12 +19,12 @@ from riskroute.market.day_books import PreparedDay, read_prepared_day, write_pre
 from riskroute.routers import restore_router
 from riskroute.routers.context import read_context
 from riskroute.study.backtest import BacktestResult, run_backtest
+from riskroute.study.candidates import named_candidate
 from riskroute.study.config import StudyConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import TableCache, play_tasks
+from riskroute.study.play import TableCache, perform_plays, play_tasks
 from riskroute.study.result import StudyResult
-from riskroute.study.routing_table import trained_states, training_task
-from riskroute.study.study import Study, most_plays, run_study, write_states
+from riskroute.study.study import Study, max_plays, run_study, write_states
 from small_days import HERE
 from small_study import CONFIG
 
@@ -134,7 +134,7 @@ def test_json_goes_out_and_comes_back(result: StudyResult, urgent: StudyResult) 
         assert StudyResult.from_json(json.loads(text)) == one
     broken = result.to_json()
     broken["cases"][0]["saving"]["bps"]["mean"] = "much"
-    with pytest.raises(DataError, match=r"cases\.0\.saving\.bps\.mean must be a number, was 'much'"):
+    with pytest.raises(DataError, match=r"cases\[0\]\.saving\.bps\.mean must be a number, was 'much'"):
         StudyResult.from_json(broken)
 
 
@@ -150,7 +150,7 @@ def test_a_study_prints_its_tables_and_ends_with_the_answer(result: StudyResult)
     text = str(result)
     assert text.endswith(result.answer)
     assert result.answer.count("\n") == 0
-    for words in ("adverse selection x 2", "against us", "saved bps", "clairvoyant", "volatility, high"):
+    for words in ("adverse selection x 2", "against us", "saving bps", "clairvoyant", "volatility, high"):
         assert words in text
 
 
@@ -159,8 +159,8 @@ def test_nothing_to_gain_means_use_the_simple_rule(urgent: StudyResult) -> None:
     assert case.chosen == case.use == case.comparison.bar == "sweep"
     assert case.saving is None
     assert case.states == case.losses == ()
-    start = "For orders of 2,500 shares of LUMO to be done at once on synthetic days, use sweep. It is the simple rule"
-    assert urgent.answer.startswith(start)
+    start = "For orders of 2,500 shares of LUMO for immediate execution on synthetic days, use sweep."
+    assert urgent.answer.startswith(f"{start} It is the benchmark rule")
 
 
 def test_what_happens_on_test_days_does_not_change_the_choice(
@@ -220,9 +220,9 @@ def test_a_restored_router_goes_on_as_the_one_that_was_played(
     router = task.start()
     again = task.play(router).orders
     assert again["cost"].equals(backtest.tables.orders.filter(pl.col("router") == "contextual")["cost"])
-    kept = training_task(dark_days, CONFIG.backtest(2500, 10.0), "contextual")
+    (kept,) = play_tasks([named_candidate("contextual")], dark_days, CONFIG.backtest(2500, 10.0))
     assert cache.has(kept)
-    (state,) = trained_states([kept], backend=HERE, cache=cache)
+    state = perform_plays([kept], backend=HERE, cache=cache)[0].state
     context = read_context(BOOKS, symbol=dark_days[0].symbol, side="buy", shares=2500, horizon=10.0)
     plan = restore_router(json.loads(json.dumps(state))).route(context)
     assert plan == router.route(context)
@@ -238,7 +238,7 @@ def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) ->
     assert {name for name, _, _ in told} == routers
     plays = 2 * 2 * 2 * len(routers)  # sizes, symbols, and all of them together once more
     assert [(done, total) for _, done, total in told] == [(done + 1, plays) for done in range(plays)]
-    assert most_plays(config, 2, pools=True) == plays
+    assert max_plays(config, 2, pools=True) == plays
     symbols = ["LUMO", "TWIN", ""]
     assert [case.symbol for case in found.cases] == symbols * 2
     assert [case.shares for case in found.cases] == [100] * 3 + [300] * 3
@@ -251,9 +251,9 @@ def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) ->
     assert costs_of[2] == pytest.approx(sum(costs_of[:2]) / 2)  # as many orders of each
     starts = [text.split(" use ")[0] for text in found.answer.split("\n\n")][:3]
     assert starts == [
-        "For orders of 100 shares of LUMO to be done at once on synthetic days,",
-        "For orders of 100 shares of TWIN to be done at once on synthetic days,",
-        "All symbols together: for orders of 100 shares to be done at once on synthetic days,",
+        "For orders of 100 shares of LUMO for immediate execution on synthetic days,",
+        "For orders of 100 shares of TWIN for immediate execution on synthetic days,",
+        "All symbols pooled: for orders of 100 shares for immediate execution on synthetic days,",
     ]
     assert found.routing_table["symbol"].unique(maintain_order=True).to_list() == symbols
     names = [path.name for path in write_states(found, days, tmp_path, backend=HERE)]
@@ -299,7 +299,7 @@ def test_bad_input_is_named_in_one_sentence(words: dict[str, Any], message: str)
 def test_bad_calls_are_named_too(dark_days: list[MarketDay]) -> None:
     with pytest.raises(InputError, match="days must hold at least one day, was empty"):
         run_study([], CONFIG)
-    with pytest.raises(InputError, match="train must be at most 1, which leaves days to judge, was 2"):
+    with pytest.raises(InputError, match="train must be at most 1, to leave days to judge on, was 2"):
         run_study(dark_days, dataclasses.replace(CONFIG, train=2))
     with pytest.raises(InputError, match=r"key of a study must be one of .* was 'order' \(did you mean orders"):
         Study(order=3)

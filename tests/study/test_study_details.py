@@ -17,13 +17,13 @@ from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.costs import recomputed_cost
 from riskroute.study.markets import MarketDay
-from riskroute.study.order_examples import PRICES, WHY, order_examples
+from riskroute.study.order_examples import _WHY, order_examples
 from riskroute.study.play import TableCache, play_routers, trading_day
 from riskroute.study.records import OrderExample, StudyCase
 from riskroute.study.result import StudyResult
-from riskroute.study.savings import POINTS, learning_curve
+from riskroute.study.savings import learning_curve
 from riskroute.study.stresses import stress_configs, stress_savings
-from riskroute.study.study import most_plays, run_study
+from riskroute.study.study import max_plays, run_study
 from small_days import HERE
 from small_study import CONFIG, WORLDS, few_worlds
 
@@ -113,7 +113,7 @@ def test_points_of_long_curves_are_means_that_never_mix_training_and_test_days(b
     days = [bps.with_columns(number=pl.col("number") + second, day=pl.lit(f"2019-04-0{k}")) for k in (1, 2, 3)]
     orders = pl.concat(days).with_columns(judged=pl.col("day") == "2019-04-03")
     curve = learning_curve(orders, "sweep", "static")
-    assert len(curve.points) == POINTS
+    assert len(curve.points) == 24
     trained = [point.orders for point in curve.points if not point.test]
     assert (trained[-1], curve.points[-1].orders) == (48, 72)
     assert {point.exploration_bps for point in curve.points} == {None}  # the sweep tries nothing out
@@ -138,10 +138,10 @@ def test_examples_are_the_median_the_best_and_the_worst(case: StudyCase, bps: pl
     mine, rule = (costs_of(bps, name, judged=True)["cost_bps"] for name in (case.chosen, case.comparison.bar))
     savings = (rule - mine).to_numpy()
     shown = {one.why: one for one in case.examples}
-    assert list(shown) == [why for why in WHY if why in shown]
-    assert shown[WHY[1]].saving_bps == pytest.approx(savings.max())
-    assert shown[WHY[2]].saving_bps == pytest.approx(savings.min())
-    middle = shown[WHY[0]].saving_bps
+    assert list(shown) == [why for why in _WHY if why in shown]
+    assert shown[_WHY[1]].saving_bps == pytest.approx(savings.max())
+    assert shown[_WHY[2]].saving_bps == pytest.approx(savings.min())
+    middle = shown[_WHY[0]].saving_bps
     assert middle is not None
     rest = [value for value in savings if value not in (savings.max(), savings.min())]
     assert abs(middle - np.median(savings)) == pytest.approx(min(abs(rest - np.median(savings))))
@@ -165,7 +165,7 @@ def test_examples_show_the_books_of_their_moment_and_every_share(
         now = books.as_of(row["time"])
         for side, prices, sizes, ahead in (("bid", now.bid_px, now.bid_sz, -1), ("ask", now.ask_px, now.ask_sz, 1)):
             levels = [level for level in one.levels if level.side == side]
-            assert len({level.price for level in levels}) == PRICES
+            assert len({level.price for level in levels}) == 6
             assert levels == sorted(levels, key=lambda level: ahead * level.price)
             best = {level.venue: level for level in reversed(levels)}
             for venue, name in enumerate(books.venues):
@@ -181,7 +181,7 @@ def test_an_order_that_only_swept_is_shown_where_there_is_one(
 ) -> None:
     tables, config = backtest.tables, backtest.config
     alone = order_examples(tables, dark_days, config, "sweep", None)
-    assert [one.why for one in alone] == list(WHY[:3])  # all of its orders only sweep
+    assert [one.why for one in alone] == list(_WHY[:3])  # all of its orders only sweep
     assert {one.saving_bps for one in alone} == {None}
     costs = tables.orders.filter(pl.col("judged") & (pl.col("router") == "sweep")).select(
         1e4 * pl.col("cost") / (pl.col("shares") * pl.col("mid"))
@@ -194,7 +194,7 @@ def test_an_order_that_only_swept_is_shown_where_there_is_one(
         (pl.col("router") != "contextual") | (pl.col("number") != number) | pl.col("kind").is_in(["take", "sweep"])
     )
     shown = order_examples(dataclasses.replace(tables, children=marked), dark_days, config, "contextual", "sweep")
-    assert [one.why for one in shown] == list(WHY)
+    assert [one.why for one in shown] == list(_WHY)
     assert {child.kind for child in shown[3].children} <= {"take", "sweep"}
 
 
@@ -221,7 +221,7 @@ def test_impact_is_charged_to_the_shares_taken(
     assert case.stresses is not None
     worlds = stress_configs(backtest.config, pools=True)
     candidates = [one for one in backtest.candidates if one.label in (case.chosen, case.comparison.bar)]
-    played = play_routers(candidates, dark_days, worlds["impact x 1"], backend=HERE, cache=cache).orders
+    played = play_routers(candidates, dark_days, worlds["market impact x 1"], backend=HERE, cache=cache).orders
     mine = played.filter(pl.col("judged") & (pl.col("router") == case.chosen))
     pressed = (1e4 * (mine["cost"] + mine["impact"]) / (mine["shares"] * mine["mid"])).mean()
     assert case.stresses.worlds[3].cost_bps == pytest.approx(pressed)
@@ -248,6 +248,6 @@ def test_progress_counts_the_plays_of_harder_worlds(
         again = run_study(
             dark_days, CONFIG, backend=HERE, cache=cache, progress=lambda what, done, total: told.append((done, total))
         )
-        most = most_plays(CONFIG, 1, pools=True)
+        most = max_plays(CONFIG, 1, pools=True)
     assert again.cases == (case,)  # all is in the cache
     assert told == [(done + 1, most) for done in range(most)]

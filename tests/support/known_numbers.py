@@ -28,7 +28,7 @@ def known_numbers(value: Any, name: str = "") -> Iterator[float]:
 
 def unknown_numbers(text: str, known: Iterable[float]) -> list[str]:
     """Numbers of a text that are none of the known ones, rounded to as many digits."""
-    plain = re.sub(r"95 %|ES 5 %|per 1,000|:00|0\.001(?= |$)|(?<=ess than )0\.0?1", "", text)
+    plain = re.sub(r"95 %|(?:ES|worst) 5 %|per 1,000|:00|0\.001(?= |$)|(?<=ess than )0\.0?1", "", text)
     found = [one.replace(",", "") for one in re.findall(r"(?<![\w.])\d[\d,]*(?:\.\d+)?", plain)]
     sizes = {abs(number) for number in known}
     written = {f"{number:{form}}" for number in sizes for form in ("g", ".3g")}  # ends of thirds have three digits

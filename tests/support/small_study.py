@@ -27,7 +27,10 @@ CONFIG = StudyConfig(
     shares=(2500,),
     stresses=True,
 )
-WORLDS = ("as usual", "latency 10 ms", "half as much in pools", "impact x 1", "cancellations do not help queues")
+WORLDS = (
+    *("baseline", "latency 10 ms", "half the shares in pools", "market impact x 1"),
+    "pessimistic queue positions",
+)
 
 
 def small_study(days: Sequence[MarketDay], folder: Path) -> StudyResult:

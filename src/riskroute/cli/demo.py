@@ -12,7 +12,28 @@ import typer
 from riskroute.cli.market import require_market_command
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from riskroute.simulation.backends import Backend
+    from riskroute.study.backtest import BacktestResult
+    from riskroute.study.markets import MarketDay
     from riskroute.study.result import StudyResult
+    from riskroute.study.study import Study
+
+# six days of an hour: three to choose on, three to judge on
+DEMO_STUDY = {
+    "shares": 1000,
+    "horizons": 10.0,
+    "days": 6,
+    "hours": "10:30-11:30",
+    "orders": 120,
+    "routers": ["static", "contextual"],
+    "surface_orders": 24,
+}
+# immediate execution, where learning has nothing to add
+DEMO_URGENT = DEMO_STUDY | {"horizons": 0.0, "orders": 60, "routers": ["contextual"], "surface_orders": 0}
+# played first: they learn nothing and take no time
+DEMO_RULES = ("sweep", "dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep")
 
 
 def demo_command(
@@ -41,7 +62,7 @@ def demo_command(
 
 
 def run_demo_studies(out: Path) -> list[Path]:
-    """Do the demo's studies and print what they find, the simple rules first; returns the files written."""
+    """Run the demo's studies and print their results, the simple rules first; return the files written."""
     from riskroute.cli.output import say, track, waiting
     from riskroute.cli.study import write_page
 
@@ -49,42 +70,60 @@ def run_demo_studies(out: Path) -> list[Path]:
         from riskroute.core.files import writable_folder
         from riskroute.simulation.backends import Backend
         from riskroute.study.comparison import comparison_table
-        from riskroute.study.demo import DEMO_RULES, DEMO_STUDY, DEMO_URGENT, demo_rules
-        from riskroute.study.study import Study, most_plays, played_cache, run_study, write_study
+        from riskroute.study.study import Study, max_plays
 
-    study, backend = Study(**dataclasses.asdict(DEMO_STUDY)), Backend()
+    study, urgent, backend = Study(**DEMO_STUDY), Study(**DEMO_URGENT), Backend()
     folder = writable_folder("out", out)
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as kept:  # days are large, and made in seconds
-        with track(DEMO_STUDY.days or 0, "days made ready", lines=True) as progress:
+    with tempfile.TemporaryDirectory(dir=folder) as kept:  # days are large and take seconds to make
+        with track(study.config.days or 0, "days prepared", lines=True) as progress:
             days = study.days(kept=kept, backend=backend, progress=progress)
-        cache = played_cache(kept)
         with track(len(DEMO_RULES), "rules played", lines=True) as progress:
-            rules = demo_rules(days, backend=backend, cache=cache, progress=progress)
-        say("1,000 shares with 10 seconds to be done, on synthetic days: what the simple rules cost, in basis points.")
+            rules = _play_rules(study, days, Path(kept), backend, progress)
+        say("1,000 shares with a 10-second deadline on synthetic days: cost of the simple rules, basis points.")
         say(comparison_table(rules.comparison).plain())
-        with track(most_plays(DEMO_STUDY, 1, pools=True), "plays", lines=True) as progress:
-            result = run_study(days, DEMO_STUDY, backend=backend, cache=cache, progress=progress)
+        with track(max_plays(study.config, 1, pools=True), "plays", lines=True) as progress:
+            result = study.play(days, kept=kept, backend=backend, progress=progress)
         show_demo_study(result)
-        files = write_study(result, days, folder / "study", backend=backend, cache=cache)
+        files = study.write(result, days, folder / "study", kept=kept, backend=backend)
         files += write_page(result, folder / "study")
-        with waiting("the same orders, to be done at once", lines=True):
-            urgent = run_study(days, DEMO_URGENT, backend=backend, cache=cache)
-        say(f"{urgent.answer}\n")
-        files += write_study(urgent, days, folder / "study-at-once", backend=backend, cache=cache)
-        return [*files, *write_page(urgent, folder / "study-at-once")]
+        with waiting("the same orders for immediate execution", lines=True):
+            at_once = urgent.play(days, kept=kept, backend=backend)
+        say(f"{at_once.answer}\n")
+        files += urgent.write(at_once, days, folder / "study-at-once", kept=kept, backend=backend)
+        return [*files, *write_page(at_once, folder / "study-at-once")]
+
+
+def _play_rules(
+    study: Study, days: Sequence[MarketDay], kept: Path, backend: Backend, progress: Callable[[str, int, int], None]
+) -> BacktestResult:
+    """Play the simple rules alone; the study finds them in the cache."""
+    from riskroute.study.backtest import run_backtest
+    from riskroute.study.play import PlayTask, TableCache
+
+    (case,) = study.config.cases
+    config = dataclasses.replace(study.config.backtest(*case), routers=DEMO_RULES)
+    done = 0
+
+    def finished(task: PlayTask) -> None:
+        nonlocal done
+        done += 1
+        progress(task.candidate.label, done, len(DEMO_RULES))
+
+    cache = TableCache(kept / "played")
+    return run_backtest(study.config.market, days, config, backend=backend, cache=cache, finished=finished)
 
 
 def show_demo_study(result: StudyResult) -> None:
-    """Print all routers, the saving under other assumptions on dark pools, and the answer."""
+    """Print all routers, the sensitivity to dark-pool assumptions, and the answer."""
     from riskroute.cli.output import say
     from riskroute.study.comparison import comparison_table
     from riskroute.study.result import surface_table
 
     (case,) = result.cases
-    say("\nAll routers on the synthetic test days; clairvoyant has perfect foresight, of future prices too.")
+    say("\nAll routers on the synthetic test days; clairvoyant has perfect foresight.")
     say(comparison_table(case.comparison).plain())
     if case.surface is not None:
-        say(f"\nWhat {case.surface.router} saves against {case.surface.against}, if dark pools are not as assumed.")
+        say(f"\nSaving of {case.surface.router} against {case.surface.against} under other dark-pool assumptions, bps.")
         say(surface_table(case.surface).plain())
     say(f"\n{result.answer}\n")

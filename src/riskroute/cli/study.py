@@ -128,25 +128,24 @@ def study_command(
 
 
 def _run(study: Study, out: Path, kept: Path, backend: Backend, command: str = "") -> tuple[StudyResult, list[Path]]:
-    """Run a study with progress, and write its files; returns the result and the files."""
+    """Run a study with progress bars and write its files; return the result and the files."""
     from riskroute.cli.output import track, waiting
-    from riskroute.study.study import most_plays, played_cache, run_study, write_study
+    from riskroute.study.study import max_plays
 
     config = study.config
     with nothing_lost(kept):
-        with track((config.days or 10) * max(len(config.symbols), 1), "days made ready") as progress:
+        with track((config.days or 10) * max(len(config.symbols), 1), "days prepared") as progress:
             days = study.days(kept=kept, backend=backend, progress=progress)
-        cache = played_cache(kept)
-        plays = most_plays(config, len({day.symbol for day in days}), pools=bool(days[0].pools))
+        plays = max_plays(config, len({day.symbol for day in days}), pools=bool(days[0].pools))
         with track(plays, "plays") as progress:
-            result = run_study(days, config, backend=backend, cache=cache, progress=progress)
+            result = study.play(days, kept=kept, backend=backend, progress=progress)
         with waiting("training the routers to use on all days"):
-            files = write_study(result, days, out, backend=backend, cache=cache)
+            files = study.write(result, days, out, kept=kept, backend=backend)
     return result, [*write_page(result, out, command), *files]
 
 
 def write_page(result: StudyResult, out: Path, command: str = "") -> list[Path]:
-    """Write the page of a study, where the library for pages is installed; returns the files written."""
+    """Write the page of a study if jinja2 is installed; return the files written."""
     from riskroute.cli.output import say
     from riskroute.core.runtime import extra_is_installed
     from riskroute.study.page import PAGE
@@ -162,13 +161,13 @@ def write_page(result: StudyResult, out: Path, command: str = "") -> list[Path]:
 
 @contextmanager
 def nothing_lost(kept: Path) -> Iterator[None]:
-    """An interrupt loses nothing that was played, and says so."""
+    """Say on an interrupt where finished plays are kept."""
     from riskroute.cli.output import say
 
     try:
         yield
     except KeyboardInterrupt:
-        say(f"interrupted: what was played is in {kept}; the same command goes on from there", err=True)
+        say(f"interrupted: finished plays are in {kept}; run the same command to resume", err=True)
         raise typer.Exit(130) from None
 
 

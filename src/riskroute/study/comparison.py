@@ -1,4 +1,7 @@
-"""What a backtest found: one line per router, and whether it beats the rule that every desk has."""
+"""Comparison and choice of routers: costs, paired differences, and which router to use.
+
+A router is chosen by its objective on the training days; the test days confirm or reject it.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,13 @@ from riskroute.study.tables import Tables
 
 ORDER = ("symbol", "day", "number")
 
-ROUNDING = 1e-9
-"""Costs that differ by less, in basis points, are the same but for rounding."""
-
-MOST_ESTIMATED = 0.1
-"""Share of the volume beyond which prices that are estimates allow no verdict."""
+ROUNDING = 1e-9  # basis points; costs that differ by less are equal but for rounding
+MOST_ESTIMATED = 0.1  # fraction of the volume at estimated prices above which there is no verdict
+WORTH = 0.1  # basis points per order that learning must be able to save to be worthwhile
 
 
 def costs_in_bps(orders: polars.DataFrame, impact: float = 0.0) -> polars.DataFrame:
-    """Return the orders with ``cost_bps`` and ``unforeseen_bps``, fees included, and ``impact`` times the impact."""
+    """Add ``cost_bps`` (fees and ``impact`` times the estimated market impact included) and ``unforeseen_bps``."""
     scale = 1e4 / (polars.col("shares") * polars.col("mid"))
     pressed = polars.col("cost") + (impact * polars.col("impact") if impact else 0.0)
     return orders.with_columns(
@@ -36,10 +37,10 @@ def costs_in_bps(orders: polars.DataFrame, impact: float = 0.0) -> polars.DataFr
 
 
 def objective_bps(orders: polars.DataFrame, kappa: float, impact: float = 0.0) -> float:
-    """Return the mean cost plus ``kappa`` times the variance of what was not foreseen, in basis points.
+    """Return the mean cost plus ``kappa`` times the variance of the unforeseen cost, in basis points.
 
-    What was foreseen is what the plan costs if the displayed books hold and nothing else fills: a router sees the
-    books before it sends, so their variation is no risk. The variance is taken among orders of one size.
+    The foreseen cost is that of the plan if the displayed books hold and nothing else fills. A router sees the books
+    before it sends, so their variation is no risk. The variance is taken among orders of one size.
 
     Examples
     --------
@@ -56,10 +57,10 @@ def objective_bps(orders: polars.DataFrame, kappa: float, impact: float = 0.0) -
 
 @dataclass(frozen=True)
 class Paired:
-    """The cost of a router less that of another one, order by order, in basis points; less than 0 is better.
+    """Paired difference: the cost of a router minus that of another, order by order, in basis points.
 
-    ``low`` and ``high`` are the ends of the 95 % confidence interval, by time blocks; ``detectable`` is the true
-    difference that so many orders would show four times out of five.
+    Negative is better. ``low`` and ``high`` are the 95 % confidence interval by time blocks; ``detectable_bps`` is the
+    minimum difference that is detected with 80 % power.
     """
 
     against: str
@@ -72,12 +73,12 @@ class Paired:
 
 @dataclass(frozen=True)
 class RouterResult:
-    """What the orders of one router cost, in basis points of the arrival mid, fees included.
+    """Cost of the orders of one router, in basis points of the arrival mid, fees included.
 
     ``se_bps`` is the standard error of the mean by time blocks, ``seed_se_bps`` that over seeds (None with one);
     ``es95_bps`` is the expected shortfall (5 %); ``objective_bps`` adds the charge for unforeseen variance;
-    ``exploration_bps`` is how much more orders cost than with the plans that seemed best; None for routers that always
-    send those.
+    ``exploration_bps`` is the excess over the plans with the lowest estimated cost; None for routers that always send
+    those.
     """
 
     feedback: str
@@ -100,10 +101,9 @@ class RouterResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All routers, the simple rule to beat (``bar``), and whether any router beats it.
+    """All routers, the benchmark rule (``bar``), and whether any router beats it.
 
-    ``p_value`` is that of Hansen's test: how likely the best of so many would look as good as it does if none was
-    better than the rule. None if there is nothing to compare.
+    ``p_value`` is that of Hansen's test for superior predictive ability over all routers; None if there are too few.
     """
 
     orders: int
@@ -113,13 +113,13 @@ class Comparison:
 
 
 def too_much_estimated(found: Comparison, router: str) -> float | None:
-    """Return the share of a router's volume or of the simple rule's that is estimated, if it allows no verdict."""
+    """Return the estimated share of the volume of the router or the benchmark rule if it is too large for a verdict."""
     share = max(found.routers[name].estimated_share for name in (router, found.bar))
     return share if share > MOST_ESTIMATED else None
 
 
 def choose_bar(orders: polars.DataFrame, names: Sequence[str], *, pools: bool, horizon: float, kappa: float) -> str:
-    """Return the simple rule to beat: for urgent orders dark first, else the best on the training days."""
+    """Return the benchmark rule: dark-first for immediate orders, else the best of `BENCHMARKS` in training."""
     if horizon == 0:
         return "dark-first+sweep" if pools and "dark-first+sweep" in names else "sweep"
     known = [name for name in BENCHMARKS if name in names]
@@ -131,7 +131,7 @@ def choose_bar(orders: polars.DataFrame, names: Sequence[str], *, pools: bool, h
 def compare_routers(
     tables: Tables, bar: str, feedback: dict[str, str], *, kappa: float, impact: float = 0.0, seed: int = 0
 ) -> Comparison:
-    """Return what the judged orders of all routers cost, against those of one of them."""
+    """Compare the judged orders of all routers with those of the benchmark rule ``bar``."""
     orders = costs_in_bps(tables.orders.filter(polars.col("judged")), impact)
     names = orders["router"].unique(maintain_order=True).to_list()
     per_order = orders.group_by("router", *ORDER, "block", maintain_order=True).agg(polars.col("cost_bps").mean())
@@ -150,19 +150,19 @@ def compare_routers(
 
 
 def _gaps(wide: polars.DataFrame, name: str, bar: str) -> Vector:
-    """Cost of a router less that of another, order by order; 0 where they differ by the rounding of sums alone."""
+    """Cost of a router minus that of another, order by order; 0 where they differ by rounding alone."""
     gaps = wide[name].to_numpy() - wide[bar].to_numpy()
     return np.where(np.abs(gaps) < ROUNDING, 0.0, gaps)
 
 
 def block_numbers(orders: polars.DataFrame) -> Integers:
-    """Time blocks of orders ``(n,)``, numbered through symbols and days."""
+    """Return the time block of each order ``(n,)``, numbered through symbols and days."""
     numbered = orders.select(polars.struct("symbol", "day", "block").rank("dense").cast(polars.Int64))
     return numbered.to_series().to_numpy()
 
 
 def _filled(tables: Tables, orders: polars.DataFrame) -> dict[str, dict[str, float]]:
-    """Shares of a router's fills by kind, and those that were estimated."""
+    """Return, by router, the fractions of the volume by kind of fill, and at estimated prices."""
     judged = tables.fills.join(orders.select("router", "seed", *ORDER), on=["router", "seed", *ORDER], how="semi")
     group = {"dark": "dark_share", "dark_rest": "dark_share", "limit": "limit_share"}
     rows = judged.with_columns(share=polars.col("kind").replace_strict(group, default="taken_share"))
@@ -231,52 +231,139 @@ def _p_value(wide: polars.DataFrame, blocks: Integers, bar: str, names: Sequence
     return superior_pvalue(np.zeros(count), np.column_stack(columns), rng, length=length)
 
 
-HEADINGS = (
-    *("router", "sees", "cost", "se", "objective", "sd", "ES 5 %", "difference", "95 % interval"),
-    *("fees", "dark", "limit", "taken", "estimated", "decision us"),
-)
+# why to use the chosen router ("beats") or the benchmark rule; "estimated": why there is no verdict
+REASONS = {
+    "beats": "it beats the benchmark rule on the test days",
+    "nothing better": "no router had a lower objective on the training days",
+    "no headroom": f"even perfect foresight would save less than {WORTH} bps",
+    "worse": "the chosen router cost more on the test days",
+    "riskier": "the chosen router saves on average, but not after the charge for risk",
+    "chance": "the best of this many routers may look as good by chance",
+    "too little": f"the saving of the chosen router is below {WORTH} bps even at the end of its interval",
+    "too few orders": "there are too few orders to tell",
+    "estimated": f"more than {MOST_ESTIMATED:.0%} of the volume is beyond the recorded depth and priced by an estimate",
+}
 
 
+def training_objectives(orders: polars.DataFrame, kappa: float) -> dict[str, float]:
+    """Return the objective of every router but the clairvoyant on the training orders, in basis points.
+
+    Learning routers pay for exploration there; routers fitted on these days look slightly better than they are.
+    """
+    training = orders.filter(~polars.col("judged"))
+    names = training["router"].unique(maintain_order=True).to_list()
+    return {
+        name: objective_bps(training.filter(polars.col("router") == name), kappa)
+        for name in names
+        if name != CLAIRVOYANT
+    }
+
+
+def choose_router(objectives: dict[str, float], bar: str) -> str:
+    """Return the router with the lowest objective; the benchmark rule ``bar`` unless another is lower.
+
+    Examples
+    --------
+    >>> choose_router({"sweep": 1.0, "contextual": 0.8}, "sweep"), choose_router({"sweep": 1.0, "x": 1.0}, "sweep")
+    ('contextual', 'sweep')
+    """
+    best = min(objectives, key=lambda name: objectives[name])
+    return best if objectives[best] < objectives[bar] - ROUNDING else bar
+
+
+def choice_reason(found: Comparison, chosen: str) -> str:
+    """Return the key of `REASONS` for the chosen router on the test days."""
+    if too_much_estimated(found, chosen):
+        return "estimated"
+    bar = found.routers[found.bar]
+    little = headroom_bps(found) < WORTH
+    if chosen == found.bar:
+        return "no headroom" if little else "nothing better"
+    one = found.routers[chosen]
+    low, high = (one.paired.low, one.paired.high) if one.paired is not None else (None, None)
+    clear = high is not None and high < 0
+    cheaper = one.objective_bps < bar.objective_bps
+    if clear and _significant(found) and cheaper:
+        return "beats"
+    if low is not None and low > 0:
+        return "worse"
+    if clear and not cheaper:
+        return "riskier"
+    if little:
+        return "no headroom"
+    if clear:
+        return "chance"
+    return "too little" if low is not None and low > -WORTH else "too few orders"
+
+
+def _significant(found: Comparison) -> bool:
+    return found.p_value is None or found.p_value < 0.05
+
+
+def headroom_bps(found: Comparison) -> float:
+    """Return what perfect foresight would save per order against the benchmark rule, in basis points."""
+    return found.routers[found.bar].cost_bps - found.routers[CLAIRVOYANT].cost_bps
+
+
+def best_router(found: Comparison) -> str:
+    """Return the router with the lowest objective of those that beat the benchmark rule significantly, or the rule."""
+    bar = found.routers[found.bar]
+    better = {
+        name: one.objective_bps
+        for name, one in found.routers.items()
+        if name not in (found.bar, CLAIRVOYANT)
+        and one.paired is not None
+        and one.paired.high is not None
+        and one.paired.high < 0
+        and one.objective_bps < bar.objective_bps
+    }
+    return min(better, key=lambda name: better[name]) if better and _significant(found) else found.bar
+
+
+def router_to_use(found: Comparison) -> str | None:
+    """Return `best_router`; None if too much of its volume, or of the rule's, is priced by an estimate."""
+    best = best_router(found)
+    return None if too_much_estimated(found, best) else best
+
+
+# meaning of the columns of `comparison_table`
 LEGEND = (
     "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance",
-    "estimated: volume beyond the recorded depth, whose price is an estimate",
+    "estimated: volume beyond the recorded depth, at estimated prices",
 )
-"""What the columns of a comparison mean."""
 
 
 def comparison_table(found: Comparison) -> TextTable:
-    """One row per router, cheapest objective first; costs in basis points, shares of the volume in per cent."""
+    """Return one row per router, lowest objective first; costs in basis points, fractions of the volume in per cent."""
+    header = [
+        *("router", "sees", "cost", "se", "objective", "sd", "ES 5 %", "difference", "95 % CI"),
+        *("fees", "dark", "limit", "taken", "estimated", "decision us"),
+    ]
     ranked = sorted(found.routers.items(), key=lambda item: item[1].objective_bps)
-    return TextTable(list(HEADINGS), [_row(name, one) for name, one in ranked])
+    return TextTable(header, [_row(name, one) for name, one in ranked])
 
 
 def _row(name: str, one: RouterResult) -> list[str]:
     pair = one.paired
-    bounds = f"{_signed(pair.low)} to {_signed(pair.high)}" if pair and pair.low is not None else "-"
     return [
-        name,
-        one.feedback,
-        fixed_text(one.cost_bps, 3),
-        fixed_text(one.se_bps, 3),
-        fixed_text(one.objective_bps, 3),
-        fixed_text(one.sd_bps),
-        fixed_text(one.es95_bps),
-        _signed(pair.difference_bps) if pair else "the bar",
-        bounds,
+        *(name, one.feedback, fixed_text(one.cost_bps, 3), fixed_text(one.se_bps, 3), fixed_text(one.objective_bps, 3)),
+        *(fixed_text(one.sd_bps), fixed_text(one.es95_bps)),
+        fixed_text(pair.difference_bps, 3, signed=True) if pair else "benchmark",
+        interval_text(pair.low, pair.high) if pair else "-",
         fixed_text(one.fees_bps, 3),
-        f"{one.dark_share:.0%}",
-        f"{one.limit_share:.0%}",
-        f"{one.taken_share:.0%}",
-        f"{one.estimated_share:.1%}",
-        f"{one.decision_us:.0f}",
+        *(f"{share:.0%}" for share in (one.dark_share, one.limit_share, one.taken_share)),
+        *(f"{one.estimated_share:.1%}", f"{one.decision_us:.0f}"),
     ]
 
 
-def _signed(value: float | None) -> str:
-    return fixed_text(value, 3, signed=True)
+def interval_text(low: float | None, high: float | None) -> str:
+    """Return both ends of an interval with their signs, or a dash.
 
-
-def no_verdict_text(share: float, *, synthetic: bool) -> str:
-    """Say why there is no verdict: too much of the volume is priced by an estimate."""
-    what_to_do = "Use smaller orders." if synthetic else "Import more levels or use smaller orders."
-    return f"{share:.0%} of the shares are beyond the recorded depth and priced by an estimate. {what_to_do}"
+    Examples
+    --------
+    >>> interval_text(-0.5, 1.25), interval_text(None, None)
+    ('-0.500 to +1.250', '-')
+    """
+    if low is None or high is None:
+        return "-"
+    return f"{fixed_text(low, 3, signed=True)} to {fixed_text(high, 3, signed=True)}"

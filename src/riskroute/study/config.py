@@ -1,10 +1,11 @@
-"""Configuration of a backtest: orders, routers, and conditions harder than usual."""
+"""Configurations of a backtest and of a study: orders, routers, and stress conditions."""
 
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
+from typing import Any
 
 from riskroute.core.errors import InputError, shown
 from riskroute.core.validation import SIDES, instance_of, list_of, one_of, real_number, whole_number
@@ -14,30 +15,27 @@ from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import Latency
 from riskroute.study.candidates import CLAIRVOYANT, canonical_name
 
-KAPPA = 0.05
-"""Basis points charged for a squared basis point of unforeseen cost, by default."""
-
-LARGEST_SEED = 2**31 - 1
+_KAPPA = 0.05  # default charge, basis points per squared basis point of unforeseen cost
 
 
 @dataclass(frozen=True)
 class Stress:
-    """Conditions harder than usual.
+    """Conditions that are harder than recorded or assumed.
 
     Parameters
     ----------
     presence, adverse : float
-        Factors on the presence and on the adverse selection of dark pools.
+        Factors on the shares in dark pools and on their adverse selection.
     leak : float
         Probability per 1,000 shares sent to a pool that the far touch fades for a second.
     fade : float
-        Fraction of the displayed size that is gone when an order arrives, at every second venue by chance.
+        Fraction of the displayed size that is gone on arrival, at each venue with probability 1/2.
     fees : float
-        Dollars a share added to taker fees.
+        Dollars per share added to taker fees.
     impact : float
-        Multiple of the estimated market impact that is added to the cost of shares taken.
+        Multiple of the estimated market impact added to the cost of taken shares.
     pessimistic_queues : bool
-        Whether cancellations ahead of a limit order do not bring it forward.
+        Whether cancellations ahead of a limit order leave its queue position unchanged.
     """
 
     presence: float = 1.0
@@ -63,39 +61,38 @@ class BacktestConfig:
     Parameters
     ----------
     shares : tuple[int, ...]
-        Sizes of orders, in turn.
+        Order sizes, used in turn.
     side : str
         ``buy``, ``sell``, or ``both`` in turn.
     lot : int
-        Child orders are multiples of it.
+        Lot size of child orders.
     orders : int
-        Orders a day.
+        Orders per day.
     horizon : float
-        Seconds that every order has.
+        Deadline of every order, seconds.
     kappa : float
         Basis points charged for a squared basis point of unforeseen cost.
     routers : tuple[str, ...]
-        Names of routers; all that do not learn if empty.
+        Names of routers. Default: all that do not learn.
     hours : str, optional
-        Times between which orders come and end, such as ``10:30-11:00``, in the zone of the recordings (New York for
-        synthetic days, which then consist of these hours only). Default: 09:35-15:55 for days of New York, all of a day
-        of another zone.
+        Hours within which orders arrive and end, such as ``10:30-11:00``, in the zone of the recordings (New York for
+        synthetic days, which then consist of these hours only). Default: 09:35-15:55 in New York, else the whole day.
     train : int, optional
-        Number of days at the beginning that routers learn on and are not judged on; half of them if None. Of a single
-        day it is the morning.
+        Number of training days at the beginning, on which routers are not judged. Default: half of them; a single day
+        is halved.
     latency_ms, dark_latency_ms : float
-        Milliseconds to a lit venue, and to a pool and back.
+        Latency in milliseconds to a lit venue, and to a pool and back.
     seeds : int
-        How often everything is played, each time with other random numbers for dark pools and routers.
+        Number of repetitions with different random numbers for dark pools and routers.
     seed : int
         The first seed.
     block_minutes : float
-        Length of the time blocks that are resampled for confidence intervals.
+        Length of the time blocks of the bootstrap.
     stress : Stress
-        Conditions harder than usual.
+        Stress conditions.
     protection : str, optional
-        ``reg-nms`` if venues protect each other's quotes, ``none`` if not. Default: that of the market, ``reg-nms`` for
-        synthetic days and US equities.
+        ``reg-nms`` if venues protect each other's quotes, else ``none``. Default: that of the market, which is
+        ``reg-nms`` for synthetic days and US equities.
     """
 
     shares: tuple[int, ...] = (1000,)
@@ -103,7 +100,7 @@ class BacktestConfig:
     lot: int = 1
     orders: int = 200
     horizon: float = 0.0
-    kappa: float = KAPPA
+    kappa: float = _KAPPA
     routers: tuple[str, ...] = ()
     hours: str | None = None
     train: int | None = None
@@ -131,7 +128,7 @@ class BacktestConfig:
         for name in ("latency_ms", "dark_latency_ms"):
             store(name, real_number(name, getattr(self, name), minimum=0, maximum=60_000))
         store("seeds", whole_number("seeds", self.seeds, maximum=1000))
-        store("seed", whole_number("seed", self.seed, minimum=0, maximum=LARGEST_SEED))
+        store("seed", whole_number("seed", self.seed, minimum=0, maximum=2**31 - 1))
         store("block_minutes", real_number("block_minutes", self.block_minutes, above=0, maximum=1440))
         if self.hours is not None:
             _ = self.clock_hours
@@ -141,7 +138,7 @@ class BacktestConfig:
 
     @property
     def clock_hours(self) -> tuple[dt.time, dt.time] | None:
-        """First and last time of orders."""
+        """The hours as times."""
         if self.hours is None:
             return None
         try:
@@ -156,7 +153,7 @@ class BacktestConfig:
 
 
 def risk_tolerance(kappa: float, notional: float) -> float:
-    """Return the paper's risk tolerance in dollars that is equivalent to ``kappa``, for an order of some dollars.
+    """Return the paper's risk tolerance in dollars equivalent to ``kappa``, for an order of ``notional`` dollars.
 
     With costs in basis points of the notional ``N``, variance less tolerance times mean in dollars is ``(N / 1e4)^2``
     times the variance in squared basis points plus the cost over ``kappa``, if the tolerance is ``N / (1e4 kappa)``.
@@ -169,54 +166,53 @@ def risk_tolerance(kappa: float, notional: float) -> float:
     return real_number("notional", notional, above=0) / (1e4 * real_number("kappa", kappa, above=0))
 
 
+# compared with the benchmark rules by default
 STUDY_ROUTERS = ("spray", "primary", "static", "static+sweep", "contextual")
-"""Routers that are compared with the simple rules by default."""
 
 
 @dataclass(frozen=True)
 class StudyConfig:
-    """Orders of a desk, and the routers that it could use.
+    """Orders and candidate routers of a study.
 
     Parameters
     ----------
     market : str
         ``paper``, ``comparable``, ``dark``, or a folder of ``riskroute market import``.
     symbols : tuple[str, ...]
-        Symbols; if empty, the first of a synthetic market, or all of a folder.
+        Symbols. Default: the first of a synthetic market, all of a folder.
     shares : tuple[int, ...]
-        Sizes of orders. Every size is a question of its own.
+        Order sizes; each has its own answer.
     side : str
         ``buy``, ``sell``, or ``both`` in turn.
     lot : int
-        Child orders are multiples of it.
+        Lot size of child orders.
     horizons : tuple[float, ...]
-        Seconds that an order has. Every horizon is a question of its own.
+        Deadlines in seconds, 0 for immediate execution; each has its own answer.
     kappa : float
         Basis points charged for a squared basis point of unforeseen cost.
     days : int, optional
-        Number of days; all days of a folder, or ten synthetic ones, if None.
+        Number of days. Default: all days of a folder, ten synthetic ones.
     train : int, optional
-        Number of days at the beginning on which routers learn and one of them is chosen; half of them if None. Of a
-        single day it is the morning.
+        Number of training days at the beginning, on which routers learn and one is chosen. Default: half of them; a
+        single day is halved.
     routers : tuple[str, ...]
-        Routers to compare, beside the simple rules that are always played: `STUDY_ROUTERS` by default.
+        Routers to compare with the benchmark rules. Default: `STUDY_ROUTERS`.
     orders : int
-        Orders a day.
+        Orders per day.
     hours : str, optional
         As in `BacktestConfig`.
     latency_ms, dark_latency_ms : float
-        Milliseconds to a lit venue, and to a pool and back.
+        Latency in milliseconds to a lit venue, and to a pool and back.
     seeds, seed : int
-        How often everything is played, and the first seed.
+        Number of repetitions, and the first seed.
     block_minutes : float
-        Length of the time blocks that are resampled for confidence intervals.
+        Length of the time blocks of the bootstrap.
     surface_orders : int
-        Orders a day for every assumption on dark pools that is tried, at most ``orders``; none are tried if it is 0.
+        Orders per day for each dark-pool assumption, at most ``orders``; 0 skips the sensitivity analysis.
     protection : str, optional
         As in `BacktestConfig`.
     stresses : bool
-        Whether the chosen router and the simple rule are played again in harder worlds, which takes as long as playing
-        two routers a dozen times.
+        Whether to repeat the chosen router and the benchmark rule under stress, which takes a dozen plays of each.
     """
 
     market: str = "dark"
@@ -225,7 +221,7 @@ class StudyConfig:
     side: str = "both"
     lot: int = 1
     horizons: tuple[float, ...] = (60.0,)
-    kappa: float = KAPPA
+    kappa: float = _KAPPA
     days: int | None = None
     train: int | None = None
     routers: tuple[str, ...] = STUDY_ROUTERS
@@ -260,11 +256,11 @@ class StudyConfig:
 
     @property
     def cases(self) -> tuple[tuple[int, float], ...]:
-        """Every size with every horizon."""
+        """Every size with every deadline."""
         return tuple((size, horizon) for size in self.shares for horizon in self.horizons)
 
     def backtest(self, size: int, horizon: float, stress: Stress | None = None) -> BacktestConfig:
-        """Return the backtest that answers for one size and horizon; the clairvoyant is played in every one."""
+        """Return the backtest for one size and deadline; the clairvoyant is always played."""
         return BacktestConfig(
             shares=(size,),
             side=self.side,
@@ -286,9 +282,16 @@ class StudyConfig:
 
 
 def _different(name: str, values: list[int] | list[float]) -> tuple[int | float, ...]:
-    """Refuse none, and the same one twice."""
+    """Return the values after checking that there is at least one and no duplicate."""
     if not values:
         raise InputError(f"{name} must hold at least one number, was empty")
     if len(set(values)) < len(values):
         raise InputError(f"{name} must be different numbers, was {', '.join(f'{one:g}' for one in values)}")
     return tuple(values)
+
+
+def changed_values(config: Any) -> str:
+    """Return the fields of a configuration that differ from the defaults, as keyword arguments."""
+    default = type(config)()
+    values = {item.name: getattr(config, item.name) for item in fields(config)}
+    return ", ".join(f"{name}={value!r}" for name, value in values.items() if value != getattr(default, name))

@@ -1,8 +1,8 @@
-"""How much any router could save, before one is built: simple rules against the clairvoyant, market by market.
+"""Headroom: an upper bound on the saving of any router, from simple rules and perfect foresight.
 
-The best static split less the best rule that looks at the books is what looking saves without learning. The best of all
-fixed rules less the clairvoyant bounds what learning can add: the clairvoyant has perfect foresight, of future prices
-too, which no router has. Where the bound is less than `WORTH`, learning cannot pay.
+The best static split minus the best rule that looks at the books is what looking saves without learning. The best fixed
+rule minus the clairvoyant bounds what learning can add, since the clairvoyant knows future prices too. Where the bound
+is below `WORTH`, learning cannot pay.
 """
 
 from __future__ import annotations
@@ -15,25 +15,23 @@ from riskroute.core.text import TextTable, fixed_text
 from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import run_backtest
 from riskroute.study.candidates import CLAIRVOYANT
-from riskroute.study.comparison import MOST_ESTIMATED, no_verdict_text
+from riskroute.study.comparison import MOST_ESTIMATED, WORTH
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import TableCache
+from riskroute.study.verdict import estimated_text
 
-SIZES = (10, 100, 1000, 5000)
-HORIZONS = (0.0, 10.0, 60.0, 300.0)
-KAPPAS = (0.0, 0.05, 0.2)
-WORTH = 0.1
-"""Basis points that learning must be able to add to be worth the trouble."""
+# grid of the command and of the benchmark: shares, seconds, bps per squared bp
+SIZES, HORIZONS, KAPPAS = (10, 100, 1000, 5000), (0.0, 10.0, 60.0, 300.0), (0.0, 0.05, 0.2)
 
-TRIED = ("static", "sweep", "dark-first+sweep", "static+sweep", CLAIRVOYANT)
+_RULES = ("static", "sweep", "dark-first+sweep", "static+sweep", CLAIRVOYANT)
 
 
 @dataclass(frozen=True)
 class Headroom:
-    """Objectives in basis points for one market, order size, horizon and price of risk; None where no pools exist.
+    """Objectives in basis points for one market, order size, deadline and kappa; ``dark_first`` is None without pools.
 
-    ``estimated_share`` is the share of the volume priced by an estimate, of the best fixed rule or of the clairvoyant,
+    ``estimated_share`` is the fraction of the volume at estimated prices, of the best fixed rule or of the clairvoyant,
     whichever is larger.
     """
 
@@ -52,28 +50,28 @@ class Headroom:
 
     @property
     def rules(self) -> dict[str, float]:
-        """Objectives of the fixed rules by the name of their router."""
+        """Objectives of the fixed rules by name."""
         found = (self.static, self.sweep, self.dark_first, self.static_sweep)
-        return {name: value for name, value in zip(TRIED, found, strict=False) if value is not None}
+        return {name: value for name, value in zip(_RULES, found, strict=False) if value is not None}
 
     @property
-    def for_nothing(self) -> float:
-        """What looking at the books saves without any learning."""
+    def looking_bps(self) -> float:
+        """Saving of looking at the books, without learning."""
         return self.static - min(value for name, value in self.rules.items() if name != "static")
 
     @property
-    def for_learning(self) -> float:
-        """Best fixed rule less perfect foresight: an upper bound of what learning can add, future prices included."""
+    def learning_bps(self) -> float:
+        """Best fixed rule minus perfect foresight: an upper bound on the saving of learning."""
         return min(self.rules.values()) - self.clairvoyant
 
     @property
     def can_pay(self) -> bool:
-        """Whether learning could be worth it."""
-        return self.for_learning >= WORTH
+        """Whether learning could be worthwhile."""
+        return self.learning_bps >= WORTH
 
     @property
     def known(self) -> bool:
-        """Whether prices are known well enough to tell."""
+        """Whether enough of the volume has known prices."""
         return self.estimated_share <= MOST_ESTIMATED
 
 
@@ -89,8 +87,8 @@ def market_headroom(
     cache: TableCache | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Headroom]:
-    """Return the headroom of a market for every size, horizon and price of risk."""
-    tried = tuple(name for name in TRIED if days[0].pools or name != "dark-first+sweep")
+    """Return the headroom of a market for every order size, deadline and kappa."""
+    tried = tuple(name for name in _RULES if days[0].pools or name != "dark-first+sweep")
     found: list[Headroom] = []
     total = len(sizes) * len(horizons) * len(kappas)
     for shares in sizes:
@@ -116,16 +114,16 @@ def market_headroom(
 
 
 def headroom_table(found: Sequence[Headroom]) -> TextTable:
-    """One row per market, size, horizon and kappa; objectives in basis points."""
+    """Return one row per market, size, deadline and kappa; objectives in basis points."""
     header = ["market", "shares", "seconds", "kappa", "static", "sweep", "dark first", "static + sweep", "clairvoyant"]
-    header += ["for nothing", "for learning, at most", "estimated"]
+    header += ["saved by looking", "learning, at most", "estimated"]
     rows = []
     for one in found:
         rules = (one.static, one.sweep, one.dark_first, one.static_sweep, one.clairvoyant)
         rows.append(
             [
                 *(_market(one), f"{one.shares:,}", f"{one.horizon:g}", f"{one.kappa:g}"),
-                *(fixed_text(value, 3) for value in (*rules, one.for_nothing, one.for_learning)),
+                *(fixed_text(value, 3) for value in (*rules, one.looking_bps, one.learning_bps)),
                 f"{one.estimated_share:.1%}",
             ]
         )
@@ -137,19 +135,19 @@ def _market(one: Headroom) -> str:
 
 
 def headroom_words(found: Sequence[Headroom]) -> list[str]:
-    """Where learning can pay and where it cannot, one sentence per market and horizon, and one on estimates."""
+    """Say where learning can pay: one sentence per market and deadline, and one where prices are estimates."""
     lines = []
     for market in dict.fromkeys(map(_market, found)):
         for horizon in dict.fromkeys(one.horizon for one in found if _market(one) == market):
             mine = [one for one in found if _market(one) == market and one.horizon == horizon]
-            time = "at once" if horizon == 0 else f"within {horizon:g} s"
-            which = f"{market}, orders to be done {time}"
+            time = "immediate execution" if horizon == 0 else f"{horizon:g} s deadline"
+            which = f"{market}, {time}"
             if known := [one for one in mine if one.known]:
                 lines.append(f"{which}: {_pays(known)}.")
             if unknown := [one for one in mine if not one.known]:
                 sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(one.shares for one in unknown))
                 share = max(one.estimated_share for one in unknown)
-                text = no_verdict_text(share, synthetic=unknown[0].synthetic)
+                text = estimated_text(share, synthetic=unknown[0].synthetic)
                 lines.append(f"{which}: no verdict for {sizes} shares: {text}")
     return lines
 
@@ -158,13 +156,13 @@ def _pays(found: Sequence[Headroom]) -> str:
     sizes = dict.fromkeys(one.shares for one in found)
     pays = [size for size in sizes if all(one.can_pay for one in found if one.shares == size)]
     never = [size for size in sizes if not any(one.can_pay for one in found if one.shares == size)]
-    most = fixed_text(max(one.for_learning for one in found))
-    bound = f"at most {most} bps, an upper bound that includes knowledge of future prices"
+    most = fixed_text(max(one.learning_bps for one in found))
+    bound = f"at most {most} bps per order (perfect foresight)"
     if len(never) == len(sizes):
-        return f"learning cannot pay: it can add {bound}"
+        return f"learning cannot pay: it can save {bound}"
     if len(pays) == len(sizes):
-        return f"learning may pay at every size: it can add {bound}"
+        return f"learning may pay at every size: it can save {bound}"
     if not never:
-        return f"learning may pay at some prices of risk: it can add {bound}"
+        return f"learning may pay at some values of kappa: it can save {bound}"
     some = " and ".join(f"{size:,}" for size in sizes if size not in never)
-    return f"learning may pay for orders of {some} shares only: it can add {bound}"
+    return f"learning may pay for orders of {some} shares only: it can save {bound}"

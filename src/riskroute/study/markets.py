@@ -114,7 +114,7 @@ class MarketDay:
         return _loaded(self.folder, record.st_ino, record.st_mtime_ns)
 
 
-def one_zone(days: Sequence[MarketDay]) -> str:
+def common_zone(days: Sequence[MarketDay]) -> str:
     """Return the time zone of some days; empty if they have several."""
     zones = {day.zone for day in days}
     return zones.pop() if len(zones) == 1 else ""

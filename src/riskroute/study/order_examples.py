@@ -1,4 +1,4 @@
-"""A few orders of the test days to look at: the books they met, what was sent, and what became of it."""
+"""Example orders of the test days: the books they met, their child orders and their fills."""
 
 from __future__ import annotations
 
@@ -21,17 +21,14 @@ from riskroute.study.play import trading_day
 from riskroute.study.records import BookLevel, ExampleChild, ExampleFill, OrderExample
 from riskroute.study.tables import Tables
 
-WHY = ("a typical order", "the best order", "the worst order", "an order that only swept")
-"""Why an order is shown: its saving, or its cost if there is no other router, is the median, best or worst."""
-
-PRICES = 6
-"""Distinct prices of each side of the books that an example shows."""
+# why an order is shown: the median, best or worst saving, or cost if there is no other router
+_WHY = ("a typical order", "the best order", "the worst order", "an order that only swept")
 
 
 def order_examples(
     tables: Tables, days: Sequence[MarketDay], config: BacktestConfig, router: str, against: str | None
 ) -> tuple[OrderExample, ...]:
-    """Return up to four different orders of a router, of the first seed, with what another one would have paid."""
+    """Return up to four orders of a router with the first seed, and their cost with another router."""
     first = polars.col("judged") & (polars.col("seed") == config.seed)
     judged = costs_in_bps(tables.orders.filter(first))
     mine = judged.filter(polars.col("router") == router)
@@ -50,15 +47,15 @@ def order_examples(
 
 
 def _places(rows: polars.DataFrame) -> dict[str, int]:
-    """Rows to show by why they are shown; none is shown twice."""
+    """Return a row for each reason to show it; no row twice."""
     merits, swept = rows["merit"].to_numpy(), rows["swept"].fill_null(False).to_numpy()
     middle = np.abs(merits - np.median(merits))
-    typical, best, worst, only = WHY
+    typical, best, worst, only = _WHY
     scores: dict[str, Floats] = {
         best: -merits,
         worst: merits,
         only: np.where(swept, middle, np.inf) if not swept.all() else np.full(len(merits), np.inf),
-        typical: middle + 1e-9 * swept,  # of equal ones rather one that did more than sweep
+        typical: middle + 1e-9 * swept,  # among ties prefer an order that was not only swept
     }
     found: dict[str, int] = {}
     for why, score in scores.items():
@@ -67,7 +64,7 @@ def _places(rows: polars.DataFrame) -> dict[str, int]:
         place = int(free.argmin())
         if math.isfinite(free[place]):
             found[why] = place
-    return {why: found[why] for why in WHY if why in found}
+    return {why: found[why] for why in _WHY if why in found}
 
 
 def _example(
@@ -100,7 +97,7 @@ def _example(
 
 
 def _child(row: dict[str, Any], start: int) -> ExampleChild:
-    """A child order; times that are not known are those of the order itself, or none."""
+    """Return a child order; an unknown time of sending is that of the order's arrival."""
     filled, posted, last = (row[name] for name in ("filled", "posted", "last"))
     return ExampleChild(
         kind=row["kind"],
@@ -114,8 +111,8 @@ def _child(row: dict[str, Any], start: int) -> ExampleChild:
 
 
 def _fills(fills: polars.DataFrame, start: int) -> tuple[ExampleFill, ...]:
-    """What was traded, the fills of a kind at one place and price together."""
-    price = polars.col("price").round(6)  # mids are sums of floats
+    """Return the fills, summed by kind, place and price."""
+    price = polars.col("price").round(6)  # mids are computed, so equal ones may differ in the last bit
     rows = fills.group_by("kind", "place", price).agg(polars.col("shares").sum(), polars.col("time").max())
     return tuple(
         ExampleFill(row["kind"], row["place"], row["shares"], row["price"], (row["time"] - start) / SECOND)
@@ -124,10 +121,10 @@ def _fills(fills: polars.DataFrame, start: int) -> tuple[ExampleFill, ...]:
 
 
 def _levels(books: DayBooks, time: int) -> tuple[BookLevel, ...]:
-    """Displayed shares at the best prices of both sides, bids before asks and the best first."""
+    """Return the displayed shares at the best prices, bids before asks, best first."""
     now, found = books.as_of(time), []
     for side, prices, sizes in (("bid", now.bid_px, now.bid_sz), ("ask", now.ask_px, now.ask_sz)):
-        shown = sorted(set(prices[sizes > 0].tolist()), reverse=side == "bid")[:PRICES]
+        shown = sorted(set(prices[sizes > 0].tolist()), reverse=side == "bid")[:6]  # the best six prices
         for price in shown:
             for venue, name in enumerate(books.venues):
                 here = sizes[venue][prices[venue] == price].sum()

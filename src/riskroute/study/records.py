@@ -1,7 +1,7 @@
-"""What a study found for one size and horizon of orders, in typed records.
+"""Records of a study for one symbol, order size and deadline.
 
-Costs are basis points of the arrival mid, fees included. A difference is the cost of one router less that of another,
-order by order on the test days, so that less than 0 is a saving; a saving has its sign turned.
+Costs are basis points of the arrival mid, fees included. A difference is the cost of one router minus that of another,
+paired by order on the test days: negative saves. A saving has the opposite sign.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from riskroute.study.costs import VenueCosts
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its 95 % confidence interval over time blocks; None where there are too few blocks for one."""
+    """A mean with its 95 % confidence interval over time blocks; None where there are too few blocks."""
 
     mean: float
     low: float | None
@@ -22,33 +22,38 @@ class Estimate:
 
     @property
     def above_zero(self) -> bool:
-        """Whether the whole interval is."""
+        """Whether the whole interval is positive."""
         return self.low is not None and self.low > 0
 
     @property
     def below_zero(self) -> bool:
-        """Whether the whole interval is."""
+        """Whether the whole interval is negative."""
         return self.high is not None and self.high < 0
+
+    @property
+    def negated(self) -> Estimate:
+        """The estimate with the opposite sign, without negative zeros: the saving for a difference, and vice versa.
+
+        Examples
+        --------
+        >>> Estimate(-0.5, -0.75, -0.25).negated, Estimate(0.0, None, None).negated
+        (Estimate(mean=0.5, low=0.25, high=0.75), Estimate(mean=0.0, low=None, high=None))
+        """
+        low, high = (None if end is None else 0.0 - end for end in (self.high, self.low))
+        return Estimate(0.0 - self.mean, low, high)
+
+    def times(self, factor: float) -> Estimate:
+        """Return the estimate multiplied by a positive factor."""
+        low, high = (None if end is None else factor * end for end in (self.low, self.high))
+        return Estimate(factor * self.mean, low, high)
 
 
 @dataclass(frozen=True)
 class Saving:
-    """What one router saves against another on the test days; below 0 it costs more.
+    """Saving of one router against another on the test days; negative if it costs more.
 
-    Parameters
-    ----------
-    router, against : str
-        The two routers.
-    bps : Estimate
-        Basis points an order.
-    dollars_per_order : Estimate
-        Dollars an order.
-    dollars_per_day : Estimate
-        Dollars a day, with as many orders a day as were judged.
-    detectable_bps : float, optional
-        The true saving that so many orders would show four times out of five.
-    dollars_per_1000_orders : Estimate, optional
-        Dollars per 1,000 orders.
+    ``dollars_per_day`` assumes as many orders a day as were judged; ``detectable_bps`` is the minimum saving that is
+    detected with 80 % power.
     """
 
     router: str
@@ -62,23 +67,23 @@ class Saving:
 
 @dataclass(frozen=True)
 class StateDifference:
-    """The difference to the simple rule among orders that met one state of the market.
+    """Difference to the benchmark rule among the orders that met one state of the market.
 
     Parameters
     ----------
     measure : str
-        ``symbol`` if there are several, ``side`` if orders are on both, ``hour`` (in the zone of the day),
-        ``imbalance`` of the best prices, ``spread`` (basis points), ``volatility`` (basis points per root second, over
-        the five minutes before) or ``depth`` (shares displayed on the side to take from).
+        ``symbol`` if there are several, ``side`` if both are traded, ``hour`` (in the zone of the day), ``imbalance``
+        of the best prices, ``spread`` (basis points), ``volatility`` (basis points per root second over the previous
+        five minutes) or ``depth`` (shares displayed on the side to take from).
     state : str
-        The symbol, side or hour; ``with us`` or ``against us`` for the imbalance, as in `RoutingRow`; ``low``,
-        ``middle`` or ``high`` third of the orders for the others.
+        The symbol, side or hour; ``with us`` or ``against us`` for the imbalance, as in `RoutingRow`; else the tercile
+        of the orders: ``low``, ``middle`` or ``high``.
     least, most : float, optional
-        The smallest and largest value in a third.
+        Smallest and largest value in a tercile.
     orders : int
-        How many there are.
+        Number of orders.
     difference_bps : Estimate
-        Cost of the router less that of the simple rule.
+        Cost of the router minus that of the benchmark rule.
     """
 
     measure: str
@@ -91,9 +96,9 @@ class StateDifference:
 
 @dataclass(frozen=True)
 class LearningCost:
-    """By how many basis points orders cost more than with the plans that seemed best, as the router tried others.
+    """Exploration cost: the cost of orders minus that of the plans with the lowest estimated cost.
 
-    ``later_bps`` is that of all days but the first; None with one day only. Below 0, what was tried turned out better.
+    ``later_bps`` is that of all days after the first; None with one day. Negative: exploration paid off at once.
     """
 
     first_day_bps: Estimate
@@ -102,9 +107,9 @@ class LearningCost:
 
 @dataclass(frozen=True)
 class SurfacePoint:
-    """The saving if pools hold ``presence`` times as much, and are ``adverse`` times as adverse, as assumed.
+    """The saving if pools hold ``presence`` times the assumed shares with ``adverse`` times the adverse selection.
 
-    ``estimated_share`` is the share of the volume of both routers that is priced by an estimate.
+    ``estimated_share`` is the fraction of the volume of both routers at estimated prices.
     """
 
     presence: float
@@ -115,7 +120,7 @@ class SurfacePoint:
 
 @dataclass(frozen=True)
 class DarkSurface:
-    """The saving of a router against another over a grid of assumptions on dark pools, on fewer orders."""
+    """The saving of a router against another over a grid of dark-pool assumptions, on fewer orders."""
 
     router: str
     against: str
@@ -124,7 +129,7 @@ class DarkSurface:
 
     @property
     def estimated_share(self) -> float:
-        """The largest share of the volume that is priced by an estimate, of all points."""
+        """The largest fraction of the volume at estimated prices over all points."""
         return max(point.estimated_share for point in self.points)
 
 
@@ -135,18 +140,18 @@ class RoutingRow:
     Parameters
     ----------
     spread : str
-        ``narrow``, ``middle`` or ``wide``: a third of the orders.
+        Tercile of the orders by spread: ``narrow``, ``middle`` or ``wide``.
     imbalance : str
-        ``with us`` if the best prices hold more shares on the other side than on our own, so that the price tends to
-        come to us; else ``against us``.
+        ``with us`` if the best prices hold more shares on the opposite side than on ours, so that the price tends to
+        move towards us; else ``against us``.
     orders : int
         Orders that met this state.
     place, kind : str
         Venue or pool, and kind of child order.
     sent_fraction : float
-        Fraction of all shares sent in this state; a share that came back and was sent again counts again.
+        Fraction of the shares sent in this state; a share that is sent again counts again.
     filled_fraction : float
-        Fraction of all shares filled in this state.
+        Fraction of the shares filled in this state.
     """
 
     spread: str
@@ -160,7 +165,7 @@ class RoutingRow:
 
 @dataclass(frozen=True)
 class HourCost:
-    """What the orders of a router cost in the hour that begins at ``hour``, in the zone of the day."""
+    """Cost of the orders of a router in the hour beginning at ``hour``, in the zone of the day."""
 
     router: str
     hour: int
@@ -170,19 +175,18 @@ class HourCost:
 
 @dataclass(frozen=True)
 class LearningPoint:
-    """Some orders that followed each other, in all symbols and seeds alike.
+    """Consecutive orders of a learning curve, averaged over symbols and seeds.
 
     Parameters
     ----------
     orders : int
         Orders of a symbol up to the last of these, from the first training day on.
     test : bool
-        Whether they came on test days.
+        Whether they are on test days.
     difference_bps, so_far_bps : float
-        Mean difference to the other router, among these orders and among all up to here.
+        Mean difference to the other router, over these orders and over all up to here.
     exploration_bps, exploration_so_far_bps : float, optional
-        How much more these orders, and all up to here, cost than with the plans that seemed best; None for a router
-        that always sends those.
+        Exploration cost of these orders and of all up to here; None for a router that does not explore.
     """
 
     orders: int
@@ -195,7 +199,7 @@ class LearningPoint:
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """How the difference between two routers went on, order by order, while one of them learned."""
+    """The difference between two routers over time, while one of them learns."""
 
     router: str
     against: str
@@ -204,7 +208,7 @@ class LearningCurve:
 
 @dataclass(frozen=True)
 class BookLevel:
-    """Shares that a venue displayed at a price; ``side`` is ``bid`` or ``ask``."""
+    """Shares that a venue displays at a price; ``side`` is ``bid`` or ``ask``."""
 
     venue: str
     side: str
@@ -214,7 +218,7 @@ class BookLevel:
 
 @dataclass(frozen=True)
 class ExampleChild:
-    """A child order of an example; seconds are counted from the arrival of the order, prices are means of its fills."""
+    """A child order of an example; ``price`` is the mean of its fills, times are seconds after arrival."""
 
     kind: str
     place: str
@@ -227,7 +231,7 @@ class ExampleChild:
 
 @dataclass(frozen=True)
 class ExampleFill:
-    """Shares of an example that traded at one place and price, the last of them so many seconds after its arrival."""
+    """Shares of an example filled at one place and price, the last of them ``after`` seconds."""
 
     kind: str
     place: str
@@ -238,28 +242,10 @@ class ExampleFill:
 
 @dataclass(frozen=True)
 class OrderExample:
-    """One order of the test days: the books it met, what the router sent, and what became of it.
+    """One order of the test days with the books it met, its child orders and its fills.
 
-    Parameters
-    ----------
-    why : str
-        Why it is shown: one of `riskroute.study.order_examples.WHY`.
-    symbol, day, time, zone : str
-        Time of day in the zone, to the second.
-    side, shares : str, int
-        The order.
-    mid, spread_bps : float
-        Consolidated mid and spread when it came.
-    cost_bps : float
-        What it cost.
-    against_bps, saving_bps : float, optional
-        What it cost with the other router, and the difference; None if there is no other.
-    levels : tuple[BookLevel, ...]
-        Displayed shares at the best prices of both sides, the best first.
-    children : tuple[ExampleChild, ...]
-        What was sent.
-    fills : tuple[ExampleFill, ...]
-        What was traded.
+    ``why`` says why it is shown; ``time`` is local to ``zone``; ``against_bps`` and ``saving_bps`` are None if there is
+    no other router to compare with.
     """
 
     why: str
@@ -281,7 +267,7 @@ class OrderExample:
 
 @dataclass(frozen=True)
 class StressSaving:
-    """What a router and another one cost in a harder world, and what the first saves there."""
+    """Costs of two routers under one stress, and the saving of the first."""
 
     world: str
     cost_bps: float
@@ -292,7 +278,7 @@ class StressSaving:
 
 @dataclass(frozen=True)
 class StressTable:
-    """The saving of a router against another in worlds that are harder than usual, the usual one first."""
+    """The saving of a router against another under stress; the first row is without stress."""
 
     router: str
     against: str
@@ -302,63 +288,62 @@ class StressTable:
 
 @dataclass(frozen=True)
 class StudyCase:
-    """The answer for one size and horizon of orders.
+    """The answer for one symbol, order size and deadline.
 
     Parameters
     ----------
     shares, horizon : int, float
-        Shares of an order and the seconds that it has.
+        Shares of an order, and its deadline in seconds.
     training_days, test_days : int
-        Days on which the router was chosen, and on which it was judged; of a single day, its two halves.
+        Days on which the router was chosen and judged; a single day is halved.
     price : float
         Mean mid of the judged orders, dollars.
     depth_fraction, volume_fraction : float
-        Median size of an order over the displayed depth, and over what trades in a time block, if that is known.
+        Median order size over displayed depth, and over the volume of a time block if that is known.
     training_objective_bps : dict[str, float]
-        Objective of every router on the training days: its mean cost plus the charge for unforeseen variance.
+        Objective of every router on the training days: mean cost plus the charge for unforeseen variance.
     chosen : str
-        The router of the least objective there; the simple rule to beat if nothing was better.
+        The router with the lowest objective there; the benchmark rule if no other was lower.
     use : str
-        The router to use: the chosen one if the test days confirm that it beats the simple rule, else that rule.
+        The chosen router if the test days confirm it, else the benchmark rule.
     reason : str
-        Why; one of `riskroute.study.choice.REASONS`.
+        Key of `riskroute.study.comparison.REASONS`.
     saving : Saving, optional
-        What the chosen router saves against the simple rule; None if it is the rule.
+        Saving of the chosen router against the benchmark rule; None if it is the rule.
     states : tuple[StateDifference, ...]
-        Its difference to the simple rule, by state of the market.
+        Difference to the benchmark rule by state of the market.
     losses : tuple[StateDifference, ...]
-        Those states where it is worse with its whole interval.
+        States in which the chosen router is significantly worse.
     learning : LearningCost, optional
-        What learning cost; None if the chosen router never tries a plan that does not seem best.
+        Exploration cost; None if the chosen router does not explore.
     not_looking : Saving, optional
-        What looking at the books saves: the sweep against the static split; None if that was not played.
+        Saving of the sweep against the static split, which ignores the books; None if that was not played.
     headroom_bps : float
-        What perfect foresight, of future prices too, would save against the simple rule.
+        Saving of perfect foresight against the benchmark rule.
     surface : DarkSurface, optional
-        The saving under other assumptions on dark pools; None without pools, or if none were asked for.
+        Sensitivity to dark-pool assumptions; None without pools or if not asked for.
     routing_table : tuple[RoutingRow, ...]
         Where the router to use sends shares.
     comparison : Comparison
-        All routers on the test days, as a backtest has them.
+        All routers on the test days.
     symbol : str
-        The symbol that this is the answer for; empty for several symbols taken together.
+        The symbol; empty for several symbols pooled.
     hours : tuple[HourCost, ...]
-        Costs by hour of the day, of the chosen router and of the simple rule.
+        Costs by hour of the chosen router and the benchmark rule.
     venues : tuple[VenueCosts, ...]
-        What the same two routers met at every venue and pool.
+        Costs of the same two routers by venue and pool.
     learning_curve : LearningCurve, optional
-        How their difference went on from the first order to the last; None if there is only one router to show.
+        Their difference over time; None if there is only one router to show.
     examples : tuple[OrderExample, ...]
         A few orders of the chosen router.
     stresses : StressTable, optional
-        The saving in harder worlds; None if they were not asked for.
+        The saving under stress; None if not asked for.
     zone : str
         Time zone of the days; empty if there are several.
     verdict : bool
-        Whether there is one; if not, ``use`` is the simple rule for want of anything better, and no recommendation.
+        Whether there is one; if not, ``use`` is the benchmark rule and not a recommendation.
     estimated_share : float
-        Share of the volume that was priced by an estimate, of the chosen router or of the simple rule, whichever is
-        larger.
+        Fraction of the volume at estimated prices, of the chosen router or the benchmark rule, whichever is larger.
     """
 
     shares: int

@@ -1,8 +1,4 @@
-"""What a study found for one size and horizon of orders, in typed records.
-
-Costs are basis points of the arrival mid, fees included. A difference is the cost of one router less that of another,
-order by order on the test days, so that less than 0 is a saving; a saving has its sign turned.
-"""
+"""The result of a study: its tables, its text, its files."""
 
 from __future__ import annotations
 
@@ -20,28 +16,126 @@ from riskroute.market.clock import zone_label
 from riskroute.routers.context import NO_PROTECTION
 from riskroute.routers.report import KINDS
 from riskroute.simulation.dark_market import PoolModel
-from riskroute.study.comparison import LEGEND, comparison_table
+from riskroute.study.comparison import LEGEND, comparison_table, interval_text
 from riskroute.study.config import StudyConfig
 from riskroute.study.records import DarkSurface, Estimate, RoutingRow, StateDifference, StudyCase
 from riskroute.study.verdict import case_paragraph
 
 
+@dataclass(frozen=True)
+class StudyResult:
+    """The answers for all symbols, order sizes and deadlines.
+
+    Parameters
+    ----------
+    config : StudyConfig
+        The configuration.
+    days : tuple[str, ...]
+        Symbols and days played.
+    pools : tuple[PoolModel, ...]
+        Assumed dark pools.
+    cases : tuple[StudyCase, ...]
+        One per symbol, size and deadline; with several symbols, one more that pools them.
+    versions : dict[str, str]
+        Versions of the software that the numbers depend on.
+    synthetic : bool
+        Whether the days were generated, not recorded.
+    protection : str
+        ``reg-nms`` if venues protect each other's quotes, else ``none``.
+    """
+
+    config: StudyConfig
+    days: tuple[str, ...]
+    pools: tuple[PoolModel, ...]
+    cases: tuple[StudyCase, ...]
+    versions: dict[str, str] = field(default_factory=dict)
+    synthetic: bool = False
+    protection: str = NO_PROTECTION
+
+    @property
+    def answer(self) -> str:
+        """The answer in words: a paragraph per symbol, size and deadline, and a line for the pooled symbols."""
+        pooled = any(case.symbol for case in self.cases)
+        return "\n\n".join(
+            case_paragraph(case, self.config, pooled=pooled and not case.symbol, synthetic=self.synthetic)
+            for case in self.cases
+        )
+
+    @property
+    def conditions(self) -> str:
+        """The market, its hours if configured, and its protection, on one line."""
+        name = f"{self.config.market} (synthetic)" if self.synthetic else self.config.market
+        hours = f", {self.config.hours} {zone_label(self.zone)}" if self.config.hours else ""
+        return f"{name}{hours}, protection {self.protection}"
+
+    @property
+    def zone(self) -> str:
+        """Time zone of the days; empty if there are several."""
+        zones = {case.zone for case in self.cases}
+        return zones.pop() if len(zones) == 1 else ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, with every number that is printed."""
+        plain: dict[str, Any] = to_plain(self)
+        return plain
+
+    @classmethod
+    def from_json(cls, content: Any) -> StudyResult:
+        """Rebuild the result from the plain values of `to_json`."""
+        return from_plain(cls, content)
+
+    @property
+    def routing_table(self) -> polars.DataFrame:
+        """Where the router to use sends shares, by symbol, size, deadline and state of the book."""
+        rows = []
+        for case in self.cases:
+            key = {"symbol": case.symbol, "shares": case.shares, "horizon": case.horizon, "router": case.use}
+            rows += [{**key, **to_plain(row)} for row in case.routing_table]
+        return polars.DataFrame(rows)
+
+    def write(self, out: str | Path) -> list[Path]:
+        """Write the result as JSON and text, and the routing table as CSV and Parquet."""
+        folder, table = writable_folder("out", out), self.routing_table
+        return [
+            write_json(folder / "study.json", self.to_json()),
+            write_whole(folder / "study.txt", lambda beside: beside.write_text(f"{self}\n")),
+            write_whole(folder / "routing.csv", table.write_csv),
+            write_whole(folder / "routing.parquet", table.write_parquet),
+        ]
+
+    def __str__(self) -> str:
+        first = self.cases[0]
+        if first.training_days:
+            days = f"training days {first.training_days}, test days {first.test_days}"
+        else:
+            days = f"days halved for training and test: {first.test_days}"
+        lines = [f"{self.conditions}: {days}", "", savings_table(self.cases).plain()]
+        for case in self.cases:
+            time = f"{case.horizon:g} s" if case.horizon else "immediate"
+            name = f"{case.symbol}, " if case.symbol else ""
+            lines += ["", f"{name}{case.shares:,} shares, {time}: all routers on the test days, bps", ""]
+            lines += [comparison_table(case.comparison).plain()]
+            if case.states:
+                lines += ["", f"{case.chosen} minus {case.comparison.bar}, by state of the market", ""]
+                lines += [states_table(case.states).plain()]
+            if (surface := case.surface) is not None:
+                what = f"saving of {surface.router} against {surface.against}, bps, by dark-pool assumption"
+                each = f"{surface.orders:,} orders each; estimated: at most {surface.estimated_share:.1%}"
+                lines += ["", f"{what} ({each})", "", surface_table(surface).plain()]
+            lines += [
+                "",
+                f"where {case.use} sends shares, by spread and imbalance of the book, fractions of those sent",
+            ]
+            lines += ["", routing_text(case.routing_table).plain()]
+        return "\n".join([*lines, "", *LEGEND, "", self.answer])
+
+
 def savings_table(cases: Sequence[StudyCase]) -> TextTable:
-    """One row per answer: what to use, and what the router chosen on the training days saved."""
+    """Return one row per case: what to use, and the saving of the router chosen on the training days."""
     header = [
-        "symbol",
-        "shares",
-        "seconds",
-        "use",
-        "chosen",
-        "against",
-        "saved bps",
-        "95 % interval",
-        "p",
-        "$ an order",
-        "$ per 1,000",
+        *("symbol", "shares", "seconds", "use", "chosen", "against", "saving bps", "95 % CI", "p", "$ per order"),
+        *("$ per 1,000", "ES 5 %", "rule's ES 5 %", "headroom bps", "estimated"),
     ]
-    header += ["ES 5 %", "that of the rule", "headroom bps", "estimated"]
     rows = []
     for case in cases:
         found, saving = case.comparison, case.saving
@@ -51,7 +145,7 @@ def savings_table(cases: Sequence[StudyCase]) -> TextTable:
             [
                 *(case.symbol or "all", f"{case.shares:,}", f"{case.horizon:g}"),
                 *(case.use if case.verdict else "no verdict", case.chosen, found.bar),
-                *(("-", "-") if saving is None else (_signed(saving.bps.mean), interval_text(saving.bps))),
+                *(("-", "-") if saving is None else _estimate(saving.bps)),
                 "-" if found.p_value is None else p_text(found.p_value),
                 *(dollars_text(one) for one in money),
                 *(fixed_text(found.routers[name].es95_bps) for name in (case.chosen, found.bar)),
@@ -63,30 +157,28 @@ def savings_table(cases: Sequence[StudyCase]) -> TextTable:
 
 
 def states_table(states: Sequence[StateDifference]) -> TextTable:
-    """One row per state of the market: the difference to the simple rule, and whether it is a clear loss or gain."""
+    """Return one row per state of the market: the difference to the benchmark rule, and whether it is significant."""
     rows = []
     for one in states:
         clear = one.difference_bps.above_zero, one.difference_bps.below_zero
         verdict = {(True, False): "loses", (False, True): "saves"}.get(clear, "")
         limits = "-" if one.least is None or one.most is None else f"{_short(one.least)} to {_short(one.most)}"
-        difference = [_signed(one.difference_bps.mean), interval_text(one.difference_bps)]
-        rows.append([f"{one.measure}, {one.state}", limits, f"{one.orders:,}", *difference, verdict])
-    return TextTable(["state", "from .. to", "orders", "difference bps", "95 % interval", ""], rows)
+        rows.append([f"{one.measure}, {one.state}", limits, f"{one.orders:,}", *_estimate(one.difference_bps), verdict])
+    return TextTable(["state", "range", "orders", "difference bps", "95 % CI", ""], rows)
 
 
 def surface_table(surface: DarkSurface) -> TextTable:
-    """One row per presence, one column per adverse selection: the saving in basis points with its interval."""
+    """Return one row per presence, one column per adverse selection: the saving in basis points with its interval."""
     adverse = list(dict.fromkeys(point.adverse for point in surface.points))
     presence = list(dict.fromkeys(point.presence for point in surface.points))
-    found = {(point.presence, point.adverse): point.saving_bps for point in surface.points}
+    found = {(point.presence, point.adverse): _estimate(point.saving_bps) for point in surface.points}
     header = ["shares in pools", *(f"adverse selection x {one:g}" for one in adverse)]
-    cells = {key: f"{_signed(one.mean)} ({interval_text(one)})" for key, one in found.items()}
-    rows = [[f"x {one:g}", *(cells[one, other] for other in adverse)] for one in presence]
-    return TextTable(header, rows)
+    cells = {key: f"{mean} ({interval})" for key, (mean, interval) in found.items()}
+    return TextTable(header, [[f"x {one:g}", *(cells[one, other] for other in adverse)] for one in presence])
 
 
 def routing_text(rows: Sequence[RoutingRow]) -> TextTable:
-    """One row per place and kind of child order, one column per state of the book: the fraction of the shares sent."""
+    """Return one row per place and kind of child order, one column per state: the fraction of the shares sent."""
     states = {(row.spread, row.imbalance): row.orders for row in rows}
     places = sorted({(KINDS.index(row.kind), row.place) for row in rows})
     found = {(row.kind, row.place, row.spread, row.imbalance): row.sent_fraction for row in rows}
@@ -99,7 +191,7 @@ def routing_text(rows: Sequence[RoutingRow]) -> TextTable:
 
 
 def p_text(value: float) -> str:
-    """A p-value; those that would print as zero, as below a thousandth.
+    """Return a p-value, with a lower limit of 0.001.
 
     Examples
     --------
@@ -113,129 +205,5 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def interval_text(one: Estimate) -> str:
-    """Both ends with their signs, or a dash."""
-    return "-" if one.low is None or one.high is None else f"{_signed(one.low)} to {_signed(one.high)}"
-
-
-def _signed(value: float) -> str:
-    return fixed_text(value, 3, signed=True)
-
-
-@dataclass(frozen=True)
-class StudyResult:
-    """The answers for all symbols, sizes and horizons.
-
-    Parameters
-    ----------
-    config : StudyConfig
-        What was asked.
-    days : tuple[str, ...]
-        Symbols and days that were played.
-    pools : tuple[PoolModel, ...]
-        Dark pools as assumed.
-    cases : tuple[StudyCase, ...]
-        One per symbol, size and horizon; with several symbols, one more for all of them together.
-    versions : dict[str, str]
-        Versions of what the numbers depend on.
-    synthetic : bool
-        Whether days were generated, and not recorded.
-    protection : str
-        ``reg-nms`` if venues protected each other's quotes, else ``none``.
-    """
-
-    config: StudyConfig
-    days: tuple[str, ...]
-    pools: tuple[PoolModel, ...]
-    cases: tuple[StudyCase, ...]
-    versions: dict[str, str] = field(default_factory=dict)
-    synthetic: bool = False
-    protection: str = NO_PROTECTION
-
-    @property
-    def answer(self) -> str:
-        """The answer in plain words: a paragraph for every symbol, size and horizon, and a line for all symbols."""
-        pooled = any(case.symbol for case in self.cases)
-        return "\n\n".join(
-            case_paragraph(case, self.config, pooled=pooled and not case.symbol, synthetic=self.synthetic)
-            for case in self.cases
-        )
-
-    @property
-    def conditions(self) -> str:
-        """The market, its hours if they were asked for, and its rules, on one line."""
-        name = f"{self.config.market} (synthetic)" if self.synthetic else self.config.market
-        hours = f", {self.config.hours} {zone_label(self.zone)}" if self.config.hours else ""
-        return f"{name}{hours}, protection {self.protection}"
-
-    @property
-    def zone(self) -> str:
-        """Time zone of the days; empty if there are several."""
-        zones = {case.zone for case in self.cases}
-        return zones.pop() if len(zones) == 1 else ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; every number that is printed is among them."""
-        plain: dict[str, Any] = to_plain(self)
-        return plain
-
-    @classmethod
-    def from_json(cls, content: Any) -> StudyResult:
-        """Rebuild the result of what `to_json` returned."""
-        return from_plain(cls, content)
-
-    @property
-    def routing_table(self) -> polars.DataFrame:
-        """Where the router to use sends shares, by symbol, size, horizon and state of the book."""
-        rows = [
-            {
-                "symbol": case.symbol,
-                "shares": case.shares,
-                "horizon": case.horizon,
-                "router": case.use,
-                **to_plain(row),
-            }
-            for case in self.cases
-            for row in case.routing_table
-        ]
-        return polars.DataFrame(rows)
-
-    def write(self, out: str | Path) -> list[Path]:
-        """Write the result as JSON and text, and the routing table as CSV and Parquet."""
-        folder, table = writable_folder("out", out), self.routing_table
-        return [
-            write_json(folder / "study.json", self.to_json()),
-            write_whole(folder / "study.txt", lambda beside: beside.write_text(f"{self}\n")),
-            write_whole(folder / "routing.csv", table.write_csv),
-            write_whole(folder / "routing.parquet", table.write_parquet),
-        ]
-
-    @property
-    def _days(self) -> str:
-        one = self.cases[0]
-        if not one.training_days:
-            return f"days halved for training and test: {one.test_days}"
-        return f"training days {one.training_days}, test days {one.test_days}"
-
-    def __str__(self) -> str:
-        lines = [f"{self.conditions}: {self._days}", "", savings_table(self.cases).plain()]
-        for case in self.cases:
-            time = f"{case.horizon:g} s" if case.horizon else "at once"
-            name = f"{case.symbol}, " if case.symbol else ""
-            lines += ["", f"{name}{case.shares:,} shares, {time}: all routers on the test days, bps", ""]
-            lines += [comparison_table(case.comparison).plain()]
-            if case.states:
-                lines += ["", f"{case.chosen} less {case.comparison.bar}, by state of the market", ""]
-                lines += [states_table(case.states).plain()]
-            if case.surface is not None:
-                one = case.surface
-                said = f"{one.router} saves against {one.against}, bps, by assumption on dark pools"
-                each = f"{one.orders:,} orders each; estimated: at most {one.estimated_share:.1%}"
-                lines += ["", f"{said} ({each})", "", surface_table(one).plain()]
-            lines += [
-                "",
-                f"where {case.use} sends shares by spread and imbalance of the book, fractions of those sent",
-                "",
-            ]
-            lines += [routing_text(case.routing_table).plain()]
-        return "\n".join([*lines, "", *LEGEND, "", self.answer])
+def _estimate(one: Estimate) -> tuple[str, str]:
+    return fixed_text(one.mean, 3, signed=True), interval_text(one.low, one.high)

@@ -1,4 +1,4 @@
-"""What one router saves against another on the test days, in all and by state of the market."""
+"""Savings of one router against another: overall, by state of the market, by hour, by venue, and over time."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from riskroute.market.clock import SECOND, zone_label
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, VenueBooks
 from riskroute.routers.contextual.market_features import market_features
+from riskroute.routers.report import KINDS
 from riskroute.simulation.backtest import TradingDay
 from riskroute.study.comparison import ORDER, ROUNDING, Paired, block_numbers, costs_in_bps
 from riskroute.study.config import BacktestConfig
@@ -27,6 +28,7 @@ from riskroute.study.records import (
     LearningCost,
     LearningCurve,
     LearningPoint,
+    RoutingRow,
     Saving,
     StateDifference,
 )
@@ -34,17 +36,13 @@ from riskroute.study.statistics import bootstrap_difference
 from riskroute.study.tables import Tables
 from riskroute.study.venue_costs import venue_costs
 
-VOLATILITY_SECONDS = 300
-"""Volatility at an order is that of so many seconds before it."""
-
-TERCILE_MEASURES = ("spread", "volatility", "depth")
-
-LEANINGS = ("with us", "against us")
-"""Which way the best prices lean: with more shares on the other side than on ours, the price tends to come to us."""
+_TERCILE_MEASURES = ("spread", "volatility", "depth")
+_SPREADS = ("narrow", "middle", "wide")
+_IMBALANCES = ("with us", "against us")  # more shares on the opposite side than on ours: the price tends towards us
 
 
 def paired_orders(orders: polars.DataFrame, router: str, against: str) -> polars.DataFrame:
-    """Return the judged orders with ``bps`` and ``dollars``: the cost of one router less that of another."""
+    """Return the judged orders with ``bps`` and ``dollars``: the cost of one router minus that of another."""
     judged = costs_in_bps(orders.filter(polars.col("judged") & polars.col("router").is_in([router, against])))
     costs = [polars.col("cost_bps").mean(), polars.col("cost").mean()]
     means = judged.group_by("router", *ORDER, "block", maintain_order=True).agg(costs)
@@ -60,8 +58,8 @@ def paired_orders(orders: polars.DataFrame, router: str, against: str) -> polars
     )
 
 
-def estimate(values: Vector, blocks: Integers, seed: int, *names: object) -> Estimate:
-    """Return the mean with its interval; ``names`` tell its random stream from others."""
+def _estimate(values: Vector, blocks: Integers, seed: int, *names: object) -> Estimate:
+    """Return the mean with its confidence interval; ``names`` identify its random stream."""
     rng = np.random.default_rng(seed_stream(seed, "desk", *map(str, names)))
     found = bootstrap_difference(values, blocks, rng)
     return Estimate(found.mean, _known(found.low), _known(found.high))
@@ -70,7 +68,7 @@ def estimate(values: Vector, blocks: Integers, seed: int, *names: object) -> Est
 def saving_of(
     orders: polars.DataFrame, router: str, against: str, *, seed: int, paired: Paired | None = None
 ) -> Saving:
-    """Return what a router saves against another; basis points are those of ``paired`` if the backtest has them."""
+    """Return the saving of a router against another; ``paired`` gives the basis points if the backtest has them."""
     gaps = paired_orders(orders, router, against)
     blocks, days = block_numbers(gaps), gaps.select(polars.struct("symbol", "day").n_unique()).item()
     if paired is None:
@@ -79,33 +77,16 @@ def saving_of(
         bps, detectable = Estimate(found.mean, _known(found.low), _known(found.high)), _known(found.detectable)
     else:
         bps, detectable = Estimate(paired.difference_bps, paired.low, paired.high), paired.detectable_bps
-    dollars = turned(estimate(gaps["dollars"].to_numpy(), blocks, seed, router, against, "dollars"))
+    dollars = _estimate(gaps["dollars"].to_numpy(), blocks, seed, router, against, "dollars").negated
     return Saving(
         router,
         against,
-        turned(bps),
+        bps.negated,
         dollars_per_order=dollars,
-        dollars_per_day=_times(dollars, gaps.height / days),
+        dollars_per_day=dollars.times(gaps.height / days),
         detectable_bps=detectable,
-        dollars_per_1000_orders=_times(dollars, 1000),
+        dollars_per_1000_orders=dollars.times(1000),
     )
-
-
-def _times(one: Estimate, factor: float) -> Estimate:
-    low, high = (None if end is None else factor * end for end in (one.low, one.high))
-    return Estimate(factor * one.mean, low, high)
-
-
-def turned(one: Estimate) -> Estimate:
-    """Return a saving of a difference, or the other way round: the sign turned, and never a negative zero.
-
-    Examples
-    --------
-    >>> turned(Estimate(-0.5, -0.75, -0.25)), turned(Estimate(0.0, None, None))
-    (Estimate(mean=0.5, low=0.25, high=0.75), Estimate(mean=0.0, low=None, high=None))
-    """
-    low, high = (None if end is None else 0.0 - end for end in (one.high, one.low))
-    return Estimate(0.0 - one.mean, low, high)
 
 
 def _known(value: float) -> float | None:
@@ -113,10 +94,10 @@ def _known(value: float) -> float | None:
 
 
 def order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: BacktestConfig) -> polars.DataFrame:
-    """Return the state of the market at every judged order, from what was known then: one row per order.
+    """Return the state of the market at the arrival of every judged order, one row each.
 
-    Columns are those of `StateDifference`, and ``imbalance``: the shares at the best prices on our own side less those
-    on the other, over both; above 0 the price tends to move away from us.
+    Columns are the measures of `StateDifference`; ``imbalance`` is (ours - opposite) / (ours + opposite) of the shares
+    at the best prices: if positive, the price tends to move away from us.
     """
     plain = orders.filter(polars.col("judged")).unique(ORDER, keep="first", maintain_order=True).sort(ORDER)
     table = plain.select(
@@ -146,59 +127,59 @@ def order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: Ba
 
 
 def _volatility(books: DayBooks, time: int) -> float:
-    """Basis points per root second; NaN where nothing was displayed."""
-    mids = books.mids(time - SECOND * np.arange(VOLATILITY_SECONDS, -1, -1))
+    """Return basis points per root second; NaN where nothing was displayed."""
+    mids = books.mids(time - SECOND * np.arange(300, -1, -1))  # the five minutes before
     moves = np.diff(mids) / mids[-1]
     moves = moves[np.isfinite(moves)]
     return 1e4 * math.sqrt(float(moves @ moves) / len(moves)) if len(moves) else math.nan
 
 
 def _imbalance(day: TradingDay, time: int, sign: int) -> float:
-    """What a router would have seen, had it asked for the imbalance."""
+    """Return the imbalance as a router computes it from the same books."""
     now = day.books.as_of(time)
     sides = (now.bid_px, now.bid_sz, now.ask_px, now.ask_sz)
     books = VenueBooks(day.books.venues, *sides, day.takers, day.makers, now.ages)
     return market_features(Context("order", SIDES[0] if sign > 0 else SIDES[1], 1, books), 0.0).imbalance
 
 
-def with_terciles(table: polars.DataFrame, measure: str, names: Sequence[str] = TERCILES) -> polars.DataFrame:
-    """Return the rows that have a measure, with the third they are in as ``state``; equal values stay together."""
+def _with_terciles(table: polars.DataFrame, measure: str, names: Sequence[str] = TERCILES) -> polars.DataFrame:
+    """Return the rows that have a measure, with their tercile as ``state``; equal values stay together."""
     known = table.drop_nulls(measure)
     edges = known.select(plain_quantile(polars.col(measure), part, 3).alias(f"{part}") for part in (1, 2)).row(0)
     third = polars.sum_horizontal((polars.col(measure) > edge).cast(polars.Int64) for edge in edges)
     return known.with_columns(state=third.replace_strict(dict(enumerate(names)), return_dtype=polars.String))
 
 
-def leaning() -> polars.Expr:
-    """Return which of `LEANINGS` the books of an order are in, by its ``imbalance``."""
-    return polars.when(polars.col("imbalance") > 0).then(polars.lit(LEANINGS[1])).otherwise(polars.lit(LEANINGS[0]))
+def _imbalance_state() -> polars.Expr:
+    towards, away = map(polars.lit, _IMBALANCES)
+    return polars.when(polars.col("imbalance") > 0).then(away).otherwise(towards)
 
 
 def differences_by_state(
     orders: polars.DataFrame, states: polars.DataFrame, router: str, against: str, *, seed: int
 ) -> tuple[StateDifference, ...]:
-    """Return the difference of a router to another, by symbol, side, hour and imbalance, and thirds of the others."""
+    """Return the difference between two routers by symbol, side, hour, imbalance, and tercile of the other measures."""
     gaps = paired_orders(orders, router, against).join(states, on=ORDER, how="left", maintain_order="left")
     side = polars.when(polars.col("side") > 0).then(polars.lit("buy")).otherwise(polars.lit("sell"))
     zones = gaps["zone"].unique(maintain_order=True).to_list()
     place = polars.col("zone").replace_strict({zone: zone_label(zone) for zone in zones}, return_dtype=polars.String)
     hour = polars.format("{}:00 to {}:00 {}", "hour", polars.col("hour") + 1, place)
-    plain = {"symbol": polars.col("symbol"), "side": side, "hour": hour, "imbalance": leaning()}
+    plain = {"symbol": polars.col("symbol"), "side": side, "hour": hour, "imbalance": _imbalance_state()}
     tables = {
         name: gaps.sort(name, maintain_order=True).with_columns(state=state)
         for name, state in plain.items()
         if name == "hour" or gaps[name].n_unique() > 1
     }
-    for name in TERCILE_MEASURES:
+    for name in _TERCILE_MEASURES:
         if gaps[name].count():
-            tables[name] = with_terciles(gaps.sort(name, maintain_order=True), name)
+            tables[name] = _with_terciles(gaps.sort(name, maintain_order=True), name)
     found = []
     for measure, table in tables.items():
         for (state,), some in table.group_by("state", maintain_order=True):
             mine = some.sort(ORDER)
-            values = mine[measure].to_numpy() if measure in TERCILE_MEASURES else None
+            values = mine[measure].to_numpy() if measure in _TERCILE_MEASURES else None
             least, most = (None, None) if values is None else (float(values.min()), float(values.max()))
-            difference = estimate(
+            difference = _estimate(
                 mine["bps"].to_numpy(), block_numbers(mine), seed, router, against, measure, str(state)
             )
             found.append(StateDifference(measure, str(state), least, most, mine.height, difference))
@@ -206,13 +187,13 @@ def differences_by_state(
 
 
 def estimated_share(orders: polars.DataFrame) -> float:
-    """Return the share of the judged volume, of all routers, that is priced by an estimate."""
+    """Return the fraction of the judged volume of all routers at estimated prices."""
     judged = orders.filter(polars.col("judged"))
     return float(judged["estimated"].sum()) / float(judged["shares"].sum())
 
 
 def learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> LearningCost | None:
-    """Return what trying plans that do not seem best cost, on the first day of every symbol and later."""
+    """Return the exploration cost of a router on the first day of every symbol and afterwards."""
     spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
     mine = orders.filter(polars.col("router") == router).with_columns(spent=spent).filter(spent.is_finite())
     if mine.is_empty():
@@ -221,7 +202,9 @@ def learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> Learni
     first = polars.col("day") == polars.col("day").min().over("symbol")
     parts = [per_order.filter(first), per_order.filter(~first)]
     found = [
-        estimate(part["spent"].to_numpy(), block_numbers(part), seed, router, "learning", when) if part.height else None
+        _estimate(part["spent"].to_numpy(), block_numbers(part), seed, router, "learning", when)
+        if part.height
+        else None
         for when, part in zip(("first", "later"), parts, strict=True)
     ]
     return None if found[0] is None else LearningCost(found[0], found[1])
@@ -230,7 +213,7 @@ def learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> Learni
 def hour_costs(
     orders: polars.DataFrame, states: polars.DataFrame, routers: Sequence[str], *, seed: int
 ) -> tuple[HourCost, ...]:
-    """Return what the judged orders of some routers cost, by the hour that `order_states` found."""
+    """Return the cost of the judged orders of some routers by hour of arrival."""
     judged = costs_in_bps(orders.filter(polars.col("judged")))
     means = judged.group_by("router", *ORDER, "block").agg(polars.col("cost_bps").mean())
     table = means.join(states.select(*ORDER, "hour"), on=ORDER).sort(ORDER)
@@ -239,28 +222,23 @@ def hour_costs(
         mine = table.filter(polars.col("router") == router)
         for hour in sorted(mine["hour"].unique()):
             some = mine.filter(polars.col("hour") == hour)
-            cost = estimate(some["cost_bps"].to_numpy(), block_numbers(some), seed, router, "hour", hour)
+            cost = _estimate(some["cost_bps"].to_numpy(), block_numbers(some), seed, router, "hour", hour)
             found.append(HourCost(router, int(hour), some.height, cost))
     return tuple(found)
 
 
-def venues_met(tables: Tables, routers: Sequence[str], *, seed: int) -> tuple[VenueCosts, ...]:
-    """Return what the judged orders of some routers met at every venue and pool, in the order of the routers."""
+def costs_by_venue(tables: Tables, routers: Sequence[str], *, seed: int) -> tuple[VenueCosts, ...]:
+    """Return the costs of the judged orders of some routers by venue and pool, in the order of the routers."""
     known = polars.col("judged") & polars.col("router").is_in(routers)
     judged = tables.orders.filter(known)
     rows = (frame.join(judged.select(KEY), on=KEY, how="semi") for frame in (tables.children, tables.fills))
     return tuple(sorted(venue_costs(judged, *rows, seed=seed), key=lambda one: routers.index(one.router)))
 
 
-POINTS = 24
-"""A curve has about so many points."""
-
-
 def learning_curve(orders: polars.DataFrame, router: str, against: str) -> LearningCurve:
-    """Return the difference of a router to another from the first training day to the last test day.
+    """Return the difference between two routers from the first training day to the last test day.
 
-    Orders that are the same number of their symbol, in all symbols and seeds, are averaged; no point has orders of both
-    training and test days.
+    The k-th orders of all symbols and seeds are averaged. No point mixes training and test days.
     """
     wide = _by_number(orders, router, against)
     gaps, spent = wide["gap"].to_numpy(), wide["spent"].to_numpy()
@@ -283,7 +261,7 @@ def learning_curve(orders: polars.DataFrame, router: str, against: str) -> Learn
 
 
 def _by_number(orders: polars.DataFrame, router: str, against: str) -> polars.DataFrame:
-    """One row per number of an order within its symbol: ``gap``, ``spent`` (NaN if nothing is known) and ``test``."""
+    """Return one row per order number within a symbol: ``gap``, ``spent`` (NaN if unknown) and ``test``."""
     spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
     both = orders.filter(polars.col("router").is_in([router, against])).with_columns(spent=spent.fill_nan(None))
     means = costs_in_bps(both).group_by("router", *ORDER).agg(polars.col("cost_bps", "spent").mean(), test="judged")
@@ -304,12 +282,38 @@ def _by_number(orders: polars.DataFrame, router: str, against: str) -> polars.Da
 
 
 def _parts(test: Vector) -> Iterator[Integers]:
-    """Rows of one point after the other; orders of training and test days are never together."""
+    """Yield the rows of each of about 24 points."""
     changes = np.flatnonzero(np.diff(test.astype(np.int64))) + 1
     for stretch in np.split(np.arange(len(test)), changes):
-        yield from np.array_split(stretch, min(max(round(POINTS * len(stretch) / len(test)), 1), len(stretch)))
+        yield from np.array_split(stretch, min(max(round(24 * len(stretch) / len(test)), 1), len(stretch)))
 
 
 def _mean(values: Vector) -> float | None:
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else None
+
+
+def routing_rows(tables: Tables, states: polars.DataFrame, router: str) -> tuple[RoutingRow, ...]:
+    """Return where a router sent its shares on the test days, by tercile of the spread and sign of the imbalance."""
+    state = _with_terciles(states, "spread", _SPREADS).select(*ORDER, spread="state", imbalance=_imbalance_state())
+    by = ["spread", "imbalance"]
+    counts = {(spread, one): count for spread, one, count in state.group_by(by).len().iter_rows()}
+    mine = tables.children.filter((polars.col("router") == router) & (polars.col("sent") > 0)).join(state, on=ORDER)
+    sums = mine.group_by(*by, "kind", "place").agg(polars.col("sent", "filled").sum())
+    whole = sums.with_columns(
+        sent_fraction=polars.col("sent") / polars.col("sent").sum().over(by),
+        filled_fraction=polars.col("filled") / polars.col("filled").sum().over(by),
+    )
+    rows = [
+        RoutingRow(orders=counts[row["spread"], row["imbalance"]], **row)
+        for row in whole.drop("sent", "filled").to_dicts()
+    ]
+    return tuple(
+        sorted(
+            rows,
+            key=lambda row: (
+                *(_SPREADS.index(row.spread), _IMBALANCES.index(row.imbalance)),
+                *(KINDS.index(row.kind), -row.sent_fraction, row.place),
+            ),
+        )
+    )

@@ -1,8 +1,8 @@
-"""The same backtest under harder conditions, and with the wrong books: what conclusions survive, and is the test sound.
+"""Stress tests, placebo tests, and sensitivity to dark-pool assumptions.
 
-A stress changes conditions for all routers alike. A placebo shows routers the books of another time: a router that uses
-the books must then do worse, one that knows the future must win, and empty dark pools must make no difference. If one
-of these checks fails, no number of the backtest can be trusted.
+A stress makes conditions harder for all routers alike. A placebo shows routers the books of another time: a router that
+uses the books must then do worse, perfect foresight must win, and empty dark pools must make no difference. If a
+placebo test fails, no number of the backtest can be trusted.
 """
 
 from __future__ import annotations
@@ -30,29 +30,34 @@ from riskroute.study.savings import estimated_share, saving_of
 from riskroute.study.statistics import Difference, bootstrap_difference
 from riskroute.study.tables import Tables
 
-LEAKY = 5 * LEAK
-FEE_STEP = 0.001
-"""Dollars a share by which fees are raised: ten mils."""
+_PRESENCE = (0.5, 1.0, 2.0)  # factors on the shares in dark pools
+_ADVERSE = (0.0, 1.0, 2.0)  # factors on their adverse selection
+SURFACE_POINTS = len(_PRESENCE) * len(_ADVERSE)
 
 
 def stress_configs(config: BacktestConfig, *, pools: bool) -> dict[str, BacktestConfig]:
-    """Return configurations by name: the usual one first, then harder ones."""
+    """Return configurations by name: the baseline first, then the stresses."""
 
     def harder(**changes: Any) -> BacktestConfig:
         return dataclasses.replace(config, stress=dataclasses.replace(config.stress, **changes))
 
-    worlds = {"as usual": config}
+    worlds = {"baseline": config}
     worlds |= {f"latency {ms:g} ms": dataclasses.replace(config, latency_ms=ms) for ms in (0.0, 10.0, 100.0)}
     worlds["30 % fade at every second venue"] = harder(fade=0.3)
     if pools:
-        worlds["half as much in pools"] = harder(presence=0.5)
+        worlds["half the shares in pools"] = harder(presence=0.5)
         worlds["twice the adverse selection"] = harder(adverse=2.0)
-        worlds["pools leak five times as often"] = harder(leak=LEAKY)
-    worlds |= {f"taking costs {mils:+d} mils": harder(fees=mils / 1e4) for mils in (10, -10)}
+        worlds["pools leak five times as often"] = harder(leak=5 * LEAK)
+    worlds |= {f"taker fees {mils:+d} mils": harder(fees=mils / 1e4) for mils in (10, -10)}
     if config.horizon > 0:
-        worlds["cancellations do not help queues"] = harder(pessimistic_queues=True)
-    worlds |= {f"impact x {times:g}": harder(impact=times) for times in (0.5, 1.0)}
+        worlds["pessimistic queue positions"] = harder(pessimistic_queues=True)
+    worlds |= {f"market impact x {times:g}": harder(impact=times) for times in (0.5, 1.0)}
     return worlds
+
+
+def stress_count(config: BacktestConfig, *, pools: bool) -> int:
+    """Return the number of configurations of `stress_configs`, the baseline included."""
+    return len(stress_configs(config, pools=pools))
 
 
 def run_stresses(
@@ -62,7 +67,7 @@ def run_stresses(
     cache: TableCache | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, BacktestResult]:
-    """Play the routers of a backtest again under harder conditions, with the parameters they had."""
+    """Repeat a backtest under every stress; fitted routers keep their parameters."""
     pools = bool(result.days[0].pools)
     worlds = stress_configs(result.config, pools=pools)
     if result.tables.orders["impact"].is_nan().any():
@@ -78,7 +83,7 @@ def run_stresses(
 
 
 def stress_table(found: dict[str, BacktestResult]) -> TextTable:
-    """One row per configuration and size: the cheapest routers by objective, what the best saves, what is estimated."""
+    """Return one row per stress and order size: the three lowest objectives, and the saving of the best router."""
     rows = []
     for name, result in found.items():
         for size, some in result.comparisons.items():
@@ -90,12 +95,14 @@ def stress_table(found: dict[str, BacktestResult]) -> TextTable:
             shown += [""] * (3 - len(shown))
             estimated = f"{max(best.estimated_share, routers[some.bar].estimated_share):.1%}"
             rows.append([name, f"{size:,}", some.bar, *shown, fixed_text(saved, 3, signed=True), estimated])
-    return TextTable(["world", "shares", "bar", "1st (objective, bps)", "2nd", "3rd", "1st saves", "estimated"], rows)
+    return TextTable(
+        ["condition", "shares", "benchmark", "1st (objective, bps)", "2nd", "3rd", "1st saves", "estimated"], rows
+    )
 
 
 @dataclass(frozen=True)
 class PlaceboResult:
-    """What a placebo check found: a difference in basis points, what it must be, and whether it is."""
+    """A placebo test: the difference in basis points, its expected sign, and whether it has it."""
 
     name: str
     expected: str
@@ -104,7 +111,7 @@ class PlaceboResult:
 
     @property
     def answer(self) -> str:
-        """Whether the difference is what it must be: ``yes``, ``NO``, or ``too few orders to tell``."""
+        """Whether the test passes: ``yes``, ``NO``, or ``too few orders to tell``."""
         unclear = not (self.difference.low > 0 or self.difference.high < 0) and self.expected != "0"
         return "yes" if self.holds else "too few orders to tell" if unclear else "NO"
 
@@ -116,7 +123,7 @@ def run_placebos(
     backend: Backend | None = None,
     cache: TableCache | None = None,
 ) -> list[PlaceboResult]:
-    """Show routers the wrong books, the future, and empty pools, and see whether the difference is what it must be."""
+    """Play the sweep with wrong books, perfect foresight, and dark-first with empty pools."""
     sweep = Candidate("sweep", "sweep")
     right = play_routers([sweep], days, config, backend=backend, cache=cache).orders
     found = []
@@ -126,7 +133,7 @@ def run_placebos(
         found.append(PlaceboResult(f"sweep, {placebo} books", "above 0", gap, gap.low > 0))
     known = play_routers([Candidate(CLAIRVOYANT, CLAIRVOYANT)], days, config, backend=backend, cache=cache).orders
     gap = _difference(known, right, config)
-    found.append(PlaceboResult("sweep, with the future known", "below 0", gap, gap.high < 0))
+    found.append(PlaceboResult("sweep, with perfect foresight", "below 0", gap, gap.high < 0))
     if days[0].pools:
         still = dataclasses.replace(config.stress, presence=0.0, leak=0.0)
         instant = dataclasses.replace(config, latency_ms=0.0, dark_latency_ms=0.0, stress=still)
@@ -140,7 +147,7 @@ def run_placebos(
 
 
 def _difference(one: polars.DataFrame, other: polars.DataFrame, config: BacktestConfig) -> Difference:
-    """Cost of one set of orders less that of the same orders played otherwise."""
+    """Return the paired difference in cost between two plays of the same orders."""
     key = ["seed", *ORDER]
     joined = costs_in_bps(one).join(costs_in_bps(other).select(*key, "cost_bps"), on=key, suffix="_other").sort(key)
     gaps = (joined["cost_bps"] - joined["cost_bps_other"]).to_numpy()
@@ -148,7 +155,7 @@ def _difference(one: polars.DataFrame, other: polars.DataFrame, config: Backtest
 
 
 def placebo_table(found: Sequence[PlaceboResult]) -> TextTable:
-    """One row per check."""
+    """Return one row per placebo test."""
     rows = [
         [
             one.name,
@@ -159,12 +166,7 @@ def placebo_table(found: Sequence[PlaceboResult]) -> TextTable:
         ]
         for one in found
     ]
-    return TextTable(["placebo", "difference bps", "95 % interval", "must be", "is"], rows)
-
-
-def most_worlds(config: BacktestConfig, *, pools: bool) -> int:
-    """Return how many worlds there are at most, the usual one included."""
-    return len(stress_configs(config, pools=pools))
+    return TextTable(["placebo", "difference bps", "95 % CI", "expected", "passed"], rows)
 
 
 def stress_savings(
@@ -177,11 +179,10 @@ def stress_savings(
     cache: TableCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
 ) -> StressTable:
-    """Return what one router saves against another in every world of `stress_configs`.
+    """Return the saving of one router against another under every stress of `stress_configs`.
 
-    Routers that learn do so anew in each of them; those that were fitted keep the parameters they have. Worlds with
-    market impact are left out where it is not known what traded. The saving in the usual world is ``usual`` if it is
-    known already, with the same interval.
+    Routers that learn start afresh under each; fitted routers keep their parameters. Market impact is skipped where
+    the traded volume is unknown. ``usual`` is the saving without stress, if it is known already.
     """
     router, against = (one.label for one in pair)
     found, judged = [], 0
@@ -199,13 +200,6 @@ def stress_savings(
     return StressTable(router, against, judged, tuple(found))
 
 
-PRESENCE = (0.5, 1.0, 2.0)
-ADVERSE = (0.0, 1.0, 2.0)
-"""Factors on what pools hold, and on their adverse selection."""
-
-WORLDS = len(PRESENCE) * len(ADVERSE)
-
-
 def dark_surface(
     pair: tuple[Candidate, Candidate],
     days: Sequence[MarketDay],
@@ -217,13 +211,13 @@ def dark_surface(
     cache: TableCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
 ) -> DarkSurface:
-    """Return the saving of one router against another over a grid of assumptions.
+    """Return the saving of one router against another over a grid of dark-pool assumptions.
 
-    Routers that learn do so anew under each of them, from as few orders as are played; those that were fitted keep the
-    parameters they have.
+    Routers that learn start afresh at each point and see only the orders played there; fitted ones keep their
+    parameters.
     """
     router, against = (one.label for one in pair)
-    worlds = [Stress(presence=presence, adverse=adverse) for presence in PRESENCE for adverse in ADVERSE]
+    worlds = [Stress(presence=presence, adverse=adverse) for presence in _PRESENCE for adverse in _ADVERSE]
     tasks = [play_tasks(pair, days, config.backtest(size, horizon, world)) for world in worlds]
     tables = iter(
         perform_plays([one for some in tasks for one in some], backend=backend, cache=cache, finished=finished)

@@ -1,4 +1,4 @@
-"""A study from a market to an answer: choose on the training days, judge on the test days, say what to use."""
+"""A study: choose a router on the training days, judge it on the test days, say which one to use."""
 
 from __future__ import annotations
 
@@ -22,42 +22,209 @@ from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.backtest import BacktestResult, check_training, run_backtest
 from riskroute.study.candidates import CLAIRVOYANT, FITTED, Candidate, check_routers, router_names
-from riskroute.study.choice import choose_router, headroom_bps, training_objectives, why
-from riskroute.study.config import StudyConfig
-from riskroute.study.markets import MARKETS, MarketDay, market_days, one_zone
+from riskroute.study.comparison import choice_reason, choose_router, headroom_bps, training_objectives
+from riskroute.study.config import StudyConfig, changed_values
+from riskroute.study.markets import MARKETS, MarketDay, common_zone, market_days
 from riskroute.study.order_examples import order_examples
-from riskroute.study.play import PlayTask, TableCache, check_hours, protection_of, training_days
+from riskroute.study.play import (
+    PlayTask,
+    TableCache,
+    check_hours,
+    perform_plays,
+    play_tasks,
+    protection_of,
+    training_days,
+)
 from riskroute.study.records import StudyCase
 from riskroute.study.result import StudyResult
-from riskroute.study.routing_table import routing_rows, trained_states, training_task
 from riskroute.study.savings import (
+    costs_by_venue,
     differences_by_state,
     hour_costs,
     learning_cost,
     learning_curve,
     order_states,
+    routing_rows,
     saving_of,
-    venues_met,
 )
 from riskroute.study.static_fit import fitted_candidate
-from riskroute.study.stresses import WORLDS, dark_surface, most_worlds, stress_savings
+from riskroute.study.stresses import SURFACE_POINTS, dark_surface, stress_count, stress_savings
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[str, int, int], None]  # called with what was done, how much is done, and of how much
+
+KEPT = Path("out/days")  # default cache folder for prepared days and plays
 
 
-class _Told:
-    """How many plays are done, for a progress bar."""
+class Study:
+    """Find the router to use for given orders, and its saving against the best benchmark rule.
 
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.progress, self.total, self.done = progress, total, 0
+    Parameters
+    ----------
+    config : str or path-like, optional
+        A TOML file; `TEMPLATE` is a commented one. Default: all defaults.
+    **values
+        Values that override those of the file: the fields of `StudyConfig`, and ``fees`` and ``pools``. A single value
+        stands for a list of one: ``shares=1000, horizons=[10, 60], symbols="LUMO"``.
 
-    def one(self, what: str) -> None:
+    Examples
+    --------
+    >>> study = Study(shares=1000, horizons=[0, 10], days=6)
+    >>> study.config.cases
+    ((1000, 0.0), (1000, 10.0))
+    """
+
+    config: StudyConfig
+    fees: FeeSchedule | None
+    pools: tuple[PoolModel, ...] | None
+
+    def __init__(self, config: str | os.PathLike[str] | None = None, /, **values: Any) -> None:
+        given = (read_toml_config(path_of("config", config)) if config is not None else {}) | values
+        known = {item.name for item in dataclasses.fields(StudyConfig)} | {"fees", "pools"}
+        for name in given:
+            one_of("key of a study", name, tuple(sorted(known)))
+        fees, pools = given.pop("fees", None), given.pop("pools", None)
+        if isinstance(given.get("market"), Path):
+            given["market"] = str(given["market"])
+        self.config = StudyConfig(**{name: _listed(name, value) for name, value in given.items()})
+        check_routers(self.config.routers)
+        self.fees = load_fees(fees) if isinstance(fees, str | os.PathLike) else fees
+        if self.fees is not None:
+            instance_of("fees", self.fees, FeeSchedule, "a fee schedule or the file of one")
+            if self.config.market in MARKETS:
+                raise InputError("fees cannot be given for a synthetic market, which has its own")
+        self.pools = None if pools is None else tuple(_pool(one) for one in config_list(pools))
+
+    def __repr__(self) -> str:
+        return f"Study({changed_values(self.config)})"
+
+    def days(
+        self,
+        *,
+        kept: str | os.PathLike[str] = KEPT,
+        backend: Backend | str = "local",
+        progress: Progress | None = None,
+    ) -> list[MarketDay]:
+        """Prepare the days of the market, or find them in the cache folder ``kept``; see `market_days`."""
+        config = self.config
+        return market_days(
+            config.market,
+            symbols=config.symbols,
+            days=config.days,
+            seed=config.seed,
+            hours=config.backtest(*config.cases[0]).clock_hours,
+            kept=path_of("kept", kept),
+            fees=self.fees,
+            pools=self.pools,
+            backend=_backend(backend),
+            progress=progress,
+        )
+
+    def play(
+        self,
+        days: Sequence[MarketDay],
+        *,
+        kept: str | os.PathLike[str] = KEPT,
+        backend: Backend | str = "local",
+        progress: Progress | None = None,
+    ) -> StudyResult:
+        """Play the routers on prepared days and choose among them; plays in the cache folder ``kept`` are reused."""
+        return run_study(days, self.config, backend=_backend(backend), cache=_cache(kept), progress=progress)
+
+    def write(
+        self,
+        result: StudyResult,
+        days: Sequence[MarketDay],
+        out: str | os.PathLike[str],
+        *,
+        kept: str | os.PathLike[str] = KEPT,
+        backend: Backend | str = "local",
+    ) -> list[Path]:
+        """Write the result, the routing table and the states of the routers to use; return the files."""
+        folder = writable_folder("out", out)
+        states = write_states(result, days, folder, backend=_backend(backend), cache=_cache(kept))
+        return [*result.write(folder), *states]
+
+    def run(
+        self,
+        *,
+        backend: Backend | str = "local",
+        out: str | os.PathLike[str] | None = None,
+        kept: str | os.PathLike[str] = KEPT,
+        progress: Progress | None = None,
+    ) -> StudyResult:
+        """Run the whole study: `days`, `play`, and `write` if ``out`` is given.
+
+        Parameters
+        ----------
+        backend : Backend or str
+            Where to play: ``local``, ``dask``, ``ray``, or a `Backend` with a number of workers.
+        out : str or path-like, optional
+            Folder for ``study.json``, ``study.txt``, the routing table (``routing.csv``, ``routing.parquet``) and the
+            states of the routers to use. Default: nothing is written.
+        kept : str or path-like
+            Cache folder for prepared days and plays: nothing is played twice.
+        progress : callable, optional
+            Called with what was played, the number of plays done and their maximum.
+
+        Returns
+        -------
+        StudyResult
+            Prints as its tables and the answer.
+        """
+        where = _backend(backend)
+        if progress is not None:
+            function_of("progress", progress)
+        if out is not None:
+            writable_folder("out", out)  # before hours of work
+        days = self.days(kept=kept, backend=where)
+        result = self.play(days, kept=kept, backend=where, progress=progress)
+        if out is not None:
+            self.write(result, days, out, kept=kept, backend=where)
+        return result
+
+
+def _cache(kept: str | os.PathLike[str]) -> TableCache:
+    return TableCache(path_of("kept", kept) / "played")
+
+
+def _listed(name: str, value: Any) -> Any:
+    """Return a list for fields that take lists and were given one value."""
+    lists = ("symbols", "shares", "horizons", "routers")
+    return config_list(list(value) if isinstance(value, tuple) else value) if name in lists else value
+
+
+def _backend(backend: Backend | str) -> Backend:
+    if isinstance(backend, str):
+        return Backend(backend)
+    return instance_of("backend", backend, Backend, "a Backend or its name")
+
+
+def _pool(one: Any) -> PoolModel:
+    """Return a pool as it is, or made from a section of a file."""
+    if isinstance(one, PoolModel):
+        return one
+    fields = {item.name: item for item in dataclasses.fields(PoolModel)}
+    for key in instance_of("pools", one, dict, "pools or sections of them"):
+        one_of("key of a pool", key, tuple(fields))
+    for name, item in fields.items():
+        if item.default is dataclasses.MISSING and name not in one:
+            raise InputError(f"{name} of a pool must be given, was missing")
+    return PoolModel(**one)
+
+
+class _Progress:
+    """Counts plays and reports them."""
+
+    def __init__(self, report: Progress | None, total: int) -> None:
+        self.report, self.total, self.done = report, total, 0
+
+    def advance(self, what: str) -> None:
         self.done += 1
-        if self.progress is not None:
-            self.progress(what, self.done, self.total)
+        if self.report is not None:
+            self.report(what, self.done, self.total)
 
     def task(self, task: PlayTask) -> None:
-        self.one(task.candidate.label)
+        self.advance(task.candidate.label)
 
 
 def run_study(
@@ -68,21 +235,10 @@ def run_study(
     cache: TableCache | None = None,
     progress: Progress | None = None,
 ) -> StudyResult:
-    """Answer for every symbol, size and horizon which router to use, and what it saves against the best simple rule.
+    """Play a study on prepared days: one case per symbol, order size and deadline, and one that pools the symbols.
 
-    The router is the one of the least objective on the training days. The test days only decide whether it is to be
-    used: if it does not beat the simple rule there, with its 95 % interval, the rule is.
-
-    Parameters
-    ----------
-    days : Sequence[MarketDay]
-        Days of the market, as `market_days` gives them.
-    backend : Backend, optional
-        Where days are played.
-    cache : TableCache, optional
-        Where tables are kept; what was played before is not played again.
-    progress : Callable, optional
-        Called with a router that was played, and how many of at most how many plays are done.
+    The router with the lowest objective on the training days is chosen. The test days only decide whether to use it:
+    unless it beats the benchmark rule there with its whole 95 % interval, the rule is used.
     """
     instance_of("config", config, StudyConfig, "a StudyConfig")
     if not days:
@@ -91,34 +247,34 @@ def run_study(
     for case in config.cases:
         check_hours(days, config.backtest(*case))
     names = tuple(dict.fromkeys(day.symbol for day in days))
-    told = _Told(progress, most_plays(config, len(names), pools=bool(days[0].pools)))
+    counter = _Progress(progress, max_plays(config, len(names), pools=bool(days[0].pools)))
     with ExitStack() as stack:
-        if cache is None:  # all symbols together use what was played of each
+        if cache is None:  # the pooled case reuses the plays of each symbol
             cache = TableCache(Path(stack.enter_context(tempfile.TemporaryDirectory())))
         cases = []
         for size, horizon in config.cases:
             for name in names:
                 mine = [day for day in days if day.symbol == name]
-                cases.append(_case(mine, config, size, horizon, name, backend, cache, told))
+                cases.append(_case(mine, config, size, horizon, name, backend, cache, counter))
             if len(names) > 1:
                 pooled = dataclasses.replace(config, surface_orders=0, stresses=False)
-                cases.append(_case(days, pooled, size, horizon, "", backend, cache, told))
+                cases.append(_case(days, pooled, size, horizon, "", backend, cache, counter))
     played, pools = tuple(day.name for day in days), tuple(days[0].pools)
     synthetic, protection = any(day.synthetic for day in days), protection_of(days[0], config.backtest(*case))
     return StudyResult(config, played, pools, tuple(cases), provenance_versions(), synthetic, protection)
 
 
-def most_plays(config: StudyConfig, symbols: int, *, pools: bool) -> int:
-    """Return how often routers are played at most, the fits of those that must be fitted counted as one."""
+def max_plays(config: StudyConfig, symbols: int, *, pools: bool) -> int:
+    """Return the maximum number of plays of a study; fitting a router counts as one."""
     plays = 0
     for size, horizon in config.cases:
         names = router_names((*config.routers, CLAIRVOYANT), pools=pools, horizon=horizon, train=config.train)
         rounds = symbols * config.seeds
         own = len(names) * rounds + symbols * len(set(names) & set(FITTED))
-        worlds = 2 * WORLDS * rounds if pools and config.surface_orders else 0
-        worlds += 2 * most_worlds(config.backtest(size, horizon), pools=pools) * rounds if config.stresses else 0
-        together = own if symbols > 1 else 0
-        plays += own + worlds + together
+        worlds = SURFACE_POINTS if pools and config.surface_orders else 0
+        worlds += stress_count(config.backtest(size, horizon), pools=pools) if config.stresses else 0
+        pooled = own if symbols > 1 else 0
+        plays += own + 2 * worlds * rounds + pooled
     return plays
 
 
@@ -130,7 +286,7 @@ def _case(
     symbol: str,
     backend: Backend | None,
     cache: TableCache,
-    told: _Told,
+    progress: _Progress,
 ) -> StudyCase:
     asked = config.backtest(size, horizon)
     names = router_names(asked.routers, pools=bool(days[0].pools), horizon=horizon, train=config.train)
@@ -138,14 +294,14 @@ def _case(
     for name in names:
         candidates.append(fitted_candidate(name, days, asked, backend=backend, cache=cache))
         if name in FITTED:
-            told.one(f"fit {name}")
+            progress.advance(f"fit {name}")
     result = run_backtest(
-        config.market, days, asked, backend=backend, cache=cache, finished=told.task, candidates=candidates
+        config.market, days, asked, backend=backend, cache=cache, finished=progress.task, candidates=candidates
     )
     found, orders = result.comparison, result.tables.orders
     objectives = training_objectives(orders, config.kappa)
     chosen = choose_router(objectives, found.bar)
-    reason = why(found, chosen)
+    reason = choice_reason(found, chosen)
     use = chosen if reason == "beats" else found.bar
     states = order_states(orders, days, asked)
     by_state = () if chosen == found.bar else differences_by_state(orders, states, chosen, found.bar, seed=config.seed)
@@ -154,10 +310,10 @@ def _case(
     pair = _shown_pair(result, chosen)
     surface = None
     if pair and days[0].pools and config.surface_orders:
-        surface = dark_surface(pair, days, config, size, horizon, backend=backend, cache=cache, finished=told.task)
+        surface = dark_surface(pair, days, config, size, horizon, backend=backend, cache=cache, finished=progress.task)
     stresses = None
     if pair and config.stresses:
-        stresses = stress_savings(pair, days, asked, usual=saving, backend=backend, cache=cache, finished=told.task)
+        stresses = stress_savings(pair, days, asked, usual=saving, backend=backend, cache=cache, finished=progress.task)
     shown = [one.label for one in pair] if pair else [chosen]
     looked = "static" in found.routers
     training, test = _day_counts(days, config)
@@ -185,18 +341,18 @@ def _case(
         comparison=found,
         symbol=symbol,
         hours=hour_costs(orders, states, shown, seed=config.seed),
-        venues=venues_met(result.tables, shown, seed=config.seed),
+        venues=costs_by_venue(result.tables, shown, seed=config.seed),
         learning_curve=learning_curve(orders, *shown) if pair else None,
         examples=order_examples(result.tables, days, asked, chosen, shown[1] if pair else None),
         stresses=stresses,
-        zone=one_zone(days),
+        zone=common_zone(days),
         verdict=reason != "estimated",
         estimated_share=max(found.routers[name].estimated_share for name in (chosen, found.bar)),
     )
 
 
 def _shown_pair(result: BacktestResult, chosen: str) -> tuple[Candidate, Candidate] | None:
-    """The chosen router and the simple rule; that rule and the sweep if it was chosen itself."""
+    """Return the chosen router and the benchmark rule, or that rule and the sweep if the rule was chosen."""
     bar = result.comparison.bar
     against = bar if chosen != bar else "sweep"
     if chosen == against:
@@ -206,7 +362,7 @@ def _shown_pair(result: BacktestResult, chosen: str) -> tuple[Candidate, Candida
 
 
 def _day_counts(days: Sequence[MarketDay], config: StudyConfig) -> tuple[int, int]:
-    """Days on which the router was chosen and judged, over all symbols; one day has both, and counts as a test day."""
+    """Return the numbers of training and test days over all symbols; a single halved day is a test day."""
     training = test = 0
     for symbol in dict.fromkeys(day.symbol for day in days):
         count = sum(day.symbol == symbol for day in days)
@@ -223,7 +379,7 @@ def write_states(
     backend: Backend | None = None,
     cache: TableCache | None = None,
 ) -> list[Path]:
-    """Write the routers to use as they are after all days: one file per symbol, size and horizon.
+    """Train the routers to use on all days and write their states: one file per symbol, size and deadline.
 
     ``riskroute route`` and `riskroute.routers.restore_router` load them.
     """
@@ -231,176 +387,15 @@ def write_states(
     for case in result.cases:
         mine = [day for day in days if day.symbol == case.symbol]
         if mine:
-            asked = result.config.backtest(case.shares, case.horizon)
-            tasks.append(training_task(mine, asked, case.use, backend=backend, cache=cache))
+            config = result.config.backtest(case.shares, case.horizon)
+            candidate = fitted_candidate(case.use, mine, config, backend=backend, cache=cache)
+            tasks.append(next(task for task in play_tasks([candidate], mine, config) if task.seed == config.seed))
             names.append(f"state-{in_file_name(case.symbol)}-{case.shares}-{case.horizon:g}s.json")
-    states = trained_states(tasks, backend=backend, cache=cache)
-    return [write_json(folder / name, state) for name, state in zip(names, states, strict=True)]
+    played = perform_plays(tasks, backend=backend, cache=cache)
+    return [write_json(folder / name, tables.state) for name, tables in zip(names, played, strict=True)]
 
 
-KEPT = Path("out/days")
-"""Folder in which prepared days, and what was played on them, are kept by default."""
-
-LISTS = ("symbols", "shares", "horizons", "routers")
-"""Fields of which one value stands for a list of one."""
-
-
-class Study:
-    """Find out which router a desk should use for its orders, and what it saves against the best simple rule.
-
-    Parameters
-    ----------
-    config : str or path-like, optional
-        A TOML file; `TEMPLATE` is a commented one. Defaults if left out.
-    **values
-        Values as in such a file, which replace those of the file: the fields of `StudyConfig`, and ``fees`` and
-        ``pools``. One value stands for a list of one: ``shares=1000, horizons=[10, 60], symbols="LUMO"``.
-
-    Examples
-    --------
-    >>> study = Study(shares=1000, horizons=[0, 10], days=6)
-    >>> study.config.cases
-    ((1000, 0.0), (1000, 10.0))
-    """
-
-    config: StudyConfig
-    fees: FeeSchedule | None
-    pools: tuple[PoolModel, ...] | None
-
-    def __init__(self, config: str | os.PathLike[str] | None = None, /, **values: Any) -> None:
-        given = (read_toml_config(path_of("config", config)) if config is not None else {}) | values
-        known = {item.name for item in dataclasses.fields(StudyConfig)} | {"fees", "pools"}
-        for name in given:
-            one_of("key of a study", name, tuple(sorted(known)))
-        fees, pools = given.pop("fees", None), given.pop("pools", None)
-        if isinstance(given.get("market"), Path):
-            given["market"] = str(given["market"])
-        self.config = StudyConfig(**{name: _listed(name, value) for name, value in given.items()})
-        check_routers(self.config.routers)
-        self.fees = load_fees(fees) if isinstance(fees, str | os.PathLike) else fees
-        if self.fees is not None:
-            instance_of("fees", self.fees, FeeSchedule, "a fee schedule or the file of one")
-            if self.config.market in MARKETS:
-                raise InputError("fees must be left out for a synthetic market, which has its own, were given")
-        self.pools = None if pools is None else tuple(_pool(one) for one in config_list(pools))
-
-    def __repr__(self) -> str:
-        usual = StudyConfig()
-        values = {item.name: getattr(self.config, item.name) for item in dataclasses.fields(StudyConfig)}
-        changed = {name: value for name, value in values.items() if value != getattr(usual, name)}
-        return f"Study({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
-
-    def days(
-        self,
-        *,
-        kept: str | os.PathLike[str] = KEPT,
-        backend: Backend | str = "local",
-        progress: Progress | None = None,
-    ) -> list[MarketDay]:
-        """Make the days of the market ready, or find them where they were kept; see `market_days`.
-
-        Returns
-        -------
-        list of MarketDay
-            Day by day and symbol by symbol.
-        """
-        config = self.config
-        return market_days(
-            config.market,
-            symbols=config.symbols,
-            days=config.days,
-            seed=config.seed,
-            hours=config.backtest(*config.cases[0]).clock_hours,
-            kept=path_of("kept", kept),
-            fees=self.fees,
-            pools=self.pools,
-            backend=_backend(backend),
-            progress=progress,
-        )
-
-    def run(
-        self,
-        *,
-        backend: Backend | str = "local",
-        out: str | os.PathLike[str] | None = None,
-        kept: str | os.PathLike[str] = KEPT,
-        progress: Progress | None = None,
-    ) -> StudyResult:
-        """Do the whole study.
-
-        Parameters
-        ----------
-        backend : Backend or str
-            Where to play: ``local``, ``dask``, ``ray``, or a `Backend` that also says how many workers there are.
-        out : str or path-like, optional
-            The folder for ``study.json``, ``study.txt``, the routing table (``routing.csv``, ``routing.parquet``), and
-            the states of the routers to use. Nothing is written if left out.
-        kept : str or path-like
-            The folder in which prepared days, and what was played on them, are kept: nothing is played twice.
-        progress : callable, optional
-            Called with what was played, and how many of at most how many plays are done.
-
-        Returns
-        -------
-        StudyResult
-            What was found; it prints as its tables and the answer in words.
-        """
-        where = _backend(backend)
-        if progress is not None:
-            function_of("progress", progress)
-        if out is not None:
-            writable_folder("out", out)
-        days = self.days(kept=kept, backend=where)
-        cache = played_cache(kept)
-        result = run_study(days, self.config, backend=where, cache=cache, progress=progress)
-        if out is not None:
-            write_study(result, days, out, backend=where, cache=cache)
-        return result
-
-
-def played_cache(kept: str | os.PathLike[str]) -> TableCache:
-    """Return where plays on the days of a folder are kept."""
-    return TableCache(path_of("kept", kept) / "played")
-
-
-def write_study(
-    result: StudyResult,
-    days: Sequence[MarketDay],
-    out: str | os.PathLike[str],
-    *,
-    backend: Backend | None = None,
-    cache: TableCache | None = None,
-) -> list[Path]:
-    """Write the result, the routing table, and the states of the routers to use; returns the files."""
-    folder = writable_folder("out", out)
-    return [*result.write(folder), *write_states(result, days, folder, backend=backend, cache=cache)]
-
-
-def _listed(name: str, value: Any) -> Any:
-    return config_list(list(value) if isinstance(value, tuple) else value) if name in LISTS else value
-
-
-def _backend(backend: Backend | str) -> Backend:
-    return (
-        Backend(backend)
-        if isinstance(backend, str)
-        else instance_of("backend", backend, Backend, "a Backend or its name")
-    )
-
-
-def _pool(one: Any) -> PoolModel:
-    """Return a pool as it is, or made of the keys of a section, with defaults for the others."""
-    if isinstance(one, PoolModel):
-        return one
-    fields = {item.name: item for item in dataclasses.fields(PoolModel)}
-    for key in instance_of("pools", one, dict, "pools or sections of them"):
-        one_of("key of a pool", key, tuple(fields))
-    for name, item in fields.items():
-        if item.default is dataclasses.MISSING and name not in one:
-            raise InputError(f"{name} of a pool must be given, was missing")
-    return PoolModel(**one)
-
-
+# a configuration with every key of a study
 TEMPLATE = """\
 # A study: which router to use. Every line is optional; what stands here is the default.
 
@@ -441,4 +436,3 @@ stresses = false          # whether the router and the rule are played in harder
 # adverse = 0.2           # how much likelier a fill is before the price moves so that it is regretted
 # fee = 0.001             # dollars a share
 """
-"""A configuration with every key of a study, commented."""

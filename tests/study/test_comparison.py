@@ -15,7 +15,7 @@ import pytest
 
 from riskroute.core.errors import InputError
 from riskroute.simulation.backends import Backend
-from riskroute.study.backtest import BacktestResult, router_to_use, run_backtest, verdict
+from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import router_names
 from riskroute.study.comparison import (
     Comparison,
@@ -24,12 +24,14 @@ from riskroute.study.comparison import (
     comparison_table,
     costs_in_bps,
     objective_bps,
+    router_to_use,
 )
 from riskroute.study.config import BacktestConfig, risk_tolerance
 from riskroute.study.costs import expected_shortfall
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import PlayTask, TableCache, play_tasks, training_days
 from riskroute.study.tables import Tables
+from riskroute.study.verdict import backtest_verdict
 from small_days import HERE
 
 MID = 10.0
@@ -140,24 +142,26 @@ def test_the_verdict_recommends_what_is_clearly_better() -> None:
     found = found_of({"bar": bar, "better": better, "noisy": noise(2)})
     assert found.p_value is not None
     assert found.p_value < 0.01
-    said = verdict(found)
-    assert said.startswith("Use better: it saves 0.5")
-    assert "for the best of 2" in said
-    low, high = (float(word) for word in said.split("(")[1].split(",")[0].split(" to "))
+    said = backtest_verdict(found)
+    assert said.startswith("Use better: saves 0.5")
+    assert "best of 2" in said
+    low, high = (float(word) for word in said.split("95 % CI ")[1].split(";")[0].split(" to "))
     assert low < 0.5 < high
 
 
 def test_the_verdict_is_the_bar_where_nothing_is_clear() -> None:
     bar = noise(0)
-    assert verdict(found_of({"bar": bar, "a": noise(3), "b": noise(4)})) == (
-        "Use bar: none of the 2 others beats it clearly."
+    assert backtest_verdict(found_of({"bar": bar, "a": noise(3), "b": noise(4)})) == (
+        "Use bar: none of the 2 others is clearly better."
     )
-    assert verdict(found_of({"bar": bar, "a": [cost + 1 for cost in bar]})) == "Use bar: a does not beat it clearly."
-    assert verdict(found_of({"bar": bar})) == "Use bar: no other router was played."
+    assert (
+        backtest_verdict(found_of({"bar": bar, "a": [cost + 1 for cost in bar]})) == "Use bar: a is not clearly better."
+    )
+    assert backtest_verdict(found_of({"bar": bar})) == "Use bar: no other router was played."
     known = found_of({"bar": bar, "clairvoyant": [cost - 2 for cost in bar]})
     assert known.p_value is None
-    assert verdict(known) == (
-        "Use bar: no other router was played. Perfect foresight, of future prices too, would save 2.00 bps against bar."
+    assert backtest_verdict(known) == (
+        "Use bar: no other router was played. Perfect foresight would save 2.00 bps per order against bar."
     )
 
 
@@ -169,11 +173,11 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
         tables({name: [some] for name, some in costs.items()}, estimated="take"), "bar", {}, kappa=0
     )
     assert router_to_use(found) is None
-    assert verdict(found) == (
+    assert backtest_verdict(found) == (
         "No verdict: 50% of the shares are beyond the recorded depth and priced by an estimate. Import more levels or "
         "use smaller orders."
     )
-    assert verdict(found, synthetic=True).endswith("priced by an estimate. Use smaller orders.")
+    assert backtest_verdict(found, synthetic=True).endswith("priced by an estimate. Use smaller orders.")
     some = {name: dataclasses.replace(one, estimated_share=0.1) for name, one in found.routers.items()}
     known = dataclasses.replace(found, routers=some)
     assert router_to_use(known) == "better"
@@ -189,17 +193,17 @@ def test_what_rounds_to_zero_has_no_sign() -> None:
     found = found_of(
         {"bar": bar, "better": [cost - 0.001 for cost in bar], "clairvoyant": [cost + 1e-7 for cost in bar]}
     )
-    said = verdict(found)
-    assert said.startswith("Use better: it saves less than 0.01 bps an order against bar (0.00 to 0.00")
-    assert said.endswith("would save 0.00 bps against bar.")
+    said = backtest_verdict(found)
+    assert said.startswith("Use better: saves less than 0.01 bps per order against bar (95 % CI 0.00 to 0.00")
+    assert said.endswith("would save 0.00 bps per order against bar.")
     (row,) = (row for row in comparison_table(found).rows if row[0] == "clairvoyant")
     assert row[7:9] == ["0.000", "0.000 to 0.000"]
 
 
 def test_the_verdict_says_that_days_are_synthetic() -> None:
     found = found_of({"bar": noise(0)})
-    assert verdict(found, synthetic=True).startswith("Use bar (synthetic days): no other router was played.")
-    assert "synthetic" not in verdict(found)
+    assert backtest_verdict(found, synthetic=True).startswith("Use bar (synthetic days): no other router was played.")
+    assert "synthetic" not in backtest_verdict(found)
 
 
 def test_the_same_costs_added_up_in_another_order_are_no_gain() -> None:
@@ -207,14 +211,14 @@ def test_the_same_costs_added_up_in_another_order_are_no_gain() -> None:
     bar = [2.0 + cost for cost in noise(0, 0.1)]
     found = found_of({"bar": bar, "same": [cost - 4e-16 * (1 + k % 2) for k, cost in enumerate(bar)]})
     assert found.p_value == 1.0
-    assert verdict(found) == "Use bar: same does not beat it clearly."
+    assert backtest_verdict(found) == "Use bar: same is not clearly better."
 
 
 def test_cheaper_and_riskier_is_not_better() -> None:
     bar = noise(0, 0.2)
     risky = [cost - 0.6 + wobble for cost, wobble in zip(bar, noise(5, 2.0), strict=True)]
-    assert verdict(found_of({"bar": bar, "risky": risky})).startswith("Use risky")
-    assert verdict(found_of({"bar": bar, "risky": risky}, kappa=1.0)).startswith("Use bar")
+    assert backtest_verdict(found_of({"bar": bar, "risky": risky})).startswith("Use risky")
+    assert backtest_verdict(found_of({"bar": bar, "risky": risky}, kappa=1.0)).startswith("Use bar")
 
 
 def test_the_bar_is_the_rule_of_every_desk() -> None:
@@ -293,7 +297,7 @@ def test_the_table_has_a_row_for_every_router(result: BacktestResult) -> None:
     assert len(lines) == 2 + 5
     ranked = [result.comparison.routers[line.split()[0]].objective_bps for line in lines[2:]]
     assert ranked == sorted(ranked)
-    assert sum("the bar" in line for line in lines) == 1
+    assert sum("benchmark" in line for line in lines) == 1
 
 
 def without_times(found: BacktestResult) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
@@ -339,7 +343,7 @@ def test_every_size_has_a_comparison_of_its_own(dark_days: list[MarketDay], tmp_
     cache = TableCache(tmp_path / "played")
     both = run_backtest("dark", dark_days, config, backend=HERE, cache=cache)
     assert list(both.comparisons) == [100, 4000]
-    with pytest.raises(InputError, match=r"comparison must be of one size, was of 100, 4000 shares; use comparisons"):
+    with pytest.raises(InputError, match=r"comparison needs one order size, got 100, 4000 shares; use comparisons"):
         _ = both.comparison
     judged = costs_in_bps(both.tables.orders.filter("judged"))
     for size, found in both.comparisons.items():
@@ -353,8 +357,8 @@ def test_every_size_has_a_comparison_of_its_own(dark_days: list[MarketDay], tmp_
     assert lines[0] == "dark (synthetic), 2 days, protection reg-nms"
     for size, found in both.comparisons.items():
         assert f"6 judged orders of {size:,} shares, 0 s each" in lines
-        assert verdict(found, synthetic=True) in lines
-        assert f"{size:,} shares: {verdict(found, synthetic=True)}" in both.verdict.splitlines()
+        assert backtest_verdict(found, synthetic=True) in lines
+        assert f"{size:,} shares: {backtest_verdict(found, synthetic=True)}" in both.verdict.splitlines()
     both.write(tmp_path / "out")
     costs = json.loads((tmp_path / "out" / "costs.json").read_text())
     assert costs["synthetic"] is True
