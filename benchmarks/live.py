@@ -151,7 +151,7 @@ def routed() -> tuple[list[float], int]:
     with tempfile.TemporaryDirectory() as folder, RefitWorker() as worker:
         log = SqliteLog(Path(folder) / "log.sqlite")
         engine = TradingEngine(log, venues, router, refit_every=sized(REFIT_EVERY, 5), worker=worker, snapshot_every=0)
-        engine.decider.on_asked = times.append
+        engine.decider.on_decided = times.append
         engine.start()
         engine.serve()
         numbers = itertools.count()

@@ -53,7 +53,7 @@ def test_verify_and_replay(log: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "halted: the end" in said
     state = json.loads((tmp_path / "state.json").read_text())
     assert state["positions"]["DEMO"]["shares"] == 400
-    assert state["tally"]["cost_bps"]["orders"] == 12
+    assert state["totals"]["cost_bps"]["orders"] == 12
 
 
 def test_verify_finds_a_changed_row(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

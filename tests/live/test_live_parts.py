@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from live_orders import child_order, parent_order, quotes
 from log_memory import MemoryLog
 from riskroute.core.errors import DataError
-from riskroute.live.http.server import COLLECT_AFTER, rare_collection
-from riskroute.live.http.views import BUCKETS, Times
+from riskroute.live.http.server import rare_collection
+from riskroute.live.http.views import DurationHistogram
 from riskroute.live.log.event_rows import entries_of, events_after
 from riskroute.live.log.interface import Entry
 from riskroute.live.orders import child_id
@@ -30,9 +30,9 @@ def test_ids_of_children_are_hashes_in_base_32() -> None:
 
 
 def test_times_are_counted_as_prometheus_counts_them() -> None:
-    ours, theirs = Times(), CollectorRegistry()
-    histogram = Histogram("seconds", "text", buckets=BUCKETS, registry=theirs)
-    for seconds in (*BUCKETS, *np.random.default_rng(1).exponential(0.001, 300), 5.0):
+    ours, theirs = DurationHistogram(), CollectorRegistry()
+    histogram = Histogram("seconds", "text", buckets=DurationHistogram.buckets, registry=theirs)
+    for seconds in (*DurationHistogram.buckets, *np.random.default_rng(1).exponential(0.001, 300), 5.0):
         ours.observe(float(seconds))
         histogram.observe(float(seconds))
 
@@ -70,5 +70,5 @@ def test_what_pools_hold_is_geometric_and_the_same_for_the_same_child() -> None:
 def test_cycles_are_searched_for_rarely_while_a_service_runs() -> None:
     before = gc.get_threshold()
     with rare_collection():
-        assert gc.get_threshold() == COLLECT_AFTER
+        assert gc.get_threshold() == (500_000, 20, 100)
     assert gc.get_threshold() == before

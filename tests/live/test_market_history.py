@@ -207,7 +207,7 @@ def test_books_and_trades_that_are_posted_are_written_down_and_known(tmp_path: P
         assert up.client.post("/quotes", json=given).json() == {"venues": 1}
         assert up.client.post("/quotes", json={"symbol": "DEMO", "trades": [trade]}).json() == {"venues": 0}
         assert up.client.post("/orders", json=order_json(quotes=[])).status_code == 200
-        assert not up.service.board._quotes  # this router does not learn from them
+        assert not up.service.history._quotes  # this router does not learn from them
     events = [event for _, event in events_after(MemoryLog(store))]
     told = [event for event in events if isinstance(event, Quoted)]
     assert [(len(event.quotes), len(event.trades)) for event in told] == [(1, 0), (0, 1)]
@@ -243,7 +243,7 @@ def test_trades_that_make_no_sense_are_refused(name: str, tmp_path: Path) -> Non
         answer = up.client.post("/quotes", json={"symbol": "DEMO", "trades": [trade]})
         assert answer.status_code == 422
         assert answer.json()["error"].startswith(text)
-        assert (up.rows, up.service.board._since) == (rows, {})
+        assert (up.rows, up.service.history._since) == (rows, {})
 
 
 def test_a_queue_is_not_known_where_trades_or_books_are_missing() -> None:

@@ -1,8 +1,9 @@
-"""The description of the addresses is what the code does."""
+"""The OpenAPI description matches the code."""
 
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ from starlette.routing import Route
 
 from live_services import running, service_config
 from log_memory import MemoryLog, MemoryStore
-from riskroute.live.http.api import ADDRESSES, make_app
-from riskroute.live.http.openapi import FILE, openapi
+from riskroute.live.http.api import ROUTES, make_app
+from riskroute.live.http.openapi import openapi
 from riskroute.live.service import Service
+
+FILE = files("riskroute.live.http") / "openapi.json"
 
 
 def test_the_file_is_what_the_code_generates() -> None:
@@ -38,7 +41,7 @@ def test_every_address_is_described_and_no_other(tmp_path: Path) -> None:
 
 def test_scopes_are_those_of_the_code() -> None:
     paths = json.loads(FILE.read_text())["paths"]
-    for method, path, scope, _ in ADDRESSES:
+    for method, path, scope, _ in ROUTES:
         operation = paths[path.replace(":path", "")][method.lower()]
         assert operation["x-scope"] == (scope or "none")
         assert ("security" in operation) == bool(scope)

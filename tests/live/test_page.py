@@ -11,19 +11,26 @@ import pytest
 
 from live_services import order_json, running, service_config
 from log_memory import MemoryStore
-from riskroute.live.http.api import KINDS, _events
+from riskroute.live.http.api import _stream
 from riskroute.live.http.views import state_view, viewer_view
 from riskroute.routers.rules import DarkFirst
 
 STATIC = files("riskroute.live.http") / "static"
+MEDIA = {
+    "index.html": "text/html",
+    "style.css": "text/css",
+    "main.js": "text/javascript",
+    "panels.js": "text/javascript",
+    "words.js": "text/javascript",
+}
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", MEDIA)
 def test_every_file_is_served_to_anybody_under_a_strict_policy(tmp_path: Path, name: str) -> None:
     with running(service_config(tmp_path), MemoryStore()) as up:
         answer = up.client.ask("GET", "/" if name == "index.html" else f"/static/{name}", scope="")
     assert answer.status_code == 200
-    assert answer.headers["content-type"].startswith(KINDS[name])
+    assert answer.headers["content-type"].startswith(MEDIA[name])
     policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
     assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
@@ -32,8 +39,8 @@ def test_every_file_is_served_to_anybody_under_a_strict_policy(tmp_path: Path, n
 
 
 def test_all_files_are_ours_small_and_self_contained() -> None:
-    assert {path.name for path in STATIC.iterdir()} == set(KINDS)
-    texts = {name: (STATIC / name).read_text() for name in KINDS}
+    assert {path.name for path in STATIC.iterdir()} == set(MEDIA)
+    texts = {name: (STATIC / name).read_text() for name in MEDIA}
     assert sum(map(len, texts.values())) < 60_000
     for name, text in texts.items():
         assert set(re.findall(r"https?://[^\"' ]+", text)) <= {"http://www.w3.org/2000/svg"}, name
@@ -48,7 +55,7 @@ def test_whoever_looks_is_told_what_the_token_is_good_for(tmp_path: Path) -> Non
         service = up.service
 
         async def first() -> bytes:
-            return await anext(_events(service, "read", None))
+            return await anext(_stream(service, "read", None))
 
         told = up.client.runner.run(first())
     kind, data = told.decode().strip().split("\n")
@@ -69,7 +76,7 @@ def test_a_router_that_cannot_say_what_it_believes_does_not_harm_the_page(
 
 
 def test_what_is_believed_is_shown_again_once_it_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riskroute.live.service.BELIEF_SECONDS", 0.0)
+    monkeypatch.setattr("riskroute.live.service.Service.belief_seconds", 0.0)
     with running(service_config(tmp_path), MemoryStore()) as up:
         up.client.post("/orders", json=order_json("one"))
         up.client.settled("one")

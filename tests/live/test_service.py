@@ -163,11 +163,11 @@ BAD_QUOTES: dict[str, tuple[Callable[[], Any], int, str]] = {
 @pytest.mark.parametrize("name", BAD_QUOTES)
 def test_bad_books_are_refused_with_one_sentence_and_nothing_is_written(up: Running, name: str) -> None:
     make, status, text = BAD_QUOTES[name]
-    before = up.service.board("DEMO")
+    before = up.service.history("DEMO")
     given = {"symbol": "DEMO", "quotes": book([[1, 1]], [[2, 1]])} | make()
     answer = up.client.post("/quotes", json=given)
     assert (answer.status_code, sentence(answer)[: len(text)]) == (status, text)
-    assert up.service.board("DEMO") == before
+    assert up.service.history("DEMO") == before
 
 
 def test_ten_megabytes_are_refused_whether_announced_or_not(up: Running) -> None:
@@ -226,7 +226,7 @@ def test_addresses_and_methods_that_are_not_there(up: Running) -> None:
     assert sentence(up.client.get("/nothing")) == "there is nothing at this address"
     answer = up.client.get("/orders/no/such")
     assert answer.status_code == 404
-    assert sentence(answer) == "key must be that of an order of the last two days, was 'no/such', which nobody sent"
+    assert sentence(answer) == "key must be that of an order of the last two days, was 'no/such', which is unknown"
 
 
 def test_a_mistake_of_ours_is_not_told(
@@ -235,7 +235,7 @@ def test_a_mistake_of_ours_is_not_told(
     monkeypatch.setattr("riskroute.live.http.api.positions_view", lambda service: 1 / 0)
     answer = up.client.get("/positions")
     assert answer.status_code == 500
-    assert sentence(answer) == "something went wrong here; the log of the service says more"
+    assert sentence(answer) == "internal error; see the log of the service"
     assert "ZeroDivisionError" in caplog.text
     assert not any(token in caplog.text for token in TOKENS.values())
 

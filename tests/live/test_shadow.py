@@ -62,7 +62,7 @@ def watched(result: BacktestResult, router: str, store: MemoryStore, step: int =
                     service.quote(read_json(json.dumps(told).encode(), QuotesIn, "quotes"))
                 last = end
             given = read_json(json.dumps(order).encode(), ShadowIn, "an order")
-            assert service.shadow(given).result(10) is not None
+            assert service.compare(given).result(10) is not None
         return service.engine.state.totals.view()
     finally:
         service.close()
@@ -168,8 +168,8 @@ def test_an_order_is_judged_learned_from_and_not_judged_twice(up: Any) -> None:
     assert up.client.post("/shadow/orders", json=other).status_code == 409
     assert up.rows == rows
     shown = up.client.get("/state").json()
-    assert shown["tally"]["saving_bps"]["orders"] == 1
-    assert shown["tally"]["places"]["P"]["filled"] == 40
+    assert shown["totals"]["saving_bps"]["orders"] == 1
+    assert shown["totals"]["places"]["P"]["filled"] == 40
     assert up.service.engine.outbox.gateways == {}
 
 

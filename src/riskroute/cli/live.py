@@ -207,10 +207,10 @@ def live_replay_command(
     say(f"{view['events']:,} events, {view['orders']:,} orders, {view['settled']:,} settled, {view['unsettled']:,} not")
     for symbol, held in view["positions"].items():
         say(f"{symbol:10} {held['shares']:>12,} shares {held['cash']:>16,.2f} cash {held['fees']:>12,.2f} fees")
-    cost = view["tally"]["cost_bps"]
+    cost = view["totals"]["cost_bps"]
     if cost["mean"] is not None:
         say(f"cost against the arrival mid: {_interval(cost)} bps")
-        say(f"saving against {view['against']}: {_interval(view['tally']['saving_bps'])} bps, estimated")
+        say(f"saving against {view['against']}: {_interval(view['totals']['saving_bps'])} bps, estimated")
     if view["halted"]:
         say(f"halted: {view['halted']}")
     if json is not None:

@@ -77,7 +77,7 @@ class Decider:
         self.quotes, self.seconds = quotes, seconds
         self.safe = Sweep()
         self.counterfactual = Counterfactual()
-        self.on_asked: Callable[[float], None] = _ignore
+        self.on_decided: Callable[[float], None] = _ignore
         """Told how many seconds the router took, after every decision."""
         self._thread = None if seconds is None else ThreadPoolExecutor(1, "riskroute router")
 
@@ -153,7 +153,7 @@ class Decider:
         try:
             return ask(order, now)
         finally:
-            self.on_asked(time.perf_counter() - began)
+            self.on_decided(time.perf_counter() - began)
 
     def _asked(self, order: ParentOrder, now: int) -> Plan:
         if self._thread is None or self.seconds is None:

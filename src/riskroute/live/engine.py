@@ -27,7 +27,7 @@ from riskroute.live.limits import Limits, order_refusal, quotes_too_old
 from riskroute.live.log.interface import FencedError, LeaseError, Log, WriteError
 from riskroute.live.log.recovery import recover, snapshot_saver
 from riskroute.live.market_history import MarketHistory
-from riskroute.live.orders import checked_order, order_digest
+from riskroute.live.orders import check_order, order_digest
 from riskroute.live.outbox import Outbox, Timers
 from riskroute.live.state.events import (
     NANO,
@@ -173,6 +173,11 @@ class TradingEngine:
         return self.ledger.fenced
 
     @property
+    def serving(self) -> bool:
+        """Whether the engine's thread runs."""
+        return self.ledger.thread is not None and not self._closed
+
+    @property
     def ready(self) -> bool:
         """Whether orders are accepted: venues have answered for every child that was open at the start."""
         return self._started and not self._closed and not self.outbox.unresolved and not self.failed
@@ -295,7 +300,7 @@ class TradingEngine:
         Raises `InputError` for an invalid order or the key of another order, and `RefusedError` for an order that is
         refused for now.
         """
-        checked_order(order)
+        check_order(order)
         return self.accept(order, order_digest(order), new_answer())
 
     def accept(self, order: ParentOrder, digest: bytes, answer: Future[Decision]) -> Future[Decision]:

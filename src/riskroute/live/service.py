@@ -1,8 +1,7 @@
-"""A running router, put together from its configuration: log, router, venues, and engine."""
+"""The live router as a service: log, router, venues and engine, put together from a configuration."""
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import threading
@@ -17,24 +16,12 @@ import msgspec
 from riskroute.core.errors import InputError, StateError
 from riskroute.live.config import LiveConfig, configured_router, configured_venues, open_log
 from riskroute.live.engine import RefusedError, TradingEngine, new_answer
-from riskroute.live.http.requests import (
-    OrderIn,
-    QuotesIn,
-    ShadowIn,
-    checked_deadline,
-    checked_parent,
-    checked_times,
-    instrument_of,
-    market_trades,
-    order_terms,
-    parent_order,
-    venue_quotes,
-)
+from riskroute.live.http.requests import OrderIn, OrderTerms, QuotesIn, ShadowIn
 from riskroute.live.learner import Refit, RefitWorker, router_bytes
 from riskroute.live.log.event_rows import events_after
 from riskroute.live.log.interface import LeaseError, Log
 from riskroute.live.market_history import MarketHistory
-from riskroute.live.orders import checked_quotes, order_digest
+from riskroute.live.orders import check_order, check_quotes, order_digest
 from riskroute.live.readiness import warm_up
 from riskroute.live.shadow import ShadowComparison, ShadowEvaluator
 from riskroute.live.state.events import Accepted, Decision, ParentOrder, Settled, Shadowed
@@ -42,53 +29,40 @@ from riskroute.live.state.trading_state import TradingState
 
 Value = TypeVar("Value")
 
-STAND_BY_SECONDS = 0.02
-"""A router that stands by looks so often whether it is needed."""
-
-HALT_FILE_SECONDS = 0.2
-"""The halt file is looked for so often."""
-
-BELIEF_SECONDS = 2.0
-"""What is believed of places is shown as it was so long ago, at most."""
-
-REMEMBERED = 20_000
-"""So many rows at the end of the log tell, after a start, what to expect of pools and queues."""
-
-LOGGER = logging.getLogger("riskroute.live")
-
 
 class HaltedError(RefusedError):
-    """Nothing is accepted while trading is halted, or before the start is complete."""
+    """Trading is halted, or the start is not complete."""
 
 
 class Service:
-    """Everything that runs behind the addresses of the service.
+    """A trading engine with its venues, market history and watch on the halt file.
 
     Parameters
     ----------
     config : LiveConfig
-        What to run.
+        The configuration.
     log : Log, optional
-        Another log than that of the configuration.
+        Default: the log of the configuration.
     clock : Callable[[], int]
         Nanoseconds since 1970.
     """
 
+    belief_seconds = 2.0  # beliefs about venues take long to compute: they are shown up to this old
+
     def __init__(self, config: LiveConfig, *, log: Log | None = None, clock: Callable[[], int] = time.time_ns) -> None:
-        self.config, self.clock, self.board = config, clock, MarketHistory(keep=config.mode == "shadow")
-        self.terms = order_terms(config)
+        self.config, self.clock = config, clock
+        self.history = MarketHistory(keep=config.mode == "shadow")
+        self._terms = OrderTerms(config)
         router = configured_router(config)
-        self._worker: Executor | None = None
-        if config.router.refit_every:
-            self._worker = RefitWorker()
+        self._worker: Executor | None = RefitWorker() if config.router.refit_every else None
         self.engine = TradingEngine(
             open_log(config) if log is None else log,
-            configured_venues(config, self.board, clock),
+            configured_venues(config, self.history, clock),
             router,
             config.limits.limits(),
             refit_every=config.router.refit_every,
             worker=self._worker,
-            quotes=self.board,
+            quotes=self.history,
             clock=clock,
             patience=config.patience_seconds,
             decision_seconds=None if config.router.decision_ms is None else config.router.decision_ms / 1000,
@@ -96,20 +70,38 @@ class Service:
             owner=f"{socket.gethostname()}:{os.getpid()}"[-64:],
             lease_seconds=config.lease_seconds,
             reopen=(lambda: open_log(config)) if log is None else None,
-            history=self.board,
+            history=self.history,
         )
-        self._evaluator = ShadowEvaluator(self.engine) if config.mode == "shadow" else None
         self.engine.on_recovered = self._show_books
+        self._evaluator = ShadowEvaluator(self.engine) if config.mode == "shadow" else None
         self.began = clock()
         self.started = False
-        self._believed: tuple[float, int, list[dict[str, Any]]] = (-BELIEF_SECONDS, 0, [])
-        self._watching: threading.Thread | None = None
+        # When beliefs were computed, after how many settled orders, and the beliefs:
+        self._beliefs: tuple[float, int, list[dict[str, Any]]] = (-self.belief_seconds, 0, [])
+        self._watch: threading.Thread | None = None
         self._closing = threading.Event()
 
+    # start and end
+
     def start(self) -> None:
-        """Warm up, recover, ask every venue, and begin to work."""
+        """Warm up, recover, query every venue, and start the engine's thread."""
         self._warm_up()
         self._begin()
+
+    def stand_by(self, on_held: Callable[[StateError], None]) -> None:
+        """Start as soon as no other process holds the lease; call ``on_held`` once if one does."""
+        told = False
+        self._warm_up()
+        while True:
+            try:
+                self._begin()
+            except LeaseError as error:
+                if not told:
+                    on_held(error)
+                told = True
+                time.sleep(0.02)
+            else:
+                return
 
     def _warm_up(self) -> None:
         self.started = True
@@ -120,49 +112,38 @@ class Service:
 
     def _begin(self) -> None:
         self.engine.start()
-        self._remember()
+        self._restore_counterfactual()
         self.engine.serve()
-        self._watching = threading.Thread(target=self._watch_halt_file, name="riskroute halt file", daemon=True)
-        self._watching.start()
+        if self.config.halt_file is not None:
+            self._watch = threading.Thread(target=self._watch_halt_file, name="riskroute halt file", daemon=True)
+            self._watch.start()
 
-    def _remember(self) -> None:
-        """Let the counterfactual learn again what it knew before the start."""
-        books: dict[str, ParentOrder] = {}
-        for _, event in events_after(self.log, max(self.log.head().seq - REMEMBERED, 0)):
+    def _restore_counterfactual(self, rows: int = 20_000) -> None:
+        """Relearn what to expect of pools and queues from the last rows of the log."""
+        counterfactual = self.engine.decider.counterfactual
+        accepted: dict[str, ParentOrder] = {}
+        for _, event in events_after(self.log, max(self.log.head().seq - rows, 0)):
             if isinstance(event, Accepted):
-                books[event.order.key] = event.order
-            elif isinstance(event, Settled) and event.outcome.parent in books:
-                self.engine.decider.counterfactual.learn(books.pop(event.outcome.parent), event.outcome.slots)
+                accepted[event.order.key] = event.order
+            elif isinstance(event, Settled) and event.outcome.parent in accepted:
+                counterfactual.learn(accepted.pop(event.outcome.parent), event.outcome.slots)
             elif isinstance(event, Shadowed):
-                self.engine.decider.counterfactual.learn(event.order, event.outcome.slots)
+                counterfactual.learn(event.order, event.outcome.slots)
 
     def _show_books(self, state: TradingState) -> None:
-        """Show the books of orders that are not settled: simulated venues trade on them when they are connected."""
+        """Restore the books of unsettled orders: simulated venues trade on them as soon as they are connected."""
         for key in state.unsettled:
             order = state.parents[key].order
-            self.board.put(order.symbol, order.quotes)
-
-    def stand_by(self, on_held: Callable[[StateError], None]) -> None:
-        """Start as soon as nobody else writes the log; ``on_held`` is told, once, if somebody does now."""
-        told = False
-        self._warm_up()
-        while True:
-            try:
-                self._begin()
-            except LeaseError as error:
-                if not told:
-                    on_held(error)
-                told = True
-                time.sleep(STAND_BY_SECONDS)
-            else:
-                return
+            self.history.put(order.symbol, order.quotes)
 
     def close(self) -> None:
-        """Stop: orders that wait are answered first, and what was answered is durable."""
+        """Stop: answer waiting orders first; everything that was answered is durable."""
         self._closing.set()
-        if self._watching is not None:
-            self._watching.join()
-            self._watching, taken = None, threading.Event()
+        if self._watch is not None:
+            self._watch.join()
+            self._watch = None
+        if self.engine.serving:
+            taken = threading.Event()  # calls are made in sequence: after this one, all earlier orders are decided
             self.engine.call_soon(taken.set)
             taken.wait()
         try:
@@ -172,18 +153,18 @@ class Service:
             if self._worker is not None:
                 self._worker.shutdown(wait=True, cancel_futures=True)
 
-    # doors
+    # requests
 
     def submit(self, order: OrderIn) -> Future[Decision]:
         """Hand an order to the engine's thread; the future has its decision once that is durable."""
         return self._in_engine(partial(self._accept, order))
 
-    def shadow(self, given: ShadowIn) -> Future[ShadowComparison | None]:
+    def compare(self, given: ShadowIn) -> Future[ShadowComparison | None]:
         """Hand an order that another router has executed to the engine's thread."""
-        return self._in_engine(lambda _: self._watched(given))
+        return self._in_engine(lambda _: self._compare(given))
 
-    def told(self, quotes: QuotesIn) -> Future[int]:
-        """Hand books and trades to the engine's thread, which takes them before the orders that come after them."""
+    def take_quotes(self, quotes: QuotesIn) -> Future[int]:
+        """Hand books and trades to the engine's thread, which takes them before later orders; see `quote`."""
 
         def take(answer: Future[int]) -> Future[int]:
             answer.set_result(self.quote(quotes))
@@ -211,61 +192,59 @@ class Service:
         return answer
 
     def _accept(self, given: OrderIn, answer: Future[Decision]) -> Future[Decision]:
-        if self.config.mode == "shadow":
+        if self._evaluator is not None:
             raise StateError("mode must be live for orders, was shadow: send what was done to /shadow/orders")
         engine, now = self.engine, self.clock()
-        order = parent_order(self.terms, given)
+        order = self._terms.order(given)
         digest, brought = order_digest(order), order.quotes
-        # A client that repeats an order gets its first answer, even if its quotes would be refused by now.
+        # A repeated order gets its first answer, even if its quotes would be refused by now.
         if (known := engine.known(order.key, digest)) is not None:
             return known
         if not brought:
-            order = msgspec.structs.replace(order, quotes=self.board(order.symbol) or ())
-        checked_parent(order)
-        checked_deadline(self.config, order, now)
+            order = msgspec.structs.replace(order, quotes=self.history(order.symbol) or ())
+        check_order(order)
+        self._terms.check_deadline(order, now)
         if engine.state.halted:
             raise HaltedError(f"trading is halted: {engine.state.halted}")
         if not engine.ready:
             raise HaltedError(f"the router is not ready: {engine.failed or 'venues are being asked for old children'}")
-        made = engine.accept(self._with_flows(order, now), digest, answer)
+        made = engine.accept(self._with_outflows(order, now), digest, answer)
         if brought:
-            self.board.put(order.symbol, brought)
+            self.history.put(order.symbol, brought)
         return made
 
-    def _with_flows(self, order: ParentOrder, now: int) -> ParentOrder:
-        """The order with what traded lately at the venues, as routers know it from backtests; what it brings counts."""
-        flows = self.board.outflows(order.symbol, [quote.venue for quote in order.quotes], order.sign, now)
+    def _with_outflows(self, order: ParentOrder, now: int) -> ParentOrder:
+        """Add recent queue outflows to the features, as routers know them from backtests; the client's own count."""
+        flows = self.history.outflows(order.symbol, [quote.venue for quote in order.quotes], order.sign, now)
         return msgspec.structs.replace(order, features=flows | order.features) if flows else order
 
-    def _watched(self, given: ShadowIn) -> Future[ShadowComparison | None]:
+    def _compare(self, given: ShadowIn) -> Future[ShadowComparison | None]:
         if self._evaluator is None:
             raise StateError("mode must be shadow for orders of another router, was live")
-        order = msgspec.structs.replace(parent_order(self.terms, given.order), received=given.arrived)
-        order = self._with_flows(order, order.received)
-        checked_times(self.config, order, self.clock())
+        order = msgspec.structs.replace(self._terms.order(given.order), received=given.arrived)
+        order = self._with_outflows(order, order.received)
+        self._terms.check_executed(order, self.clock())
         return self._evaluator.compare(order, given.children)
 
     def quote(self, quotes: QuotesIn) -> int:
-        """Take books and trades; returns for how many venues there were books."""
-        instrument_of(self.terms, quotes.symbol)
-        made = venue_quotes(self.terms, quotes.quotes)
-        checked_quotes(made)
-        if not made and quotes.trades is None:
+        """Take books and trades of a symbol; return the number of venues with books."""
+        self._terms.instrument(quotes.symbol)
+        books = self._terms.quotes(quotes.quotes)
+        check_quotes(books)
+        if not books and quotes.trades is None:
             raise InputError("quotes must be of at least one venue, were of none")
-        now, limits = self.clock(), self.engine.limits
-        for quote in made:
-            if quote.at - now > limits.clock_jump:
-                raise InputError(
-                    f"at of {quote.venue} must not be in the future, was {(quote.at - now) / 1e9:g} s ahead"
-                )
-        trades = () if quotes.trades is None else market_trades(self.terms, quotes.trades, now + limits.clock_jump)
+        now, ahead = self.clock(), self.engine.limits.clock_jump
+        for book in books:
+            if book.at - now > ahead:
+                raise InputError(f"at of {book.venue} must not be in the future, was {(book.at - now) / 1e9:g} s ahead")
+        trades = () if quotes.trades is None else self._terms.trades(quotes.trades, now + ahead)
         if quotes.trades is not None:
-            newest = max([quote.at for quote in made] + [trade.at for trade in trades], default=now)
-            trades = self.board.trade(quotes.symbol, trades, min(newest, now))
-        self.board.put(quotes.symbol, made)
+            newest = max([book.at for book in books] + [trade.at for trade in trades], default=now)
+            trades = self.history.trade(quotes.symbol, trades, min(newest, now))
+        self.history.put(quotes.symbol, books)
         if self.config.log.quotes:
-            self.engine.record_quotes(quotes.symbol, made, trades)
-        return len(made)
+            self.engine.record_quotes(quotes.symbol, books, trades)
+        return len(books)
 
     def halt(self, reason: str, by: str) -> Future[list[int]]:
         """Halt trading."""
@@ -277,6 +256,8 @@ class Service:
             raise StateError(f"the halt file {self._halt_name} must be removed before trading is resumed, was there")
         return self.engine.resume(by)
 
+    # views
+
     @property
     def log(self) -> Log:
         """The log, which may be opened anew after a failure."""
@@ -287,22 +268,6 @@ class Service:
         """Whether the service is about to stop."""
         return self._closing.is_set()
 
-    def beliefs(self) -> list[dict[str, Any]]:
-        """What is believed of every place; worked out anew every few seconds."""
-        if self._beliefs_due():
-            settled = self.engine.state.settled
-            self._believed = time.monotonic(), settled, self.engine.decider.counterfactual.fills.view()
-        return self._believed[2]
-
-    def _beliefs_due(self) -> bool:
-        """Whether something was learned since beliefs were worked out, and that is a while ago."""
-        at, settled, _ = self._believed
-        return settled != self.engine.state.settled and time.monotonic() - at > BELIEF_SECONDS
-
-    def mark(self) -> tuple[Any, ...]:
-        """Something that changes whenever what a page shows does."""
-        return self.engine.state.events, self.engine.state.halted, self.status, self._beliefs_due()
-
     @property
     def status(self) -> str:
         """One word: ready, halted, starting or failed."""
@@ -312,18 +277,34 @@ class Service:
             return "halted"
         return "ready" if self.engine.ready else "starting"
 
+    def beliefs(self) -> list[dict[str, Any]]:
+        """Return fill beliefs by venue and pool, computed every few seconds at most."""
+        if self._beliefs_due():
+            settled = self.engine.state.settled
+            self._beliefs = time.monotonic(), settled, self.engine.decider.counterfactual.fills.view()
+        return self._beliefs[2]
+
+    def _beliefs_due(self) -> bool:
+        at, settled, _ = self._beliefs
+        return settled != self.engine.state.settled and time.monotonic() - at > self.belief_seconds
+
+    def mark(self) -> tuple[Any, ...]:
+        """Return a value that changes whenever the dashboard must."""
+        return self.engine.state.events, self.engine.state.halted, self.status, self._beliefs_due()
+
+    # the halt file
+
     def _halt_file_there(self) -> bool:
         return self.config.halt_file is not None and self.config.halt_file.exists()
 
     @property
     def _halt_name(self) -> str:
-        """The name of the halt file; clients are not told where it is."""
+        """The file's name; clients do not learn its folder."""
         return "" if self.config.halt_file is None else self.config.halt_file.name
 
-    # threads
-
     def _watch_halt_file(self) -> None:
-        while not self._closing.wait(HALT_FILE_SECONDS):
+        # In a thread of its own, since a halt must not wait behind orders.
+        while not self._closing.wait(0.2):
             if self._halt_file_there() and not self.engine.state.halted and not self.engine.failed:
                 self.engine.halt(f"the file {self._halt_name} is there", "file")
 

@@ -16,9 +16,9 @@ import msgspec
 from riskroute.core.errors import InputError, shown
 from riskroute.live.children import context_of
 from riskroute.live.engine import KeyUsedError, TradingEngine
-from riskroute.live.http.requests import LARGEST_FEE, ChildIn
+from riskroute.live.http.requests import ChildIn
 from riskroute.live.learner import RouterError, plain_plan, plan_probability
-from riskroute.live.orders import LARGEST_PRICE, LARGEST_QUANTITY, checked_order, order_digest
+from riskroute.live.orders import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY, check_order, order_digest
 from riskroute.live.state.events import (
     ChildOutcome,
     Decision,
@@ -152,7 +152,7 @@ class ShadowEvaluator:
 
         A repeated order changes nothing and gets None; another order with its key raises `KeyUsedError`.
         """
-        checked_order(order)
+        check_order(order)
         outcome, theirs = their_outcome(order, children), their_plan(order, children)
         digest, engine = order_digest(order), self._engine
         answer: Future[ShadowComparison | None] = Future()

@@ -1,4 +1,4 @@
-"""The description of the addresses, made from the code: `write_openapi` writes the file that is served."""
+"""The OpenAPI description of the service, made from its routes and records."""
 
 from __future__ import annotations
 
@@ -10,44 +10,35 @@ import msgspec
 
 from riskroute._version import __version__
 from riskroute.core.files import write_json
-from riskroute.live.http.api import ADDRESSES
+from riskroute.live.http.api import ROUTES
 from riskroute.live.http.requests import HaltIn, OrderIn, QuotesIn, ShadowIn
 from riskroute.live.shadow import ShadowComparison
 from riskroute.live.state.events import Decision
 
-FILE = Path(__file__).with_name("openapi.json")
-
-_BODIES: dict[str, type] = {
-    "/orders": OrderIn,
-    "/shadow/orders": ShadowIn,
-    "/quotes": QuotesIn,
-    "/halt": HaltIn,
-}
+_BODIES: dict[str, type] = {"/orders": OrderIn, "/shadow/orders": ShadowIn, "/quotes": QuotesIn, "/halt": HaltIn}
 _ANSWERS: dict[tuple[str, str], type] = {("POST", "/orders"): Decision, ("POST", "/shadow/orders"): ShadowComparison}
 _REFUSALS = {
-    "400": "The body is not JSON, or not of the form that was expected.",
+    "400": "The body is not JSON, or not of the expected form.",
     "401": "There is no valid token.",
-    "403": "The token is not good for this.",
+    "403": "The token lacks the scope.",
     "404": "There is no such order.",
-    "409": "The key belongs to another order, or this cannot be done in this state.",
+    "409": "The key belongs to another order, or the request does not fit the current state.",
     "413": "The body is too large.",
-    "422": "What was asked for makes no sense, or is not allowed: limits, stale quotes, unknown symbols.",
+    "422": "The request is invalid or not allowed: limits, stale quotes, unknown symbols.",
     "503": "Trading is halted, or the router is not ready.",
 }
-_ALWAYS, _WITH_BODY = ("401", "403"), ("400", "409", "413", "422", "503")
 
 
 def openapi() -> dict[str, Any]:
-    """The description as plain values."""
+    """Return the description as plain values."""
     kinds = [*_BODIES.values(), *_ANSWERS.values()]
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     refs = dict(zip(kinds, schemas, strict=True))
     components["Refusal"] = {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
     paths: dict[str, dict[str, Any]] = {}
-    for method, path, scope, answer in (*ADDRESSES, ("GET", "/metrics", "read", _metrics)):
+    for method, path, scope, handler in ROUTES:
         shown = path.replace(":path", "")
-        paths.setdefault(shown, {})[method.lower()] = _operation(method, shown, scope, answer.__doc__ or "", refs)
-    bearer = {"type": "http", "scheme": "bearer"}
+        paths.setdefault(shown, {})[method.lower()] = _operation(method, shown, scope, handler.__doc__ or "", refs)
     made = {
         "openapi": "3.1.0",
         "info": {
@@ -56,7 +47,7 @@ def openapi() -> dict[str, Any]:
             "description": "Money is in 1e-9 dollars, times are nanoseconds since 1970, quantities are whole shares.",
         },
         "paths": paths,
-        "components": {"schemas": components, "securitySchemes": {"token": bearer}},
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
     plain: dict[str, Any] = json.loads(json.dumps(made))
     return plain
@@ -73,23 +64,19 @@ def _operation(method: str, path: str, scope: str, text: str, refs: dict[type, A
         made["requestBody"] = {"required": path != "/halt", "content": body}
     answer = _ANSWERS.get((method, path))
     media = {"/events": "text/event-stream", "/metrics": "text/plain"}.get(path, "application/json")
-    good: dict[str, Any] = {"description": "Done.", "content": {media: {"schema": refs[answer]} if answer else {}}}
-    codes = [
-        *(_ALWAYS if scope else ()),
-        *(_WITH_BODY if method == "POST" else ()),
-        *(["404"] if "{key}" in path else []),
-    ]
+    success: dict[str, Any] = {"description": "Done.", "content": {media: {"schema": refs[answer]} if answer else {}}}
+    codes = ["401", "403"] if scope else []
+    if method == "POST":
+        codes += ["400", "409", "413", "422", "503"]
+    if "{key}" in path:
+        codes += ["404"]
     refusal = {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}
-    made["responses"] = {"200": good} | {
+    made["responses"] = {"200": success} | {
         code: {"description": _REFUSALS[code], "content": refusal} for code in sorted(codes)
     }
     return made
 
 
-async def _metrics(call: Any) -> Any:
-    """Give numbers to Prometheus."""
-
-
 def write_openapi() -> Path:
-    """Write the file that is served."""
-    return write_json(FILE, openapi())
+    """Write the file that the service returns."""
+    return write_json(Path(__file__).with_name("openapi.json"), openapi())

@@ -1,9 +1,8 @@
-"""What clients send: JSON read into records."""
+"""Requests of clients: JSON decoded into records, and records turned into orders."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar
@@ -11,8 +10,8 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from riskroute.core.errors import InputError, one_line_error, shown
-from riskroute.live.config import LiveConfig, nano
-from riskroute.live.orders import LARGEST_PRICE, LARGEST_QUANTITY, checked_order
+from riskroute.live.config import InstrumentConfig, LiveConfig, nano
+from riskroute.live.orders import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY
 from riskroute.live.state.events import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -20,13 +19,13 @@ Level = tuple[Int, Int]
 
 
 class MalformedError(InputError):
-    """What a client sent is not JSON, or not of the form that was expected."""
+    """A request body is not JSON, or not of the expected form."""
 
 
 class QuoteIn(Record, frozen=True):
-    """The book of a venue: prices (1e-9 dollars) with sizes, the best first, and when it was so (ns since 1970).
+    """The book of a venue: prices (1e-9 dollars) with sizes, best first, and its time (ns since 1970).
 
-    Fees a share are those of the configuration where they are left out.
+    Fees per share default to those of the configuration.
     """
 
     venue: str
@@ -38,7 +37,7 @@ class QuoteIn(Record, frozen=True):
 
 
 class OrderIn(Record, frozen=True):
-    """An order. Without quotes, the newest that were sent to ``/quotes`` are used."""
+    """A parent order. Default quotes: the newest sent to ``/quotes``."""
 
     key: str
     symbol: str
@@ -51,7 +50,7 @@ class OrderIn(Record, frozen=True):
 
 
 class ChildIn(Record, frozen=True):
-    """A child of another router, done with: price a share and fee in all in 1e-9 dollars, times in ns since 1970."""
+    """A finished child of another router: price per share and total fee in 1e-9 dollars, times in ns since 1970."""
 
     kind: Literal["dark", "dark_rest", "limit", "take", "sweep"]
     place: str
@@ -65,7 +64,7 @@ class ChildIn(Record, frozen=True):
 
 
 class ShadowIn(Record, frozen=True):
-    """An order that another router has executed, with the books at its arrival, and all its children."""
+    """An order that another router has executed, with the books at its arrival and all its child orders."""
 
     order: OrderIn
     arrived: Int
@@ -73,7 +72,7 @@ class ShadowIn(Record, frozen=True):
 
 
 class TradeIn(Record, frozen=True):
-    """A trade that everybody saw: price in 1e-9 dollars, time in ns since 1970, side of the order that rested."""
+    """A public trade: price in 1e-9 dollars, time in ns since 1970, side of the resting order."""
 
     venue: str
     side: Literal["bid", "ask"]
@@ -83,7 +82,7 @@ class TradeIn(Record, frozen=True):
 
 
 class QuotesIn(Record, frozen=True):
-    """Books of a symbol, and all its trades since the last post with trades: an empty list says there were none."""
+    """Books of a symbol, and all its trades since the last request with trades; an empty list means there were none."""
 
     symbol: str
     quotes: tuple[QuoteIn, ...] = ()
@@ -91,35 +90,23 @@ class QuotesIn(Record, frozen=True):
 
 
 class HaltIn(Record, frozen=True):
-    """Why trading stops."""
+    """The reason of a halt."""
 
     reason: str = ""
 
 
 Kind = TypeVar("Kind")
 
-_VALUES = {
-    "side": "buy or sell",
-    "order.side": "buy or sell",
-    "trades.side": "bid or ask",
-    "children.kind": "dark, dark_rest, limit, take or sweep",
-}
-"""What fields with a few values may be; those of lists without their numbers."""
-
-
-def _place(field: str) -> str:
-    return re.sub(r"\.(\d+|\.\.\.)(?=\.)", "", field)
-
 
 def read_json(body: bytes, kind: type[Kind], what: str) -> Kind:
-    """Read JSON into a record; `MalformedError` says in one sentence why it is none."""
+    """Decode JSON into a record; `MalformedError` says in one sentence what is wrong with it."""
     try:
         decoded = msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise MalformedError(_explained(str(error), what)) from None
+        raise MalformedError(_explanation(str(error), what)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(f"{what} must be JSON, was not: {one_line_error(error)}") from None
-    _no_field_twice(body, kind)
+    _refuse_repeated_fields(body, kind)
     return decoded
 
 
@@ -128,27 +115,25 @@ def _quoted(names: tuple[str, ...]) -> tuple[bytes, ...]:
     return tuple(f'"{name}"'.encode() for name in names)
 
 
-def _no_field_twice(body: bytes, kind: type[Any]) -> None:
-    """Raise `MalformedError` if a field is there twice: who sent it may have meant the other one.
-
-    The body is read once more only if it looks so, since that takes longer than the order itself.
-    """
+def _refuse_repeated_fields(body: bytes, kind: type[Any]) -> None:
+    """Raise `MalformedError` if a field is given twice: the client may have meant either value."""
+    # Decoding in Python takes longer than the order itself, so only bodies that may repeat a field are decoded again.
     if b"\\u" not in body and all(body.count(name) < 2 for name in _quoted(kind.__struct_fields__)):
         return
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields = dict(pairs)
         if len(fields) < len(pairs):
-            again = next(name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1)
-            raise MalformedError(f"{one_line_error(again, 60)} must be given once, was given twice")
+            repeated = next(name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1)
+            raise MalformedError(f"{one_line_error(repeated, 60)} must be given once, was given twice")
         return fields
 
     json.loads(body, object_pairs_hook=once)
 
 
-def _explained(said: str, what: str) -> str:
-    """A sentence of ours for what msgspec says."""
-    text, _, path = said.partition(" - at `$")
+def _explanation(error: str, what: str) -> str:
+    """Rewrite a validation error of msgspec in the form of our own errors."""
+    text, _, path = error.partition(" - at `$")
     field = re.sub(r"\[(\d*|\.\.\.)\]", r".\1", path.strip("`.")).strip(".") or what
     if found := re.fullmatch(r"Expected `(.+)`, got `(.+)`", text):
         return f"{field} must be of type {found[1]}, was {found[2]}"
@@ -159,158 +144,119 @@ def _explained(said: str, what: str) -> str:
     if found := re.fullmatch(r"Object contains unknown field `(.+)`", text):
         return f"{one_line_error(found[1], 60)} must be left out of {field}: it has no such field"
     if found := re.fullmatch(r"Invalid enum value (.+)", text):
-        return f"{field} must be {_VALUES.get(_place(field), 'one of its values')}, was {one_line_error(found[1], 60)}"
+        values = {
+            "side": "buy or sell",
+            "order.side": "buy or sell",
+            "trades.side": "bid or ask",
+            "children.kind": "dark, dark_rest, limit, take or sweep",
+        }
+        place = re.sub(r"\.(\d+|\.\.\.)(?=\.)", "", field)  # lists without their indices
+        return f"{field} must be {values.get(place, 'one of its values')}, was {one_line_error(found[1], 60)}"
     if found := re.fullmatch(r"Expected `array` of length (\d+)(, got \d+)?", text):
         return f"{field} must be a list of {found[1]} values, was not"
     return f"{field} is not as expected: {one_line_error(text)}"
 
 
-MOST_FEATURES, MOST_LEVELS = 100, 100
-"""Features of an order and levels of a side of a book, at most."""
+class OrderTerms:
+    """Turns requests into orders with the lots, ticks, fees and pools of the configuration.
 
-LONGEST_NAME = 100
-"""Characters of the name of a feature, at most."""
+    Parameters
+    ----------
+    config : LiveConfig
+        The configuration.
+    """
 
-LARGEST_FEE = 10 * NANO
-"""A fee a share above this, either way, is taken for one in other units."""
+    def __init__(self, config: LiveConfig) -> None:
+        self._config = config
+        self._fees = {name: (nano(venue.taker), nano(venue.maker)) for name, venue in config.venues.items()}
+        self._pools = tuple(
+            PoolQuote(pool=name, fee=nano(pool.fee), improvement=pool.improvement)
+            for name, pool in config.pools.items()
+        )
 
+    def order(self, order: OrderIn) -> ParentOrder:
+        """Return the parent order, not yet checked, with the quotes that it brings."""
+        instrument = self.instrument(order.symbol)
+        return ParentOrder(
+            key=order.key,
+            symbol=order.symbol,
+            side=order.side,
+            quantity=order.quantity,
+            deadline=order.deadline,
+            quotes=self.quotes(order.quotes),
+            pools=self._pools,
+            limit=order.limit,
+            lot=instrument.lot,
+            tick=nano(instrument.tick),
+            features=order.features,
+        )
 
-class Instrument(Record, frozen=True):
-    """Lot in shares and tick in 1e-9 dollars of a symbol, and the partition that trades it, such as 2/3."""
+    def instrument(self, symbol: str) -> InstrumentConfig:
+        """Return lot and tick of a symbol; `InputError` if it is not traded here."""
+        config = self._config
+        found = config.instruments.get(symbol)
+        if found is None:
+            raise InputError(f"symbol must be one of {', '.join(config.instruments)}, was {shown(symbol)}")
+        if (part := config.partition_of(symbol)) != config.part[0]:
+            others = f"{part}/{config.part[1]}"
+            raise InputError(f"symbol must be of partition {config.partition}, was {symbol}, of {others}")
+        return found
 
-    lot: int
-    tick: int
-    partition: str
-
-
-class Fees(Record, frozen=True):
-    """What a venue takes a share, in 1e-9 dollars."""
-
-    taker: int
-    maker: int
-
-
-class OrderTerms(Record, frozen=True):
-    """All that the configuration says of orders: symbols, venues and pools by name, and which partition this is."""
-
-    partition: str
-    instruments: dict[str, Instrument]
-    venues: dict[str, Fees]
-    pools: tuple[PoolQuote, ...]
-
-
-def order_terms(config: LiveConfig) -> OrderTerms:
-    """The terms of a configuration."""
-    _, all_of_them = config.part
-    return OrderTerms(
-        partition=config.partition,
-        instruments={
-            name: Instrument(lot=one.lot, tick=nano(one.tick), partition=f"{config.partition_of(name)}/{all_of_them}")
-            for name, one in config.instruments.items()
-        },
-        venues={name: Fees(taker=nano(one.taker), maker=nano(one.maker)) for name, one in config.venues.items()},
-        pools=tuple(
-            PoolQuote(pool=name, fee=nano(one.fee), improvement=one.improvement) for name, one in config.pools.items()
-        ),
-    )
-
-
-def instrument_of(terms: OrderTerms, symbol: str) -> Instrument:
-    """What is known of a symbol; `InputError` if it is not traded here."""
-    found = terms.instruments.get(symbol)
-    if found is None:
-        raise InputError(f"symbol must be one of {', '.join(terms.instruments)}, was {shown(symbol)}")
-    if found.partition != terms.partition:
-        raise InputError(f"symbol must be of partition {terms.partition}, was {symbol}, of {found.partition}")
-    return found
-
-
-def venue_quotes(terms: OrderTerms, quotes: tuple[QuoteIn, ...]) -> tuple[VenueQuote, ...]:
-    """Books with fees; `InputError` for a venue that is not configured."""
-    made = []
-    for quote in quotes:
-        fees = terms.venues.get(quote.venue)
-        if fees is None:
-            raise InputError(f"venue must be one of {', '.join(terms.venues)}, was {shown(quote.venue)}")
-        if max(len(quote.bids), len(quote.asks)) > MOST_LEVELS:
-            raise InputError(f"bids and asks of {quote.venue} must be at most {MOST_LEVELS} levels each, were more")
-        if max(abs(quote.taker or 0), abs(quote.maker or 0)) > LARGEST_FEE:
-            raise InputError(f"fees of {quote.venue} must be at most {LARGEST_FEE} a share, were more")
-        made.append(
-            VenueQuote(
-                venue=quote.venue,
-                bids=quote.bids,
-                asks=quote.asks,
-                taker=fees.taker if quote.taker is None else quote.taker,
-                maker=fees.maker if quote.maker is None else quote.maker,
-                at=quote.at,
+    def quotes(self, quotes: tuple[QuoteIn, ...]) -> tuple[VenueQuote, ...]:
+        """Return books with the fees of their venues, unless they bring their own."""
+        made = []
+        for quote in quotes:
+            taker, maker = self._venue_fees(quote.venue)
+            if max(len(quote.bids), len(quote.asks)) > 100:
+                raise InputError(f"bids and asks of {quote.venue} must be at most 100 levels each, were more")
+            if max(abs(quote.taker or 0), abs(quote.maker or 0)) > LARGEST_FEE:
+                raise InputError(f"fees of {quote.venue} must be at most {LARGEST_FEE} a share, were more")
+            made.append(
+                VenueQuote(
+                    venue=quote.venue,
+                    bids=quote.bids,
+                    asks=quote.asks,
+                    taker=taker if quote.taker is None else quote.taker,
+                    maker=maker if quote.maker is None else quote.maker,
+                    at=quote.at,
+                )
             )
-        )
-    return tuple(made)
+        return tuple(made)
 
+    def trades(self, trades: tuple[TradeIn, ...], latest: int) -> tuple[MarketTrade, ...]:
+        """Return public trades; `InputError` for one that is out of range or later than ``latest``."""
+        for trade in trades:
+            self._venue_fees(trade.venue)
+            for name, value, most in (
+                ("price", trade.price, LARGEST_PRICE),
+                ("shares", trade.shares, LARGEST_QUANTITY),
+            ):
+                if not 0 < value <= most:
+                    raise InputError(f"{name} of a trade must be from 1 to {most}, was {value}")
+            if not 0 < trade.at <= latest:
+                raise InputError(f"at of a trade must be a time in the past, was {trade.at}")
+        return tuple(MarketTrade(**msgspec.structs.asdict(trade)) for trade in trades)
 
-def market_trades(terms: OrderTerms, trades: tuple[TradeIn, ...], latest: int) -> tuple[MarketTrade, ...]:
-    """Trades for the tape; `InputError` for a trade that makes no sense."""
-    for one in trades:
-        if one.venue not in terms.venues:
-            raise InputError(f"venue must be one of {', '.join(terms.venues)}, was {shown(one.venue)}")
-        for name, value, most in (("price", one.price, LARGEST_PRICE), ("shares", one.shares, LARGEST_QUANTITY)):
-            if not 0 < value <= most:
-                raise InputError(f"{name} of a trade must be from 1 to {most}, was {value}")
-        if not 0 < one.at <= latest:
-            raise InputError(f"at of a trade must be a time in the past, was {one.at}")
-    return tuple(
-        MarketTrade(venue=one.venue, side=one.side, price=one.price, shares=one.shares, at=one.at) for one in trades
-    )
+    def _venue_fees(self, venue: str) -> tuple[int, int]:
+        if venue not in self._fees:
+            raise InputError(f"venue must be one of {', '.join(self._fees)}, was {shown(venue)}")
+        return self._fees[venue]
 
+    def check_deadline(self, order: ParentOrder, now: int) -> None:
+        """Raise `InputError` for an order that lasts too long."""
+        longest = self._config.longest_seconds
+        if order.deadline - now > longest * NANO:
+            raise InputError(f"deadline must be within {longest:g} s, was {(order.deadline - now) / NANO:g} s")
 
-def parent_order(terms: OrderTerms, order: OrderIn) -> ParentOrder:
-    """The order for the engine, with the books that it brings, if any."""
-    instrument = instrument_of(terms, order.symbol)
-    return ParentOrder(
-        key=order.key,
-        symbol=order.symbol,
-        side=order.side,
-        quantity=order.quantity,
-        deadline=order.deadline,
-        quotes=venue_quotes(terms, order.quotes),
-        pools=terms.pools,
-        limit=order.limit,
-        lot=instrument.lot,
-        tick=instrument.tick,
-        features=order.features,
-    )
-
-
-def checked_parent(order: ParentOrder) -> ParentOrder:
-    """The order, if it makes sense; `InputError` otherwise."""
-    if not order.quotes:
-        raise InputError("quotes must be given with the order, or sent to /quotes before, were not")
-    if order.features:
-        if len(order.features) > MOST_FEATURES or not all(map(math.isfinite, order.features.values())):
-            raise InputError(f"features must be at most {MOST_FEATURES} finite numbers, were not")
-        if any(len(name) > LONGEST_NAME or not name.isprintable() for name in order.features):
-            raise InputError(f"names of features must be at most {LONGEST_NAME} printable characters, were not")
-    return checked_order(order)
-
-
-def checked_deadline(config: LiveConfig, order: ParentOrder, now: int) -> None:
-    """Raise `InputError` for an order that lasts too long."""
-    if order.deadline - now > config.longest_seconds * NANO:
-        raise InputError(
-            f"deadline must be within {config.longest_seconds:g} s, was {(order.deadline - now) / NANO:g} s"
-        )
-
-
-def checked_times(config: LiveConfig, order: ParentOrder, now: int) -> None:
-    """Raise `InputError` for an order whose arrival, books and deadline cannot be one after the other."""
-    if not order.quotes:
-        raise InputError("quotes must be given with an order that was executed elsewhere, were not")
-    if not 0 < order.received <= now + NANO:
-        raise InputError(f"arrived must be a time in the past, was {order.received}")
-    if not 0 <= order.deadline - order.received <= config.longest_seconds * NANO:
-        raise InputError(f"deadline must be within {config.longest_seconds:g} s of the arrival, was not")
-    age = order.received - max(quote.at for quote in order.quotes)
-    most = config.limits.quote_seconds
-    if abs(age) > most * NANO:
-        raise InputError(f"quotes must be at most {most:g} s from the arrival, was {age / NANO:g} s")
+    def check_executed(self, order: ParentOrder, now: int) -> None:
+        """Raise `InputError` for an executed order whose quotes, arrival and deadline do not fit together."""
+        longest, oldest = self._config.longest_seconds, self._config.limits.quote_seconds
+        if not order.quotes:
+            raise InputError("quotes must be given with an order that was executed elsewhere, were not")
+        if not 0 < order.received <= now + NANO:
+            raise InputError(f"arrived must be a time in the past, was {order.received}")
+        if not 0 <= order.deadline - order.received <= longest * NANO:
+            raise InputError(f"deadline must be within {longest:g} s of the arrival, was not")
+        age = order.received - max(quote.at for quote in order.quotes)
+        if abs(age) > oldest * NANO:
+            raise InputError(f"quotes must be at most {oldest:g} s from the arrival, was {age / NANO:g} s")

@@ -1,4 +1,4 @@
-"""The service on a socket."""
+"""The service on a socket, by uvicorn."""
 
 from __future__ import annotations
 
@@ -14,24 +14,17 @@ import uvicorn
 from riskroute.live.http.api import make_app
 from riskroute.live.service import Service
 
-STOP_SECONDS = 3
-"""Requests that are under way have so long to end when the service stops."""
-
-
-COLLECT_AFTER = (500_000, 20, 100)
-"""Objects, and searches of the younger generations, after which cycles are searched for."""
-
 
 @contextmanager
 def rare_collection() -> Iterator[None]:
-    """Search for cycles rarely, and not in what is there already.
+    """Collect garbage rarely, and not among the objects that exist now.
 
-    Records have none, and there are many: looking through them all the time takes a large part of every order's time.
+    Records hold no cycles, and there are many: scanning them again and again takes a large part of an order's time.
     """
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
+    gc.set_threshold(500_000, 20, 100)
     try:
         yield
     finally:
@@ -85,7 +78,7 @@ def serve(service: Service, on_started: Callable[[], None]) -> bool:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=STOP_SECONDS,
+        timeout_graceful_shutdown=3,  # seconds for requests in flight
     )
     server = _Server(config, service, on_started)
     try:

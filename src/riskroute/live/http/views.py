@@ -1,4 +1,4 @@
-"""What the service shows: an order, positions, and the state for a page, as plain values in dollars."""
+"""Views of the state: orders, positions and limits as plain values in dollars, and metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from riskroute.live.state.settlement import outcome_of
 from riskroute.live.state.trading_state import ParentState, TradingState, archived_state
 from riskroute.routers.router import FEEDBACK, Router
 
-BENCHMARK = "dark-first+sweep"
-RECENT = 50
-"""Orders that a page is shown, at most: those not settled first, then the newest."""
+_BENCHMARK = "dark-first+sweep"  # the standard routing rule that savings are measured against
 
 
 class NotFoundError(InputError):
@@ -29,14 +27,14 @@ class NotFoundError(InputError):
 
 
 def order_view(service: Service, key: str) -> dict[str, Any]:
-    """Say what became of an order."""
+    """Return an order with its decision and children; `NotFoundError` for an unknown key."""
     with service.engine.lock:
         state = service.engine.state
         if key in state.archive:
             state = archived_state(state, key)
         parent = state.parents.get(key)
         if parent is None:
-            why = "which is done with; its log has it" if key in state.retired else "which nobody sent"
+            why = "which is older; see the log" if key in state.retired else "which is unknown"
             raise NotFoundError(f"key must be that of an order of the last two days, was {shown(key)}, {why}")
         return _order(state, parent) | {"decision": msgspec.to_builtins(parent.decision)}
 
@@ -82,7 +80,7 @@ def _order(state: TradingState, parent: ParentState) -> dict[str, Any]:
 
 
 def positions_view(service: Service) -> dict[str, Any]:
-    """Say what is held, by symbol: shares, and dollars received and paid."""
+    """Return positions by symbol: shares, cash without fees, and fees."""
     with service.engine.lock:
         return _positions(service.engine.state)
 
@@ -95,8 +93,8 @@ def _positions(state: TradingState) -> dict[str, Any]:
 
 
 def replay_view(state: TradingState) -> dict[str, Any]:
-    """Say where a log ends."""
-    watched = state.settled and not state.parents and not state.positions
+    """Return what a log amounts to: counts, positions and costs."""
+    shadow = state.settled and not state.parents and not state.positions
     return {
         "events": state.events,
         "orders": state.decisions,
@@ -107,20 +105,20 @@ def replay_view(state: TradingState) -> dict[str, Any]:
         "corrections": state.corrections,
         "halted": state.halted,
         "positions": _positions(state),
-        "against": "the router that was watched" if watched else BENCHMARK,
-        "tally": state.totals.view(),
+        "against": "the observed router" if shadow else _BENCHMARK,
+        "totals": state.totals.view(),
     }
 
 
-def state_view(service: Service) -> dict[str, Any]:
-    """Say what a page shows: see ``docs/live.md``."""
+def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
+    """Return everything on the dashboard (see ``docs/live.md``), with unsettled orders first, then the newest."""
     engine = service.engine
     beliefs = service.beliefs()
     with engine.lock:
         state = engine.state
-        keys = list(state.unsettled)[-RECENT:]
+        keys = list(state.unsettled)[-recent:]
         for key in reversed(state.parents):
-            if len(keys) >= RECENT:
+            if len(keys) >= recent:
                 break
             if key not in state.unsettled:
                 keys.append(key)
@@ -132,7 +130,7 @@ def state_view(service: Service) -> dict[str, Any]:
             "halted_by": state.halted_by,
             "failed": engine.failed,
             "waiting": len(state.waiting),
-            "against": BENCHMARK if service.config.mode == "live" else "the router that is watched",
+            "against": _BENCHMARK if service.config.mode == "live" else "the observed router",
             "router": {
                 "name": engine.learner.router.name,
                 "parameters": engine.learner.router.parameters,
@@ -140,13 +138,13 @@ def state_view(service: Service) -> dict[str, Any]:
                 "out": engine.learner.out,
                 "learns_from": FEEDBACK[engine.learner.router.feedback],
                 "waiting_to_learn": len(engine.learner.waiting),
-                "believes": _believed(engine.learner.router),
+                "believes": _router_beliefs(engine.learner.router),
             },
             "beliefs": beliefs,
             "orders_now": [_order(state, state.parents[key]) for key in keys],
             "unknown_children": [
                 {"id": name, "place": child.place, "parent": child.parent, "quantity": child.quantity}
-                for name in list(state.unknown)[:RECENT]
+                for name in list(state.unknown)[:recent]
                 for child in (state.children[name].order,)
             ],
             "pools": list(service.config.pools),
@@ -160,19 +158,18 @@ def state_view(service: Service) -> dict[str, Any]:
 
 
 def viewer_view(service: Service, by: str) -> dict[str, Any]:
-    """Say who looks, and what their token is good for."""
+    """Return the name and the scopes of a token."""
     return {"name": by, "scopes": sorted({*service.config.tokens[by].scopes, "read"})}
 
 
-def _believed(router: Router) -> list[dict[str, Any]]:
+def _router_beliefs(router: Router) -> list[dict[str, Any]]:
     try:
         return [one._asdict() for one in router.beliefs()]
-    except Exception:  # routers are others' code: a page must not fail with one
+    except Exception:  # a router may raise anything; the page must not fail with it
         return []
 
 
 def _order_limits(limits: Limits) -> dict[str, float]:
-    """The limits of a single order; dollars for money."""
     return {
         "quantity": limits.order_quantity,
         "notional": limits.order_notional / NANO,
@@ -182,7 +179,7 @@ def _order_limits(limits: Limits) -> dict[str, float]:
 
 
 def _limits(limits: Limits, state: TradingState) -> list[dict[str, Any]]:
-    """Limits in use: what is used of each, what is allowed, and whether more halts trading; dollars for money."""
+    """Return limits with their use, and whether exceeding them halts trading."""
     day = state.day
     rows = [
         ("orders of the day", day.orders, limits.day_orders, 1, False),
@@ -207,44 +204,42 @@ def _limits(limits: Limits, state: TradingState) -> list[dict[str, Any]]:
     ]
 
 
-BUCKETS = (1e-5, 3e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.2, 1.0)
-"""Seconds up to which times are counted together."""
+class DurationHistogram:
+    """A Prometheus histogram for a single writer, which needs no lock."""
 
-
-class Times:
-    """Counts times by how long they were; one thread at a time counts, so that no lock is needed for every order."""
+    buckets = (1e-5, 3e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.2, 1.0)  # upper bounds in seconds
 
     def __init__(self) -> None:
-        self._counts = [0] * (len(BUCKETS) + 1)
+        self._counts = [0] * (len(self.buckets) + 1)
         self._total = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Count a time."""
-        self._counts[bisect_left(BUCKETS, seconds)] += 1
+        """Count a duration."""
+        self._counts[bisect_left(self.buckets, seconds)] += 1
         self._total += seconds
 
     def family(self, name: str, text: str) -> Metric:
-        """All of them, as Prometheus counts: those of at most so many seconds."""
-        buckets = zip((*map(str, BUCKETS), "+Inf"), accumulate(self._counts), strict=True)
+        """Return cumulative counts, as Prometheus expects them."""
+        buckets = zip((*map(str, self.buckets), "+Inf"), accumulate(self._counts), strict=True)
         return HistogramMetricFamily(name, text, buckets=list(buckets), sum_value=self._total)
 
 
 class Metrics:
-    """The numbers of one service, in a registry of their own."""
+    """The metrics of one service, in a registry of their own."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.registry = CollectorRegistry()
-        self.router_seconds = Times()
+        self.router_seconds = DurationHistogram()
         self.registry.register(self)
 
     def text(self) -> bytes:
-        """Everything, as Prometheus reads it."""
+        """Return the metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
 
     def collect(self) -> Iterator[Metric]:
-        """The numbers of the engine, and how long the router took."""
-        yield self.router_seconds.family("riskroute_router_seconds", "Time that the router took for a decision")
+        """Yield the metrics of the engine and the router."""
+        yield self.router_seconds.family("riskroute_router_seconds", "Seconds per decision of the router")
         engine = self.service.engine
         with engine.lock:
             state = engine.state
@@ -252,19 +247,19 @@ class Metrics:
                 "events": ("Events in the log", state.events),
                 "orders": ("Orders accepted", state.decisions),
                 "orders_settled": ("Orders settled and learned", state.settled),
-                "orders_declined": ("Orders refused after the router was asked", state.declined),
-                "corrections": ("Fills changed after their order was settled", state.corrections),
-                "duplicate_reports": ("Reports that came again", state.duplicates),
-                "orphan_reports": ("Reports of children that nobody knows", state.orphans),
-                "beliefs": ("Beliefs that the router has had", max(engine.learner.belief, -1) + 1),
+                "orders_declined": ("Orders refused after a decision", state.declined),
+                "corrections": ("Fills corrected after their order was settled", state.corrections),
+                "duplicate_reports": ("Duplicate execution reports", state.duplicates),
+                "orphan_reports": ("Reports of unknown children", state.orphans),
+                "beliefs": ("Beliefs adopted by the router", max(engine.learner.belief, -1) + 1),
             }
             gauges = {
                 "ready": ("Whether orders are accepted", float(engine.ready and not state.halted)),
                 "halted": ("Whether trading is halted", float(bool(state.halted))),
-                "failed": ("Whether the engine must be started anew", float(bool(engine.failed))),
+                "failed": ("Whether the log cannot be written", float(bool(engine.failed))),
                 "unsettled_orders": ("Orders not settled", float(len(state.unsettled))),
-                "unknown_children": ("Children of which nothing is heard", float(len(state.unknown))),
-                "waiting_children": ("Children whose fills are on their way", float(len(state.waiting))),
+                "unknown_children": ("Children whose venue does not answer", float(len(state.unknown))),
+                "waiting_children": ("Finished children with fills still to come", float(len(state.waiting))),
                 "router_out": ("Whether the safe router decides", float(bool(engine.learner.out))),
                 "day_loss_dollars": ("Cost of the day against arrival mids", state.day.loss / NANO),
                 "day_rejects": ("Rejected children of the day", float(state.day.rejects)),

@@ -49,21 +49,21 @@ function counts(count) {
 }
 
 function cost(state) {
-  const { tally } = state;
+  const { totals } = state;
   const shadow = state.mode === "shadow";
-  const saved = tally.saving_bps;
+  const saved = totals.saving_bps;
   const sure = saved.low == null ? "" : saved.low > 0 ? "good" : saved.high < 0 ? "bad-text" : "";
   const pair = (name, value, more, style = "") => [make("dt", {}, name), make("dd", {}, make("b", { class: style }, value), more)];
   const points = ({ mean }) => (mean == null ? "–" : `${number(mean, 2)} bp`);
-  const explored = tally.explored_orders
-    ? [dollars(tally.explored_dollars), `in ${plural(tally.explored_orders, "order")} looked at, one in ten, against the plan that seemed best`]
+  const explored = totals.explored_orders
+    ? [dollars(totals.explored_dollars), `in ${plural(totals.explored_orders, "order")} looked at, one in ten, against the plan that seemed best`]
     : ["–", "nothing looked at yet, or the router does not explore"];
   return [
     make("dl", { class: "pairs" },
-      ...pair("Against the arrival mid, fees included", points(tally.cost_bps), `${within(tally.cost_bps)}${tally.cost_bps.low == null ? "" : "; "}${dollars(tally.cost_dollars)} on ${dollars(tally.notional_dollars)}, ${plural(tally.cost_bps.orders, "settled order")}`),
-      ...pair(`${shadow ? "Would have saved" : "Saved"} against ${state.against} (estimate)`, points(saved), `${within(saved)}${saved.low == null ? "" : "; "}${dollars(tally.saving_dollars)}`, sure),
+      ...pair("Against the arrival mid, fees included", points(totals.cost_bps), `${within(totals.cost_bps)}${totals.cost_bps.low == null ? "" : "; "}${dollars(totals.cost_dollars)} on ${dollars(totals.notional_dollars)}, ${plural(totals.cost_bps.orders, "settled order")}`),
+      ...pair(`${shadow ? "Would have saved" : "Saved"} against ${state.against} (estimate)`, points(saved), `${within(saved)}${saved.low == null ? "" : "; "}${dollars(totals.saving_dollars)}`, sure),
       ...pair("Spent on exploration (estimate)", ...explored),
-      ...pair("Given up or late", number(tally.marked), `orders with a remainder valued at the far touch; ${number(tally.late)} done after their deadline`)),
+      ...pair("Given up or late", number(totals.marked), `orders with a remainder valued at the far touch; ${number(totals.late)} done after their deadline`)),
     costChart(state),
   ];
 }
@@ -72,7 +72,7 @@ function costChart(state) {
   const done = state.orders_now.filter((one) => one.status === "settled" && one.cost_bps != null).sort((a, b) => a.at - b.at);
   if (done.length < 2) return make("p", { class: "soft" }, "The chart begins with the second settled order.");
   const [width, height, left, top, bottom] = [420, 120, 36, 10, 8];
-  const { mean, low, high } = state.tally.cost_bps;
+  const { mean, low, high } = state.totals.cost_bps;
   const values = [0, ...done.map((one) => one.cost_bps), ...[mean, low, high].filter((one) => one != null)];
   const [least, most] = [Math.min(...values), Math.max(...values)];
   const y = (value) => top + (height - top - bottom) * (1 - (value - least) / (most - least || 1));
@@ -110,12 +110,12 @@ function limits(state) {
   return [...shown, make("p", { class: "soft" }, `A single order: at most ${brief(quantity)} shares and $${brief(notional)}, within ${number(collar_bps)} bp of the mid, on quotes of the last ${number(quote_seconds, 1)} s.`)];
 }
 
-function places({ tally, venues: known, pools }) {
-  const names = [...new Set([...Object.keys(known), ...Object.keys(tally.places)])];
+function places({ totals, venues: known, pools }) {
+  const names = [...new Set([...Object.keys(known), ...Object.keys(totals.places)])];
   if (!names.length) return make("p", { class: "soft" }, "Nothing was sent yet.");
-  const total = names.reduce((sum, name) => sum + (known[name] ? (tally.places[name]?.filled ?? 0) : 0), 0);
+  const total = names.reduce((sum, name) => sum + (known[name] ? (totals.places[name]?.filled ?? 0) : 0), 0);
   const rows = names.map((name) => {
-    const done = tally.places[name] ?? { children: 0, sent: 0, filled: 0, cost_dollars: 0, fees_dollars: 0 };
+    const done = totals.places[name] ?? { children: 0, sent: 0, filled: 0, cost_dollars: 0, fees_dollars: 0 };
     const beyond = !known[name];
     const rate = done.sent ? done.filled / done.sent : null;
     return [
