@@ -15,7 +15,15 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.learning.problem import Problem
 from riskroute.routing.instances import PAPER_SHARES, PAPER_VENUES, paper_table
 from riskroute.routing.splits import list_splits
-from riskroute.routing.venues import KINDS, VenueModel, load_models, save_models, venue_model_table, venue_problem
+from riskroute.routing.venues import (
+    KINDS,
+    VenueModel,
+    best_correlated_split,
+    load_models,
+    save_models,
+    venue_model_table,
+    venue_problem,
+)
 
 NASDAQ = VenueModel("XNAS", (-0.07, -0.0002), (0.0, 0.00056))
 DARK = VenueModel("Dark 1", (-0.05, 0.0003), (-0.01, 0.06), kind="dark")
@@ -290,3 +298,58 @@ def test_the_papers_table_makes_both_problems() -> None:
     assert paper_table(shares=3).actions.size == math.comb(7, 4)
     with pytest.raises(InputError, match="units must be one of money, norm-1, was 'dollars'"):
         paper_table("dollars")
+
+
+def correlated_models() -> list[VenueModel]:
+    return [
+        VenueModel("A", (-0.05, 0.0), (0.001, 0.004)),
+        VenueModel("B", (-0.04, -0.0004), (0.0, 0.006)),
+        VenueModel("C", (-0.02, 0.0), (0.002, 0.02)),
+    ]
+
+
+def test_uncorrelated_slots_get_the_best_split_of_the_problem() -> None:
+    models = correlated_models()
+    for shares in (1, 7, 20):
+        result = best_correlated_split(models, shares, np.eye(3), risk_tolerance=1.5)
+        assert result.units == venue_problem(models, shares, risk_tolerance=1.5).best
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_best_split_of_correlated_slots_is_that_of_enumeration(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    models, root = correlated_models(), rng.standard_normal((3, 3))
+    size = np.sqrt(np.diag(root @ root.T))
+    rho = root @ root.T / np.outer(size, size)
+    rho = (rho + rho.T) / 2
+    np.fill_diagonal(rho, 1.0)
+    result = best_correlated_split(models, 12, rho, risk_tolerance=2.0, caps=[12, 6, 6])
+
+    def objective(split: np.ndarray) -> float:
+        """Variance less risk tolerance times mean, from the definition."""
+        deviations = np.array([np.sqrt(model.variance[1]) * q for model, q in zip(models, split, strict=True)])
+        own = sum(model.variance[0] * q for model, q in zip(models, split, strict=True))
+        mean = sum(model.mean_of(float(q)) for model, q in zip(models, split, strict=True))
+        return float(deviations @ rho @ deviations + own - 2.0 * mean)
+
+    splits = [split for split in list_splits(12, 3) if (split <= [12, 6, 6]).all()]
+    assert result.value == pytest.approx(min(map(objective, splits)), rel=1e-9)
+    assert result.value == pytest.approx(objective(np.array(result.units)))
+    assert result.bound <= result.value
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"correlation": np.array([[1.0, 0.5], [0.4, 1.0]])}, r"correlation must be a symmetric \(2, 2\) matrix"),
+        ({"correlation": np.eye(3)}, "correlation must have 2 entries, had 3"),
+        ({"correlation": np.full((2, 2), 2.0)}, "correlation must be at most 1 in size"),
+        ({"models": [VenueModel("A", (0.0, 0.0), (1.0, -0.1))], "correlation": [[1.0]]}, "variance of A must not"),
+        ({"models": []}, "models must hold at least one venue"),
+        ({"caps": [1, 2]}, "caps must be at least 0 and add up to at least 10"),
+    ],
+)
+def test_correlations_that_cannot_be_are_refused(change: dict[str, Any], message: str) -> None:
+    good: dict[str, Any] = {"models": correlated_models()[:2], "shares": 10, "correlation": np.eye(2)}
+    with pytest.raises(InputError, match=message):
+        best_correlated_split(**good | change)

@@ -1,4 +1,4 @@
-"""Every public call with arguments that are right, and values that are wrong almost everywhere."""
+"""Every public call with valid arguments, and values that are invalid almost everywhere."""
 
 from __future__ import annotations
 
@@ -41,6 +41,22 @@ BOOK: dict[str, Any] = {
 DAY = dt.date(2019, 3, 27)
 SCHEDULE = rr.routing.FeeSchedule([rr.routing.Fee("XNAS", DAY, 0.003, -0.002)])
 SETTING = rr.Setting(actions=ACTIONS, horizon=50)
+
+
+POOL = rr.market.DarkPool(presence=0.5, tail=1.0)
+ONE_WORKER = rr.Backend("local", 1)
+WINDOW = rr.market.Window(dt.time(11), dt.time(11, 20), 10)
+BOOKS: dict[str, Any] = {
+    "venues": {
+        "A": {"bids": [[10.00, 150], [9.98, 500]], "asks": [[10.02, 100]], "taker": 0.003, "maker": -0.002},
+        "B": {"bids": [[10.00, 100], [9.99, 300]], "asks": [[10.02, 100]], "taker": -0.002, "maker": 0.001},
+    },
+    "pools": {"P": {"fee": 0.001}},
+}
+ORDER: dict[str, Any] = {"side": "sell", "shares": 300, "lot": 1, "horizon": 10.0, "order": "a", "time": 5}
+CONTEXT = rr.routers.read_context(BOOKS, **ORDER)
+CHILD = rr.routers.ChildReport(0, "dark", "P", 300, 120, 10.01, 0.12, 5, 9)
+PLAN = rr.routers.Plan("a", dark={"P": 300})
 
 
 def replay() -> rr.Replay:
@@ -121,6 +137,7 @@ def action_sets() -> Iterator[tuple[str, Call]]:
     )  # fmt: skip
     for method in ("two_best", "margin", "separable"):
         yield f"Allocations.{method}", (getattr(SPLITS, method), {"coef": np.ones(6)})
+    yield "Allocations.apportion", (SPLITS.apportion, {"weights": [0.5, 0.3, 0.2]})
     yield "Allocations.rank", (SPLITS.rank, {"action": (1, 1, 2)})
     yield "Allocations.unrank", (SPLITS.unrank, {"rank": 3})
     yield "Allocations.listed_rows", (SPLITS.listed_rows, {"allocations": np.array([[1, 1, 2]])})
@@ -247,6 +264,10 @@ def routing() -> Iterator[tuple[str, Call]]:
         "caps": [6, 4], "most_listed": 100,
     }  # fmt: skip
     yield "venue_problem", (rr.venue_problem, problem)
+    correlated = {"models": MODELS, "shares": 6, "correlation": np.eye(2), "risk_tolerance": 2.0, "caps": [6, 4]}
+    yield "best_correlated_split", (rr.routing.best_correlated_split, correlated)
+    quadratic = {"matrix": np.eye(2), "linear": np.zeros(2), "units": 4, "caps": np.array([4, 4])}
+    yield "minimise_quadratic", (rr.routing.minimise_quadratic, quadratic | {"tables": np.zeros((2, 5))})
     yield "Fee", (rr.routing.Fee, {"venue": "XNAS", "since": DAY, "taker": 0.003, "maker": -0.002})
     yield "FeeSchedule", (rr.routing.FeeSchedule, {"fees": SCHEDULE.fees})
     yield "FeeSchedule.fee", (SCHEDULE.fee, {"venue": "XNAS", "day": DAY})
@@ -383,5 +404,208 @@ def experiments() -> Iterator[tuple[str, Call]]:
     yield "checked_study", (study_config.checked_study, {"values": {}})
 
 
-PARTS = (policies, action_sets, learning, routing, simulation, results, experiments)
+def market() -> Iterator[tuple[str, Call]]:
+    yield "Window", (rr.market.Window, {"start": dt.time(11), "end": dt.time(12), "buckets": 10})
+    yield "Window.edges", (WINDOW.edges, {"day": DAY})
+    yield (
+        "ImportOptions",
+        (
+            rr.market.ImportOptions,
+            {
+                "symbols": ("QVEX",),
+                "depth": 5,
+                "start": dt.time(10),
+                "end": dt.time(11),
+                "date": DAY,
+                "venue": "XNAS",
+                "columns": {"bid_px_00": "bid"},
+            },
+        ),
+    )
+    yield "Slot", (lambda **a: rr.market.Slot(**a).name, {"venue": "XNAS", "kind": "market", "pool": None})
+    pool = {"presence": 0.5, "tail": 1.0, "smallest": 1, "improvement": 0.0, "fee": 0.0, "name": "Dark"}
+    yield "DarkPool", (lambda **a: rr.market.DarkPool(**a).hidden_sizes(3, seed=1), pool)
+    for method in ("mean_fill", "fill_variance", "chance_of"):
+        yield f"DarkPool.{method}", (getattr(POOL, method), {"quantities": [1, 2, 4]})
+    yield "DarkPool.hidden_sizes", (POOL.hidden_sizes, {"count": 3, "seed": 1})
+    yield "generated_dark_pools", (rr.market.generated_dark_pools, {"lit": MODELS, "count": 2, "seed": 0})
+
+
+def of_recordings(store: rr.market.Store, folder: Path) -> dict[str, Call]:
+    recording = store.recordings()[0]
+    slots = [
+        rr.market.Slot("XNAS"),
+        rr.market.Slot("XNAS", "limit"),
+        rr.market.Slot("XNAS", "dark", POOL),
+        rr.market.Slot("XBOS"),
+    ]
+    terms = {"side": "sell", "fees": None, "levels": 5, "seed": 0, "date": None}
+    scenarios = rr.market.sample_scenarios(store, "QVEX", slots, 4, WINDOW, repeats=2)
+    fields = {name: getattr(scenarios, name) for name in inspect.signature(rr.market.Scenarios).parameters}
+    caps, methods = np.array([2, 2, 2, 2]), ("deep", "whole", "replayed", "room")
+    calibrated = rr.market.calibrate(store, "QVEX", window=WINDOW)
+    hours: dict[str, Any] = {"train": "11:00-11:10", "test": "11:10-11:20", "bucket_minutes": 1.0, "repeats": 1}
+    small: dict[str, Any] = {"data": str(store.folder), "shares": 2, "horizon": 10, "runs": 1, "policies": ["uniform"]}
+    study, out = rr.SplitStudy(**hours, **small), folder / "study"
+    found = study.run(backend=ONE_WORKER, out=out)
+    return {
+        "Store": (rr.market.Store, {"folder": store.folder}),
+        "Store.of_symbol": (store.of_symbol, {"symbol": "QVEX", "date": None, "venues": ["XNAS"]}),
+        "Store.snapshots": (store.snapshots, {"recording": recording, "begin": None, "end": None}),
+        "Store.events": (store.events, {"recording": recording, "begin": None, "end": None}),
+        "SplitStudy": (lambda **values: rr.SplitStudy(**values), hours | small | {"caps": {}, "dark": []}),
+        "SplitStudy.run": (study.run, {"backend": ONE_WORKER, "out": out, "resume": False, "finished": None}),
+        "SplitStudyResult": (lambda **a: rr.SplitStudyResult(**a).summary(), vars(found)),
+        "SplitStudyResult.to_json": (found.to_json, {"path": out / "again.json"}),
+        "SplitStudyResult.from_json": (rr.SplitStudyResult.from_json, {"path": out / "study.json"}),
+        "write_report": (rr.write_report, {"result": found, "out": out}),
+        "calibrate": (
+            rr.market.calibrate,
+            terms
+            | {
+                "store": store,
+                "symbol": "QVEX",
+                "quantities": [1, 2, 3],
+                "window": WINDOW,
+                "orders": ["market"],
+                "dark_pools": 1,
+                "pools": [POOL],
+                "venues": ["XNAS"],
+            },
+        ),
+        "sample_scenarios": (
+            rr.market.sample_scenarios,
+            terms | {"store": store, "symbol": "QVEX", "slots": slots, "shares": 4, "window": WINDOW, "repeats": 2},
+        ),
+        "Scenarios": (lambda **a: rr.market.Scenarios(**a).caps(), fields),
+        **{f"Scenarios.{name}": (getattr(scenarios, name), {"caps": caps}) for name in methods},
+        "Scenarios.fit": (scenarios.fit, {"slot": 0, "cap": 4, "seed": 0}),
+        "Scenarios.models": (scenarios.models, {"caps": caps, "seed": 0}),
+        "Calibration": (
+            lambda **a: repr(rr.market.Calibration(**a)),
+            {name: getattr(calibrated, name) for name in inspect.signature(rr.market.Calibration).parameters},
+        ),
+    }  # fmt: skip
+
+
+def of_files(folder: Path) -> dict[str, Call]:
+    rr.routing.save_models(MODELS, folder / "models.toml")
+    fees = folder / "fees.toml"
+    fees.write_text('[[fees]]\nvenue = "XNAS"\nfrom = 2019-01-01\ntaker = 0.003\nmaker = -0.002\n')
+    minute = (dt.time(11), dt.time(11, 0, 20))
+    files = rr.market.generate_market(folder / "day", symbols=("QVEX",), hours=minute, rate=0.2)
+    result = rr.simulate(PROBLEM, ["uniform"], horizon=20, runs=2)
+    market = {"out": folder / "market", "seed": 1, "symbols": ("QVEX",), "hours": minute, "date": DAY, "rate": 0.2}
+    return {
+        "load_models": (rr.routing.load_models, {"path": folder / "models.toml"}),
+        "save_models": (rr.routing.save_models, {"models": MODELS, "path": folder / "saved.toml", "about": ["a line"]}),
+        "load_fees": (rr.routing.load_fees, {"path": fees}),
+        "SimulationResult.save": (result.save, {"path": folder / "result.json"}),
+        "plot_regret": (rr.plot_regret, {"result": result, "path": folder / "plot.svg", "title": "a title"}),
+        "generate_market": (rr.market.generate_market, market | {"venues": _some_venues(), "progress": None}),
+        "import_files": (
+            rr.market.import_files,
+            {
+                "paths": files[:1],
+                "out": folder / "books",
+                "options": rr.market.ImportOptions(("QVEX",)),
+                "kind": "itch",
+                "max_unresolved": 0.01,
+                "max_crossed": 0.5,
+                "progress": None,
+            },
+        ),
+    }
+
+
+def _some_venues() -> Any:
+    return inspect.signature(rr.market.generate_market).parameters["venues"].default[:1]
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in inspect.signature(type(record)).parameters}
+
+
+def _checked_plan(**fields: Any) -> None:
+    rr.routers.Plan(**fields).checked(CONTEXT)
+
+
+def _routed(kind: type[rr.routers.Router]) -> Callable[..., Any]:
+    def route(**parameters: Any) -> None:
+        router = kind(**parameters)
+        router.route(CONTEXT).checked(CONTEXT)
+        router.learn(rr.routers.Report("a", (CHILD,), complete=True, profit=-1.0))
+        kind.restore(router.state())
+
+    return route
+
+
+def _learned(report: Any) -> None:
+    router = rr.routers.DarkFirst()
+    router.route(CONTEXT)
+    router.learn(report)
+
+
+def _routers() -> dict[str, Call]:
+    return {
+        kind.__name__: (_routed(kind), kind().parameters)
+        for kind in rr.routers.ROUTERS.values()
+    }  # fmt: skip
+
+
+def routers() -> Iterator[tuple[str, Call]]:
+    yield from _routers().items()
+    yield from _ROUTER_CALLS.items()
+
+
+_ROUTER_CALLS: dict[str, Call] = {
+    "read_context": (rr.routers.read_context, {"books": BOOKS, **ORDER}),
+    "Context": (rr.routers.Context, _fields(CONTEXT)),
+    "Pool": (rr.routers.Pool, {"name": "P", "fee": 0.001, "improvement": 0.0}),
+    "VenueBooks": (rr.routers.VenueBooks, _fields(CONTEXT.books)),
+    "Plan": (_checked_plan, _fields(rr.routers.Plan("a", dark={"P": 100}, take={"A": 100}, take_limits={"A": 9.0}))),
+    "ChildReport": (rr.routers.ChildReport, _fields(CHILD)),
+    "Report": (rr.routers.Report, {"order": "a", "children": (CHILD,), "complete": True, "profit": -1.0}),
+    "price_plan": (rr.routers.price_plan, {"context": CONTEXT, "plan": PLAN}),
+    "make_router": (rr.routers.make_router, {"name": "sweep", "discretion": 1}),
+    "restore_router": (rr.routers.restore_router, {"state": rr.routers.make_router("sweep").state()}),
+    "check_router": (rr.check_router, {"router": rr.routers.Sweep()}),
+    "PoolModel": (rr.PoolModel, _fields(rr.PoolModel("P", 0.3))),
+    "Router.route": (lambda **a: rr.routers.Sweep().route(**a), {"context": CONTEXT}),
+    "Router.learn": (_learned, {"report": rr.routers.Report("a", (CHILD,))}),
+}
+
+
+def of_markets(folder: Path) -> dict[str, Call]:
+    """Calls that need recorded days."""
+    minutes = (dt.time(11), dt.time(11, 5))
+    files = rr.market.generate_market(folder / "files", symbols=("QVEX",), hours=minutes, rate=0.2)
+    rr.market.import_files(files[:2], folder / "books", rr.market.ImportOptions(("QVEX",)))
+    days: dict[str, Any] = {"market": folder / "books", "symbols": ["QVEX"], "days": 1, "seed": 1, "hours": None}
+    days |= {"kept": folder / "kept", "fees": None, "pools": [rr.PoolModel("P", 0.3)], "progress": None}
+    backend = rr.Backend("local", 1)
+    played = days | {"backend": backend, "shares": 10, "routers": ["sweep"], "orders": 2, "horizon": 0.0, "kappa": 0.05}
+    for name in ("hours", "progress"):
+        del played[name]
+    pool = rr.PoolModel("P", 0.3)
+    asked = _fields(rr.StudyConfig()) | {"hours": "11:00-11:05"}
+    study = rr.Study(market=folder / "books", shares=10, horizons=0, orders=4, routers="spray", pools=pool)
+    return {
+        "market_days": (rr.market_days, days | {"backend": backend}),
+        "backtest": (rr.backtest, played),
+        "StudyConfig": (rr.StudyConfig, asked),
+        "Study": (lambda **values: rr.Study(**values), asked | {"fees": None, "pools": [_fields(pool)]}),
+        "write_study_page": (
+            rr.write_study_page,
+            {
+                "result": study.run(backend=backend, kept=folder / "kept"),
+                "out": folder / "page",
+                "command": "riskroute study",
+            },
+        ),
+        "Study.run": (study.run, {"backend": backend, "out": None, "kept": folder / "kept", "progress": None}),
+    }
+
+
+PARTS = (policies, action_sets, learning, routing, simulation, results, experiments, market, routers)
 CALLS = {name: call for part in PARTS for name, call in part()}

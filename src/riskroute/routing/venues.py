@@ -19,6 +19,7 @@ from riskroute.core.files import write_whole
 from riskroute.core.text import TextTable
 from riskroute.core.validation import (
     as_name,
+    exact_array,
     finite_array,
     list_of,
     one_of,
@@ -210,12 +211,13 @@ def best_correlated_split(
     if (square < 0).any():
         name = models[int(np.argmax(square < 0))].name
         raise InputError(f"variance of {name} must not decrease per squared share; see VenueModel.nonnegative")
-    bounds = None if caps is None else np.array([whole_number("caps", cap, minimum=0) for cap in caps], dtype=np.int64)
     mean = np.array([model.mean for model in models])
     linear = np.array([model.variance[0] for model in models]) - risk_tolerance * mean[:, 0]
     deviation = np.sqrt(square)
     covariance = rho * np.outer(deviation, deviation) - risk_tolerance * np.diag(mean[:, 1])
-    return minimise_quadratic(covariance, linear, shares, caps=bounds)
+    return minimise_quadratic(
+        covariance, linear, shares, caps=None if caps is None else exact_array("caps", caps, np.int64, (count,))
+    )
 
 
 def _checked_models(models: Sequence[VenueModel]) -> list[VenueModel]:
