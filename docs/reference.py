@@ -171,7 +171,8 @@ def _commands(group: typer.Typer, path: str) -> Iterator[tuple[str, Any]]:
         yield f"{path} {name}", command.callback
     for inner in group.registered_groups:
         assert inner.typer_instance is not None
-        yield from _commands(inner.typer_instance, f"{path} {inner.name}")
+        inside = f"{path} {inner.name}" if isinstance(inner.name, str) else path  # nameless groups are flat
+        yield from _commands(inner.typer_instance, inside)
 
 
 def _command(path: str, function: Any) -> str:

@@ -43,7 +43,7 @@ def test_every_command_has_a_section(reference: ModuleType) -> None:
 
 
 def test_a_row_has_name_type_default_and_meaning(reference: ModuleType) -> None:
-    assert "| `--shares` | integer | required | Shares of the order to split. |" in reference.cli_page()
+    assert "| `--shares` | integer | required | Order size in shares. |" in reference.cli_page()
     assert "| `--out` | path | `out/split-study` | Folder for" in reference.cli_page()
     page = reference.configuration_page()
     assert "| `shares` | list of integers | `[1000]` | shares | Sizes of orders; the study answers" in page

@@ -93,7 +93,7 @@ def test_stresses_and_placebos_follow(kept_days: Path, capsys: pytest.CaptureFix
     words = ["--days", "1", "--orders", "6", "--router", "sweep", "--stresses", "--placebos", "--kept", str(kept_days)]
     assert run(["backtest", *words]) == 0
     said = capsys.readouterr().out
-    for text in ("Harder worlds", "latency 100 ms", "half the shares in pools", "The yardstick itself", "empty pools"):
+    for text in ("Stressed assumptions", "latency 100 ms", "half the shares in pools", "Placebo checks", "empty pools"):
         assert text in said
 
 

@@ -19,7 +19,8 @@ import pytest
 
 from riskroute import POLICIES, __version__
 from riskroute.cli import main
-from riskroute.cli.app import POLICY_NAMES, run
+from riskroute.cli.app import run
+from riskroute.cli.experiments import _POLICIES
 
 QUICK = ["simulate", "--slots", "3", "--shares", "3", "--horizon", "500", "--runs", "3"]
 ENVIRONMENT = os.environ | {"COLUMNS": "120", "NO_COLOR": "1"}
@@ -193,7 +194,7 @@ def test_without_arguments_it_shows_the_help() -> None:
 
 
 def test_names_in_the_help_are_those_of_the_registry() -> None:
-    assert POLICY_NAMES.split(", ") == list(POLICIES)
+    assert _POLICIES.split(", ") == list(POLICIES)
 
 
 def shown(terminal: int, wanted: str) -> str:

@@ -19,9 +19,8 @@ from small_days import short_market
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few short runs, all in this process."""
-    scale = PanelSize(400, 3, 0, {"adaptive": 1, "thompson": 2})
+    scale = PanelSize(400, 3, 0)
     monkeypatch.setattr(comparison, "DEMO_SIZE", scale)
-    monkeypatch.setattr(comparison, "DEMO_RUNS", sum(map(scale.runs_of, comparison.DEMO_POLICIES)))
     monkeypatch.setattr(comparison, "Backend", lambda: Backend(workers=1))
 
 
@@ -53,22 +52,19 @@ def test_the_rules_come_first_then_the_study_then_the_policies(
     )
     assert f"\n{patient}\n" in (tmp_path / "study" / "study.txt").read_text()
 
-    table = said.partition("the paper's experiment.\n")[2].splitlines()
-    assert table[0].startswith("8 shares over 6 slots: 1,287 splits, 400 rounds, up to 3 runs, risk tolerance 2")
-    assert table[1].split()[-2:] == ["runs", "seconds"]
-    assert {row.split()[0]: int(row.split()[-2]) for row in table[3:11]} == dict.fromkeys(
-        comparison.DEMO_POLICIES, 3
-    ) | {"adaptive": 1, "thompson": 2}
+    table = said.partition("The paper's experiment: regret of each policy.\n")[2].splitlines()
+    assert table[0].startswith("8 shares over 6 slots: 1,287 splits, 400 rounds, 3 runs, risk tolerance 2")
+    assert {row.split()[0] for row in table[3:11]} == set(comparison.DEMO_POLICIES)
     files = {"regret.json", "regret.parquet", "regret.png", "study", "study-at-once"}
     assert {path.name for path in tmp_path.iterdir()} == files  # days are not kept
-    lines = ["loading, which takes longer the first time", "0 of 2 days prepared", "0 of 4 rules played"]
+    lines = ["loading (slower the first time)", "0 of 2 days prepared", "0 of 4 rules played"]
     assert [line for line in progress.splitlines() if line in lines] == lines
-    assert "playing: 0 of 21 runs" in progress
+    assert "simulating: 0 of 24 runs" in progress
 
 
 def test_the_demo_plays_the_runs_that_simulate_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the order of its tasks: they are mixed so that workers compile different kernels."""
-    monkeypatch.setattr(comparison, "DEMO_SIZE", PanelSize(500, 12, 0, {"thompson": 2, "adaptive": 1}))
+    monkeypatch.setattr(comparison, "DEMO_SIZE", PanelSize(500, 12, 0))
     mixed = comparison.demo_comparison(Backend(workers=1))
     alone = comparison.compare_policies(policies=["rise", "uniform"], horizon=500, runs=12)
     for name, one in alone.policies.items():
@@ -80,7 +76,7 @@ def test_the_demo_plays_the_runs_that_simulate_would(monkeypatch: pytest.MonkeyP
 def test_lines_come_now_and_then_until_the_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(output, "say", lambda text, *, err: said.append(text))
-    monkeypatch.setattr(output, "LINE_EVERY", 0.001)
+    monkeypatch.setattr(output, "_LINE_EVERY", 0.001)
     with output.waiting("at work", lines=True):
         while len(said) < 3:
             time.sleep(0.001)

@@ -83,4 +83,4 @@ def test_what_is_wrong_with_a_file_is_named(
 @pytest.mark.parametrize("option", ["--slots", "--shares"])
 def test_features_leave_nothing_to_split(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "--features", str(write(tmp_path / "f.npy")), option, "3"]) == 2
-    assert f"{option} must be left out with --features" in capsys.readouterr().err
+    assert f"{option} cannot be combined with --features" in capsys.readouterr().err

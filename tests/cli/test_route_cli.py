@@ -43,7 +43,7 @@ def test_the_answer_is_printed_and_written(books: Path, tmp_path: Path, capsys: 
         ["take", "B", "200", "9.99", "-0.002"],
     ]
     assert "sell 300 at a mid of 10.01, cost with fees $3.90 (12.99 bps)" in said.out
-    assert "brings in $2,999.10" in said.out
+    assert "returns $2,999.10" in said.out
 
 
 def test_a_plan_that_rests_has_a_range_of_costs(books: Path, tmp_path: Path, capsys: Any) -> None:
@@ -55,8 +55,8 @@ def test_a_plan_that_rests_has_a_range_of_costs(books: Path, tmp_path: Path, cap
     assert answer["cost_if_swept"] == pytest.approx(3.65)
     assert {child["kind"] for child in answer["children"]} == {"rest"}
     said = capsys.readouterr().out
-    assert "$0.45 (1.50 bps) if all that is posted or sent to pools fills at its price" in said
-    assert "$3.65 (12.15 bps) if none of it fills and all is swept" in said
+    assert "$0.45 (1.50 bps) if everything posted or sent to pools fills at its price" in said
+    assert "$3.65 (12.15 bps) if nothing fills there and all is swept" in said
 
 
 def test_what_is_beyond_the_books_is_said(books: Path, tmp_path: Path, capsys: Any) -> None:
@@ -149,7 +149,7 @@ def test_a_router_is_given_parameters(books: Path, capsys: pytest.CaptureFixture
             ["--side", "sell", "--shares", "1", "--protection", "mifid"],
             "--protection must be one of none, reg-nms, was 'mifid'",
         ),
-        (["--side", "sell", "--shares", "1", "--state", "nowhere.json"], "file must be there, was 'nowhere.json'"),
+        (["--side", "sell", "--shares", "1", "--state", "nowhere.json"], "cannot read 'nowhere.json'"),
         (["--side", "sell", "--shares", "1", "--json", "x.txt"], "--json file ending must be one of .json"),
     ],
 )

@@ -115,7 +115,7 @@ def test_the_state_goes_on_in_the_command_that_routes(
         answer = json.loads((tmp_path / "plan.json").read_text())
         assert (answer["dark"], answer["dark_rest"], answer["limit"]) == (plan.dark, plan.dark_rest, plan.limit)
     assert run([*words, "--router", "spray"]) == 2
-    assert f"router must be {name}, which the state is of, was 'spray'" in capsys.readouterr().err
+    assert f"router must be {name}, the router of the state, was 'spray'" in capsys.readouterr().err
 
 
 def test_what_was_played_is_not_played_again(

@@ -149,7 +149,7 @@ def test_the_closest_preset_departs_from_ours() -> None:
 def test_bad_presets_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, expected in (
         (["figure2", "--preset", "best"], "preset must be one of default, closest, was 'best'"),
-        (["figure1", "--preset", "closest"], "--preset must be left out for figure1, was 'closest'"),
+        (["figure1", "--preset", "closest"], "--preset does not apply to figure1, was 'closest'"),
     ):
         assert command(["reproduce", *words, "--out", str(tmp_path / "x")]) == 2
         said = capsys.readouterr().err.strip()

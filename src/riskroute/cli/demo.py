@@ -1,15 +1,19 @@
-"""The command that shows what riskroute does, in a minute: ``demo``."""
+"""The demos: ``demo``, a study and the paper's comparison, and ``live demo``, a router that survives a kill."""
 
 from __future__ import annotations
 
 import dataclasses
 import tempfile
+import threading
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from riskroute.cli.live import require_live_command
 from riskroute.cli.market import require_market_command
+from riskroute.cli.routers import list_routers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,37 +40,41 @@ DEMO_URGENT = DEMO_STUDY | {"horizons": 0.0, "orders": 60, "routers": ["contextu
 DEMO_RULES = ("sweep", "dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep")
 
 
-def demo_command(
+commands = typer.Typer()
+
+
+@commands.command("demo")
+def _demo(
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and the study.")] = Path("out/demo"),
 ) -> None:
-    """Two things in a minute: which router to use for an order of 1,000 shares, and what the policies cost to learn.
+    """Show a router study and a comparison of policies, in about a minute.
 
-    First a study, as `riskroute study` does it, on a synthetic market of five exchanges and three dark pools: the
-    simple rules, then routers that look at the books and one that learns. Then the paper's policies, ours and the
-    yardsticks on 8 shares over 6 slots: 1,287 splits, 100,000 rounds.
+    First a study, as by `riskroute study`, on a synthetic market of five exchanges and three dark pools: which router
+    to use for orders of 1,000 shares with a 10-second deadline. Then the regret of the paper's policies, adaptive and
+    baselines on 8 shares over 6 slots: 1,287 splits, 100,000 rounds.
     """
-    from riskroute.cli.output import check_outputs, say, show, track_tasks, waiting, write_simulation
+    from riskroute.cli.output import check_outputs, say, show_simulation, track_tasks, waiting, write_simulation
 
     check_outputs({"--out": out / "regret.json"})
     require_market_command()
-    for path in run_demo_studies(out):
+    for path in _run_studies(out):
         say(f"wrote {path}")
-    from riskroute.simulation.comparison import DEMO_RUNS, demo_comparison
+    from riskroute.simulation.comparison import DEMO_POLICIES, DEMO_SIZE, demo_comparison
 
-    say("\nWhat learning costs, policy by policy: the paper's experiment.")
-    with track_tasks(DEMO_RUNS, lines=True) as finished:
+    say("\nThe paper's experiment: regret of each policy.")
+    with track_tasks(DEMO_SIZE.runs * len(DEMO_POLICIES), lines=True) as finished:
         compared = demo_comparison(finished=finished)
-    show(compared)
+    show_simulation(compared)
     with waiting("drawing the curves", lines=True):
         write_simulation(compared, out / "regret.json", out / "regret.parquet", out / "regret.png")
 
 
-def run_demo_studies(out: Path) -> list[Path]:
+def _run_studies(out: Path) -> list[Path]:
     """Run the demo's studies and print their results, the simple rules first; return the files written."""
     from riskroute.cli.output import say, track, waiting
     from riskroute.cli.study import write_page
 
-    with waiting("loading, which takes longer the first time", lines=True):
+    with waiting("loading (slower the first time)", lines=True):
         from riskroute.core.files import writable_folder
         from riskroute.simulation.backends import Backend
         from riskroute.study.comparison import comparison_table
@@ -84,7 +92,7 @@ def run_demo_studies(out: Path) -> list[Path]:
         say(comparison_table(rules.comparison).plain())
         with track(max_plays(study.config, 1, pools=True), "plays", lines=True) as progress:
             result = study.play(days, kept=kept, backend=backend, progress=progress)
-        show_demo_study(result)
+        _show_study(result)
         files = study.write(result, days, folder / "study", kept=kept, backend=backend)
         files += write_page(result, folder / "study")
         with waiting("the same orders for immediate execution", lines=True):
@@ -114,7 +122,7 @@ def _play_rules(
     return run_backtest(study.config.market, days, config, backend=backend, cache=cache, finished=finished)
 
 
-def show_demo_study(result: StudyResult) -> None:
+def _show_study(result: StudyResult) -> None:
     """Print all routers, the sensitivity to dark-pool assumptions, and the answer."""
     from riskroute.cli.output import say
     from riskroute.study.comparison import comparison_table
@@ -127,3 +135,65 @@ def show_demo_study(result: StudyResult) -> None:
         say(f"\nSaving of {case.surface.router} against {case.surface.against} under other dark-pool assumptions, bps.")
         say(surface_table(case.surface).plain())
     say(f"\n{result.answer}\n")
+
+
+def live_demo(
+    orders: Annotated[int, typer.Option(min=2, max=100_000, help="Orders to send.")] = 500,
+    router: Annotated[
+        str,
+        typer.Option(
+            help="Router: NAME or NAME:KEY=VALUE,...; or your own, FILE.py:CLASS; --router list prints all.",
+            is_eager=True,
+            callback=list_routers,
+        ),
+    ] = "contextual",
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65_535, help="Port; default: 8470, or a free one if that is taken.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="New folder for log and configuration; default: a temporary one.")
+    ] = None,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Exit at once instead of keeping the dashboard on.")
+    ] = False,
+) -> None:
+    """Run a router on simulated venues, kill it half-way, restart it, and show that nothing was lost.
+
+    The dashboard stays on until Ctrl-C.
+    Example:
+
+    riskroute live demo --orders 500
+    """
+    require_live_command()
+    from riskroute.cli.output import say, track
+    from riskroute.live.demo import Demo
+    from riskroute.routers.registry import in_file, make_router, router_parameters
+
+    name, parameters = router_parameters(router)
+    make_router(name, **parameters)
+    if in_file(name):
+        router = str(Path(router).expanduser().absolute())  # the configuration is in another folder
+    with ExitStack() as stack:
+        folder = out if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="riskroute-")))
+        demo = Demo(folder, orders, router=router, port=port)
+        say(f"starting {router} on simulated venues")
+        stack.enter_context(demo.running())
+        say(f"dashboard: {demo.address}")
+        say("sign in with one of these tokens:")
+        for (who, token), scope in zip(
+            demo.tokens.items(), ("trade: resumes", "halt: halts", "read: looks"), strict=True
+        ):
+            say(f"  {who:8} {token}  ({scope})")
+        say(f"sending {orders:,} orders")
+        with track(orders, "orders") as advance:
+            result = demo.trade(say, lambda: advance("answered", 1, orders))
+        say("")
+        say(result.table.plain())
+        say("")
+        say("nothing was lost" if result.nothing_lost else "something was lost", err=not result.nothing_lost)
+        if not result.nothing_lost:
+            raise typer.Exit(1)
+        if not no_wait:
+            say(f"the dashboard stays on at {demo.address} until Ctrl-C")
+            with suppress(KeyboardInterrupt):
+                threading.Event().wait()

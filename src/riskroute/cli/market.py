@@ -1,4 +1,4 @@
-"""The commands around market data: ``market generate``, ``import``, ``inspect`` and ``calibrate``."""
+"""The commands on market data: ``market generate``, ``import``, ``inspect`` and ``calibrate``."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from riskroute.market.calibration import Calibration
     from riskroute.market.dark_pools import DarkPool
 
-market = typer.Typer(no_args_is_help=True, help="Market data: make some, import, look at it, estimate venue models.")
+market = typer.Typer(no_args_is_help=True, help="Generate, import and inspect market data; calibrate venue models.")
 
-DateOption = Annotated[str | None, typer.Option(help="Day, such as 2019-03-27.")]
+DateOption = Annotated[str | None, typer.Option(help="Day, for example 2019-03-27.")]
 
 
 @market.command("generate")
-def market_generate_command(
+def _generate(
     out: Annotated[Path, typer.Option(help="Folder for the files, one per venue.")] = Path("out/market"),
     seed: Annotated[int, typer.Option(help="Seed of the whole market.")] = 0,
-    symbols: Annotated[str | None, typer.Option(help="Names with commas between; three invented if left out.")] = None,
-    hours: Annotated[str, typer.Option(help="New York times, FIRST-LAST.")] = "10:30-13:30",
-    rate: Annotated[float, typer.Option(help="Messages per second, as a multiple of the usual.")] = 1.0,
+    symbols: Annotated[str | None, typer.Option(help="Comma-separated symbols; default: three invented ones.")] = None,
+    hours: Annotated[str, typer.Option(help="Trading hours in New York time, FIRST-LAST.")] = "10:30-13:30",
+    rate: Annotated[float, typer.Option(help="Multiplier of the message rate.")] = 1.0,
 ) -> None:
-    """Make a synthetic market: order flow at three venues, written as NASDAQ ITCH 5.0 files.
+    """Generate a synthetic market: order flow at three venues, written as NASDAQ ITCH 5.0 files.
 
     XNAS is deep and matches by price and time, XPSX is thin and matches pro rata, XBOS has inverted fees.
     Example:
@@ -50,7 +50,7 @@ def market_generate_command(
 
 
 @market.command("import")
-def market_import_command(
+def _import(
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -61,43 +61,43 @@ def market_import_command(
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol to import; repeat for more.")] = None,
     depth: Annotated[
         int | None,
-        typer.Option(help="Levels per side to keep; all of the file if left out, up to 50 of ITCH, mbo and updates."),
+        typer.Option(help="Levels per side to keep; default: all in the file, up to 50 for ITCH, mbo and updates."),
     ] = None,
-    hours: Annotated[
-        str | None, typer.Option(help="Times of the zone, FIRST-LAST; the whole file if left out.")
-    ] = None,
+    hours: Annotated[str | None, typer.Option(help="Times in the zone, FIRST-LAST; default: the whole file.")] = None,
     date: DateOption = None,
     venue: Annotated[
         list[str] | None,
-        typer.Option(help="Name such as XNAS, or OLD=NEW for a file of several venues; repeat for more."),
+        typer.Option(help="Venue name, for example XNAS, or OLD=NEW for a file of several venues; repeat for more."),
     ] = None,
     format: Annotated[
         str | None,
-        typer.Option(help="itch, lobster, ticks, databento, taq, deltas or table; found out if left out."),
+        typer.Option(help="itch, lobster, ticks, databento, taq, deltas or table; default: detected."),
     ] = None,
     lot: Annotated[
         int | None, typer.Option(help="For TAQ and WRDS: shares per unit of size; 100 for days before 2025-11-03.")
     ] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option(help="For tables: OURS=THEIRS, such as bid_px_00=BestBid or bid_px_{}=BP{}; repeat for more."),
+        typer.Option(help="For tables: OURS=THEIRS, for example bid_px_00=BestBid or bid_px_{}=BP{}; repeat for more."),
     ] = None,
-    columns: Annotated[Path | None, typer.Option(help="The same from a .toml or .json file.")] = None,
+    columns: Annotated[Path | None, typer.Option(help="Column names from a .toml or .json file.")] = None,
     unit: Annotated[
-        float | None, typer.Option(help="For sizes that are fractions: a share of ours is so much of theirs, 0.001.")
+        float | None, typer.Option(help="For fractional sizes: size of one unit, for example 0.001.")
     ] = None,
     zone: Annotated[
-        str | None, typer.Option(help="Of days and hours, such as UTC; New York's if left out, UTC's for coins.")
+        str | None, typer.Option(help="Time zone of days and hours; default: America/New_York, or UTC for crypto.")
     ] = None,
     max_unresolved: Annotated[
-        float, typer.Option(help="Share of references to orders not in the file that is accepted.")
+        float, typer.Option(help="Largest accepted share of references to orders not in the file.")
     ] = 0.01,
-    max_crossed: Annotated[float, typer.Option(help="Share of books with bid at or above ask to accept.")] = 0.01,
+    max_crossed: Annotated[
+        float, typer.Option(help="Largest accepted share of books with bid at or above ask.")
+    ] = 0.01,
 ) -> None:
-    """Import market data: every kind of file becomes the same table of book snapshots, with events where there are.
+    """Import market data of any supported format into one table of book snapshots, with events if recorded.
 
-    Venue, day and symbol are read off the file names where those tell them. Files of a folder that hold no books are
-    left out and named.
+    Venue, day and symbol are taken from the file names where possible. Files in a folder that hold no books are
+    skipped and listed.
     Example:
 
     riskroute market import 12302019.NASDAQ_ITCH50.gz 20191230.BX_ITCH_50.gz --symbol AAPL --out out/books
@@ -140,16 +140,16 @@ def market_import_command(
         )
     _say_overview(recordings)
     for why in left_out:
-        say(f"left out: {why}")
+        say(f"skipped: {why}")
     say(f"wrote {len(recordings)} recordings to {out}")
 
 
 @market.command("inspect")
-def market_inspect_command(
-    folder: Annotated[Path, typer.Argument(help="Folder of `riskroute market import`.")],
-    json: Annotated[Path | None, typer.Option(help="Write what is known to this .json file.")] = None,
+def _inspect(
+    folder: Annotated[Path, typer.Argument(help="Folder written by `riskroute market import`.")],
+    json: Annotated[Path | None, typer.Option(help="Write the summary to this .json file.")] = None,
 ) -> None:
-    """Show what a folder of imported market data holds, and how good it is.
+    """Summarise a folder of imported market data and its quality.
 
     Example:
 
@@ -167,7 +167,7 @@ def market_inspect_command(
     store = Store(folder)
     recordings = store.recordings()
     if not recordings:
-        raise DataError(f"folder must hold imported market data, was {str(folder)!r} without any")
+        raise DataError(f"no imported market data in {str(folder)!r}")
     _say_overview(recordings)
     found = {one.stem: summarise_recording(store, one) for one in recordings}
     formats = {
@@ -184,33 +184,33 @@ def market_inspect_command(
 
 
 @market.command("calibrate")
-def market_calibrate_command(
-    folder: Annotated[Path, typer.Argument(help="Folder of `riskroute market import`.")],
+def _calibrate(
+    folder: Annotated[Path, typer.Argument(help="Folder written by `riskroute market import`.")],
     symbol: Annotated[str, typer.Option(help="Symbol to trade.")],
     quantities: Annotated[str, typer.Option(help="Test quantities FIRST:LAST[:STEP], ends included.")] = "1:10",
     side: Annotated[str, typer.Option(help="sell or buy.")] = "sell",
-    hours: Annotated[str, typer.Option(help="Times of the recordings' zone, FIRST-LAST.")] = "11:00-13:00",
-    buckets: Annotated[int, typer.Option(help="Buckets of that time: one sample each.")] = 60,
+    hours: Annotated[str, typer.Option(help="Times in the recordings' zone, FIRST-LAST.")] = "11:00-13:00",
+    buckets: Annotated[int, typer.Option(help="Number of time buckets, one sample each.")] = 60,
     seed: Annotated[int, typer.Option(help="Seed of the sampled times and the bootstrap.")] = 0,
-    limit: Annotated[bool, typer.Option("--limit", help="Limit orders too; needs recorded events.")] = False,
+    limit: Annotated[bool, typer.Option("--limit", help="Calibrate limit orders too; needs recorded events.")] = False,
     dark: Annotated[int, typer.Option(help="Dark pools to add, drawn relative to the lit venues.")] = 0,
     dark_pool: Annotated[
         list[str] | None,
-        typer.Option(help="Dark pool by mechanism, PRESENCE:TAIL[:SMALLEST], such as 0.4:1.5:10; repeat for more."),
+        typer.Option(help="Dark pool by mechanism, PRESENCE:TAIL[:SMALLEST], for example 0.4:1.5:10; repeat for more."),
     ] = None,
     fees: Annotated[Path | None, typer.Option(help="Fee schedule (.toml); profits are then net of fees.")] = None,
     levels: Annotated[
-        int | None, typer.Option(help="Levels of a book that an order may walk; all that are recorded if left out.")
+        int | None, typer.Option(help="Levels of a book that an order may walk; default: all recorded.")
     ] = None,
     date: DateOption = None,
-    venue: Annotated[list[str] | None, typer.Option(help="Venue to use; repeat for more, all if left out.")] = None,
+    venue: Annotated[list[str] | None, typer.Option(help="Venue to use; repeat for more; default: all.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write coefficients and evidence to this .json file.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for venues.toml, the points and a figure.")] = None,
 ) -> None:
-    """Estimate what an order of Q shares earns at each venue, on average and in variance.
+    """Estimate mean and variance of the profit of an order of Q shares at each venue.
 
-    One book per bucket and venue is sampled; the order walks its levels, and is compared with the mid.
-    Mean and variance over the buckets are fitted by Q and Q^2, standard errors come from a bootstrap.
+    Samples one book per bucket and venue, walks its levels and compares with the mid. Mean and variance over the
+    buckets are fitted by Q and Q^2; standard errors come from a bootstrap.
     Example:
 
     riskroute market calibrate out/books --symbol AMZN --quantities 10:200:10 --json amzn.json --out out/amzn
@@ -246,7 +246,7 @@ def market_calibrate_command(
 
 
 def _venue_names(texts: list[str]) -> tuple[str | None, dict[str, str]]:
-    """The name of the only venue, and new names by old ones, of values of ``--venue``."""
+    """Return the name of a single venue, and new names by old ones, from ``--venue``."""
     from riskroute.core.errors import InputError
 
     plain = [text for text in texts if "=" not in text]
@@ -279,7 +279,7 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
 
 
 def _say_overview(recordings: list[Any]) -> None:
-    """Print what recordings hold, and what was left out of them."""
+    """Print one row per recording, and its remarks."""
     from riskroute.cli.output import say
     from riskroute.core.text import TextTable
 
@@ -305,14 +305,14 @@ def _say_overview(recordings: list[Any]) -> None:
 
 
 def require_market_command() -> None:
-    """Raise an error that says what to install if market data cannot be read."""
+    """Raise an error with the install command if market data cannot be read."""
     from riskroute.core.runtime import require_extra
 
     require_extra("market data", "market", "itch_book", "pyarrow")
 
 
 def _quantities(text: str) -> list[int]:
-    """Quantities of FIRST:LAST[:STEP], both ends included."""
+    """Return the quantities of FIRST:LAST[:STEP], both ends included."""
     from riskroute.core.errors import InputError
 
     try:
@@ -323,13 +323,13 @@ def _quantities(text: str) -> list[int]:
         expected = "FIRST:LAST or FIRST:LAST:STEP with rising positive numbers"
         raise InputError(f"--quantities must be {expected}, was {text!r}")
     if (last - first) // step > 10_000:
-        raise InputError(f"--quantities must be at most 10,000 different ones, was {text!r}")
+        raise InputError(f"--quantities has a limit of 10,000 values, was {text!r}")
     found = list(range(first, last + 1, step))
     return found if found[-1] == last else [*found, last]
 
 
 def _pool(text: str, number: int) -> DarkPool:
-    """The mechanism of PRESENCE:TAIL[:SMALLEST]."""
+    """Return the dark pool of PRESENCE:TAIL[:SMALLEST]."""
     from riskroute.core.errors import InputError
     from riskroute.market.dark_pools import DarkPool
 
@@ -352,10 +352,10 @@ def _hours(option: str, text: str) -> tuple[dt.time, dt.time]:
 
 
 def market_date(text: str | None) -> dt.date | None:
-    """A day from the value of ``--date``."""
+    """Return the day of ``--date``."""
     from riskroute.core.errors import InputError
 
     try:
         return dt.date.fromisoformat(text) if text is not None else None
     except ValueError:
-        raise InputError(f"--date must be a day such as 2019-03-27, was {text!r}") from None
+        raise InputError(f"--date must be a day, for example 2019-03-27, was {text!r}") from None

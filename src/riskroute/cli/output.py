@@ -1,4 +1,4 @@
-"""How results and progress appear on a terminal."""
+"""Print results and progress; check output paths."""
 
 from __future__ import annotations
 
@@ -24,21 +24,17 @@ if TYPE_CHECKING:
     from riskroute.routing.allocations import DesignResult
     from riskroute.simulation.runner import Task
 
-PATTERNS_SHOWN = 10
-
-LINE_EVERY = 5.0
-"""Seconds between lines that say how far a command is, where they cannot be overwritten."""
-
-ENDINGS = {"--json": (".json",), "--parquet": (".parquet",), "--figure": (".png", ".pdf", ".svg")}
+_LINE_EVERY = 5.0  # seconds between progress lines where standard error is not a terminal
+_ENDINGS = {"--json": (".json",), "--parquet": (".parquet",), "--figure": (".png", ".pdf", ".svg")}
 
 
 def check_outputs(paths: dict[str, Path | None]) -> None:
-    """Refuse wrong file endings and places that cannot be written to, before any work is done."""
+    """Refuse wrong file endings and unwritable folders before any work is done."""
     for name, path in paths.items():
         if path is None:
             continue
-        if name in ENDINGS:
-            one_of(f"{name} file ending", path.suffix.lower(), ENDINGS[name])
+        if name in _ENDINGS:
+            one_of(f"{name} file ending", path.suffix.lower(), _ENDINGS[name])
         if path.is_dir():
             raise InputError(f"{name} must be a file, was the folder {str(path)!r}")
         above = next(folder for folder in path.absolute().parents if folder.exists())
@@ -46,7 +42,8 @@ def check_outputs(paths: dict[str, Path | None]) -> None:
             raise InputError(f"{name} must be in a folder that can be written to, was {str(path)!r}")
 
 
-OPTIONS = (
+# Parameter names in errors of the library, and the options that commands give them.
+_OPTIONS = (
     (r"\bmax_(unresolved|crossed) = ", r"--max-\1 "),
     (r"\bcolumns = \{'(\w+)': NAME\}", r"--column \1=NAME"),
     (r"\b(unit|zone) = ", r"--\1 "),
@@ -54,24 +51,23 @@ OPTIONS = (
     (r"^(date|lot|symbol|venue) must be given", r"--\1 must be given"),
     (r"\b(lot|symbol|venue) = (?=[A-Z\d])", r"--\1 "),
 )
-"""How errors of the library name a parameter, and how a command names it."""
 
 
 @contextmanager
 def named_as_options() -> Iterator[None]:
-    """Let errors of the library name the options of a command instead of the parameters of a function."""
+    """Make errors name the options of a command instead of the parameters of a function."""
     try:
         yield
     except RiskrouteError as error:
         text = str(error)
-        for parameter, option in OPTIONS:
+        for parameter, option in _OPTIONS:
             text = re.sub(parameter, option, text)
         raise type(error)(text) from error
 
 
 @contextmanager
 def waiting(text: str, *, lines: bool = False) -> Iterator[None]:
-    """Show that something is being done, on standard error, if that is a terminal or ``lines`` are wanted."""
+    """Show a status on standard error; without a terminal, print ``lines`` or nothing."""
     console = Console(stderr=True)
     if console.is_terminal:
         with console.status(text):
@@ -85,12 +81,12 @@ def waiting(text: str, *, lines: bool = False) -> Iterator[None]:
 
 @contextmanager
 def _lines(state: Callable[[], str]) -> Iterator[None]:
-    """Say on standard error what is being done: at once, and again every few seconds."""
+    """Print a status line on standard error at once and every few seconds."""
     ended = threading.Event()
 
     def speak() -> None:
         say(state(), err=True)
-        while not ended.wait(LINE_EVERY):
+        while not ended.wait(_LINE_EVERY):
             say(state(), err=True)
 
     speaker = threading.Thread(target=speak, daemon=True)
@@ -104,7 +100,7 @@ def _lines(state: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def track(total: int, noun: str = "runs", *, lines: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """Progress bar on standard error; ``lines`` or nothing at all when that is not a terminal."""
+    """Show a progress bar on standard error; without a terminal, print ``lines`` or nothing."""
     done = 0
     with ExitStack() as stack:
         advance = stack.enter_context(_bar(total, noun))
@@ -121,12 +117,12 @@ def track(total: int, noun: str = "runs", *, lines: bool = False) -> Iterator[Ca
 
 @contextmanager
 def track_tasks(total: int, *, lines: bool = False) -> Iterator[Callable[[Task], None]]:
-    """Progress bar over the runs of tasks; ``lines`` or nothing at all when standard error is not a terminal."""
+    """Show a progress bar over the runs of tasks; without a terminal, print ``lines`` or nothing."""
     done = 0
     with ExitStack() as stack:
         advance = stack.enter_context(_bar(total))
         if lines and not Console(stderr=True).is_terminal:
-            stack.enter_context(_lines(lambda: f"playing: {done:,} of {total:,} runs"))
+            stack.enter_context(_lines(lambda: f"simulating: {done:,} of {total:,} runs"))
 
         def finished(task: Task) -> None:
             nonlocal done
@@ -138,7 +134,7 @@ def track_tasks(total: int, *, lines: bool = False) -> Iterator[Callable[[Task],
 
 @contextmanager
 def counting(noun: str) -> Iterator[Callable[[str, int], None]]:
-    """Something of unknown length: what is being read, how much so far, and the time; on a terminal only."""
+    """Show a counter for work of unknown length, on a terminal only."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
@@ -179,9 +175,9 @@ def say(text: str, *, err: bool = False) -> None:
     Console(stderr=err, soft_wrap=True, highlight=False, markup=False).print(text)
 
 
-def show(result: SimulationResult) -> None:
-    """Print what was played and the final standings."""
-    say(headline(result.config))
+def show_simulation(result: SimulationResult) -> None:
+    """Print the setting and the final regret of every policy."""
+    say(_headline(result.config))
     say(str(result))
     if isinstance(result.best, int):
         say(f"best action: row {result.best}, counted from 0")
@@ -190,7 +186,7 @@ def show(result: SimulationResult) -> None:
 
 
 def write_simulation(result: SimulationResult, json: Path | None, parquet: Path | None, figure: Path | None) -> None:
-    """Write curves and tables to the files that were asked for; an interrupted run ends here."""
+    """Write the requested files; exit with status 130 if the simulation was interrupted."""
     for path in (json, parquet):
         if path is not None:
             say(f"wrote {result.save(path)}")
@@ -199,35 +195,34 @@ def write_simulation(result: SimulationResult, json: Path | None, parquet: Path 
 
         say(f"wrote {plot_regret(result, figure)}")
     if result.interrupted:
-        say("interrupted: the table and the files hold the finished runs only", err=True)
+        say("interrupted: table and files hold the finished runs only", err=True)
         raise typer.Exit(130)
 
 
 def show_design(result: DesignResult) -> None:
-    """Print how good a design is and what it consists of."""
+    """Print the certificate of a design and its heaviest patterns."""
     design = result.design
     say(f"{result.allocations!r}")
     say(
         f"rank {design.rank}, largest leverage at most {design.bound:.6g}: within {design.excess:.3%} of the optimum, "
         f"{len(design)} allocations, {result.seconds:.2f} s",
     )
-    patterns = result.patterns()
-    for pattern, count, weight in patterns[:PATTERNS_SHOWN]:
+    patterns, shown = result.patterns(), 10
+    for pattern, count, weight in patterns[:shown]:
         say(f"  {weight:7.2%} on {count:>5} allocations of {pattern}")
-    if len(patterns) > PATTERNS_SHOWN:
-        rest = sum(weight for _, _, weight in patterns[PATTERNS_SHOWN:])
-        say(f"  {rest:7.2%} on {len(patterns) - PATTERNS_SHOWN} other patterns")
+    if len(patterns) > shown:
+        rest = sum(weight for _, _, weight in patterns[shown:])
+        say(f"  {rest:7.2%} on {len(patterns) - shown} other patterns")
 
 
-def headline(config: dict[str, object]) -> str:
-    """One line that says what was played."""
-    most = "up to " if config.get("fewer_runs") else ""
+def _headline(config: dict[str, object]) -> str:
+    """Return one line that describes the simulation."""
     if "slots" in config:
         splits = count_text(int(str(config["actions"])))
         what = f"{config['shares']} shares over {config['slots']} slots: {splits} splits"
     else:
         what = f"{int(str(config['actions'])):,} actions of {config['dim']} features"
     return (
-        f"{what}, {config['horizon']:,} rounds, {most}{config['runs']} runs, "
+        f"{what}, {config['horizon']:,} rounds, {config['runs']} runs, "
         f"risk tolerance {config['risk_tolerance']:g}, instance {config['instance_seed']}, seed {config['seed']}"
     )

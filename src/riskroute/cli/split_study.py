@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from riskroute.cli.experiments import AddressOption, BackendOption, ResumeOption, WorkersOption, resumable_reproduction
 from riskroute.cli.market import require_market_command
-from riskroute.cli.reproduce import AddressOption, BackendOption, ResumeOption, WorkersOption, resumable_reproduction
 from riskroute.core.errors import InputError
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riskroute.cli.backtest import HoursOption, ProtectionOption
+from riskroute.cli.experiments import AddressOption, BackendOption, WorkersOption
 from riskroute.cli.market import require_market_command
-from riskroute.cli.reproduce import AddressOption, BackendOption, WorkersOption
-from riskroute.cli.route import list_judged_routers
+from riskroute.cli.routers import HoursOption, ProtectionOption, list_judged_routers
 from riskroute.core.errors import InputError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,16 +47,11 @@ Final = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class PanelSize:
-    """How much is played: rounds per run, runs per policy (``fewer`` for some, by label), and the seed."""
+    """Rounds per run, runs per policy, and the seed."""
 
     horizon: int = 100_000
     runs: int = 50
     seed: int = 0
-    fewer: Mapping[str, int] = field(default_factory=dict)
-
-    def runs_of(self, label: str) -> int:
-        """Runs of one policy."""
-        return min(self.fewer.get(label, self.runs), self.runs)
 
 
 @dataclass(frozen=True)
@@ -84,9 +79,8 @@ class Panel:
         """All its runs, divided into tasks."""
         size, tasks = self.size, []
         for label, policy in self.chosen().items():
-            runs = size.runs_of(label)
             whole = Task(
-                self.environment, label, policy, size.horizon, size.seed, 0, runs, self.checkpoints, self.spacing
+                self.environment, label, policy, size.horizon, size.seed, 0, size.runs, self.checkpoints, self.spacing
             )
             tasks += split_into_tasks(whole)
         return tasks
@@ -94,7 +88,7 @@ class Panel:
     @property
     def runs(self) -> int:
         """Runs of all policies."""
-        return sum(self.size.runs_of(label) for label in self.policies)
+        return self.size.runs * len(self.policies)
 
     def gather(self, tasks: Sequence[Task], results: Iterable[PolicyResult]) -> SimulationResult:
         """Put the results of its tasks together."""
@@ -103,8 +97,6 @@ class Panel:
             by_task.setdefault(task.label, []).append(result)
         horizon, runs, seed = self.size.horizon, self.size.runs, self.size.seed
         config = run_configuration(self.environment, self.chosen(), horizon, runs, seed)
-        fewer = {label: self.size.runs_of(label) for label in by_task if self.size.runs_of(label) < runs}
-        config |= {"fewer_runs": fewer} if fewer else {}
         found = {label: merged_tasks(parts) for label, parts in by_task.items()}
         return SimulationResult(self.facts | config, found, self.environment.last_comparator(horizon))
 
@@ -175,21 +167,13 @@ class PanelWriter:
         return self.target
 
 
-PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
-"""The four policies of the paper's figures."""
-
-COMPARED = ("adaptive", *PAPER_POLICIES)
-"""The recommended policy beside the paper's four."""
-
+PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")  # of the paper's figures
+COMPARED = ("adaptive", *PAPER_POLICIES)  # the recommended policy beside the paper's four
 DEMO_POLICIES = ("adaptive", "risk-ucb", "greedy", "uniform", "risk-exp-exp", "thompson", "rise", "rise++")
-"""Ours, the paper's four, and two yardsticks."""
 
-DEMO_SIZE = PanelSize()
-"""50 runs of 100,000 rounds."""
+DEMO_SIZE = PanelSize()  # 50 runs of 100,000 rounds
 
 FEATURE_FILES = (".npy", ".csv", ".parquet")
-
-DEMO_RUNS = sum(map(DEMO_SIZE.runs_of, DEMO_POLICIES))
 
 
 def compared_policies(slots: int, shares: int) -> tuple[str, ...]:

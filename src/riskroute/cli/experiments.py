@@ -1,4 +1,4 @@
-"""The commands that play many panels on a backend: ``reproduce`` and ``sweep``."""
+"""The commands that simulate policies: ``simulate``, ``design``, ``reproduce`` and ``sweep``."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from riskroute.paper.reproduce import Experiment
     from riskroute.simulation.backends import Backend
 
+commands = typer.Typer()
+
 BackendOption = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
 WorkersOption = Annotated[
     int | None, typer.Option(help="Number of processes; default: one per core, or all of the cluster at --address.")
@@ -30,11 +32,127 @@ BOOKS = ("figure1", "figure3", "figure5", "table")
 PLAYED = ("figure2", "figure4", "nonstationary", "autocorrelation", "instances")
 
 
-def reproduce_command(
+_POLICIES = (
+    "rise, rise++, risk-ucb, risk-exp-exp, restart-gse, adaptive, thompson, guarded, discounted, sliding-window, "
+    "change-test, lin-ucb, lin-thompson, phased-elimination, mv-ucb, mv-thompson, greedy, uniform, oracle"
+)
+
+
+@commands.command("simulate")
+def _simulate(
+    context: typer.Context,
+    slots: Annotated[int, typer.Option(help="Slots: places that take shares (market, limit or dark).")] = 6,
+    shares: Annotated[int, typer.Option(help="Order size in shares.")] = 8,
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            help="Simulate on your own actions instead of splits: a .npy, .csv or .parquet file, one feature vector "
+            "per row."
+        ),
+    ] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(help=f"Policy to simulate; repeat for more. One of {_POLICIES}.")
+    ] = None,
+    horizon: Annotated[int, typer.Option(help="Rounds per run, one order each.")] = 100_000,
+    runs: Annotated[int, typer.Option(help="Independent runs per policy.")] = 50,
+    seed: Annotated[int, typer.Option(help="Seed of the rewards and of randomised policies.")] = 0,
+    instance_seed: Annotated[int, typer.Option(help="Number of the random instance (coefficients).")] = 0,
+    risk_tolerance: Annotated[float, typer.Option(help="Weight of the mean against the variance.")] = 2.0,
+    workers: Annotated[int, typer.Option(help="Number of processes; results do not depend on it.")] = 1,
+    json: Annotated[Path | None, typer.Option(help="Write curves and configuration to this .json file.")] = None,
+    parquet: Annotated[Path | None, typer.Option(help="Write the tidy table to this .parquet file.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the curves to this .png, .pdf or .svg file.")] = None,
+) -> None:
+    """Simulate policies on a random instance and report their regret.
+
+    An instance splits --shares over --slots; the number of splits may be huge. Rewards are Gaussian, with mean and
+    variance linear in the split and its squares, or in the vectors of --features, divided by their largest norm.
+    Regret is the mean-variance of the rewards minus that of the best split.
+    Example:
+
+    riskroute simulate --slots 4 --shares 4 --policy rise --policy risk-ucb --runs 10 --figure regret.png
+
+    riskroute simulate --features features.csv --policy adaptive --policy rise --runs 10
+    """
+    from riskroute.cli.output import check_outputs, show_simulation, track, write_simulation
+    from riskroute.core.errors import InputError
+    from riskroute.simulation.backends import Backend
+    from riskroute.simulation.comparison import COMPARED, compare_policies, compared_policies, read_features
+
+    check_outputs({"--json": json, "--parquet": parquet, "--figure": figure})
+    backend = None if workers == 1 else Backend(workers=workers)
+    if features is not None:
+        for given in ("slots", "shares"):
+            source = context.get_parameter_source(given)
+            if source is not None and source.name == "COMMANDLINE":
+                raise InputError(f"--{given} cannot be combined with --features, which defines the actions")
+    matrix = None if features is None else read_features(features)
+    usual = compared_policies(slots, shares) if matrix is None else COMPARED
+    names = tuple(dict.fromkeys(policy or usual))
+    with track(len(names) * max(runs, 0)) as progress:
+        result = compare_policies(
+            features=matrix,
+            slots=slots,
+            shares=shares,
+            policies=names,
+            horizon=horizon,
+            runs=runs,
+            seed=seed,
+            instance_seed=instance_seed,
+            risk_tolerance=risk_tolerance,
+            progress=progress,
+            backend=backend,
+        )
+    show_simulation(result)
+    write_simulation(result, json, parquet, figure)
+
+
+@commands.command("design")
+def _design(
+    shares: Annotated[int, typer.Option(help="Order size in shares.")],
+    slots: Annotated[int, typer.Option(help="Number of slots.")],
+    lot: Annotated[int, typer.Option(help="Lot size: amounts are multiples of this many shares.")] = 1,
+    cap: Annotated[
+        list[int] | None, typer.Option(help="Maximum shares in a slot: given once for all, or once per slot.")
+    ] = None,
+    minimum: Annotated[
+        list[int] | None, typer.Option(help="Minimum shares in a slot: given once for all, or once per slot.")
+    ] = None,
+    tolerance: Annotated[float, typer.Option(help="Target relative distance from the optimum.")] = 0.01,
+    json: Annotated[Path | None, typer.Option(help="Write the support, weights and bound to this .json file.")] = None,
+) -> None:
+    """Compute a G-optimal design: which splits to try, and how often, to learn about all of them.
+
+    The design minimises the largest prediction variance over all splits. Its bound is proven over every split, also
+    when there are too many to list.
+    Example:
+
+    riskroute design --shares 1000 --slots 20 --json design.json
+    """
+    from riskroute.cli.output import check_outputs, show_design, waiting
+
+    check_outputs({"--json": json})
+    with waiting("computing the design and its certificate"):
+        from riskroute.routing.allocations import Allocations, DesignResult
+
+        allocations = Allocations(shares, slots, lot, caps=_bounds(cap), minimums=_bounds(minimum))
+        result = DesignResult.compute(allocations, tolerance)
+    show_design(result)
+    if json is not None:
+        typer.echo(f"wrote {result.save(json)}")
+
+
+def _bounds(values: list[int] | None) -> int | list[int] | None:
+    """Return one bound for all slots, or one per slot."""
+    return values[0] if values and len(values) == 1 else values or None
+
+
+@commands.command("reproduce")
+def _reproduce(
     experiment: Annotated[
         str,
         typer.Argument(
-            help="figure1 to figure5, table, nonstationary, autocorrelation, instances, or all. "
+            help="Experiment: figure1 to figure5, table, nonstationary, autocorrelation, instances, or all. "
             "Figures 1, 3, 5 and the table are made from order books."
         ),
     ] = "all",
@@ -47,7 +165,7 @@ def reproduce_command(
             help="Choices the paper leaves open: default (ours), or closest, in which most of its statements hold."
         ),
     ] = "default",
-    seed: Annotated[int, typer.Option(help="Seed of the rewards and the policies' own draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the rewards and of randomised policies.")] = 0,
     policy: Annotated[
         list[str] | None,
         typer.Option(help="Policy to simulate; repeat for more; default: the paper's four and adaptive."),
@@ -82,7 +200,7 @@ def reproduce_command(
     for options, elsewhere in ((played, BOOKS), (read, PLAYED)):
         for option, value in options.items():
             if value is not None and experiment in elsewhere:
-                raise InputError(f"{option} must be left out for {experiment}, was {str(value)!r}")
+                raise InputError(f"{option} does not apply to {experiment}, was {str(value)!r}")
     require_report_extra("matplotlib")
     summaries: dict[str, dict[str, Any]] = {}
     if experiment not in BOOKS:
@@ -111,7 +229,7 @@ def _from_books(
     from riskroute.cli.output import say, waiting
 
     require_market_command()
-    with waiting("reading order books" if data is not None else "making and reading a synthetic market"):
+    with waiting("reading order books" if data is not None else "generating and reading a synthetic market"):
         from riskroute.market.importing import open_books
         from riskroute.paper.order_books import LEVELS, make_book_figure
 
@@ -135,7 +253,7 @@ def _from_play(plans: list[Experiment], where: Backend, out: Path, resume: bool)
     with resumable_reproduction(out):
         with track_tasks(sum(one.runs for one in plans)) as finished:
             everything = play(plans, out, where, resume=resume, finished=finished)
-            first = next(everything)  # all tasks are done by now, and the bar can go
+            first = next(everything)  # all tasks are done by now: close the bar
         for done in itertools.chain([first], everything):
             say(f"\n{done.title}\n{done.table().plain()}")
             for path in (*done.files, *done.draw()):
@@ -145,7 +263,8 @@ def _from_play(plans: list[Experiment], where: Backend, out: Path, resume: bool)
     return summaries
 
 
-def sweep_command(
+@commands.command("sweep")
+def _sweep(
     config: Annotated[Path, typer.Argument(help="TOML file of the grid, see below.")],
     backend: BackendOption = "local",
     workers: WorkersOption = None,
@@ -157,7 +276,7 @@ def sweep_command(
 ) -> None:
     """Simulate every combination of slots, shares, policies, risk tolerances, horizons and instances of a TOML file.
 
-    All fields have defaults; one value stands for a list of one:
+    All fields have defaults; a single value stands for a list of one:
 
     slots = [4, 6]; shares = 8; risk_tolerances = [1.0, 2.0]; horizons = 100_000; instances = 30;
     policies = ["adaptive", "rise"]; runs = 10; seed = 0; checkpoints = 1; [parameters.rise] explore_multiplier = 2

@@ -1,0 +1,454 @@
+"""The commands that run routers: ``route`` on one order, ``backtest`` and ``headroom`` on recorded days."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from riskroute.core.errors import InputError
+
+if TYPE_CHECKING:
+    from riskroute.routers.decision import Decision
+    from riskroute.routers.router import Router
+    from riskroute.simulation.backends import Backend
+    from riskroute.study.backtest import BacktestResult
+    from riskroute.study.markets import MarketDay
+    from riskroute.study.play import TableCache
+
+commands = typer.Typer()
+
+
+def list_routers(router: str | None) -> str | None:
+    """Print all routers and exit if ``--router list`` was given."""
+    if router is not None and router.casefold() == "list":
+        from riskroute.routers.registry import NAMES
+
+        _print_routers(NAMES)
+    return router
+
+
+def list_judged_routers(router: list[str] | None) -> list[str] | None:
+    """Print all routers that a backtest plays and exit if ``--router list`` was given."""
+    if any(one.casefold() == "list" for one in router or ()):
+        from riskroute.study.candidates import NAMES
+
+        _print_routers(NAMES)
+    return router
+
+
+def _print_routers(names: Sequence[str]) -> None:
+    from riskroute.cli.output import say
+    from riskroute.routers.registry import about_router
+    from riskroute.simulation.clairvoyant import Clairvoyant
+
+    for name in names:
+        say(f"{name:24} {about_router(name, {Clairvoyant.name: Clairvoyant})}")
+    say(f"{'FILE.py:CLASS':24} A router of your own, a subclass of riskroute.routers.Router in a file.")
+    raise typer.Exit
+
+
+@commands.command("route")
+def _route(
+    books: Annotated[Path, typer.Argument(help="JSON file with the displayed books, fees and pools; see below.")],
+    side: Annotated[str, typer.Option(help="buy or sell.")],
+    shares: Annotated[int, typer.Option(help="Shares of the order.")],
+    lot: Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")] = 1,
+    horizon: Annotated[
+        float, typer.Option(help="Seconds until the deadline; above 0 needs --router or --state.")
+    ] = 0.0,
+    router: Annotated[
+        str | None,
+        typer.Option(
+            help="Router: NAME or NAME:KEY=VALUE,...; or your own, FILE.py:CLASS; --router list prints all; "
+            "default: sweep.",
+            is_eager=True,
+            callback=list_routers,
+        ),
+    ] = None,
+    protection: Annotated[
+        str,
+        typer.Option(
+            help="Order protection: none (the cheapest shares after fees first), or reg-nms (US equities: better "
+            "displayed prices first, whatever the fees)."
+        ),
+    ] = "none",
+    symbol: Annotated[
+        str | None, typer.Option(help="Symbol, for routers trained on several; default: the one in the file.")
+    ] = None,
+    state: Annotated[Path | None, typer.Option(help="Restore the router from this state (.json).")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the answer to this .json file.")] = None,
+) -> None:
+    """Route one order: print which venues and pools get how many shares, given the current books.
+
+    The file holds one object, prices and fees in dollars, sizes in whole shares, the best level first:
+
+    {"venues": {"XNAS": {"bids": [[9.99, 300]], "asks": [[10.01, 200]], "taker": 0.003, "maker": -0.002}},
+    "pools": {"DARK1": {"fee": 0.001}}, "tick": 0.01}
+
+    Prints the child orders and their cost against the mid, fees included. For shares that are posted or sent to pools
+    the cost is a range, since the books do not show how many will fill.
+    Example:
+
+    riskroute route books.json --side buy --shares 500 --router dark-first+sweep
+
+    riskroute route books.json --side buy --shares 1000 --horizon 10 --state out/study/state-LUMO-1000-10s.json
+    """
+    from riskroute.cli.output import check_outputs, say
+    from riskroute.core.files import write_json
+    from riskroute.core.validation import one_of
+    from riskroute.routers.context import PROTECTIONS, read_context
+    from riskroute.routers.decision import price_plan
+
+    check_outputs({"--json": json})
+    one_of("--protection", protection, PROTECTIONS)
+    if horizon > 0 and router is None and state is None:
+        raise InputError(
+            "--horizon needs --router or --state, since a sweep does not wait; for example --router "
+            "dark-first+post+sweep, or the --state of a study"
+        )
+    chosen = _router(router, state)
+    known = {} if symbol is None else {"symbol": symbol}
+    order = {"side": side, "shares": shares, "lot": lot, "horizon": horizon, "protection": protection, **known}
+    context = read_context(_read(books), **order)
+    decision = price_plan(context, chosen.route(context).checked(context))
+    for line in _lines(chosen.name, decision):
+        say(line)
+    for warning in decision.warnings:
+        say(f"warning: {warning}", err=True)
+    if json is not None:
+        say(f"wrote {write_json(json, decision.to_json())}")
+
+
+def _router(text: str | None, state: Path | None) -> Router:
+    """Make the router, or restore it from a state."""
+    from riskroute.routers.registry import (
+        file_router,
+        in_file,
+        make_router,
+        restore_router,
+        router_name,
+        router_parameters,
+    )
+
+    name, parameters = router_parameters(text or "sweep")
+    if state is None:
+        return make_router(name, **parameters)
+    if in_file(name):
+        return file_router(name).restore(_read(state))
+    chosen = restore_router(_read(state))
+    if text is not None and router_name(name) not in (chosen.name, chosen.parameters.get("policy")):
+        raise InputError(f"router must be {chosen.name}, the router of the state, was {text!r}")
+    return chosen
+
+
+def _lines(name: str, decision: Decision) -> list[str]:
+    """Return the printout: child orders, the rule for the remainder, and the cost."""
+    from riskroute.core.text import TextTable
+
+    context, plan = decision.context, decision.plan
+    rows = [
+        [kind, place, f"{shares:,}", "any" if limit is None else f"{limit:.10g}", f"{fee:g}"]
+        for kind, place, shares, limit, fee in decision.children
+    ]
+    lines = [TextTable(["kind", "place", "shares", "limit price", "fee per share"], rows).plain()] if rows else []
+    if plan.in_turn and plan.dark:
+        lines.append("Pools are tried in turn, each with the remainder.")
+    rule, _, venue = plan.rest.partition(":")
+    then = {
+        "sweep": "swept, cheapest first",
+        "touch": "taken at the best price only, repeatedly",
+        "venue": f"taken at {venue}",
+        "post": f"posted at {venue} until the deadline, then swept",
+    }
+    lines.append(f"Unfilled and unassigned shares are {then[rule]}.")
+    order = f"{context.side} {context.shares:,} at a mid of {context.mid:.10g}"
+
+    def dollars(cost: float) -> str:
+        return f"{'-' if cost < 0 else ''}${abs(cost):,.2f} ({1e4 * cost / (context.mid * context.shares):.2f} bps)"
+
+    whole = f"{'returns' if context.side == 'sell' else 'costs'} ${decision.net:,.2f}"
+    if decision.passive:
+        lines += [
+            f"{name}: {order}, cost with fees, if the displayed books hold:",
+            f"  {dollars(decision.cost_if_filled)} if everything posted or sent to pools fills at its price,",
+            f"  {dollars(decision.cost_if_swept)} if nothing fills there and all is swept; it then {whole} in all.",
+        ]
+    else:
+        cost = dollars(decision.cost_if_swept)
+        lines.append(f"{name}: {order}, cost with fees {cost} if the displayed books hold; the order {whole} in all.")
+    return lines
+
+
+def _read(path: Path) -> Any:
+    import json
+
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        raise InputError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} must be a JSON file: {error}") from None
+
+
+MarketOption = Annotated[
+    str, typer.Option(help="Market: paper, comparable, dark, or a folder written by `riskroute market import`.")
+]
+DaysOption = Annotated[
+    int | None, typer.Option(help="Number of days; default: 10 synthetic days, or all days of the folder.")
+]
+HoursOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Times of orders, FIRST-LAST, in the zone of the recordings (New York if synthetic); "
+        "default: 09:35-15:55 in New York, the whole day elsewhere."
+    ),
+]
+ProtectionOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Order protection, reg-nms or none; default: reg-nms for synthetic days and US equities, else none."
+    ),
+]
+SeedOption = Annotated[int, typer.Option(help="Seed of markets, orders and dark pools.")]
+KeptOption = Annotated[Path, typer.Option(help="Cache folder for prepared days and results.")]
+
+
+@commands.command("backtest")
+def _backtest(
+    market: MarketOption = "dark",
+    symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")] = None,
+    days: DaysOption = None,
+    train: Annotated[
+        int | None, typer.Option(help="Days at the beginning used for training only; default: half.")
+    ] = None,
+    hours: HoursOption = None,
+    shares: Annotated[
+        list[int] | None, typer.Option(help="Order size in shares; repeat for more; default: 1000.")
+    ] = None,
+    side: Annotated[str, typer.Option(help="buy, sell, or both (alternating).")] = "both",
+    lot: Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")] = 1,
+    orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
+    horizon: Annotated[float, typer.Option(help="Deadline of every order in seconds; 0 is immediate.")] = 0.0,
+    kappa: Annotated[float, typer.Option(help="Price of risk: bps charged per squared bp of unexpected cost.")] = 0.05,
+    router: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Router: NAME or NAME:KEY=VALUE,...; or your own, FILE.py:CLASS; repeat for more, or all; "
+            "--router list prints all.",
+            is_eager=True,
+            callback=list_judged_routers,
+        ),
+    ] = None,
+    latency_ms: Annotated[float, typer.Option(help="One-way latency to a lit venue in milliseconds.")] = 1.0,
+    fees: Annotated[Path | None, typer.Option(help="Fee schedule (.toml) for recorded days.")] = None,
+    protection: ProtectionOption = None,
+    seeds: Annotated[int, typer.Option(help="Replications with different random dark pools.")] = 1,
+    backend: Annotated[str, typer.Option(help="Where to run: local, dask or ray.")] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Address of a running dask or ray cluster; default: start one on this machine.")
+    ] = None,
+    seed: SeedOption = 0,
+    kept: KeptOption = Path("out/days"),
+    stresses: Annotated[bool, typer.Option("--stresses", help="Repeat under stressed assumptions, and rank.")] = False,
+    placebos: Annotated[bool, typer.Option("--placebos", help="Run placebo checks of the cost measure.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for orders, children, fills and costs by venue, as Parquet files.")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the results to this .json file.")] = None,
+) -> None:
+    """Backtest routers on the same recorded days with common random numbers, and compare their costs.
+
+    Costs are basis points against the consolidated mid at arrival, fees included. Every router is compared order by
+    order with the standard routing rule: dark pools first, then a sweep of the lit venues. Every size of --shares has
+    its own table and verdict.
+    Example:
+
+    riskroute backtest --market dark --days 6 --shares 1000 --horizon 60 --out out/backtest
+    """
+    from riskroute.cli.output import check_outputs, say, track
+
+    check_outputs({"--json": json, "--out": out / "x" if out else None, "--kept": kept / "x"})
+    from riskroute.cli.market import require_market_command
+
+    require_market_command()
+    from riskroute.core.files import write_json
+    from riskroute.simulation.backends import Backend
+    from riskroute.study.backtest import run_backtest
+    from riskroute.study.candidates import CLAIRVOYANT, check_routers, router_names
+    from riskroute.study.config import BacktestConfig
+    from riskroute.study.play import TableCache
+
+    config = BacktestConfig(
+        shares=tuple(shares or (1000,)),
+        side=side,
+        lot=lot,
+        orders=orders,
+        horizon=horizon,
+        kappa=kappa,
+        routers=check_routers(router or ()),
+        hours=hours,
+        train=train,
+        latency_ms=latency_ms,
+        seeds=seeds,
+        seed=seed,
+        protection=protection,
+    )
+    where = Backend(backend, address=address)
+    cache = TableCache(kept / "played")
+    found = _market_days(market, symbol, days, seed, config.clock_hours, kept, fees, where)
+    names = router_names(config.routers, pools=bool(found[0].pools), horizon=horizon, train=train)
+    with track(len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds, "plays") as progress:
+        result = run_backtest(
+            market,
+            found,
+            config,
+            backend=where,
+            cache=cache,
+            finished=lambda task: progress(task.candidate.label, 1, 1),
+        )
+    say(str(result))
+    if stresses:
+        _say_stresses(result, where, cache)
+    if placebos:
+        _say_placebos(result, where, cache)
+    if out is not None:
+        for path in result.write(out):
+            say(f"wrote {path}")
+    if json is not None:
+        say(f"wrote {write_json(json, result.to_json())}")
+
+
+def _market_days(
+    market: str,
+    symbol: list[str] | None,
+    days: int | None,
+    seed: int,
+    hours: tuple[dt.time, dt.time] | None,
+    kept: Path,
+    fees: Path | None,
+    backend: Backend,
+) -> list[MarketDay]:
+    """Prepare the days of a market, with a progress bar."""
+    from riskroute.cli.output import track
+    from riskroute.routing.fees import load_fees
+    from riskroute.study.markets import market_days
+
+    schedule = load_fees(fees) if fees is not None else None
+    with track(days or 10, "days prepared") as progress:
+        return market_days(
+            market,
+            symbols=tuple(symbol or ()),
+            days=days,
+            seed=seed,
+            hours=hours,
+            kept=kept,
+            fees=schedule,
+            backend=backend,
+            progress=progress,
+        )
+
+
+def _say_stresses(result: BacktestResult, backend: Backend, cache: TableCache) -> None:
+    from riskroute.cli.output import say, track
+    from riskroute.study.stresses import run_stresses, stress_configs, stress_table
+
+    worlds = len(stress_configs(result.config, pools=bool(result.days[0].pools)))
+    with track(worlds, "scenarios") as progress:
+        found = run_stresses(result, backend=backend, cache=cache, progress=progress)
+    say("")
+    say("Stressed assumptions: the three routers with the lowest objective, in bps")
+    say(stress_table(found).plain())
+
+
+def _say_placebos(result: BacktestResult, backend: Backend, cache: TableCache) -> None:
+    from riskroute.cli.output import say, waiting
+    from riskroute.study.stresses import placebo_table, run_placebos
+
+    with waiting("running placebo checks"):
+        found = run_placebos(result.days, result.config, backend=backend, cache=cache)
+    say("")
+    say("Placebo checks: cost with wrong books, future books or empty pools, minus the cost of sweep")
+    say(placebo_table(found).plain())
+
+
+@commands.command("headroom")
+def _headroom(
+    market: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Market: paper, comparable, dark or a folder; repeat for more; default: the three synthetic ones."
+        ),
+    ] = None,
+    symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")] = None,
+    days: DaysOption = 4,
+    hours: HoursOption = None,
+    shares: Annotated[
+        list[int] | None, typer.Option(help="Order size in shares; repeat for more; default: 10, 100, 1000 and 5000.")
+    ] = None,
+    horizon: Annotated[
+        list[float] | None, typer.Option(help="Deadline in seconds; repeat for more; default: 0, 10, 60 and 300.")
+    ] = None,
+    kappa: Annotated[
+        list[float] | None, typer.Option(help="Price of risk; repeat for more; default: 0, 0.05 and 0.2.")
+    ] = None,
+    orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
+    fees: Annotated[Path | None, typer.Option(help="Fee schedule (.toml) for recorded days.")] = None,
+    seed: SeedOption = 0,
+    kept: KeptOption = Path("out/days"),
+    json: Annotated[Path | None, typer.Option(help="Write the table to this .json file.")] = None,
+) -> None:
+    """Estimate the most that learning can save: fixed rules against perfect foresight.
+
+    Perfect foresight includes future prices, so the difference is an upper bound.
+    Example:
+
+    riskroute headroom --market dark --shares 1000 --horizon 0 --horizon 60
+    """
+    from riskroute.cli.output import check_outputs, say, track
+
+    check_outputs({"--json": json, "--kept": kept / "x"})
+    from riskroute.cli.market import require_market_command
+
+    require_market_command()
+    from riskroute.core.files import write_json
+    from riskroute.core.records import to_plain
+    from riskroute.simulation.backends import Backend
+    from riskroute.study.config import BacktestConfig
+    from riskroute.study.headroom import (
+        HORIZONS,
+        KAPPAS,
+        SIZES,
+        headroom_table,
+        headroom_words,
+        market_headroom,
+    )
+    from riskroute.study.play import TableCache
+
+    sizes, waits, prices = tuple(shares or SIZES), tuple(horizon or HORIZONS), tuple(kappa or KAPPAS)
+    config, backend, found = BacktestConfig(orders=orders, hours=hours, seed=seed), Backend(), []
+    names = market or ["paper", "comparable", "dark"]
+    with track(len(names) * len(sizes) * len(waits) * len(prices), "cases") as progress:
+        for name in names:
+            ready = _market_days(name, symbol, days, seed, config.clock_hours, kept, fees, backend)
+            found += market_headroom(
+                *(name, ready, config),
+                sizes=sizes,
+                horizons=waits,
+                kappas=prices,
+                backend=backend,
+                cache=TableCache(kept / "played"),
+                progress=progress,
+            )
+    say(headroom_table(found).plain())
+    say("")
+    say("Objectives in bps, fees included. For nothing: static minus the best rule that reads the books.")
+    say("For learning: the best fixed rule minus the clairvoyant, which knows future prices: an upper bound.")
+    say("Estimated: their volume beyond the recorded depth.")
+    for line in headroom_words(found):
+        say(line)
+    if json is not None:
+        say(f"wrote {write_json(json, [to_plain(one) for one in found])}")
