@@ -28,6 +28,7 @@ from threadpoolctl import ThreadpoolController
 
 from riskroute._version import __version__
 from riskroute.core.arrays import Flags, Floats, Integers, Vector
+from riskroute.core.compilation import compilation_timed
 from riskroute.core.errors import InputError, shown
 from riskroute.core.files import write_whole
 from riskroute.core.results import PolicyResult, SimulationResult
@@ -386,7 +387,13 @@ class Task:
         after_run : Callable[[int], bool], optional
             Called with the number of finished runs after each of them; true ends the task there.
         """
-        began = time.perf_counter()
+        with compilation_timed(self.label) as compiling:
+            began = time.perf_counter()
+            rounds, episodes = self._play(after_run)
+            seconds = time.perf_counter() - began - compiling()
+        return gather_runs(rounds, episodes, seconds)
+
+    def _play(self, after_run: Callable[[int], bool] | None) -> tuple[Integers, list[Episode]]:
         rounds = regret_checkpoints(self.horizon, self.checkpoints, self.spacing)
         comparator = self.environment.expected_comparator(rounds)
         episodes: list[Episode] = []
@@ -403,7 +410,7 @@ class Task:
         except KeyboardInterrupt:
             if after_run is None or not episodes:
                 raise
-        return gather_runs(rounds, episodes, time.perf_counter() - began)
+        return rounds, episodes
 
 
 @functools.cache
