@@ -84,7 +84,7 @@ def test_limits_hold_whatever_the_router_says() -> None:
     world.pass_time(30)
     assert refused < 50
     assert reasons.issuperset(
-        {"", "hostile failed", "hostile returned no plan", "hostile returned a plan that cannot be played"}
+        {"", "hostile failed", "hostile returned no plan", "hostile returned a plan that cannot be executed"}
     )
     for parent in world.state.parents.values():
         assert parent.filled <= parent.order.quantity

@@ -131,7 +131,7 @@ def test_orders_that_a_router_does_not_know_are_no_mistake() -> None:
     for event in stored_events(world.store):
         if hasattr(event, "outcome"):
             learner.settle(1, event.outcome)
-    assert learner.out == ""
+    assert learner.disabled == ""
 
 
 def test_a_new_belief_is_told_of_decisions_before_everybody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,7 +165,7 @@ def test_a_running_router_learns_from_public_outcomes(refit_every: int) -> None:
     world.trade(4)
     if refit_every:
         world.trade(2)  # public outcomes come after the fills, and are learned with the fills of the next orders
-    assert not engine.learner.out
+    assert not engine.learner.disabled
     memory = engine.learner.router.state()["memory"]
     assert memory["lit_state"]["DEMO"]["moments"] >= 4
     known = engine.learner.state()
@@ -193,7 +193,7 @@ def test_a_router_that_fails_on_public_data_is_put_out_of_service() -> None:
     world = Told()
     engine = world.start(Confused(), history=MarketHistory())
     world.trade(2)
-    assert engine.learner.out == "confused failed to learn from public data: what is this?"
+    assert engine.learner.disabled == "confused failed to learn from public data: what is this?"
     assert engine.state.settled == 2
 
 

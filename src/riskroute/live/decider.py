@@ -1,4 +1,4 @@
-"""The desk between engine and router: it asks the router, checks what it says, and knows what to do without it."""
+"""Decisions of the engine: the router's plan within the limits, the safe router without it, and what follows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from riskroute.live.learner import (
     router_from,
     router_seed,
 )
-from riskroute.live.limits import Limits, children_refusal
+from riskroute.live.limits import Limits
 from riskroute.live.state.events import (
     NANO,
     AnyEvent,
@@ -38,12 +38,6 @@ from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.plan import Plan
 from riskroute.routers.rules import Sweep
 
-CLOSING_SWEEPS = 2
-"""The remainder after the deadline is swept so many times before it is given up."""
-
-EXPLORATION_EVERY = 10
-"""Of every tenth order, what it cost is compared with what seemed best."""
-
 
 class Decider:
     """Decides for the engine, within the limits.
@@ -53,15 +47,15 @@ class Decider:
     stream : str
         Name of the log.
     limits : Limits
-        What is allowed.
+        Limits on children.
     places : frozenset[str]
         Venues and pools that can be reached.
     learner : Learner
         The router.
     quotes : Callable, optional
-        Returns the books of a symbol as they are now.
+        Returns the current books of a symbol.
     seconds : float, optional
-        The time that a decision may take; a router that takes longer is not asked again. None does not look.
+        Time limit of a decision; a router that takes longer is disabled. Default: none.
     """
 
     def __init__(
@@ -77,17 +71,16 @@ class Decider:
         self.quotes, self.seconds = quotes, seconds
         self.safe = Sweep()
         self.counterfactual = Counterfactual()
-        self.on_decided: Callable[[float], None] = _ignore
-        """Told how many seconds the router took, after every decision."""
+        self.on_decided: Callable[[float], None] = lambda seconds: None  # called with the time of every decision
         self._thread = None if seconds is None else ThreadPoolExecutor(1, "riskroute router")
 
     def close(self) -> None:
-        """End the thread that asks the router; one that does not come back is left behind."""
+        """Stop the thread that runs the router, without waiting for a decision that does not end."""
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
     def warm_up(self, now: int) -> None:
-        """Let a copy of the router, and the safe one, decide once, so that everything is compiled and loaded."""
+        """Let a copy of the router and the safe router decide once, so that everything is compiled and loaded."""
         venues = sorted(self.places) or ["A"]
         bids, asks = ((100 * NANO, 10_000),), ((100 * NANO + NANO // 100, 10_000),)
         order = ParentOrder(
@@ -103,28 +96,28 @@ class Decider:
         self.safe.decide(context)
         try:
             router_from(self.learner.kind, router_bytes(self.learner.router)).route(context)
-        except Exception:  # routers are others' code; what this one raises matters when it is asked in earnest
+        except Exception:  # a router may raise anything; it is reported with its first decision
             return
 
     def maker(self, order: ParentOrder) -> ChildMaker:
-        """Return what makes the children of an order."""
+        """Return the maker of an order's children."""
         return ChildMaker(self.stream, order, self.limits.worst_price, self.places)
 
     def decide(self, state: TradingState, order: ParentOrder, now: int, ticket: int) -> tuple[Decision, Children, str]:
-        """Return the decision, its first children, and why the order must be refused after all."""
+        """Return the decision, its first children, and why the order must be refused; empty if it need not."""
         bid, ask = touch_prices(order.quotes)
         mid = (bid + ask) // 2
         maker, reason, consulted = self.maker(order), "", True
         name = self.learner.router.name
         if len(state.unsettled) >= self.limits.unsettled:
-            reason, consulted = f"{len(state.unsettled)} orders are not settled", False
-        elif self.learner.out:
-            reason, consulted = self.learner.out, False
+            reason, consulted = f"{len(state.unsettled)} orders are unsettled", False
+        elif self.learner.disabled:
+            reason, consulted = self.learner.disabled, False
         else:
             try:
                 plan = self.timed(self._asked, order, now)
                 children = maker.first(plan)
-                reason = children_refusal(self.limits, state, order, mid, children, order.quantity)
+                reason = self.limits.children_refusal(state, order, mid, children, order.quantity)
             except RouterError as error:
                 reason = str(error)
                 consulted = not reason.startswith(SLOW)
@@ -132,13 +125,13 @@ class Decider:
         if reason:
             name, plan = self.safe.name, plain_plan(self.safe.decide(context_of(order, now)))
             children = maker.first(plan)
-            refusal = children_refusal(self.limits, state, order, mid, children, order.quantity)
+            refusal = self.limits.children_refusal(state, order, mid, children, order.quantity)
         decision = Decision(
             parent=order.key,
             router=name,
             belief=self.learner.belief,
             ticket=ticket,
-            plan=dict(vars(plan)),  # a plain plan, which nobody else has
+            plan=dict(vars(plan)),  # a plain plan that is not shared
             at=now,
             probability=plan_probability(self.safe if reason else self.learner.router),
             seed=None if reason else router_seed(self.learner.router),
@@ -148,7 +141,7 @@ class Decider:
         return decision, children, refusal
 
     def timed(self, ask: Callable[[ParentOrder, int], Plan], order: ParentOrder, now: int) -> Plan:
-        """Ask the router, and tell how long it took."""
+        """Ask the router for a plan, and report the time it took."""
         began = time.perf_counter()
         try:
             return ask(order, now)
@@ -167,13 +160,13 @@ class Decider:
             raise RouterError(f"{SLOW} {self.seconds:g} s") from None
 
     def settled(self, order: ParentOrder, outcome: Outcome, at: int, number: int) -> Settled:
-        """The outcome of an order, measured against the rule that every desk has, and sometimes against our own best.
+        """Return the outcome of an order with the counterfactual cost of the standard routing rule.
 
-        Must be called before anything is learned from the order.
+        Every tenth order is also compared with the greedy plan, which measures the cost of exploration. Call it before anything is learned from the order.
         """
         rule = self.counterfactual.rule(order, outcome.slots)
         explored = None
-        if number % EXPLORATION_EVERY == 0 and not self.learner.out:
+        if number % 10 == 0 and not self.learner.disabled:
             best = self.learner.greedy(order)
             if best is not None:
                 explored = round(outcome.cost - self.counterfactual.cost(order, best, outcome.slots).cost)
@@ -182,12 +175,12 @@ class Decider:
         )
 
     def books(self, order: ParentOrder) -> Quotes:
-        """The books of a symbol as they are now, or as they were when the order came."""
+        """Return the current books of a symbol, or those at the order's arrival."""
         found = self.quotes(order.symbol) if self.quotes is not None else None
         return found or order.quotes
 
     def next_event(self, state: TradingState, key: str, now: int) -> AnyEvent | None:
-        """Say what becomes of shares that no child holds: further children, or none any more."""
+        """Return what happens to shares that no child holds: further children, or the remainder is marked."""
         parent = state.parents[key]
         if parent.settled or parent.free <= 0 or parent.marked:
             return None
@@ -201,13 +194,13 @@ class Decider:
         if parent.open:
             return None
         event = None
-        if parent.closing_sweeps < CLOSING_SWEEPS:
+        if parent.closing_sweeps < 2:  # after the deadline, the remainder is swept twice before it is given up
             sent = [state.children[name].order for name in parent.children]
             event = self._intend(state, parent, maker.sweep(sent, parent.free, quotes), now)
         return event or self._give_up(parent, quotes, now)
 
     def _intend(self, state: TradingState, parent: ParentState, children: Children, now: int) -> Intended | None:
-        if not children or children_refusal(self.limits, state, parent.order, parent.mid, children, parent.free):
+        if not children or self.limits.children_refusal(state, parent.order, parent.mid, children, parent.free):
             return None
         return Intended(at=now, parent=parent.order.key, children=children)
 
@@ -217,7 +210,3 @@ class Decider:
         except InputError:
             price = parent.mid
         return Marked(at=now, parent=parent.order.key, price=price)
-
-
-def _ignore(seconds: float) -> None:
-    """Take no note of a time."""

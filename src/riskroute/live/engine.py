@@ -23,7 +23,7 @@ from riskroute.live.children import Quotes
 from riskroute.live.decider import Decider
 from riskroute.live.learner import Learner, router_bytes, router_from
 from riskroute.live.ledger import LOGGER, Ledger, Task, Written
-from riskroute.live.limits import Limits, order_refusal, quotes_too_old
+from riskroute.live.limits import Limits
 from riskroute.live.log.interface import FencedError, LeaseError, Log, WriteError
 from riskroute.live.log.recovery import recover, snapshot_saver
 from riskroute.live.market_history import MarketHistory
@@ -215,7 +215,7 @@ class TradingEngine:
         with self.lock:
             self.ledger.reset(state)
             self._snapshot_at = state.events
-            if self.learner.belief < 0 or self.learner.out:
+            if self.learner.belief < 0 or self.learner.disabled:
                 self.ledger.record(self._first_belief())
             self.decider.warm_up(self.clock())
             self._started = True
@@ -316,7 +316,7 @@ class TradingEngine:
             if self.outbox.unresolved:
                 count = len(self.outbox.unresolved)
                 raise RefusedError(f"{count} children from before the start are not answered for yet")
-            if stale := quotes_too_old(self.limits, order, now):
+            if stale := self.limits.stale_quotes_refusal(order, now):
                 self._stale += 1
                 if self._stale > self.limits.stale_quotes and not self.state.halted:
                     self.ledger.record(
@@ -324,7 +324,7 @@ class TradingEngine:
                     )
                 raise RefusedError(stale)
             self._stale = 0
-            if refusal := order_refusal(self.limits, self.state, order, now):
+            if refusal := self.limits.order_refusal(self.state, order, now):
                 raise RefusedError(refusal)
             order = msgspec.structs.replace(order, received=now)
             decision, children, refusal = self.decider.decide(self.state, order, now, self.state.decisions)
@@ -433,7 +433,7 @@ class TradingEngine:
     def await_public_data(self, order: ParentOrder) -> None:
         """Observe the market until after the deadline of an order, if the router learns from public data."""
         full = len(self._unobserved) >= self.most_unobserved
-        if self.history is None or not self.learner.wants_public or full:
+        if self.history is None or not self.learner.learns_from_public_data or full:
             return
         self.history.expect(order)
         if (now := self.clock()) >= order.deadline + PUBLIC_AFTER:
@@ -462,7 +462,7 @@ class TradingEngine:
                 "waiting": len(state.waiting),
                 "corrections": state.corrections,
                 "belief": self.learner.belief,
-                "router_out": self.learner.out,
+                "router_out": self.learner.disabled,
                 "positions": {name: msgspec.structs.asdict(one) for name, one in state.positions.items()},
                 "day": msgspec.structs.asdict(state.day),
             }
@@ -535,7 +535,7 @@ class TradingEngine:
     def _refit(self) -> None:
         if self._refitting:
             return
-        job, learned = self.learner.job()
+        job, learned = self.learner.next_refit()
         if job is None:
             return
         after, self._refitting = self.state.events, True
@@ -551,7 +551,7 @@ class TradingEngine:
 
         def on_fitted(work: Future[bytes]) -> None:
             if work.exception() is None:
-                self.learner.make_ready(work.result(), after)
+                self.learner.prepare_belief(work.result(), after)
                 self.outbox.post_last(lambda: adopt(work.result()))
             else:
                 self._refitting = False

@@ -10,8 +10,8 @@ from concurrent.futures import Future
 
 from riskroute.core.errors import StateError, one_line_error
 from riskroute.live.decider import Decider
-from riskroute.live.learner import NOTED
-from riskroute.live.limits import Limits, automatic_halt
+from riskroute.live.learner import Learner
+from riskroute.live.limits import Limits
 from riskroute.live.log.event_rows import entries_of
 from riskroute.live.log.interface import Entry, LeaseError, Log, told_outside
 from riskroute.live.state.events import (
@@ -160,15 +160,15 @@ class Ledger:
                 continue
             state, effects = apply(state, event)
             kind = type(event)
-            if kind in NOTED:
-                learner.saw(state.events, event, live=True)
+            if kind in Learner.events:
+                learner.on_event(state.events, event, live=True)
             deferrable = deferrable and kind in _DEFERRABLE
             events.append(event)
             if effects:
                 self._follow(event, effects, todo, tasks)
             elif isinstance(event, Reported) and event.report.kind != "rejected":
                 continue  # nothing that automatic halts look at has changed
-            if kind not in _NEVER_HALTING and not state.halted and (reason := automatic_halt(self.limits, state)):
+            if kind not in _NEVER_HALTING and not state.halted and (reason := self.limits.automatic_halt(state)):
                 todo.append(Halted(at=event.at, reason=reason, by="limits"))
             if kind is Halted:
                 todo.extend([Next(key) for key in state.unsettled])

@@ -204,12 +204,12 @@ class ShadowEvaluator:
 
     def _decide(self, order: ParentOrder) -> Decision:
         decider = self._engine.decider
-        now, learner, reason = order.received, decider.learner, decider.learner.out
+        now, learner, reason = order.received, decider.learner, decider.learner.disabled
         consulted = not reason
         name, plan = learner.router.name, None
         if consulted:
             try:
-                plan = decider.timed(learner.own, order, now)
+                plan = decider.timed(learner.shadow_plan, order, now)
             except RouterError as error:
                 reason = str(error)
         if plan is None:

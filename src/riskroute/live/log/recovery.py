@@ -61,7 +61,7 @@ def _no_collection() -> Iterator[None]:
 
 def _step(state: TradingState, learner: Learner, event: AnyEvent, *, decided: bool) -> None:
     _, effects = apply(state, event)
-    learner.saw(state.events, event, live=decided)
+    learner.on_event(state.events, event, live=decided)
     for effect in effects:
         if type(effect) is Learn:
             learner.settle(state.events, effect.outcome)
@@ -151,7 +151,7 @@ def _same(learner: Learner, event: Accepted) -> bool:
 def _same_own(learner: Learner, event: Shadowed) -> bool:
     """Whether a router would have done with somebody else's order as it is written."""
     try:
-        return learner.own(event.order, event.decision.at).to_json() == event.decision.plan
+        return learner.shadow_plan(event.order, event.decision.at).to_json() == event.decision.plan
     except RouterError as error:
         return str(error) == event.decision.safe
 
