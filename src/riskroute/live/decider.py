@@ -162,7 +162,8 @@ class Decider:
     def settled(self, order: ParentOrder, outcome: Outcome, at: int, number: int) -> Settled:
         """Return the outcome of an order with the counterfactual cost of the standard routing rule.
 
-        Every tenth order is also compared with the greedy plan, which measures the cost of exploration. Call it before anything is learned from the order.
+        Every tenth order is also compared with the greedy plan, which measures the cost of exploration. Call it before
+        anything is learned from the order.
         """
         rule = self.counterfactual.rule(order, outcome.slots)
         explored = None
