@@ -82,7 +82,7 @@ def test_a_router_is_what_the_log_says_after_every_death(refit_every: int) -> No
             world.start(bandit(), refit_every=refit_every)
             after = world.engine.learner
             assert after.router.state() == before.router.state()
-            assert (after.followed, after.unlearned, after.belief) == (before.followed, before.waiting, before.belief)
+            assert (after.followed, after.unlearned, after.belief) == (before.followed, before.unlearned, before.belief)
             world.pass_time(1)
         submit(world, number)
         world.pass_time(0.03)
