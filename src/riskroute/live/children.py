@@ -7,9 +7,8 @@ shares taken and posted, what comes back once more, and at the deadline everythi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -26,19 +25,30 @@ from riskroute.live.state.events import (
     VenueQuote,
     touch_prices,
 )
-from riskroute.live.state.trading_state import ParentState, TradingState
+from riskroute.live.state.trading_state import ChildState, ParentState, TradingState
 from riskroute.routers.context import Context, Pool, VenueBooks
+from riskroute.routers.execution import (
+    DEADLINE,
+    IMMEDIATE,
+    MILLISECOND,
+    PLAN,
+    REFILL,
+    RETURNED,
+    TOUCH_LOOKS,
+    Child,
+    Execution,
+    Levels,
+    OwnFill,
+    protected_limit,
+    remove_own,
+)
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
 
-SWEEPS = 100
-"""Slots from this number on are sweeps of what came back, one per venue."""
-
-MOST_SWEEPS = 8
-"""What comes back is swept so many times before the deadline, at most."""
+_STAGE = 1000  # slots of a stage: children of the plan from 0, of the next stage from 1000, and so on
+_VENUE_AT_DEADLINE = 3 * _STAGE - 2  # slot of the last try of shares that one venue alone may fill
 
 Quotes = tuple[VenueQuote, ...]
-Collar = Callable[[int, int], int]
 Children = tuple[ChildOrder, ...]
 
 
@@ -93,7 +103,7 @@ def _fees(fees: tuple[tuple[int, int], ...]) -> tuple[Vector, Vector]:
 
 def _levels(quotes: Quotes) -> tuple[Matrix, Matrix, Matrix, Matrix]:
     """Bids and asks in dollars, and their sizes, one row a venue; what is not displayed has no price."""
-    depth = max([max(len(quote.bids), len(quote.asks)) for quote in quotes])
+    depth = max([1, *[max(len(quote.bids), len(quote.asks)) for quote in quotes]])
     prices: list[float] = []
     sizes: list[float] = []
     for sides in ([quote.bids for quote in quotes], [quote.asks for quote in quotes]):
@@ -133,152 +143,214 @@ def report_of(outcome: Outcome) -> Report:
 
 
 class ChildMaker:
-    """Makes the child orders of one order.
+    """Makes the child orders that `riskroute.routers.execution` sends, within the limits of the live router.
+
+    A price without a limit becomes the collar or the order's own limit, whichever is better. Venues and pools that
+    cannot be reached count as having filled nothing.
 
     Parameters
     ----------
     stream : str
-        Name of the log: part of the ids.
-    order : ParentOrder
-        The order.
+        Name of the log: part of the children's ids.
     collar : Callable[[int, int], int]
         Returns the worst price allowed, given the mid and the sign of the order.
     places : frozenset[str]
         Venues and pools that can be reached.
     """
 
+    deadline_sweeps = 2  # a sweep may miss, since quotes are older than books: the deadline's is tried twice
+
+    def __init__(self, stream: str, collar: Callable[[int, int], int], places: frozenset[str]) -> None:
+        self.stream, self.collar, self.places = stream, collar, places
+        self.on_wait: Callable[[str, int], None] = lambda key, when: (
+            None
+        )  # called with the time of an order's next look
+        self.looks: dict[str, dict[str, tuple[int, int]]] = {}  # by order and stage: times of the first and next look
+
+    def first(self, order: ParentOrder, plan: Plan) -> Children:
+        """Return the children to send with the decision."""
+        making = _Making(self, order, plan, order.quotes, ())
+        return making.orders(making.execution.first_children())
+
+    def following(self, state: TradingState, parent: ParentState, quotes: Quotes, now: int) -> Children:
+        """Return the children to send now for shares that no child holds; empty if there are none, or not yet."""
+        order, plan = parent.order, plan_of(parent)
+        children = [state.children[name] for name in parent.children]
+        making = _Making(self, order, plan, quotes, children, _own_fills(state, children), now)
+        if plan.recall is not None and now >= parent.decision.at + int(plan.recall * NANO):
+            making.too_late = "dark_rest"
+        if parent.closing:
+            return () if parent.open else making.closing(parent.closing_sweeps, self.deadline_sweeps)
+        execution = making.execution
+        while planned := execution.first_children():
+            if orders := making.orders(planned):
+                return orders
+        if execution.waiting:
+            return ()
+        if posts := execution.post():
+            return making.orders(posts)
+        for stage in (RETURNED, *plan.dark_rest):
+            rule = execution.rule if stage == RETURNED and execution.rule != "post" else "sweep"
+            shares = execution.returned if stage == RETURNED else execution.recalled.get(stage, 0)
+            how = self._look(order.key, stage, rule, now) if shares > 0 else ""
+            if how and (orders := making.orders(execution.look(stage, how, making.levels()))):
+                return orders
+        return ()
+
+    def _look(self, key: str, stage: str, rule: str, now: int) -> str:
+        """Return how to look for shares of a stage now; empty if it is too soon. Times are those of `looks`."""
+        found = self.looks.setdefault(key, {})
+        first, due = found.get(stage, (now, now))
+        if now < due:
+            return ""
+        touching = rule == "touch" and now < first + TOUCH_LOOKS * MILLISECOND
+        found[stage] = first, now + (MILLISECOND if touching else REFILL)
+        self.on_wait(key, found[stage][1])
+        return rule if touching or rule != "touch" else "sweep"
+
+
+class _Making:
+    """Children of one order at one time."""
+
     def __init__(
-        self, stream: str, order: ParentOrder, collar: Callable[[int, int], int], places: frozenset[str]
+        self,
+        maker: ChildMaker,
+        order: ParentOrder,
+        plan: Plan,
+        quotes: Quotes,
+        children: Sequence[ChildState],
+        own: Sequence[tuple[str, float, int, int]] = (),
+        now: int = 0,
     ) -> None:
-        self.stream, self.order, self.places = stream, order, places
-        self.sign = order.sign
+        self.maker, self.order, self.plan, self.quotes, self.sent, self.now = maker, order, plan, quotes, children, now
+        self.sign, self.own, self.too_late = order.sign, own, ""
         bid, ask = touch_prices(order.quotes)
-        self.worst = collar((bid + ask) // 2, self.sign)
+        self.worst = maker.collar((bid + ask) // 2, self.sign)
         if order.limit is not None:
             self.worst = self._no_worse(order.limit)
+        self.context = context_of(order, order.received)
+        self.venues = tuple(dict.fromkeys((*self.context.books.venues, *(quote.venue for quote in quotes))))
+        self.stages = (PLAN, RETURNED, DEADLINE, *plan.dark_rest)
+        self.execution = self._progress()
+
+    def _progress(self) -> Execution:
+        """Return the execution as it stands after the children that were sent."""
+        execution, planned = Execution(self.plan, self.context), set()
+        for child in self.sent:
+            order = child.order
+            stage = RETURNED if order.slot == _VENUE_AT_DEADLINE else self.stages[order.slot // _STAGE]
+            one = Child(order.kind, order.place, order.quantity, stage=stage)
+            execution.sent(one, awaited=child.status != "unknown")  # a silent venue must not hold up the others
+            if child.done:
+                execution.done(one, child.filled)
+            if stage == PLAN:
+                planned.add((one.kind, one.place))
+        if execution.started:
+            for one in execution.plan_children():
+                if (one.kind, one.place) not in planned:  # it could not be sent
+                    execution.finish(one, 0)
+        return execution
+
+    def closing(self, tries: int, most: int) -> Children:
+        """Return the children of the deadline, when no other is open."""
+        execution = self.execution
+        execution.close()
+        tried_venue = any(child.order.slot == _VENUE_AT_DEADLINE for child in self.sent)
+        venue = [] if tried_venue else execution.look(RETURNED, "venue", self.levels())
+        if orders := self.orders(venue, _VENUE_AT_DEADLINE):
+            return orders
+        if tries >= most + tried_venue:
+            return ()
+        return self.orders(execution.look(DEADLINE, "sweep", self.levels()))
+
+    def orders(self, children: Sequence[Child], slot: int | None = None) -> Children:
+        """Return child orders for those children that can be sent; the others are done with nothing filled."""
+        made = []
+        takes = {child.place: child for child in children if child.kind == "take"}
+        slots = {pair: k for k, pair in enumerate(_places(self.plan))}
+        for child in children:
+            price = self._price(child, takes)
+            if price is None or child.place not in self.maker.places or child.kind == self.too_late:
+                self.execution.finish(child, 0)
+                continue
+            self.execution.sent(child)
+            number = (
+                slots[child.kind, child.place] if child.stage == PLAN else self._slot(child) if slot is None else slot
+            )
+            attempt = sum(one.order.slot == number for one in self.sent)
+            order = self.order
+            made.append(
+                ChildOrder(
+                    id=child_id(self.maker.stream, order.key, number, attempt),
+                    parent=order.key,
+                    slot=number,
+                    attempt=attempt,
+                    kind=child.kind,  # type: ignore[arg-type]  # one of KINDS
+                    place=child.place,
+                    symbol=order.symbol,
+                    side=order.side,
+                    quantity=child.shares,
+                    limit=price,
+                    until=0 if child.kind in IMMEDIATE else order.deadline,
+                )
+            )
+        return tuple(made)
+
+    def _slot(self, child: Child) -> int:
+        number = _STAGE - 1 if child.kind == "limit" else self.venues.index(child.place)
+        return _STAGE * self.stages.index(child.stage) + number
+
+    def _price(self, child: Child, takes: Mapping[str, Child]) -> int | None:
+        """Return the limit price of a child; None for one that cannot be posted."""
+        if child.kind == "limit":
+            own = next((q.bids if self.sign > 0 else q.asks for q in self.quotes if q.venue == child.place), ())
+            return self._no_worse(own[0][0]) if own else None
+        limit = math.inf if child.limit is None else self.sign * child.limit
+        if child.kind == "take" and not self.plan.trade_through and self.context.protected:
+            venue = self.venues.index(child.place)
+            limit = min(limit, protected_limit(self.context, self.levels(usable=False), takes, venue))
+        return self.worst if limit == math.inf else self._no_worse(round(self.sign * limit * NANO))
 
     def _no_worse(self, price: int) -> int:
         return min(self.worst, price) if self.sign > 0 else max(self.worst, price)
 
-    def child(
-        self, slot: int, attempt: int, kind: Any, place: str, quantity: int, limit: int, until: int
-    ) -> ChildOrder:
-        """Return one child."""
-        order = self.order
-        return ChildOrder(
-            id=child_id(self.stream, order.key, slot, attempt),
-            parent=order.key,
-            slot=slot,
-            attempt=attempt,
-            kind=kind,
-            place=place,
-            symbol=order.symbol,
-            side=order.side,
-            quantity=quantity,
-            limit=limit,
-            until=until,
-        )
-
-    def first(self, plan: Plan) -> Children:
-        """Return the children to send at once."""
-        slots = _slots(plan)
-        if plan.in_turn:
-            tried = self._pool_in_turn(plan, slots, (), self.order.quantity - (0 if plan.before else plan.sent))
-            return tried if plan.before and tried else (*tried, *self._main(plan, slots, self.order.quantity))
-        return self._main(plan, slots, self.order.quantity, dark=True)
-
-    def _pool_in_turn(
-        self, plan: Plan, slots: dict[tuple[str, str], int], tried: tuple[str, ...], free: int
-    ) -> Children:
-        for pool, most in plan.dark.items():
-            quantity = min(most, free)
-            if pool not in tried and quantity > 0 and pool in self.places:
-                return (self.child(slots["dark", pool], 0, "dark", pool, quantity, self.worst, 0),)
-        return ()
-
-    def _main(self, plan: Plan, slots: dict[tuple[str, str], int], free: int, *, dark: bool = False) -> Children:
-        take, rest, limit = (
-            plan.within(free - (sum(plan.dark.values()) if dark else 0))
-            if plan.before
-            else (
-                dict(plan.take),
-                dict(plan.dark_rest),
-                dict(plan.limit),
-            )
-        )
-        wanted = [("dark", plan.dark)] if dark else []
-        children = []
-        for kind, shares in (*wanted, ("dark_rest", rest), ("limit", limit), ("take", take)):
-            for place, quantity in shares.items():
-                price, until = self._terms(kind, place, plan.take_limits)
-                if quantity > 0 and price is not None and place in self.places:
-                    children.append(self.child(slots[kind, place], 0, kind, place, quantity, price, until))
-        return tuple(children)
-
-    def _terms(self, kind: str, place: str, limits: Mapping[str, float]) -> tuple[int | None, int]:
-        """Limit price and end of a child; None where it cannot be posted."""
-        if kind == "limit":
-            return self._own_touch(place, self.order.quotes), self.order.deadline
-        if kind == "take" and place in limits:
-            return self._no_worse(round(limits[place] * NANO)), 0
-        return self.worst, self.order.deadline if kind == "dark_rest" else 0
-
-    def _own_touch(self, place: str, quotes: Quotes) -> int | None:
-        for quote in quotes:
-            if quote.venue == place:
-                own = quote.bids if self.sign > 0 else quote.asks
-                return self._no_worse(own[0][0]) if own else None
-        return None
-
-    def following(self, state: TradingState, parent: ParentState, plan: Plan, quotes: Quotes) -> Children:
-        """Return what to do with shares that no child holds, before the deadline."""
-        children = [state.children[name].order for name in parent.children]
-        slots, free = _slots(plan), parent.free
-        if plan.in_turn:
-            tried = tuple(child.place for child in children if child.kind == "dark")
-            if some := self._pool_in_turn(plan, slots, tried, free):
-                return some
-            untouched = plan.before and all(child.kind == "dark" for child in children)
-            if untouched and (some := self._main(plan, slots, free)):
-                return some
-        rule, _, venue = plan.rest.partition(":")
-        sweeps = sum(child.slot >= SWEEPS for child in children)
-        if rule == "post" and venue in self.places and not any(child.slot == SWEEPS - 1 for child in children):
-            price = self._own_touch(venue, quotes)
-            if price is not None:
-                return (self.child(SWEEPS - 1, 0, "limit", venue, free, price, self.order.deadline),)
-        if sweeps >= MOST_SWEEPS * max(len(quotes), 1):
-            return ()
-        if rule == "venue":
-            quotes = tuple(quote for quote in quotes if quote.venue == venue)
-        return self.sweep(children, free, quotes, touch=rule == "touch")
-
-    def sweep(self, children: list[ChildOrder], free: int, quotes: Quotes, *, touch: bool = False) -> Children:
-        """Take the cheapest displayed shares, fees included, up to ``free``; the best price alone with ``touch``."""
-        levels = []
-        for v, quote in enumerate(quotes):
-            for price, size in quote.asks if self.sign > 0 else quote.bids:
-                if size > 0 and self.sign * price <= self.sign * self.worst and quote.venue in self.places:
-                    levels.append((self.sign * price + quote.taker, v, price, size))
-        levels.sort()
-        best = min((self.sign * price for _, _, price, _ in levels), default=0)
-        taken: dict[int, tuple[int, int]] = {}
-        for _, v, price, size in levels:
-            if free > 0 and (not touch or self.sign * price == best):
-                some = min(free, size)
-                taken[v] = taken.get(v, (0, 0))[0] + some, price
-                free -= some
-        made = []
-        for v, (quantity, price) in taken.items():
-            attempt = sum(child.slot == SWEEPS + v for child in children)
-            made.append(self.child(SWEEPS + v, attempt, "sweep", quotes[v].venue, quantity, price, 0))
-        return tuple(made)
+    def levels(self, *, usable: bool = True) -> Levels:
+        """Return the displayed side; if ``usable``, what may be taken: reachable, within the collar, not our own."""
+        known = {quote.venue: quote for quote in (*self.order.quotes, *self.quotes)}
+        now = {quote.venue for quote in self.quotes}
+        quotes = [
+            known[name] if name in now else VenueQuote(venue=name, taker=known[name].taker) for name in self.venues
+        ]
+        bid_px, ask_px, bid_sz, ask_sz = _levels(tuple(quotes))
+        prices, sizes = (ask_px, ask_sz) if self.sign > 0 else (bid_px, bid_sz)
+        takers, _ = _fees(tuple([(quote.taker, quote.maker) for quote in quotes]))
+        if usable:
+            fills = []
+            for venue, price, shares, at in self.own:
+                v = self.venues.index(venue)
+                fills.append(OwnFill(v, price, shares, quotes[v].at if quotes[v].at <= at else -1, at))
+            remove_own(prices, sizes, fills, np.array([quote.at for quote in quotes]), self.now)
+            sizes[~(self.sign * prices <= self.sign * self.worst / NANO)] = 0.0
+            sizes[[name not in self.maker.places for name in self.venues]] = 0.0
+        return Levels(self.venues, prices, sizes, takers)
 
 
-def _slots(plan: Plan) -> dict[tuple[str, str], int]:
-    """Number of every place for shares in a plan."""
+def _places(plan: Plan) -> list[tuple[str, str]]:
+    """Return kind and place of every child of a plan, in the order of their slots."""
     kinds = (("dark", plan.dark), ("dark_rest", plan.dark_rest), ("limit", plan.limit), ("take", plan.take))
-    return {pair: k for k, pair in enumerate((kind, place) for kind, places in kinds for place in places)}
+    return [(kind, place) for kind, places in kinds for place in places]
+
+
+def _own_fills(state: TradingState, children: Sequence[ChildState]) -> list[tuple[str, float, int, int]]:
+    """Return venue, price, shares and time of what children have taken."""
+    found = []
+    for child in children:
+        if child.order.kind in ("take", "sweep"):
+            for key in child.executions:
+                one = state.executions[key]
+                if one.counts and one.kind != "busted":
+                    found.append((child.order.place, one.price / NANO, one.quantity, one.at))
+    return found
 
 
 def plan_of(parent: ParentState) -> Plan:

@@ -1,91 +1,90 @@
-"""What an order would have cost with another plan, from the books at its arrival and from what became of its children.
+"""Estimate what an order would have cost with another plan, from its books and from what became of its children.
 
-Nobody knows for certain: the other plan was not sent. What is known is used first, and the rest is guessed:
+The children of the other plan follow from `riskroute.routers.execution`, as in the backtest and in the live router;
+their fills are estimated. What is known is used first:
 
-- Shares taken at once pay the displayed prices, and for each as much more or less as those that were really taken.
-- A pool, or a queue, that left some of what it was sent has nothing more to give: a smaller or larger order would have
-  got the same, or all of it. One that filled everything has at least that. A child that rests in a pool finds no less
-  there than one that does not wait.
-- Where all trades of the market were told, they say what a queue would have filled (`riskroute.live.market_history`).
-- What was not tried is expected to fill as it did in other orders: hazards by size (`riskroute.learning.hazards`).
-- The remainder at the deadline pays the prices of the books then; where they were not told, what others paid then, if
-  anybody did, and the displayed prices of the arrival otherwise.
+- Shares taken at once pay the displayed prices, plus the slippage of the shares that were really taken.
+- A pool or queue that left some of what it was sent has nothing more: its fill is known for any size. One that filled
+  everything has at least that much. A child resting in a pool finds no less than one that does not wait.
+- Where all trades of the market are known, they say what a queue would have filled (`MarketHistory`).
+- Other fills are expected as in earlier orders: hazards by size (`riskroute.learning.hazards`).
+- The remainder at the deadline pays the books of that time; without them, what real children paid then, and otherwise
+  the displayed prices of the arrival.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from riskroute.core.arrays import Vector
+from riskroute.core.arrays import Matrix, Vector
 from riskroute.learning.hazards import Hazards
+from riskroute.live.children import context_of
 from riskroute.live.market_history import Market
-from riskroute.live.state.events import ChildOutcome, ParentOrder, touch_prices
+from riskroute.live.state.events import NANO, ChildOutcome, ParentOrder
+from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import EDGES
 from riskroute.routers.contextual.market_features import horizon_class
+from riskroute.routers.execution import DEADLINE, RETURNED, Child, Execution, Levels, protected_limit
 from riskroute.routers.plan import Plan
 
-REFRESH = 20
-"""Expectations are worked out anew after so many trials."""
-
-SHOWN = (1, 100, 1000)
-"""Sizes of orders whose chances are shown."""
-
-MOST = 100_000
-"""A child counts as one of so many shares at most."""
-
-AT_ONCE = 10**7
-"""A resting child that was filled within so many nanoseconds found all of it when it came."""
-
-_STRENGTH = 2.0  # trials that the first guess is worth
-_NOTHING_TOLD = Market({}, ())
+_MOST = 100_000  # larger children count as one of this size: hazards keep an entry for every share
 
 
 class Estimate(NamedTuple):
-    """A cost in 1e-9 dollars against the arrival mid, fees included, and the shares whose fate was guessed."""
+    """A counterfactual cost in 1e-9 dollars against the arrival mid, fees included.
+
+    ``guessed`` shares have an unknown fill, for which the expectation is used. ``children`` are those that the plan
+    would have sent, with their fills.
+    """
 
     cost: float
     guessed: float
+    children: tuple[tuple[Child, float], ...] = ()
 
 
 class Fills:
-    """What places have filled of what they were sent, and what to expect of them."""
+    """Hazards by size of every pool and queue, learned from all children."""
+
+    refresh = 20  # trials between updates of the expectations
+    shown = (1, 100, 1000)  # sizes in `view`
 
     def __init__(self) -> None:
         self.sizes: dict[str, Hazards] = {}
         self._expected: dict[str, tuple[float, Vector]] = {}
 
     def learn(self, kind: str, place: str, horizon: float, sent: int, filled: int) -> None:
-        """Learn from a child that is done."""
+        """Learn from a finished child."""
         key = _key(kind, place, horizon)
         if key not in self.sizes:
-            self.sizes[key] = _first_guess(kind)
-        self.sizes[key].add(min(sent, MOST), min(filled, sent, MOST))
+            self.sizes[key] = _prior(kind)
+        self.sizes[key].add(min(sent, _MOST), min(filled, sent, _MOST))
 
     def expected(self, kind: str, place: str, horizon: float, shares: int) -> Vector:
-        """Shares filled on average of orders of 0, 1 .. shares."""
+        """Return the expected fills of orders of 0, 1 .. shares."""
         key = _key(kind, place, horizon)
         belief = self.sizes.get(key)
         trials = belief.trials if belief is not None else 0.0
         known = self._expected.get(key)
-        if known is None or len(known[1]) <= shares or trials - known[0] >= min(REFRESH, 1 + known[0]):
-            belief = belief or _first_guess(kind)
+        if known is None or len(known[1]) <= shares or trials - known[0] >= min(self.refresh, 1 + known[0]):
+            belief = belief or _prior(kind)
             known = self._expected[key] = trials, belief.expected(max(shares, 1000))
         return known[1]
 
     def view(self) -> list[dict[str, Any]]:
-        """What is believed of every place, and how sure that is: chances that orders of some sizes are filled wholly.
+        """Return, for every place, the probability that orders of some sizes are filled completely.
 
-        ``low`` and ``high`` are the ends of the 90 % interval of each chance, from draws of the belief.
+        ``low`` and ``high`` are the ends of its 90 % credible interval, from posterior draws.
         """
         rng, found = np.random.default_rng(0), []
         for key, belief in list(self.sizes.items()):
             kind, place, _ = key.split("\x1f")
-            draws = np.array([belief.tails(SHOWN[-1], belief.draw(rng)) for _ in range(50)])
-            tails = belief.tails(SHOWN[-1])
+            draws = np.array([belief.tails(self.shown[-1], belief.draw(rng)) for _ in range(50)])
+            tails = belief.tails(self.shown[-1])
             sizes = [
                 {
                     "shares": size,
@@ -93,13 +92,13 @@ class Fills:
                     "low": float(np.quantile(draws[:, size - 1], 0.05)),
                     "high": float(np.quantile(draws[:, size - 1], 0.95)),
                 }
-                for size in SHOWN
+                for size in self.shown
             ]
             found.append({"place": place, "kind": kind, "trials": float(belief.trials), "sizes": sizes})
         return found
 
     def more(self, kind: str, place: str, horizon: float, shares: int, known: int) -> float:
-        """Shares filled on average beyond the first that are known to be there."""
+        """Return the expected fill beyond the ``known`` shares, given those."""
         if shares <= known:
             return 0.0
         table = self.expected(kind, place, horizon, shares)
@@ -107,13 +106,10 @@ class Fills:
         return float(table[shares] - table[known]) / max(there, 1e-9)
 
 
-def _first_guess(kind: str) -> Hazards:
-    """Few pools hold something at once, and half of the orders that rest meet somebody; less for larger orders.
-
-    It is careful: what nobody has tried should not be counted as saved.
-    """
+def _prior(kind: str) -> Hazards:
+    """Return the prior, worth two trials: a pessimistic one, so that untried places are not counted as savings."""
     some, factor = (0.3, 0.8) if kind == "dark" else (0.5, 0.85)
-    return Hazards.from_tails(EDGES, [some * factor**k for k in range(len(EDGES))], _STRENGTH)
+    return Hazards.from_tails(EDGES, [some * factor**k for k in range(len(EDGES))], 2.0)
 
 
 def _key(kind: str, place: str, horizon: float) -> str:
@@ -129,19 +125,13 @@ class Counterfactual:
     def cost(
         self, order: ParentOrder, plan: Plan, seen: Sequence[ChildOutcome], market: Market | None = None
     ) -> Estimate:
-        """What an order would have cost with a plan, given what became of its children, and of the market."""
-        return _Imagined(self.fills, order, Book(order), seen, market or _NOTHING_TOLD).play(plan)
+        """Estimate the cost of an order with a plan, given the outcomes of its real children, and the market's."""
+        context = context_of(order, order.received)
+        return _Counterplan(self.fills, order, context, plan, seen, market or Market({}, ())).play()
 
     def rule(self, order: ParentOrder, seen: Sequence[ChildOutcome]) -> Estimate:
-        """What an order would have cost with the rule that every desk has: `cost` of `benchmark_plan`."""
-        book = Book(order)
-        imagined = _Imagined(self.fills, order, book, seen, _NOTHING_TOLD)
-        back: float = order.quantity
-        for pool in _saving_pools(order, book):
-            back -= imagined.fill("dark", pool, back)
-        if back > 0:
-            imagined.pay(book.sweep(back))
-        return imagined.estimate()
+        """Estimate the cost of an order with the standard routing rule, `benchmark_plan`."""
+        return self.cost(order, benchmark_plan(order), seen)
 
     def learn(self, order: ParentOrder, seen: Sequence[ChildOutcome]) -> None:
         """Learn from the children of an order."""
@@ -152,190 +142,171 @@ class Counterfactual:
 
 
 def benchmark_plan(order: ParentOrder) -> Plan:
-    """The rule that every desk has: all pools that save something in turn, then the displayed market."""
-    pools = dict.fromkeys(_saving_pools(order, Book(order)), order.quantity)
-    return Plan(order.key, dark=pools, in_turn=bool(pools))
-
-
-def _saving_pools(order: ParentOrder, book: Book) -> list[str]:
-    """Pools that save something against a sweep of the whole order; the book stays as it is."""
-    sweep = book.again().sweep(order.quantity).cost / order.quantity
-    return [one.pool for one in order.pools if sweep - one.fee + one.improvement * book.half > 0]
+    """Return the standard routing rule's plan: all pools that save something in turn, then a sweep."""
+    context = context_of(order, order.received)
+    sweep = _Displayed(context).sweep_cost(order.quantity) / order.quantity
+    half = (context.books.best_ask - context.books.best_bid) / 2
+    saving = [pool.name for pool in context.pools if sweep - pool.fee + pool.improvement * half > 0]
+    return Plan(order.key, dark=dict.fromkeys(saving, order.quantity), in_turn=bool(saving))
 
 
 def _horizon(order: ParentOrder) -> float:
     return max(order.deadline - order.received, 0) / 1e9
 
 
-class Taken(NamedTuple):
-    """Shares taken from displayed books, and their cost against the mid, fees included."""
+class _Displayed:
+    """The side that an order takes from; taken shares are gone. Costs are in dollars against the arrival mid."""
 
-    shares: float
-    cost: float
+    def __init__(self, context: Context, levels: Levels | None = None) -> None:
+        self.context = context
+        if levels is None:
+            prices, sizes = context.books.side("ask" if context.sign > 0 else "bid")
+            levels = Levels(context.books.venues, prices, sizes, context.books.takers)
+        self.levels = levels._replace(sizes=levels.sizes.copy())
+        self.each: Matrix = context.sign * (levels.prices - context.mid) + levels.takers[:, None]
+        there = self.each[(levels.sizes > 0) & np.isfinite(self.each)]
+        self.worst = float(there.max()) if there.size else 0.0  # what shares beyond the books are charged
 
-
-class Book:
-    """The displayed side that an order takes from; what is taken is gone. Costs are against the mid of the books."""
-
-    def __init__(self, order: ParentOrder, mid: int | None = None) -> None:
-        bid, ask = touch_prices(order.quotes)
-        self.mid, sign = (bid + ask) // 2 if mid is None else mid, order.sign
-        self.half = (ask - bid) / 2
-        rows = []
-        for quote in order.quotes:
-            for price, size in quote.asks if sign > 0 else quote.bids:
-                rows.append((sign * (price - self.mid) + quote.taker, size, quote.venue, sign * price))
-        rows.sort()
-        self.rows = rows
-        self._displayed = [float(row[1]) for row in rows]
-        self.sizes = self._displayed.copy()
-        self.worst = float(rows[-1][0]) if rows else 0.0
-
-    def again(self) -> Book:
-        """The same book before anything was taken."""
-        new = Book.__new__(Book)
-        new.mid, new.half, new.rows, new.worst = self.mid, self.half, self.rows, self.worst
-        new._displayed, new.sizes = self._displayed, self._displayed.copy()
-        return new
-
-    def sweep(self, shares: float, venue: str = "", limit: float = np.inf) -> Taken:
-        """Take the cheapest shares, of one venue if it is named; beyond what is displayed at the worst price of all."""
-        taken, cost = self.take(shares, venue, limit)
-        return Taken(shares, cost + (shares - taken) * self.worst)
-
-    def take(self, shares: float, venue: str = "", limit: float = np.inf) -> Taken:
-        """Take shares as far as they are displayed, no worse than a signed price."""
-        left, cost, sizes = shares, 0.0, self.sizes
-        for k, (paid, _, where, signed) in enumerate(self.rows):
-            if left <= 0:
+    def walk(self, name: str, shares: float, limit: float) -> tuple[float, float]:
+        """Take shares at one venue, no worse than a signed price; return the shares taken and their cost."""
+        if name not in self.levels.venues:
+            return 0.0, 0.0
+        venue = self.levels.venues.index(name)
+        left, cost, sizes = shares, 0.0, self.levels.sizes[venue]
+        for level, price in enumerate(self.levels.prices[venue].tolist()):
+            if left <= 0 or not self.context.sign * price <= limit:
                 break
-            if (not venue or where == venue) and signed <= limit:
-                some = min(left, sizes[k])
-                sizes[k] -= some
-                left, cost = left - some, cost + some * paid
-        return Taken(shares - left, cost)
+            some = min(left, float(sizes[level]))
+            sizes[level] -= some
+            left, cost = left - some, cost + some * float(self.each[venue, level])
+        return shares - left, cost
+
+    def sweep_cost(self, shares: float) -> float:
+        """Return the cost of a sweep, which takes nothing."""
+        book = self.context.book(self.levels.prices, self.levels.sizes, self.levels.takers)
+        inside = min(shares, book.depth)
+        return (float(book.costs(inside)) if inside else 0.0) + (shares - inside) * self.worst
 
 
-class _Imagined:
-    """One order that is split in another way."""
+class _Counterplan:
+    """One order split by another plan."""
 
     def __init__(
-        self, fills: Fills, order: ParentOrder, book: Book, seen: Sequence[ChildOutcome], market: Market
+        self,
+        fills: Fills,
+        order: ParentOrder,
+        context: Context,
+        plan: Plan,
+        seen: Sequence[ChildOutcome],
+        market: Market,
     ) -> None:
-        self.fills, self.order, self.seen, self.market = fills, order, seen, market
-        self.book, self.horizon, self.half = book, _horizon(order), book.half
+        self.fills, self.order, self.context, self.plan, self.seen, self.market = (
+            *(fills, order, context, plan, seen, market),
+        )
+        self.horizon, self.sign = _horizon(order), context.sign
+        self.half = (context.books.best_ask - context.books.best_bid) / 2 * NANO
+        self.execution, self.book = Execution(plan, context), _Displayed(context)
+        self.children: list[tuple[Child, float]] = []
         self.cost = self.guessed = self.lit = 0.0
 
-    def play(self, plan: Plan) -> Estimate:
-        """Split the order by a plan."""
-        order = self.order
-        back: float = order.quantity - (0 if plan.before else plan.sent)
-        for pool, most in plan.dark.items():
-            sent = min(most, back) if plan.in_turn else most
-            filled = self.fill("dark", pool, sent)
-            back += -filled if plan.in_turn else sent - filled
-        take, rest, limit = plan.take, plan.dark_rest, plan.limit
-        if plan.before:
-            take, rest, limit = plan.within(int(back))
-            back -= sum(take.values()) + sum(rest.values()) + sum(limit.values())
-        for venue, shares in take.items():
-            worst = order.sign * plan.take_limits[venue] * 1e9 if venue in plan.take_limits else np.inf
-            taken = self.book.take(shares, venue, worst)
-            self.pay(taken)
-            back += shares - taken.shares
-        rule, _, venue = plan.rest.partition(":")
-        later = 0.0
-        if rule == "post" and self.horizon > 0:
-            later += back - self.fill("limit", venue, back)
-        elif back > 0:
-            self.pay(self.book.sweep(back, venue if rule == "venue" else ""))
-        for kind, places in (("limit", limit), ("dark_rest", rest)):
-            for place, shares in places.items():
-                later += shares - self.fill(kind, place, shares)
-        self._late(later)
-        return self.estimate()
+    def play(self) -> Estimate:
+        """Send the children of the plan, stage by stage, and sum up the costs of their fills."""
+        execution, plan = self.execution, self.plan
+        while pings := execution.pings():
+            for child in pings:
+                execution.sent(child)
+                self._fill(child)
+        children = execution.plan_children()
+        for child in children:
+            execution.sent(child)
+        takes = {child.place: child for child in children if child.kind == "take"}
+        limits = [self._take_limit(child, takes) for child in takes.values()]  # before any of them takes something
+        for child, limit in zip(takes.values(), limits, strict=True):
+            self._take(child, limit)
+        posts = execution.post() if self.horizon > 0 else []
+        for child in posts:
+            execution.sent(child)
+            self._fill(child)
+        rule = execution.rule
+        while rule == "touch" and self.horizon > 0 and self._look(RETURNED, "touch"):
+            pass
+        if not posts and self.horizon > 0:
+            self._look(RETURNED, "venue" if rule == "venue" else "sweep")
+        for kind in ("limit", "dark_rest"):
+            for child in children:
+                if child.kind == kind:
+                    self._fill(child)
+        if plan.recall is not None and plan.recall < self.horizon:
+            for pool in plan.dark_rest:
+                self._look(pool, "sweep")
+        execution.close()
+        if rule == "venue":
+            self._look(RETURNED, "venue")
+        self._deadline()
+        missing = execution.later + execution.returned
+        self.cost += missing * self.book.worst * NANO
+        self.lit += missing
+        slipped = self.lit * self._slippage() if self.lit else 0.0
+        return Estimate(self.cost + slipped, self.guessed, tuple(self.children))
 
-    def estimate(self) -> Estimate:
-        """The cost of all that was filled and paid for."""
-        slipped = self.lit * self._slip() if self.lit else 0.0
-        return Estimate(self.cost + slipped, self.guessed)
+    def _done(self, child: Child, filled: float) -> None:
+        self.execution.done(child, filled)
+        self.children.append((child, filled))
 
-    def pay(self, taken: Taken) -> None:
-        """Count shares that were taken."""
-        self.cost += taken.cost
-        self.lit += taken.shares
+    # displayed shares
 
-    def fill(self, kind: str, place: str, shares: float) -> float:
-        """Shares that a pool or a queue fills, which are paid for."""
-        if shares <= 0:
-            return 0.0
-        mine = [slot for slot in self.seen if slot.kind == kind and slot.place == place]
-        sent, filled = sum([slot.sent for slot in mine]), sum([max(slot.filled, 0) for slot in mine])
-        if kind == "limit" and place in self.market.queues:
-            _, ahead, outflow = self.market.queues[place]
-            known, more = min(shares, max(outflow - ahead, filled, 0)), 0.0
-        elif sent and filled < sent:
-            known, more = min(shares, filled), 0.0
-        else:
-            least, most = self._bounds(kind, place)
-            known = min(shares, max(sent, least))
-            more = self.fills.more(kind, place, self.horizon, min(round(shares), MOST), min(round(known), MOST))
-            more = max(min(more, most - known), 0.0)
-            self.guessed += max(min(shares, most) - known, 0)
-        money = sum([slot.money for slot in mine]) / filled if filled > 0 else self._own_price(kind, place)
-        self.cost += (known + more) * (money + self._fee(kind, place))
-        return known + more
+    def _take_limit(self, child: Child, takes: dict[str, Child]) -> float:
+        limit = math.inf if child.limit is None else self.sign * child.limit
+        if self.plan.trade_through:
+            return limit
+        venue = self.book.levels.venues.index(child.place)
+        return min(limit, protected_limit(self.context, self.book.levels, takes, venue))
 
-    def _bounds(self, kind: str, place: str) -> tuple[float, float]:
-        """Shares that a pool gives at least and at most, from what it gave to children of the other kind.
+    def _take(self, child: Child, limit: float) -> None:
+        filled, cost = self.book.walk(child.place, child.shares, limit)
+        self.cost += cost * NANO
+        self.lit += filled
+        self._done(child, filled)
 
-        One that rests finds what one that does not wait finds, and perhaps more later.
-        """
-        other = {"dark": "dark_rest", "dark_rest": "dark"}.get(kind)
-        theirs = [slot for slot in self.seen if slot.kind == other and slot.place == place]
-        filled, sent = sum(max(slot.filled, 0) for slot in theirs), sum(slot.sent for slot in theirs)
-        if kind == "dark_rest":
-            return filled, np.inf
-        at_once = all(slot.last_fill - slot.sent_at < AT_ONCE for slot in theirs if slot.filled > 0)
-        return (filled if theirs and at_once else 0.0), (filled if sent > 0 and filled < sent else np.inf)
+    def _look(self, stage: str, rule: str) -> bool:
+        """Take the displayed shares that the children of a look find; return whether there were any children."""
+        execution = self.execution
+        shares = {RETURNED: execution.returned, DEADLINE: execution.later}.get(stage, execution.recalled.get(stage, 0))
+        children = execution.look(stage, rule, self.book.levels)
+        for child in children:
+            # Children are of whole shares. Expectations are not, so each is scaled down by less than a share in all.
+            part = child._replace(shares=child.shares * shares / math.ceil(shares))  # type: ignore[arg-type]
+            execution.sent(part)
+            self._take(part, math.inf if part.limit is None else self.sign * part.limit)
+        return bool(children)
 
-    def _own_price(self, kind: str, place: str) -> float:
-        """Cost a share against the mid of what rests or trades in the dark, without fees."""
-        if kind != "limit":
-            improvement = next((pool.improvement for pool in self.order.pools if pool.pool == place), 0.0)
-            return -improvement * self.half
-        for quote in self.order.quotes:
-            own = quote.bids if self.order.sign > 0 else quote.asks
-            if quote.venue == place and own:
-                return float(self.order.sign * (own[0][0] - self.book.mid))
-        return -self.half
-
-    def _fee(self, kind: str, place: str) -> int:
-        if kind == "limit":
-            return next((quote.maker for quote in self.order.quotes if quote.venue == place), 0)
-        return next((pool.fee for pool in self.order.pools if pool.pool == place), 0)
-
-    def _late(self, shares: float) -> None:
-        """Pay for the remainder at the deadline."""
-        if shares <= 0:
-            return
-        if self.market.closing:
-            later = msgspec.structs.replace(self.order, quotes=self.market.closing)
-            self.cost += Book(later, self.book.mid).sweep(shares).cost
+    def _deadline(self) -> None:
+        """Sweep the remainder at the deadline, at the prices that are known of that time."""
+        if self.execution.later <= 0:
             return
         late = [slot for slot in self.seen if slot.kind == "sweep" and slot.filled > 0 and self._is_late(slot)]
-        if late:
+        cost, lit, shares = self.cost, self.lit, self.execution.later
+        if self.market.closing:
+            later = context_of(msgspec.structs.replace(self.order, quotes=self.market.closing), self.order.deadline)
+            side = later.books.side("ask" if self.sign > 0 else "bid")
+            self.book = _Displayed(self.context, Levels(later.books.venues, *side, later.books.takers))
+        self._look(DEADLINE, "sweep")
+        if self.market.closing:
+            self.lit = lit  # these are the prices of that time: no slippage on top
+            self.cost += self.execution.later * self.book.worst * NANO
+        elif late:
             paid = sum(slot.money + slot.fees for slot in late) / sum(slot.filled for slot in late)
-            self.cost += shares * paid
+            self.cost, self.lit = cost + shares * paid, lit
         else:
-            self.pay(self.book.sweep(shares))
+            return
+        self.execution.later = 0
 
     def _is_late(self, slot: ChildOutcome) -> bool:
         middle = (self.order.received + self.order.deadline) / 2
         return self.horizon > 0 and slot.sent_at > middle
 
-    def _slip(self) -> float:
-        """How much more than displayed a share cost that was really taken at once.
+    def _slippage(self) -> float:
+        """Return by how much more than displayed the shares cost, each, that were really taken at once.
 
         Shares taken at a venue are compared with what it displayed, and sweeps with the cheapest displayed shares.
         """
@@ -347,7 +318,63 @@ class _Imagined:
         shares = sum([slot.filled for slot in at_once])
         if not shares:
             return 0.0
-        book, swept = self.book.again(), sum([slot.filled for slot in at_once if slot.kind == "sweep"])
-        displayed = sum([book.sweep(slot.filled, slot.place).cost for slot in at_once if slot.kind == "take"])
-        displayed += book.sweep(swept).cost
-        return (sum([slot.money + slot.fees for slot in at_once]) - displayed) / shares
+        book, displayed = _Displayed(self.context), 0.0
+        for slot in at_once:
+            if slot.kind == "take":
+                filled, cost = book.walk(slot.place, slot.filled, math.inf)
+                displayed += cost + (slot.filled - filled) * book.worst
+        displayed += book.sweep_cost(sum([slot.filled for slot in at_once if slot.kind == "sweep"]))
+        return (sum([slot.money + slot.fees for slot in at_once]) - displayed * NANO) / shares
+
+    # pools and queues
+
+    def _fill(self, child: Child) -> None:
+        """Pay for the shares that a pool or a queue fills, and finish the child."""
+        kind, place, shares = child.kind, child.place, child.shares
+        mine = [slot for slot in self.seen if slot.kind == kind and slot.place == place]
+        sent, filled = sum([slot.sent for slot in mine]), sum([max(slot.filled, 0) for slot in mine])
+        known: float
+        if kind == "limit" and place in self.market.queues:
+            _, ahead, outflow = self.market.queues[place]
+            known, more = min(shares, max(outflow - ahead, filled, 0)), 0.0
+        elif sent and filled < sent:
+            known, more = min(shares, filled), 0.0
+        else:
+            least, most = self._bounds(kind, place)
+            known = min(shares, max(sent, least))
+            more = self.fills.more(kind, place, self.horizon, min(round(shares), _MOST), min(round(known), _MOST))
+            more = max(min(more, most - known), 0.0)
+            self.guessed += max(min(shares, most) - known, 0)
+        money = sum([slot.money for slot in mine]) / filled if filled > 0 else self._own_price(kind, place)
+        self.cost += (known + more) * (money + self._fee(kind, place))
+        self._done(child, known + more)
+
+    def _bounds(self, kind: str, place: str) -> tuple[float, float]:
+        """Return bounds on what a pool fills, from what it gave to children of the other kind.
+
+        A resting child finds what an immediate one finds, and perhaps more later.
+        """
+        other = {"dark": "dark_rest", "dark_rest": "dark"}.get(kind)
+        theirs = [slot for slot in self.seen if slot.kind == other and slot.place == place]
+        filled, sent = sum(max(slot.filled, 0) for slot in theirs), sum(slot.sent for slot in theirs)
+        if kind == "dark_rest":
+            return filled, np.inf
+        # a resting child that was filled within 10 ms found the shares when it arrived
+        at_once = all(slot.last_fill - slot.sent_at < 10**7 for slot in theirs if slot.filled > 0)
+        return (filled if theirs and at_once else 0.0), (filled if sent > 0 and filled < sent else np.inf)
+
+    def _own_price(self, kind: str, place: str) -> float:
+        """Return the cost per share of a resting or dark fill against the mid, without fees."""
+        if kind != "limit":
+            improvement = next((pool.improvement for pool in self.order.pools if pool.pool == place), 0.0)
+            return -improvement * self.half
+        for quote in self.order.quotes:
+            own = quote.bids if self.sign > 0 else quote.asks
+            if quote.venue == place and own:
+                return float(self.sign * (own[0][0] - self.context.mid * NANO))
+        return -self.half
+
+    def _fee(self, kind: str, place: str) -> int:
+        if kind == "limit":
+            return next((quote.maker for quote in self.order.quotes if quote.venue == place), 0)
+        return next((pool.fee for pool in self.order.pools if pool.pool == place), 0)

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 
 from riskroute.core.errors import InputError
-from riskroute.live.children import ChildMaker, Children, Quotes, context_of, far_touch, plan_of
+from riskroute.live.children import ChildMaker, Children, Quotes, context_of, far_touch
 from riskroute.live.counterfactual import Counterfactual
 from riskroute.live.learner import (
     SLOW,
@@ -67,7 +67,8 @@ class Decider:
         quotes: Callable[[str], Quotes | None] | None = None,
         seconds: float | None = None,
     ) -> None:
-        self.stream, self.limits, self.places, self.learner = stream, limits, places, learner
+        self.limits, self.places, self.learner = limits, places, learner
+        self.maker = ChildMaker(stream, limits.worst_price, places)
         self.quotes, self.seconds = quotes, seconds
         self.safe = Sweep()
         self.counterfactual = Counterfactual()
@@ -99,15 +100,11 @@ class Decider:
         except Exception:  # a router may raise anything; it is reported with its first decision
             return
 
-    def maker(self, order: ParentOrder) -> ChildMaker:
-        """Return the maker of an order's children."""
-        return ChildMaker(self.stream, order, self.limits.worst_price, self.places)
-
     def decide(self, state: TradingState, order: ParentOrder, now: int, ticket: int) -> tuple[Decision, Children, str]:
         """Return the decision, its first children, and why the order must be refused; empty if it need not."""
         bid, ask = touch_prices(order.quotes)
         mid = (bid + ask) // 2
-        maker, reason, consulted = self.maker(order), "", True
+        reason, consulted = "", True
         name = self.learner.router.name
         if len(state.unsettled) >= self.limits.unsettled:
             reason, consulted = f"{len(state.unsettled)} orders are unsettled", False
@@ -116,7 +113,7 @@ class Decider:
         else:
             try:
                 plan = self.timed(self._asked, order, now)
-                children = maker.first(plan)
+                children = self.maker.first(order, plan)
                 reason = self.limits.children_refusal(state, order, mid, children, order.quantity)
             except RouterError as error:
                 reason = str(error)
@@ -124,7 +121,7 @@ class Decider:
         refusal = ""
         if reason:
             name, plan = self.safe.name, plain_plan(self.safe.decide(context_of(order, now)))
-            children = maker.first(plan)
+            children = self.maker.first(order, plan)
             refusal = self.limits.children_refusal(state, order, mid, children, order.quantity)
         decision = Decision(
             parent=order.key,
@@ -165,6 +162,7 @@ class Decider:
         Every tenth order is also compared with the greedy plan, which measures the cost of exploration. Call it before
         anything is learned from the order.
         """
+        self.maker.looks.pop(order.key, None)
         rule = self.counterfactual.rule(order, outcome.slots)
         explored = None
         if number % 10 == 0 and not self.learner.disabled:
@@ -188,17 +186,10 @@ class Decider:
         quotes = self.books(parent.order)
         if state.halted:
             return self._give_up(parent, quotes, now) if parent.open == 0 else None
-        maker = self.maker(parent.order)
-        if not parent.closing:
-            children = maker.following(state, parent, plan_of(parent), quotes)
-            return self._intend(state, parent, children, now)
-        if parent.open:
-            return None
-        event = None
-        if parent.closing_sweeps < 2:  # after the deadline, the remainder is swept twice before it is given up
-            sent = [state.children[name].order for name in parent.children]
-            event = self._intend(state, parent, maker.sweep(sent, parent.free, quotes), now)
-        return event or self._give_up(parent, quotes, now)
+        event = self._intend(state, parent, self.maker.following(state, parent, quotes, now), now)
+        if event is None and parent.closing and parent.open == 0:
+            return self._give_up(parent, quotes, now)
+        return event
 
     def _intend(self, state: TradingState, parent: ParentState, children: Children, now: int) -> Intended | None:
         if not children or self.limits.children_refusal(state, parent.order, parent.mid, children, parent.free):

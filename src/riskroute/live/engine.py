@@ -129,6 +129,7 @@ class TradingEngine:
         self.decider = Decider(log.header.stream, self.limits, frozenset(gateways), learner, quotes, decision_seconds)
         self.ledger = Ledger(log, self.decider, self.limits, clock, monotonic, self._post)
         self.timers = Timers()
+        self.decider.maker.on_wait = lambda key, when: self.timers.add(when, "look", key)
         self.outbox = Outbox(gateways, self.ledger, self.timers, int(patience * 1e9))
         self.on_recovered: Callable[[TradingState], None] = lambda state: None  # called before venues are queried
         self._snapshot_every, self._snapshot_at = snapshot_every, 0
@@ -280,6 +281,7 @@ class TradingEngine:
         with self.lock:
             self.decider.learner = learner
             self.timers.clear()
+            self.decider.maker.looks.clear()
             self.outbox.clear()
             self._refitting, self._unobserved = False, {}
             self._begin(state)
@@ -509,6 +511,8 @@ class TradingEngine:
         elif kind == "public":
             self._observed += 1
             self._record_public_data(self._unobserved.pop(name), now)
+        elif kind == "look" and name in self.state.unsettled:
+            self.ledger.record(Next(name))
         elif name in self.state.unsettled:
             expired = kind == "deadline"
             self.ledger.record(

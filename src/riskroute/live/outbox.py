@@ -25,7 +25,7 @@ class Timers:
         self.answer_by: dict[str, int] = {}
 
     def add(self, when: int, kind: str, name: str, attempts: int = 0) -> None:
-        """Add a timer: ``child``, ``deadline``, ``recall`` or ``public``."""
+        """Add a timer: ``child``, ``deadline``, ``recall``, ``look`` or ``public``."""
         if kind == "child":
             self.answer_by[name] = when
         self._count += 1

@@ -94,7 +94,7 @@ class Execution:
         self._pingable: float = context.shares - (0 if plan.before else plan.sent)
         self._tried: set[str] = set()
         self._open_pings = self._open = 0
-        self._started = False
+        self.started = False  # whether the plan's other children were sent
         self.posted = False
         self.returned: float = context.shares  # shares that no child holds, but for those in the next two
         self.recalled: dict[str, float] = {}
@@ -128,7 +128,7 @@ class Execution:
     def first_children(self) -> list[Child]:
         """Return what to send next of the plan itself; empty if all of it is sent, or while a ping must be awaited."""
         children = self.pings()
-        if not self._started and not (self.plan.before and (children or self._open_pings)):
+        if not self.started and not (self.plan.before and (children or self._open_pings)):
             children += self.plan_children()
         return children
 
@@ -171,15 +171,16 @@ class Execution:
 
     # what happened
 
-    def sent(self, child: Child) -> None:
-        """Count a child as sent: it holds its shares."""
+    def sent(self, child: Child, *, awaited: bool = True) -> None:
+        """Count a child as sent: it holds its shares, and later stages wait for it if it is ``awaited``."""
         if child.kind in IMMEDIATE:
-            self._open += 1
+            self._open += awaited
         if child.stage == PLAN and child.kind == "dark":
             self._tried.add(child.place)
-            self._open_pings += 1
+            self._open_pings += awaited
+            self._pingable -= child.shares if self.plan.in_turn else 0
         elif child.stage == PLAN:
-            self._started = True
+            self.started = True
         elif child.stage == RETURNED and child.kind == "limit":
             self.posted = True
         self._move(child.stage, -child.shares)
@@ -191,7 +192,7 @@ class Execution:
             self._open -= 1
         if child.stage == PLAN and child.kind == "dark":
             self._open_pings -= 1
-            self._pingable -= filled if self.plan.in_turn else 0
+            self._pingable += left if self.plan.in_turn else 0
         if child.kind == "limit":
             self.later += left
         elif child.kind == "dark_rest":

@@ -172,6 +172,7 @@ def _unanswered(state: TradingState, event: Unanswered, effects: list[Effect]) -
             child.status = "unknown"
             state.unknown[child.order.id] = None
         effects.append(Query(child.order))
+        go_on(state, state.parents[child.order.parent], effects)  # other shares do not wait for a silent venue
 
 
 def _recalled(state: TradingState, event: Recalled, effects: list[Effect]) -> None:
