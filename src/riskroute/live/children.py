@@ -182,20 +182,19 @@ class ChildMaker:
         if parent.closing:
             return () if parent.open else making.closing(parent.closing_sweeps, self.deadline_sweeps)
         execution = making.execution
+        orders: Children = ()
         while planned := execution.first_children():
-            if orders := making.orders(planned):
-                return orders
+            orders += making.orders(planned)
         if execution.waiting:
-            return ()
-        if posts := execution.post():
-            return making.orders(posts)
+            return orders
+        orders += making.orders(execution.post())
         for stage in (RETURNED, *plan.dark_rest):
             rule = execution.rule if stage == RETURNED and execution.rule != "post" else "sweep"
             shares = execution.returned if stage == RETURNED else execution.recalled.get(stage, 0)
             how = self._look(order.key, stage, rule, now) if shares > 0 else ""
-            if how and (orders := making.orders(execution.look(stage, how, making.levels()))):
-                return orders
-        return ()
+            if how and (found := making.orders(execution.look(stage, how, making.levels()))):
+                return orders + found  # one look at a time: the next must know what this one took
+        return orders
 
     def _look(self, key: str, stage: str, rule: str, now: int) -> str:
         """Return how to look for shares of a stage now; empty if it is too soon. Times are those of `looks`."""
@@ -254,6 +253,9 @@ class _Making:
     def closing(self, tries: int, most: int) -> Children:
         """Return the children of the deadline, when no other is open."""
         execution = self.execution
+        while planned := execution.first_children():  # not sent in time, or never sendable: nothing was filled
+            for child in planned:
+                execution.finish(child, 0)
         execution.close()
         tried_venue = any(child.order.slot == _VENUE_AT_DEADLINE for child in self.sent)
         venue = [] if tried_venue else execution.look(RETURNED, "venue", self.levels())

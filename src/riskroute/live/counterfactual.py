@@ -223,6 +223,9 @@ class _Counterplan:
         limits = [self._take_limit(child, takes) for child in takes.values()]  # before any of them takes something
         for child, limit in zip(takes.values(), limits, strict=True):
             self._take(child, limit)
+        for child in children:
+            if child.kind != "take":
+                self._fill(child)
         posts = execution.post() if self.horizon > 0 else []
         for child in posts:
             execution.sent(child)
@@ -232,10 +235,6 @@ class _Counterplan:
             pass
         if not posts and self.horizon > 0:
             self._look(RETURNED, "venue" if rule == "venue" else "sweep")
-        for kind in ("limit", "dark_rest"):
-            for child in children:
-                if child.kind == kind:
-                    self._fill(child)
         if plan.recall is not None and plan.recall < self.horizon:
             for pool in plan.dark_rest:
                 self._look(pool, "sweep")
@@ -266,7 +265,7 @@ class _Counterplan:
         filled, cost = self.book.walk(child.place, child.shares, limit)
         self.cost += cost * NANO
         self.lit += filled
-        self._done(child, filled)
+        self._done(child._replace(limit=None if limit == math.inf else self.sign * limit), filled)
 
     def _look(self, stage: str, rule: str) -> bool:
         """Take the displayed shares that the children of a look find; return whether there were any children."""
@@ -334,7 +333,9 @@ class _Counterplan:
         mine = [slot for slot in self.seen if slot.kind == kind and slot.place == place]
         sent, filled = sum([slot.sent for slot in mine]), sum([max(slot.filled, 0) for slot in mine])
         known: float
-        if kind == "limit" and place in self.market.queues:
+        if kind == "limit" and self._own_touch(place) is None:
+            known, more = 0, 0.0  # there is no queue to join
+        elif kind == "limit" and place in self.market.queues:
             _, ahead, outflow = self.market.queues[place]
             known, more = min(shares, max(outflow - ahead, filled, 0)), 0.0
         elif sent and filled < sent:
@@ -368,11 +369,15 @@ class _Counterplan:
         if kind != "limit":
             improvement = next((pool.improvement for pool in self.order.pools if pool.pool == place), 0.0)
             return -improvement * self.half
+        touch = self._own_touch(place)
+        return -self.half if touch is None else float(self.sign * (touch - self.context.mid * NANO))
+
+    def _own_touch(self, venue: str) -> int | None:
         for quote in self.order.quotes:
             own = quote.bids if self.sign > 0 else quote.asks
-            if quote.venue == place and own:
-                return float(self.sign * (own[0][0] - self.context.mid * NANO))
-        return -self.half
+            if quote.venue == venue and own:
+                return own[0][0]
+        return None
 
     def _fee(self, kind: str, place: str) -> int:
         if kind == "limit":
