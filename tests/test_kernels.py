@@ -15,8 +15,6 @@ from riskroute.learning.regret import RegretBlocks, block_regret_curves
 from riskroute.learning.tally import Tallies, merge_into_tally, merge_tally_groups
 from riskroute.market.queue_position import QueueEvents, pro_rata_volume, volume_behind
 from riskroute.market.synthetic.order_flow import FlowCharacter, simulate_compiled
-from riskroute.simulation.environments import plan_block_cuts
-from riskroute.simulation.runner import index_episode
 
 WHOLE, REAL = np.array([1, 2, 0]), np.array([0.5, 0.1, 0.2])
 RNG = np.random.default_rng(0)
@@ -53,17 +51,6 @@ KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         merge_tally_groups,
         {"group": np.array([0, 1, 0]), "n_groups": 2, "counts": WHOLE, "means": REAL, "spreads": REAL},
     ),
-    "index_episode": (
-        index_episode,
-        {
-            "mean_table": np.zeros((2, 3)),
-            "deviation_table": np.ones((2, 3)),
-            "pieces": np.array([0, 1, 1, 0]),
-            "noise": np.zeros(4),
-            "bonuses": np.ones(4),
-            "risk_tolerance": 2.0,
-        },
-    ),
     "block_curves": (
         curves_of_columns,
         {
@@ -80,7 +67,6 @@ KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "basic_weights": (canonical_weights, {"columns": np.eye(3)[:2].copy(), "weights": np.full(3, 0.3), "limit": 2}),
     "hazard_tails": (hazard_tails, {"edges": np.array([1, 2]), "hazards": np.zeros((3, 2)), "units": 3}),
-    "plan_block_cuts": (plan_block_cuts, {"counts": WHOLE, "begin": 3, "stops": np.array([4, 5])}),
     "volume_behind": (behind, {"begin": 0, "end": 3, **EVENTS._asdict()}),
     "shared_volume": (shared, {"begin": 0, "end": 3, "quantities": WHOLE, **EVENTS._asdict()}),
 }
@@ -110,7 +96,6 @@ def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
             continue
         for what, wrong in spoiled(value).items():
             any_length = [("shared_volume", "quantities")]
-            any_length += [("plan_block_cuts", "counts"), ("plan_block_cuts", "stops")]
             any_length += [("basic_weights", "columns"), ("hazard_tails", "hazards")]
             if (name, field) in any_length and what in ("shorter", "longer"):
                 continue
@@ -125,10 +110,6 @@ def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
         ("merge_into", {"where": np.array([0, 2, 0])}, "places that exist"),
         ("merge_into", {"where": np.array([0, -1, 0])}, "places that exist"),
         ("merge_groups", {"n_groups": 1}, "places that exist"),
-        ("index_episode", {"pieces": np.array([0, 2, 0, 0])}, "pieces must be rows of the tables"),
-        ("index_episode", {"pieces": np.array([0, -1, 0, 0])}, "pieces must be rows of the tables"),
-        ("index_episode", {"mean_table": np.zeros((0, 3)), "deviation_table": np.zeros((0, 3))}, "must not be empty"),
-        ("index_episode", {"mean_table": np.zeros((2, 0)), "deviation_table": np.zeros((2, 0))}, "must not be empty"),
         ("block_curves", {"checkpoints": WHOLE[:0], "anchors": REAL[:0]}, "checkpoints must not be empty"),
         ("volume_behind", {"begin": -1}, "rows must be within 0 and 3, was -1 to 3"),
         ("shared_volume", {"end": 4}, "rows must be within 0 and 3, was 0 to 4"),

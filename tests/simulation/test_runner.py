@@ -16,7 +16,7 @@ from riskroute.core.seeding import seed_stream
 from riskroute.environments import Autocorrelated, PiecewiseStationary
 from riskroute.policies import Oracle, Rise, RiskExpExp
 from riskroute.simulation.comparison import PAPER_POLICIES, compare_policies
-from riskroute.simulation.environments import plan_block_cuts
+from riskroute.simulation.environments import _block_cuts
 
 FAST_LEARNERS = {"rise": Rise(), "risk-exp-exp": RiskExpExp(divisor=60.0)}
 
@@ -256,7 +256,7 @@ def test_bad_input_is_named(small_problem: Problem, changes: dict[str, Any], mes
 def test_plans_are_cut_at_entries_and_stops(seed: int) -> None:
     rng = np.random.default_rng(seed)
     counts, begin, stops = rng.integers(1, 9, rng.integers(1, 7)), int(rng.integers(0, 20)), rng.integers(0, 60, 8)
-    before, lengths, entry = plan_block_cuts(counts, begin, stops)
+    before, lengths, entry = _block_cuts(counts, begin, stops)
     ends = begin + np.cumsum(counts)
     edges = sorted({begin, *ends.tolist(), *(stop for stop in stops.tolist() if begin < stop < ends[-1])})
     assert before.tolist() == edges[:-1]

@@ -32,7 +32,7 @@ from riskroute.learning.regret import path_mean_variance, pseudo_regret
 from riskroute.policies import Uniform
 from riskroute.routing.instances import random_order_sizes
 from riskroute.routing.splits import list_splits
-from riskroute.simulation.environments import ChangingActionSets, VaryingSetOracle
+from riskroute.simulation.environments import ChangingActionSets, _VaryingSetOracle
 
 SIZES = [2, 4, 7]
 PROBLEMS, SEQUENCE = random_order_sizes(SIZES, slots=3, seed=1, length=23)
@@ -297,15 +297,15 @@ def other(**changes: Any) -> list[Problem]:
             lambda: ChangingActionSets(
                 other(actions=Actions(PROBLEMS[1].actions.listed().matrix, handles=list_splits(4, 3))), [0, 1]
             ),
-            "problems must all have row numbers or all have vectors as handles",
+            "problems mix row numbers and vectors as handles",
         ),
         (
             lambda: simulate(FLOW, ["uniform"], horizon=10, runs=1, method="blocks"),
-            "method must be auto or rounds where the action set changes, was 'blocks'",
+            "method must be auto or rounds with changing action sets, was 'blocks'",
         ),
         (
             lambda: FLOW.run(np.random.default_rng(0)).tally(Plan.repeat(0, 3)),
-            "plan must be played round by round where the action set changes",
+            "draw rewards round by round, not by plan",
         ),
         (lambda: random_order_sizes([], 3, 0, 10), "sizes must be different positive integers, was []"),
         (lambda: random_order_sizes([2, 2], 3, 0, 10), "sizes must be different positive integers, was [2, 2]"),
@@ -321,9 +321,9 @@ def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
 
 
 def test_the_oracle_says_when_it_does_not_know_a_set() -> None:
-    oracle = VaryingSetOracle(best={PROBLEMS[0].actions.fingerprint: 0}).start(
+    oracle = _VaryingSetOracle(best={PROBLEMS[0].actions.fingerprint: 0}).start(
         ChangingActionSets(PROBLEMS, [0]).setting(10)
     )
     oracle.offer(PROBLEMS[1].actions)
-    with pytest.raises(StateError, match="oracle knows the best action of 1 sets"):
+    with pytest.raises(StateError, match=r"no best action known for the offered set .*; known: 1 sets"):
         oracle.select()

@@ -29,11 +29,10 @@ from riskroute.simulation.runner import (
     Progress,
     Task,
     TaskCache,
-    merged_tasks,
-    run_configuration,
-    runs_by_label,
+    describe_run,
+    merge_results,
+    policies_by_label,
     simulate,
-    split_into_tasks,
 )
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ class Panel:
 
     def chosen(self) -> dict[str, Policy]:
         """The policies by label."""
-        return runs_by_label(self.policies, self.environment, self.size.horizon)
+        return policies_by_label(self.policies, self.environment, self.size.horizon)
 
     def tasks(self) -> list[Task]:
         """All its runs, divided into tasks."""
@@ -82,7 +81,7 @@ class Panel:
             whole = Task(
                 self.environment, label, policy, size.horizon, size.seed, 0, size.runs, self.checkpoints, self.spacing
             )
-            tasks += split_into_tasks(whole)
+            tasks += whole.split()
         return tasks
 
     @property
@@ -96,8 +95,8 @@ class Panel:
         for task, result in zip(tasks, results, strict=True):
             by_task.setdefault(task.label, []).append(result)
         horizon, runs, seed = self.size.horizon, self.size.runs, self.size.seed
-        config = run_configuration(self.environment, self.chosen(), horizon, runs, seed)
-        found = {label: merged_tasks(parts) for label, parts in by_task.items()}
+        config = describe_run(self.environment, self.chosen(), horizon, runs, seed)
+        found = {label: merge_results(parts) for label, parts in by_task.items()}
         return SimulationResult(self.facts | config, found, self.environment.last_comparator(horizon))
 
     def tidy(self, result: SimulationResult) -> polars.DataFrame:

@@ -1,8 +1,8 @@
-"""Environments: how rewards come about, given the actions.
+"""Environments: generate rewards for actions.
 
-In every environment the reward of round ``t`` is ``mean + deviation * noise_t``, with mean and standard deviation
-those of the action (and of the segment of time, if coefficients change). An environment describes; `Environment.run`
-gives the mutable source of rewards of one episode, which draws single rewards or whole tallies for a plan.
+The reward of round ``t`` is ``mean + deviation * noise_t``, with the mean and standard deviation of the action (in the
+current piece, if coefficients change). An `Environment` is immutable; `Environment.run` returns the rewards of one
+episode, drawn one by one or as tallies of a whole plan.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy
-from numba import njit
 
 from riskroute.core.arrays import Floats, Integers, Vector
 from riskroute.core.errors import InputError, StateError, shown
 from riskroute.core.seeding import checked_seed, coarse_for_seeding, seed_stream, seeding_hash
-from riskroute.core.validation import check_array, exact_array, instance_of, list_of, one_of, real_number, whole_number
+from riskroute.core.validation import exact_array, instance_of, list_of, one_of, real_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
 from riskroute.learning.policies.baselines import Oracle
@@ -28,7 +27,7 @@ from riskroute.learning.problem import Problem
 from riskroute.learning.regret import RegretBlocks
 from riskroute.learning.tally import ActionBatch, Tallies, merge_tally_groups
 
-_FEW = 8  # so few gamma numbers are drawn faster one by one than as an array, and are the same
+_FEW = 8  # gamma variates up to this many are faster drawn one by one, with the same values
 
 
 class Noise:
@@ -42,8 +41,8 @@ class Noise:
         return self.rng.standard_normal(rounds)
 
 
-class AutocorrelatedNoise(Noise):
-    """First-order autoregressive noise, standard normal in every round, started in its stationary law."""
+class _AutocorrelatedNoise(Noise):
+    """First-order autoregressive noise, standard normal in every round (stationary from the start)."""
 
     def __init__(self, rng: np.random.Generator, correlation: float) -> None:
         super().__init__(rng)
@@ -61,7 +60,7 @@ class AutocorrelatedNoise(Noise):
         else:
             fresh *= scale
             carried = self.correlation * self.previous
-        if rounds == 1:  # what the filter does, without its set-up
+        if rounds == 1:  # same as the filter, without its overhead
             drawn: Vector = carried + fresh
         else:
             drawn = scipy.signal.lfilter([1.0], [1.0, -self.correlation], fresh, zi=[carried])[0]
@@ -70,7 +69,7 @@ class AutocorrelatedNoise(Noise):
 
 
 class Run:
-    """The rewards of one episode: draws on, round after round."""
+    """The rewards of one episode, drawn round after round."""
 
     def __init__(self, environment: Environment, rng: np.random.Generator) -> None:
         self.environment = environment
@@ -81,12 +80,12 @@ class Run:
 
     @property
     def piece(self) -> int:
-        """The segment of the next round."""
+        """Piece of the next round."""
         return int(self.environment.piece_at(self.time)) if len(self.environment.pieces) > 1 else 0
 
     @property
     def actions(self) -> ActionSet:
-        """What the next round chooses from."""
+        """Action set of the next round."""
         return self.environment.pieces[self.piece].actions
 
     def reward(self, action: Action) -> float:
@@ -103,15 +102,15 @@ class Run:
         return self.plan_blocks(plan, np.zeros(0, dtype=np.int64))[0]
 
     def plan_blocks(self, plan: Plan, cuts: Integers) -> tuple[Tallies, Integers, RegretBlocks]:
-        """Draw a whole plan, and say how it went block by block.
+        """Draw a whole plan, with statistics block by block.
 
         Blocks end at entries of the plan, at changes and at the rounds ``cuts``. Returns one tally per entry, the
         entry of each block, and the blocks.
         """
         if not self.environment.one_set:
-            raise InputError("plan must be played round by round where the action set changes, was drawn as a whole")
+            raise InputError("with changing action sets, draw rewards round by round, not by plan")
         stops = np.concatenate([cuts, self._changes]) if len(self._changes) else cuts
-        begins, counts, entry = plan_block_cuts(plan.counts, self.time, stops)
+        begins, counts, entry = _block_cuts(plan.counts, self.time, stops)
         actions = plan.actions[entry]
         mean, deviation, gap = self._outcomes(actions, begins)
         reward_mean, reward_spread = self.draw_blocks(actions, counts, mean, deviation)
@@ -124,7 +123,7 @@ class Run:
         return Tallies(plan.actions, plan.counts, reward_mean, reward_spread), entry, blocks
 
     def _outcomes(self, actions: ActionBatch, begins: Integers) -> tuple[Vector, Vector, Vector]:
-        """Mean, standard deviation and gap of the actions of blocks that begin after so many rounds each."""
+        """Return mean, standard deviation and gap of the actions of blocks that begin after ``begins`` rounds."""
         environment = self.environment
         if not len(self._changes):
             return environment.outcomes(actions)
@@ -140,17 +139,17 @@ class Run:
     def draw_blocks(
         self, actions: ActionBatch, counts: Integers, mean: Vector, deviation: Vector
     ) -> tuple[Vector, Vector]:
-        """Mean and spread (sum of squared deviations) of the rewards of blocks of one action each."""
+        """Draw mean and sum of squared deviations of the rewards of blocks of one action each."""
         at_once = self.environment.independent and self.environment.gaussian
         return (self._at_once if at_once else self._one_by_one)(counts, mean, deviation)
 
     def _at_once(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
-        """Tallies of independent Gaussian rewards, not drawn one by one: their mean and spread are independent."""
+        """Draw tallies of Gaussian rewards directly: sample mean and sum of squares are independent."""
         center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
         return center, deviation**2 * self._chi_squares(counts)
 
     def _chi_squares(self, counts: Integers) -> Vector:
-        """Draw a chi-squared number for each of some counts, with one degree of freedom less than the count."""
+        """Draw a chi-squared variate with ``n - 1`` degrees of freedom for each count ``n``."""
         if len(counts) <= _FEW:
             return np.array([2 * self.rng.standard_gamma((n - 1) / 2) if n > 1 else 0.0 for n in counts.tolist()])
         drawn, several = np.zeros(len(counts)), counts > 1
@@ -158,7 +157,7 @@ class Run:
         return drawn
 
     def _one_by_one(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
-        """Tallies of rewards drawn one by one."""
+        """Draw rewards one by one and sum them up."""
         noise = self.noise.draw(int(counts.sum()))
         first = np.cumsum(counts) - counts
         center = np.add.reduceat(noise, first) / counts
@@ -166,53 +165,23 @@ class Run:
         return mean + deviation * center, deviation**2 * spread
 
 
-def plan_block_cuts(counts: Integers, begin: int, stops: Integers) -> tuple[Integers, Integers, Integers]:
+def _block_cuts(counts: Integers, begin: int, stops: Integers) -> tuple[Integers, Integers, Integers]:
     """Cut a plan that begins after ``begin`` rounds into blocks, at its entries and at the rounds ``stops``.
 
     Returns the rounds before each block, its length, and its entry of the plan.
 
-    Examples
-    --------
-    >>> before, lengths, entry = plan_block_cuts(np.array([3, 4]), 10, np.array([5, 11, 15]))
+    >>> before, lengths, entry = _block_cuts(np.array([3, 4]), 10, np.array([5, 11, 15]))
     >>> before.tolist(), lengths.tolist(), entry.tolist()
     ([10, 11, 13, 15], [1, 2, 2, 2], [0, 0, 1, 1])
     """
-    check_array("counts", counts, np.int64, (None,))
-    check_array("stops", stops, np.int64, (None,))
-    cuts = np.empty((3, len(counts) + len(stops)), dtype=np.int64)
-    size = block_cuts_compiled(counts, whole_number("begin", begin, minimum=0), stops, cuts)
-    return cuts[0, :size], cuts[1, :size], cuts[2, :size]
+    ends = begin + np.cumsum(counts)
+    edges = np.union1d(ends, stops[(stops > begin) & (stops < ends[-1])])
+    edges = edges[edges > begin]  # entries that are not played end where they begin
+    before = np.concatenate([[begin], edges[:-1]])
+    return before, edges - before, np.searchsorted(ends, edges)
 
 
-@njit(cache=True)
-def block_cuts_compiled(counts: Integers, begin: int, stops: Integers, cuts: Integers) -> int:
-    """Write what `plan_block_cuts` returns, one row each, and return the number of blocks."""
-    end = begin + counts.sum()
-    inner, known = np.empty(len(stops) + 1, dtype=np.int64), 0
-    for i in range(len(stops)):
-        if begin < stops[i] < end:
-            place = known  # sorted as they come, most come sorted
-            while place > 0 and inner[place - 1] > stops[i]:
-                inner[place] = inner[place - 1]
-                place -= 1
-            inner[place] = stops[i]
-            known += 1
-    size = 0
-    now, last, cut = begin, begin, 0
-    for k in range(len(counts)):
-        last += counts[k]
-        while now < last:
-            while cut < known and inner[cut] <= now:
-                cut += 1
-            stop = min(inner[cut], last) if cut < known else last
-            cuts[0, size], cuts[1, size], cuts[2, size] = now, stop - now, k
-            size += 1
-            now = stop
-    return size
-
-
-MOST_ROUNDS = 10**9
-"""Noise is drawn at once for at most so many rounds of an episode."""
+MOST_ROUNDS = 10**9  # limit on rounds whose noise is drawn at once
 
 
 class Environment:
@@ -243,7 +212,7 @@ class Environment:
         return f"{type(self).__name__}({self.actions!r})"
 
     def describe(self) -> dict[str, Any]:
-        """Everything that makes this environment what it is, as plain values."""
+        """Return the full specification, as plain values."""
         return {
             "kind": self.kind or type(self).__name__,
             "actions": self.actions.fingerprint,
@@ -261,27 +230,27 @@ class Environment:
 
     @cached_property
     def identity(self) -> str:
-        """Hash of everything that makes this environment what it is, to the last bit."""
+        """Hash of the full specification, to the last bit."""
         return seeding_hash(self.describe())
 
     @cached_property
     def stream_name(self) -> str:
-        """Name of this environment's random streams: the same on every machine, whatever its rounding errors."""
+        """Name of the random streams: the same on every machine, robust to rounding errors."""
         described = {key: value for key, value in self.describe().items() if key not in self.digests}
         return seeding_hash(coarse_for_seeding(described) | {"size": str(self.actions.size), "dim": self.actions.dim})
 
     @property
     def actions(self) -> ActionSet:
-        """The action set; the one of the first round, if it changes."""
+        """Action set (of the first round, if it changes)."""
         return self.pieces[0].actions
 
     @property
     def risk_tolerance(self) -> float:
-        """The risk tolerance regret is measured with."""
+        """Risk tolerance of the regret."""
         return self.pieces[0].risk_tolerance
 
     def setting(self, horizon: int) -> Setting:
-        """Return what policies are told."""
+        """Return the `Setting` passed to policies."""
         first = self.pieces[0]
         return Setting(
             actions=self.actions,
@@ -291,22 +260,22 @@ class Environment:
         )
 
     def piece_at(self, rounds: int | Integers) -> Integers:
-        """Piece that each of some rounds (counted from 0) falls in."""
-        return np.asarray(np.searchsorted(self.starts, as_rounds(rounds), side="right") - 1)
+        """Return the piece of each round (counted from 0)."""
+        return np.asarray(np.searchsorted(self.starts, _as_rounds(rounds), side="right") - 1)
 
     def rounds_in(self, rounds: Integers) -> Vector:
-        """How many of the first ``t`` rounds fall in each piece, for each ``t``, ``(len(rounds), pieces)``."""
+        """Count how many of the first ``t`` rounds fall in each piece, for each ``t``: ``(len(rounds), pieces)``."""
         rounds = exact_array("rounds", rounds, np.int64, (None,))
         ends = np.append(self.starts[1:], np.iinfo(np.int64).max)
         inside = np.clip(rounds[:, None] - np.array(self.starts), 0, ends - np.array(self.starts))
         return np.asarray(inside, dtype=np.float64)
 
     def playable(self, method: str) -> str:
-        """Return how the runner is to play when asked for ``method``."""
+        """Return the method the runner uses when asked for ``method``."""
         return method
 
     def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
-        """Mean and standard deviation of the reward of each action, during the given piece."""
+        """Return mean and standard deviation of the reward of each action in a piece."""
         problem = self._piece(piece)
         return problem.means(actions), np.sqrt(np.maximum(problem.variances(actions), 0.0))
 
@@ -320,43 +289,43 @@ class Environment:
 
     @cached_property
     def comparators(self) -> tuple[Action, ...]:
-        """Return the action the regret compares with, per piece."""
+        """The action that regret is measured against, per piece."""
         return tuple(self._comparator(piece) for piece in range(len(self.pieces)))
 
     def _comparator(self, piece: int) -> Action:
         return self.pieces[piece].best
 
     def _listed_comparator(self, piece: int) -> Action:
-        """Best action by the true moments, where these are not linear in the features; looks at every action."""
+        """Return the best action by the true moments, by enumeration: they are not linear in the features."""
         listed = self.pieces[piece].actions.listed()
         mean, deviation = self.moments(listed.handles, piece)
         return listed.action(int(np.argmin(deviation**2 - self.risk_tolerance * mean)))
 
     @cached_property
     def _comparator_moments(self) -> tuple[Vector, Vector]:
-        """Mean and variance of every piece's comparator."""
+        """Mean and variance of the comparator of every piece."""
         moments = [self.moments(as_batch(action), k) for k, action in enumerate(self.comparators)]
         return np.array([m[0] for m, _ in moments]), np.array([s[0] ** 2 for _, s in moments])
 
     def oracle(self, horizon: int) -> Policy:
-        """Return a policy that plays what the comparator plays."""
+        """Return a policy that plays the comparator."""
         return Oracle(schedule=self.oracle_schedule(horizon))
 
     def oracle_schedule(self, horizon: int) -> tuple[tuple[int, Action], ...]:
-        """First round (from 0) and action of every segment of the comparator."""
+        """Return the first round (from 0) and action of every segment of the comparator."""
         horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
         return tuple((start, a) for start, a in zip(self.starts, self.comparators, strict=True) if start < horizon)
 
     def last_comparator(self, horizon: int) -> Action:
-        """Return the action the regret compares with in the last of ``horizon`` rounds."""
+        """Return the comparator's action in the last of ``horizon`` rounds."""
         horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
         return self.comparators[int(self.piece_at(horizon - 1))]
 
     def expected_comparator(self, rounds: Integers) -> Vector:
-        """Expected mean-variance of the comparator's path after each of ``rounds`` rounds.
+        """Return the expected mean-variance of the comparator's path after each of ``rounds`` rounds.
 
-        Over segments with means ``m`` and variances ``v``, with ``t`` rounds in all: the variances shrunk by the
-        estimated mean, plus the spread of the means themselves, minus the risk tolerance times their sum.
+        Sum of variances, shrunk because the path's own mean is subtracted, plus the spread of the means over pieces,
+        minus the risk tolerance times the sum of means.
         """
         t = _past(rounds)
         inside = self.rounds_in(t)
@@ -366,16 +335,16 @@ class Environment:
         return np.asarray((inside @ variance) * self._shrinkage(t) + apart - self.risk_tolerance * total)
 
     def comparator_means(self, rounds: Integers) -> Vector:
-        """Expected mean reward of the comparator over the first ``t`` rounds, for each ``t``."""
+        """Return the comparator's expected mean reward over the first ``t`` rounds, for each ``t``."""
         t = _past(rounds)
         return np.asarray(self.rounds_in(t) @ self._comparator_moments[0] / t)
 
     def _shrinkage(self, t: Integers) -> Vector:
-        """Share of the variance left after subtracting the path's own mean: ``1 - 1/t`` for independent noise."""
+        """Return the share of the variance left after subtracting the path mean: ``1 - 1/t`` for independent noise."""
         return np.asarray(1 - 1 / t)
 
     def gaps(self, actions: ActionBatch, piece: int = 0) -> Vector:
-        """Mean-variance of each action above the comparator's, during the given piece."""
+        """Return the mean-variance of each action minus the comparator's, in a piece."""
         comparator = as_batch(self.comparators[self._piece_number(piece)])
         both = np.concatenate([comparator, exact_array("actions", actions, np.int64, (None, *comparator.shape[1:]))])
         mean, deviation = self.moments(both, piece)
@@ -383,7 +352,7 @@ class Environment:
         return np.asarray(value[1:] - value[0])
 
     def outcomes(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector, Vector]:
-        """Mean, standard deviation and gap of each action, from a table if the action set is listed."""
+        """Return mean, standard deviation and gap of each action, from a table if the action set is listed."""
         offered = self._piece(piece).actions
         if isinstance(offered, Actions):
             mean, deviation, gap = self.table(piece)
@@ -392,7 +361,7 @@ class Environment:
         return *self.moments(actions, piece), self.gaps(actions, piece)
 
     def table(self, piece: int) -> tuple[Vector, Vector, Vector]:
-        """Mean, standard deviation and gap by row of a listed action set, computed once per piece."""
+        """Return mean, standard deviation and gap by row of a listed action set, computed once per piece."""
         piece = self._piece_number(piece)
         if piece not in self._tables:
             listed = self.pieces[piece].actions.listed()
@@ -402,14 +371,11 @@ class Environment:
         return self._tables[piece]
 
     def noise(self, rng: np.random.Generator) -> Noise:
-        """Source of the standardised noise of one episode."""
+        """Return the source of standardised noise of one episode."""
         return Noise(checked_seed(rng))
 
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, Integers, Vector]:
-        """All that decides the rewards of an episode, for a listed set of K actions.
-
-        Means and standard deviations ``(P, K)`` of every action in every piece, and of every round its piece and noise.
-        """
+        """Return means and deviations ``(P, K)`` by piece and listed action, and piece and noise of every round."""
         horizon = whole_number("horizon", horizon, maximum=MOST_ROUNDS)
         handles = self.actions.listed().handles
         tables = [self.outcomes(handles, k)[:2] for k in range(len(self.pieces))]
@@ -456,7 +422,7 @@ class Autocorrelated(Environment):
         return np.asarray(1 - (t + 2 * pairs) / t.astype(float) ** 2)
 
     def noise(self, rng: np.random.Generator) -> Noise:
-        return AutocorrelatedNoise(checked_seed(rng), self.correlation)
+        return _AutocorrelatedNoise(checked_seed(rng), self.correlation)
 
 
 class PiecewiseStationary(Environment):
@@ -482,15 +448,15 @@ class PiecewiseStationary(Environment):
         if len(times) != len(problems) - 1 or times != sorted(set(times)):
             raise InputError(f"changes must be {len(problems) - 1} ascending rounds, was {shown(times)}")
         for problem in problems[1:]:
-            if self._told(problem) != self._told(problems[0]):
+            if self._shared(problem) != self._shared(problems[0]):
                 raise InputError("problems must share one action set, one risk tolerance and one base variance")
         self.pieces = tuple(problems)
         self.starts = (0, *times)
         self.comparator = one_of("comparator", comparator, ("mean", "mean-variance"))
 
     @staticmethod
-    def _told(problem: Problem) -> tuple[str, float, float]:
-        """What policies are told, which must not change."""
+    def _shared(problem: Problem) -> tuple[str, float, float]:
+        """Return the parts of the problem that policies know, which must not change."""
         return problem.actions.fingerprint, problem.risk_tolerance, problem.base_variance
 
     def describe(self) -> dict[str, Any]:
@@ -501,8 +467,8 @@ class PiecewiseStationary(Environment):
         return self.actions.best(-problem.mean_coef) if self.comparator == "mean" else problem.best
 
 
-def as_rounds(rounds: Any) -> Any:
-    """Return one round, or an array of rounds, when they are whole numbers."""
+def _as_rounds(rounds: Any) -> Any:
+    """Return a round or an array of rounds, checked to be whole numbers."""
     if type(rounds) is int and rounds <= LONGEST_HORIZON:
         return rounds
     if isinstance(rounds, int | np.integer):
@@ -511,7 +477,7 @@ def as_rounds(rounds: Any) -> Any:
 
 
 def _past(rounds: Any) -> Integers:
-    """Return numbers of rounds played, at least one each."""
+    """Return numbers of rounds, checked to be positive."""
     t = exact_array("rounds", rounds, np.int64, (None,))
     if len(t) and (t.min() < 1 or t.max() > LONGEST_HORIZON):
         raise InputError(f"rounds must be from 1 to {LONGEST_HORIZON:,}, was {t.min()} to {t.max()}")
@@ -533,18 +499,17 @@ def random_changes(horizon: int, count: int, seed: int | np.random.SeedSequence)
 
 
 class ChangingActionSets(Environment):
-    """Independent Gaussian rewards, and another set of actions to choose from in every round.
+    """Independent Gaussian rewards with an action set that changes from round to round.
 
-    Orders of different sizes over the same slots are an example (`riskroute.routing.instances.random_order_sizes`).
-    The comparator plays the best action of each round's set. Policies are offered the set before each round, so play
-    is round by round only.
+    For example orders of different sizes over the same slots (`riskroute.routing.instances.random_order_sizes`). The
+    comparator plays the best action of each round's set. Simulated round by round only.
 
     Parameters
     ----------
     problems : Sequence[Problem]
         One per set, with the same coefficients, risk tolerance and base variance.
     sequence : Sequence[int] | Integers
-        Number of the problem (counted from 0) whose set is on offer in each round; it is repeated when it ends.
+        Index of the problem whose set is offered in each round, repeated cyclically.
 
     Examples
     --------
@@ -570,7 +535,7 @@ class ChangingActionSets(Environment):
         self.pieces = tuple(problems)
         self.sequence = _checked_sequence(sequence, len(problems))
         if len({np.shape(action) for action in self.comparators}) > 1:
-            raise InputError("problems must all have row numbers or all have vectors as handles, was a mixture")
+            raise InputError("problems mix row numbers and vectors as handles; use one kind")
 
     def __repr__(self) -> str:
         return f"ChangingActionSets({len(self.pieces)} sets, dim {self.actions.dim})"
@@ -586,7 +551,7 @@ class ChangingActionSets(Environment):
         return self.pieces[int(self.sequence[0])].actions
 
     def piece_at(self, rounds: int | Integers) -> Integers:
-        return np.asarray(self.sequence[as_rounds(rounds) % len(self.sequence)])
+        return np.asarray(self.sequence[_as_rounds(rounds) % len(self.sequence)])
 
     def rounds_in(self, rounds: Integers) -> Floats:
         rounds = exact_array("rounds", rounds, np.int64, (None,))
@@ -599,12 +564,12 @@ class ChangingActionSets(Environment):
 
     def playable(self, method: str) -> str:
         if isinstance(method, str) and method == "blocks":
-            raise InputError("method must be auto or rounds where the action set changes, was 'blocks'")
+            raise InputError("method must be auto or rounds with changing action sets, was 'blocks'")
         return "rounds"
 
     def oracle(self, horizon: int) -> Policy:
         sets = [problem.actions.fingerprint for problem in self.pieces]
-        return VaryingSetOracle(best=dict(zip(sets, self.comparators, strict=True)))
+        return _VaryingSetOracle(best=dict(zip(sets, self.comparators, strict=True)))
 
     def oracle_schedule(self, horizon: int) -> tuple[tuple[int, Action], ...]:
         piece = self.piece_at(np.arange(whole_number("horizon", horizon, maximum=MOST_ROUNDS)))
@@ -613,7 +578,7 @@ class ChangingActionSets(Environment):
 
 
 def _require_shared(first: Problem, other: Problem, number: int) -> None:
-    """Everything but the action set must be the same in all problems."""
+    """Check that problems differ in the action set only."""
     if not isinstance(other, Problem):
         raise InputError(f"problems must be Problems, was {type(other).__name__} at {number}")
     for name in ("mean_coef", "var_coef", "risk_tolerance", "base_variance"):
@@ -637,8 +602,8 @@ def _checked_sequence(sequence: Sequence[int] | Integers, count: int) -> Integer
 
 
 @dataclass(kw_only=True)
-class VaryingSetOracle(Oracle):
-    """Play the best action of whatever set is on offer: ``best`` holds it by the set's fingerprint."""
+class _VaryingSetOracle(Oracle):
+    """Play the best action of the offered set; ``best`` maps fingerprints of sets to actions."""
 
     fixed_set: ClassVar[bool] = False
 
@@ -653,5 +618,5 @@ class VaryingSetOracle(Oracle):
     def recommend(self) -> Action:
         offered = self.setting.actions
         if offered.fingerprint not in self.best:
-            raise StateError(f"oracle knows the best action of {len(self.best)} sets, was offered another: {offered}")
+            raise StateError(f"no best action known for the offered set {offered}; known: {len(self.best)} sets")
         return self.best[offered.fingerprint]

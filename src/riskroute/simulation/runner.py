@@ -1,8 +1,9 @@
-"""Compiled parts of the runner: whole episodes of index policies, and the blocks of a plan.
+"""Simulate policies: one run, the task of many runs, and `simulate` over several policies.
 
-An index policy plays the arm of lowest index every round, and as long as the bonus stays the same only the index of
-the arm just played changes. A tournament tree finds it: a round costs ``log2 K`` comparisons, not K. Where the bonus
-changes all indices do, and the tree is built anew.
+A phased policy is played plan by plan, each plan's rewards drawn as tallies whatever its length. An index policy is
+played by a compiled kernel. Any policy can be played round by round, the plain way the others are tested against. What
+a task draws depends on its identity alone (environment, policy with parameters, horizon, seed, run numbers), so its
+result is the same wherever and whenever it runs.
 """
 
 from __future__ import annotations
@@ -36,12 +37,10 @@ from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.core.validation import (
     LABEL_MARKS,
     as_name,
-    check_array,
     function_of,
     instance_of,
     list_of,
     one_of,
-    real_number,
     whole_number,
 )
 from riskroute.learning.actions import Action, as_action, as_batch
@@ -59,6 +58,7 @@ from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.environments import Environment
 
 
+@njit(cache=True)
 def index_episode(
     mean_table: Vector,
     deviation_table: Vector,
@@ -66,40 +66,14 @@ def index_episode(
     noise: Vector,
     bonuses: Vector,
     risk_tolerance: float,
-) -> tuple[Integers, Vector, tuple[Integers, Vector, Vector]]:
-    """Play an index policy for ``len(noise)`` rounds; return arms and rewards by round, and every arm's tally.
-
-    The tallies are counts, means and sums of squared deviations, ``(K,)`` each.
-
-    Tables ``(P, K)`` give mean and standard deviation of every arm in every piece: a segment of time, or a scenario.
-    ``pieces`` holds the piece of every round, ``bonuses`` the bonus before it. This is
-    `riskroute.learning.policies.arm_policy.IndexPolicy` in one loop, and decides exactly alike.
-    """
-    check_array("mean_table", mean_table, np.float64, (None, None))
-    check_array("deviation_table", deviation_table, np.float64, mean_table.shape)
-    check_array("noise", noise, np.float64, (None,))
-    check_array("pieces", pieces, np.int64, noise.shape)
-    check_array("bonuses", bonuses, np.float64, noise.shape)
-    if mean_table.size == 0:
-        raise InputError(f"mean_table must not be empty, was of shape {mean_table.shape}")
-    arms, rewards, counts, means, spreads = _index_episode(
-        mean_table, deviation_table, pieces, noise, bonuses, real_number("risk_tolerance", risk_tolerance)
-    )
-    return arms, rewards, (counts, means, spreads)
-
-
-@njit(cache=True)
-def _index_episode(
-    mean_table: Vector,
-    deviation_table: Vector,
-    pieces: Integers,
-    noise: Vector,
-    bonuses: Vector,
-    risk_tolerance: float,
 ) -> tuple[Integers, Vector, Integers, Vector, Vector]:
-    for piece in pieces:
-        if not 0 <= piece < len(mean_table):
-            raise InputError("pieces must be rows of the tables, one was out of range")
+    """Play `IndexPolicy` for ``len(noise)`` rounds in one loop, with exactly its decisions.
+
+    Tables ``(P, K)`` give mean and standard deviation of every arm in every piece (segment of time, or scenario).
+    ``pieces`` holds the piece of every round, ``bonuses`` the bonus before it. Returns arms and rewards by round, then
+    count, mean and sum of squared deviations by arm. While the bonus is constant only the index of the arm just played
+    changes, so a tournament tree finds the next arm in ``log2 K`` comparisons; a new bonus rebuilds the tree.
+    """
     horizon = len(noise)
     n_arms = mean_table.shape[1]
     counts = np.zeros(n_arms, dtype=np.int64)
@@ -129,15 +103,18 @@ def _index_episode(
     return arms, rewards, counts, means, spreads
 
 
-METHODS = ("auto", "blocks", "rounds")
+_METHODS = ("auto", "blocks", "rounds")
+_RUNS_PER_TASK = 250
+_MOST_RUNS = 10**7
+Progress = Callable[[str, int, int], None]  # called as progress(policy, finished runs, all runs)
 
 
 @dataclass(frozen=True)
-class Episode:
-    """One run: regret, pseudo-regret and luck at the checkpoints, where it ended, and rounds spent elsewhere.
+class _Episode:
+    """One run: regret, pseudo-regret and luck at the checkpoints, the final action, and rounds spent on others.
 
-    Where the action set changes, it ends on an action of the last round's set, and of the rounds that offered this set
-    those are counted that were spent on others.
+    Where the action set changes, the final action is of the last round's set, and only rounds that offered this set
+    count.
     """
 
     regret: Floats
@@ -147,10 +124,10 @@ class Episode:
     exploration: int
 
 
-def run_configuration(
+def describe_run(
     environment: Environment, policies: Mapping[str, Policy], horizon: int, runs: int, seed: int
 ) -> dict[str, Any]:
-    """Return what is played, as plain values."""
+    """Return the configuration of a simulation, as plain values."""
     return {
         "version": __version__,
         "environment": environment.describe(),
@@ -164,7 +141,7 @@ def run_configuration(
     }
 
 
-def play_runs(
+def play_run(
     environment: Environment,
     policy: Policy,
     horizon: int,
@@ -172,8 +149,8 @@ def play_runs(
     comparator: Floats,
     identity: tuple[int, str, int],
     method: str = "auto",
-) -> Episode:
-    """Play one run of a policy; its randomness depends on the environment and ``identity`` (seed, label, run) alone."""
+) -> _Episode:
+    """Play one run; its random streams depend on the environment and ``identity`` (seed, label, run) alone."""
     seed, label, run = identity
     method = environment.playable(method)
     setting, instance = environment.setting(horizon), environment.stream_name
@@ -186,15 +163,15 @@ def play_runs(
     else:
         log = _play_blocks(environment, policy, rng, checkpoints)
     anchors = environment.comparator_means(checkpoints)
-    xi, pseudo, luck = block_regret_curves(log.blocks, checkpoints, anchors, environment.risk_tolerance)
+    xi, pseudo, luck = block_regret_curves(log.whole()[1], checkpoints, anchors, environment.risk_tolerance)
     if not environment.independent:
-        luck = np.zeros(len(checkpoints))  # noise that carries over has no expectation of zero, given the past
+        luck = np.zeros(len(checkpoints))  # given the past, autocorrelated noise does not have mean zero
     recommended = policy.recommend()
-    return Episode(xi - comparator, pseudo, luck, recommended, _elsewhere(environment, log, recommended, horizon))
+    return _Episode(xi - comparator, pseudo, luck, recommended, _elsewhere(environment, log, recommended, horizon))
 
 
 def _elsewhere(environment: Environment, log: _Log, recommended: Action, horizon: int) -> int:
-    """Rounds spent on other actions than the recommended one, of those that offered the set of the last round."""
+    """Count the rounds on other actions than the recommended one, among those that offered the last round's set."""
     if environment.one_set:
         return horizon - log.rounds_on(recommended)
     piece = environment.piece_at(np.arange(horizon))
@@ -203,7 +180,7 @@ def _elsewhere(environment: Environment, log: _Log, recommended: Action, horizon
 
 
 class _Log:
-    """Consecutive blocks of an episode, with the handles of their actions."""
+    """Consecutive blocks of a run, with the handles of their actions."""
 
     def __init__(self) -> None:
         self.parts: list[tuple[ActionBatch, RegretBlocks]] = []
@@ -211,17 +188,8 @@ class _Log:
     def add(self, actions: ActionBatch, blocks: RegretBlocks) -> None:
         self.parts.append((actions, blocks))
 
-    @property
-    def actions(self) -> ActionBatch:
-        """Handles of all blocks."""
-        return self._whole()[0]
-
-    @property
-    def blocks(self) -> RegretBlocks:
-        """All blocks, one after the other."""
-        return self._whole()[1]
-
-    def _whole(self) -> tuple[ActionBatch, RegretBlocks]:
+    def whole(self) -> tuple[ActionBatch, RegretBlocks]:
+        """Return the handles and blocks of the whole run."""
         if len(self.parts) > 1:
             actions, blocks = zip(*self.parts, strict=True)
             columns = [np.concatenate(column) for column in zip(*blocks, strict=True)]
@@ -229,9 +197,8 @@ class _Log:
         return self.parts[0]
 
     def only(self, chosen: Flags) -> _Log:
-        """Some of the blocks."""
-        part = _Log()
-        part.add(self.actions[chosen], RegretBlocks._make(column[chosen] for column in self.blocks))
+        part, (actions, blocks) = _Log(), self.whole()
+        part.add(actions[chosen], RegretBlocks._make(column[chosen] for column in blocks))
         return part
 
     def rounds_on(self, action: Action) -> int:
@@ -254,7 +221,7 @@ def _play_blocks(environment: Environment, policy: Policy, rng: np.random.Genera
 
 
 def _play_rounds(environment: Environment, policy: Policy, rng: np.random.Generator) -> _Log:
-    """Play round by round, as a live router would."""
+    """Play round by round."""
     rewards = environment.run(rng)
     actions: list[Action] = []
     values: list[float] = []
@@ -270,12 +237,12 @@ def _play_rounds(environment: Environment, policy: Policy, rng: np.random.Genera
 
 
 def _play_index(environment: Environment, policy: IndexPolicy, rng: np.random.Generator) -> _Log:
-    """Play a whole episode of an index policy in the kernel."""
+    """Play an index policy in the compiled kernel."""
     handles, horizon = environment.actions.listed().handles, policy.horizon
-    arms, rewards, tallies = index_episode(
+    arms, rewards, counts, means, spreads = index_episode(
         *environment.reward_tables(rng, horizon), policy.bonuses(horizon), environment.risk_tolerance
     )
-    policy.absorb(*tallies)
+    policy.absorb(counts, means, spreads)
     return _single_rounds(environment, handles[arms], rewards)
 
 
@@ -290,10 +257,10 @@ def _single_rounds(environment: Environment, actions: Integers, rewards: Floats)
     return log
 
 
-def runs_by_label(
+def policies_by_label(
     policies: Iterable[str | Policy] | Mapping[str, str | Policy], environment: Environment, horizon: int
 ) -> dict[str, Policy]:
-    """Policies by their labels; names become policies."""
+    """Return policies by label, made from their names where needed."""
     if isinstance(policies, str | Policy) or not isinstance(policies, Iterable):
         raise InputError(f"policies must be a list of names or policies, was {shown(policies)}")
     if isinstance(policies, Mapping):
@@ -314,23 +281,6 @@ def runs_by_label(
     if not chosen:
         raise InputError("policies must name at least one policy")
     return chosen
-
-
-def gather_runs(rounds: Integers, episodes: Sequence[Episode], seconds: float) -> PolicyResult:
-    """Put the runs of one policy together."""
-    return PolicyResult(
-        rounds,
-        np.stack([one.regret for one in episodes]),
-        np.stack([one.pseudo_regret for one in episodes]),
-        np.stack([one.luck for one in episodes]),
-        [one.recommended for one in episodes],
-        np.array([one.exploration for one in episodes], dtype=np.int64),
-        seconds,
-    )
-
-
-_RUNS_PER_TASK = 250
-"""Runs in one task, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,10 +304,10 @@ class Task:
         return self.last - self.first
 
     def describe(self) -> dict[str, Any]:
-        """Everything the result depends on, as plain values."""
+        """Return everything the result depends on, as plain values."""
         return {
             "version": __version__,
-            "code": task_code_hash(),
+            "code": code_hash(),
             "environment": self.environment.identity,
             "label": self.label,
             "policy": self.policy.name,
@@ -376,32 +326,34 @@ class Task:
         return seeding_hash(self.describe(), 24)
 
     def prepare(self) -> None:
-        """Find the environment's comparators, which may take long and are the same for all tasks."""
+        """Compute the comparators once, before the task is copied to workers."""
         _ = self.environment.comparators
 
     def perform(self, after_run: Callable[[int], bool] | None = None) -> PolicyResult:
-        """Play the runs.
-
-        Parameters
-        ----------
-        after_run : Callable[[int], bool], optional
-            Called with the number of finished runs after each of them; true ends the task there.
-        """
+        """Play the runs; ``after_run`` gets the number of finished runs, and true ends the task there."""
         with compilation_timed(self.label) as compiling:
             began = time.perf_counter()
             rounds, episodes = self._play(after_run)
-            seconds = time.perf_counter() - began - compiling()
-        return gather_runs(rounds, episodes, seconds)
+            seconds = time.perf_counter() - began - compiling()  # tables show seconds without compilation
+        return PolicyResult(
+            rounds,
+            np.stack([one.regret for one in episodes]),
+            np.stack([one.pseudo_regret for one in episodes]),
+            np.stack([one.luck for one in episodes]),
+            [one.recommended for one in episodes],
+            np.array([one.exploration for one in episodes], dtype=np.int64),
+            seconds,
+        )
 
-    def _play(self, after_run: Callable[[int], bool] | None) -> tuple[Integers, list[Episode]]:
+    def _play(self, after_run: Callable[[int], bool] | None) -> tuple[Integers, list[_Episode]]:
         rounds = regret_checkpoints(self.horizon, self.checkpoints, self.spacing)
         comparator = self.environment.expected_comparator(rounds)
-        episodes: list[Episode] = []
+        episodes: list[_Episode] = []
         try:
-            with _linear_algebra().limit(limits=1):  # matrices are tiny: threads only wait for each other
+            with _linear_algebra().limit(limits=1):  # matrices are tiny: more threads only wait for each other
                 for run in range(self.first, self.last):
                     identity = self.seed, self.label, run
-                    one = play_runs(
+                    one = play_run(
                         self.environment, self.policy, self.horizon, rounds, comparator, identity, self.method
                     )
                     episodes.append(one)
@@ -412,30 +364,29 @@ class Task:
                 raise
         return rounds, episodes
 
+    def split(self) -> list[Task]:
+        """Divide into tasks of about a second each.
+
+        The cuts depend neither on the machine nor on the number of runs, so that a longer task finds the full parts of
+        a shorter one in the cache.
+        """
+        drawn_singly = not (self.environment.independent and self.environment.gaussian)
+        seconds = self.policy.estimated_seconds(self.horizon, drawn_singly=drawn_singly)
+        each = min(math.ceil(1 / seconds), _RUNS_PER_TASK)
+        starts = range(self.first, self.last, each)
+        return [replace(self, first=first, last=min(first + each, self.last)) for first in starts]
+
 
 @functools.cache
 def _linear_algebra() -> ThreadpoolController:
-    """The libraries that multiply matrices. To look for them takes milliseconds, so that is done once for all tasks."""
-    import scipy.linalg  # noqa: F401  # has a library of its own, which must be loaded by then
+    """Return the BLAS libraries; finding them takes milliseconds, so once for all tasks."""
+    import scipy.linalg  # noqa: F401  # bundles its own BLAS, which must be loaded by then
 
     return ThreadpoolController().select(user_api="blas")
 
 
-def split_into_tasks(task: Task) -> list[Task]:
-    """Divide a task into tasks of about a second each.
-
-    Where the divisions are depends neither on the machine nor on the number of runs, so that a longer task finds the
-    full parts of a shorter one done.
-    """
-    drawn_singly = not (task.environment.independent and task.environment.gaussian)
-    seconds = task.policy.estimated_seconds(task.horizon, drawn_singly=drawn_singly)
-    each = min(math.ceil(1 / seconds), _RUNS_PER_TASK)
-    starts = range(task.first, task.last, each)
-    return [replace(task, first=first, last=min(first + each, task.last)) for first in starts]
-
-
-def merged_tasks(results: Sequence[PolicyResult]) -> PolicyResult:
-    """Put the runs of several tasks of the same policy together, in their order."""
+def merge_results(results: Sequence[PolicyResult]) -> PolicyResult:
+    """Concatenate the runs of several tasks of one policy."""
     return PolicyResult(
         results[0].checkpoints,
         np.concatenate([one.regret for one in results]),
@@ -448,29 +399,29 @@ def merged_tasks(results: Sequence[PolicyResult]) -> PolicyResult:
 
 
 @functools.cache
-def task_code_hash() -> str:
-    """Hash of the source code of this package."""
+def code_hash() -> str:
+    """Return a hash of the package's source code, so that caches do not outlive a change."""
     files = sorted(Path(__file__).parents[1].rglob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 class TaskCache:
-    """Finished tasks in a folder, one file each, written beside and renamed so that none is ever half there."""
+    """Finished tasks in a folder, one file each, renamed into place so that no file is ever partial."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def forget(self, tasks: Iterable[Task]) -> None:
-        """Forget some tasks, and what writers that were killed left behind."""
+        """Delete the results of some tasks, and temporary files of killed writers."""
         for path in (*map(self._path, tasks), *self.folder.glob(".*.npz")):
             path.unlink(missing_ok=True)
 
     def has(self, task: Task) -> bool:
-        """Whether a task was finished before."""
+        """Return whether a task is finished."""
         return self._path(task).exists()
 
     def put(self, task: Task, result: PolicyResult) -> None:
-        """Remember the result of a task."""
+        """Store the result of a task."""
 
         def write(beside: Path) -> None:
             with beside.open("wb") as file:
@@ -488,7 +439,7 @@ class TaskCache:
         write_whole(self._path(task), write)
 
     def get(self, task: Task) -> PolicyResult | None:
-        """Return the result of a task if it was finished before; a file that cannot be read counts as unfinished."""
+        """Return the result of a finished task; None if there is none or its file is damaged."""
         try:
             with self._path(task).open("rb") as file, np.load(file) as saved:
                 return PolicyResult(
@@ -508,11 +459,11 @@ class TaskCache:
 
 
 @contextmanager
-def polite_interrupts() -> Iterator[Callable[[], bool]]:
-    """While active, note the first interrupt instead of raising it; yields the question whether there was one.
+def _deferred_interrupts() -> Iterator[Callable[[], bool]]:
+    """Record the first Ctrl-C instead of raising it; the second one raises. Yields a function that tells if it came.
 
-    An interrupt raised inside compiled code would surface as another error, and the run at hand would be lost.
-    Outside the main thread, or where interrupts are handled by somebody else already, nothing is changed.
+    Inside compiled code an interrupt would surface as another error, and the current run would be lost. Outside the
+    main thread, or with a custom handler installed, nothing is changed.
     """
     if (
         threading.current_thread() is not threading.main_thread()
@@ -535,11 +486,6 @@ def polite_interrupts() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_MOST_RUNS = 10**7
-Progress = Callable[[str, int, int], None]
-"""Called as ``progress(policy, finished runs, all runs)``."""
-
-
 def simulate(
     problem: Problem | Environment,
     policies: Iterable[str | Policy] | Mapping[str, str | Policy],
@@ -553,36 +499,36 @@ def simulate(
     progress: Progress | None = None,
     backend: Backend | None = None,
 ) -> SimulationResult:
-    """Play every policy ``runs`` times for ``horizon`` rounds and record its regret.
+    """Simulate every policy ``runs`` times for ``horizon`` rounds and record its regret.
 
     Parameters
     ----------
     problem : Problem or Environment
-        A problem is played with independent Gaussian rewards.
+        A problem has independent Gaussian rewards.
     policies : Iterable[str or Policy] or Mapping[str, str or Policy]
         Names, policies, or a mapping from labels to either.
     horizon : int
-        Rounds of every run.
+        Rounds per run.
     runs : int
-        Runs of every policy.
+        Runs per policy.
     seed : int
-        Every (environment, policy label, run) has its own random stream, whatever else is run before or after.
+        Every (environment, policy label, run) has its own random stream, independent of what else is simulated.
     checkpoints : int
-        How many rounds are recorded.
+        Number of recorded rounds.
     spacing : str
-        Whether checkpoints are ``log``-spaced, ``linear`` or ``both``.
+        Spacing of the checkpoints: ``log``, ``linear`` or ``both``.
     method : str
-        ``auto`` picks the compiled kernel or blocks; ``blocks`` and ``rounds`` force one way.
+        ``auto`` (compiled kernel or blocks), ``blocks`` or ``rounds``.
     progress : Progress, optional
-        Called after every run, or after every task of a backend.
+        Called after every run, or after every task on a backend.
     backend : Backend, optional
-        Where to play; in this process if None. Results do not depend on it.
+        Where to run (default: this process). Results do not depend on it.
 
     Returns
     -------
     SimulationResult
-        An interrupt (Ctrl-C) lets the current run finish and returns what there is, with ``interrupted`` set; a second
-        one stops at once.
+        Ctrl-C finishes the current run and returns the finished runs, with ``interrupted`` set; a second Ctrl-C stops
+        at once.
 
     Examples
     --------
@@ -595,13 +541,13 @@ def simulate(
     horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
     runs = whole_number("runs", runs, maximum=_MOST_RUNS)
     seed = whole_number("seed", seed, minimum=0)
-    one_of("method", method, METHODS)
+    one_of("method", method, _METHODS)
     if progress is not None:
         function_of("progress", progress)
     if backend is not None:
         instance_of("backend", backend, Backend, "a Backend")
     recorded = len(regret_checkpoints(horizon, checkpoints, spacing))
-    chosen = runs_by_label(policies, environment, horizon)
+    chosen = policies_by_label(policies, environment, horizon)
     tasks = [
         Task(environment, label, one, horizon, seed, 0, runs, checkpoints, spacing, method)
         for label, one in chosen.items()
@@ -609,20 +555,18 @@ def simulate(
     if backend is None:
         finished, interrupted = _perform_here(tasks, progress)
     else:
-        finished, interrupted = _perform_there(
-            [part for task in tasks for part in split_into_tasks(task)], backend, progress
-        )
+        finished, interrupted = _perform_there([part for task in tasks for part in task.split()], backend, progress)
     if interrupted and not finished:
         raise KeyboardInterrupt
-    config = run_configuration(environment, chosen, horizon, runs, seed)
+    config = describe_run(environment, chosen, horizon, runs, seed)
     config |= {"checkpoints": recorded, "spacing": spacing, "method": method}
     return SimulationResult(config, finished, environment.last_comparator(horizon), interrupted)
 
 
 def _perform_here(tasks: list[Task], progress: Progress | None) -> tuple[dict[str, PolicyResult], bool]:
-    """Results by label, and whether an interrupt cut them short; one task after the other, in this process."""
+    """Run tasks in this process; return results by label, and whether an interrupt cut them short."""
     finished: dict[str, PolicyResult] = {}
-    with polite_interrupts() as asked_to_stop:
+    with _deferred_interrupts() as asked_to_stop:
         for task in tasks:
 
             def after_run(done: int, task: Task = task) -> bool:
@@ -643,7 +587,7 @@ def _perform_here(tasks: list[Task], progress: Progress | None) -> tuple[dict[st
 def _perform_there(
     tasks: list[Task], backend: Backend, progress: Progress | None
 ) -> tuple[dict[str, PolicyResult], bool]:
-    """Results by label, and whether an interrupt cut them short; all tasks at once, on a backend."""
+    """Run tasks on a backend; return results by label, and whether an interrupt cut them short."""
     done, runs = collections.Counter[str](), collections.Counter[str]()
     for task in tasks:
         runs[task.label] += task.runs
@@ -663,4 +607,4 @@ def _perform_there(
     parts: dict[str, list[PolicyResult]] = {}
     for number in sorted(held):
         parts.setdefault(tasks[number].label, []).append(held[number])
-    return {label: merged_tasks(some) for label, some in parts.items()}, interrupted
+    return {label: merge_results(some) for label, some in parts.items()}, interrupted

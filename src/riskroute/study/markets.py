@@ -40,7 +40,7 @@ from riskroute.routers.context import NO_PROTECTION, REG_NMS
 from riskroute.routing.fees import FeeSchedule
 from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.dark_market import PoolModel
-from riskroute.simulation.runner import task_code_hash
+from riskroute.simulation.runner import code_hash
 
 SYNTHETIC_LEVELS = 20
 """Levels per side that are kept of a synthetic day: all of ``comparable``, and enough of ``paper`` for 5,000 shares."""
@@ -294,7 +294,7 @@ def _synthetic(
     found: list[MarketDay] = []
     for symbol in symbols or preset.symbols[:1]:
         for date in business_days(days):
-            made_of = [name, symbol, str(date), seed, SYNTHETIC_LEVELS, *map(str, hours), task_code_hash()]
+            made_of = [name, symbol, str(date), seed, SYNTHETIC_LEVELS, *map(str, hours), code_hash()]
             key = seeding_hash(made_of, 12)
             folder = kept / f"{name}-{symbol}-{date}-{key}"
             tasks.append(_SyntheticDay(name, symbol, date, seed, hours, folder))
@@ -322,7 +322,7 @@ def _recorded(
         for date in sorted({one.date for one in mine})[:days]:
             some = tuple(one for one in mine if one.date == date)
             check_comparable(f"{symbol} on {date}", some)
-            key = seeding_hash([[_content(store, one) for one in some], task_code_hash()], 12)
+            key = seeding_hash([[_content(store, one) for one in some], code_hash()], 12)
             folder = kept / f"{in_file_name(symbol)}-{date}-{key}"
             charged = [fees.fee(one.venue, date) if fees else None for one in some]
             takers = tuple(fee.taker if fee else 0.0 for fee in charged)

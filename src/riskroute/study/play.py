@@ -22,7 +22,7 @@ from riskroute.routers.router import Router
 from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.backtest import STALE, Orders, TradingDay, View, play_day, spaced_orders
 from riskroute.simulation.dark_market import PoolModel
-from riskroute.simulation.runner import task_code_hash
+from riskroute.simulation.runner import code_hash
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig
 from riskroute.study.invariants import check_tables
@@ -127,7 +127,7 @@ class PlayTask:
         knows = self.candidate.name in POLICIES or "kappa" in self._told
         kappa = self.config.kappa if knows else 0.0
         config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), kappa=kappa, seeds=1, protection=None))
-        return seeding_hash([candidate, days, self.train, config, self.seed, self.placebo, task_code_hash()], 24)
+        return seeding_hash([candidate, days, self.train, config, self.seed, self.placebo, code_hash()], 24)
 
 
 PLACEBOS = ("shuffled", "lagged")

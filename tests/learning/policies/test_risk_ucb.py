@@ -76,7 +76,7 @@ def test_kernel_decides_exactly_as_the_policy(environment: Environment, horizon:
 
 
 def test_kernel_breaks_ties_towards_the_first_arm() -> None:
-    arms, _, (counts, _, _) = index_episode(
+    arms, _, counts, *_ = index_episode(
         np.zeros((1, 5)), np.zeros((1, 5)), np.zeros(12, dtype=np.int64), np.zeros(12), np.ones(12), 2.0
     )
     assert arms.tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1]
@@ -96,7 +96,7 @@ def test_kernel_follows_a_bonus_that_changes(size: int) -> None:
         arm = t if t < size else int(np.argmin(index))
         history[arm].append(means[arm] + noise[t])
         expected.append(arm)
-    arms, _, (counts, _, _) = index_episode(
+    arms, _, counts, *_ = index_episode(
         means[None], np.ones((1, size)), np.zeros(len(noise), dtype=np.int64), noise, bonuses, 2.0
     )
     assert arms.tolist() == expected
