@@ -32,13 +32,13 @@ class Frozen(Contextual):
     """A contextual router that goes on with what it knows, explores nothing and learns nothing."""
 
     def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
-        self.kept.pop(order, None)
+        self.pending.pop(order, None)
 
     def on_public_data(self, public: PublicData) -> None:
         """Learn nothing."""
 
-    def _mind_tails(self, desk: Any, chosen: UnitPlan) -> None:
-        """Leave the price of tails as it is."""
+    def _update_tail_guard(self, problem: Any, chosen: UnitPlan) -> None:
+        """Leave the multiplier unchanged."""
 
 
 def hindsight(days: Sequence[MarketDay], config: BacktestConfig, **parameters: Any) -> Candidate:
@@ -90,20 +90,20 @@ class _Averaging(ContextualGreedy):
         super().begin()
         self.sums: dict[tuple[str, str], list[Floats]] = {}
         self.sweeps: list[Floats] = []
-        self.tried: list[PoolSequence] = []
+        self.sequences: list[PoolSequence] = []
         self.common: list[float] = []
         self.shares: Floats = np.zeros(0)
 
-    def choose(self, desk: Any, price: float) -> tuple[UnitPlan, tuple[str, ...]]:
-        mean = desk.mean
-        for place, cost, variance in zip(desk.places, mean.cost, mean.variance, strict=True):
-            self.sums.setdefault(place, []).append(np.stack([cost * desk.per_bp, variance * desk.per_bp**2]))
-        self.sweeps.append(mean.sweep * desk.per_bp)
-        self.common.append(mean.common * desk.per_bp**2)
-        tried = mean.tried
-        self.tried.append(PoolSequence(tried.pools, tried.found, tried.nothing, tried.price * desk.per_bp))
+    def choose(self, problem: Any, price: float) -> tuple[UnitPlan, tuple[str, ...]]:
+        mean = problem.mean
+        for place, cost, variance in zip(problem.places, mean.cost, mean.variance, strict=True):
+            self.sums.setdefault(place, []).append(np.stack([cost * problem.per_bp, variance * problem.per_bp**2]))
+        self.sweeps.append(mean.sweep * problem.per_bp)
+        self.common.append(mean.common * problem.per_bp**2)
+        pools = mean.sequence
+        self.sequences.append(PoolSequence(pools.pools, pools.fills, pools.empty, pools.price * problem.per_bp))
         self.shares = mean.shares
-        return super().choose(desk, price)
+        return super().choose(problem, price)
 
 
 def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
@@ -114,10 +114,10 @@ def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> Candid
     half = len(router.sweeps) // 2  # what was believed before is not what is known now
     names = [place for place, seen in router.sums.items() if len(seen) > half]
     means = [np.mean(router.sums[place][-half or None :], axis=0) for place in names]
-    last = router.tried[-1]
+    last = router.sequences[-1]
     cost, variance = (np.ascontiguousarray(table) for table in np.stack(means).transpose(1, 0, 2))
     sweep, common = np.mean(router.sweeps[half:], axis=0), float(np.mean(router.common[half:]))
-    plan = WaitOrTrade(router.shares, sweep, cost, variance, common, last).plan(config.kappa)
+    plan = WaitOrTrade(router.shares, sweep, cost, variance, common, last).best_plan(config.kappa)
     total = float(router.shares[-1])
     parts = {place: float(router.shares[n]) / total for place, n in zip(names, plan.units.tolist(), strict=True) if n}
     held = {kind: {name: part for (k, name), part in parts.items() if k == kind} for kind in ("limit", "dark_rest")}

@@ -110,7 +110,7 @@ def test_it_loads_and_updates_when_orders_come(served: ServedRouter, browser: An
     assert "Saved against dark-first+sweep" in shown["cost"]
     assert "Orders of the day" in shown["limits"]
     assert "dark pool" in shown["places"]
-    eventually(lambda: "saving of a share sent there" in text(browser, "beliefs"))  # learned a moment after it settled
+    eventually(lambda: "saving per share sent" in text(browser, "beliefs"))  # learned a moment after it settled
     eventually(lambda: "the chance that a child is filled wholly" in text(browser, "beliefs"))
     assert "DEMO" in shown["positions"]
     assert errors(browser) == []

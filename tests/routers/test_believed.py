@@ -62,7 +62,7 @@ def test_policies_say_what_venues_earn_and_are_surer_with_time() -> None:
 
 def test_contextual_says_how_often_pools_hold_something() -> None:
     said = {one.place: one for one in taught("contextual-greedy", 60).beliefs()}
-    assert said["P"].what == "finds a share at once"
+    assert said["P"].what == "ping finds shares"
     assert said["P"].mean > 0.9
     assert "Q" not in said or said["Q"].mean < said["P"].mean
     assert said["P"].seen is not None

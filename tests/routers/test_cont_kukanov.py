@@ -163,7 +163,7 @@ def test_what_pools_leave_is_posted_first() -> None:
     assert plan.within(400) == ({"A": 100}, {}, {"A": 150, "B": 50})
     assert plan.within(250) == ({"A": 50}, {}, {"A": 150, "B": 50})
     assert plan.within(170) == ({"A": 0}, {}, {"A": 150, "B": 20})
-    with pytest.raises(InputError, match="pools must be tried in turn to be tried before all else, were not"):
+    with pytest.raises(InputError, match="before requires in_turn"):
         Plan("order", dark={"P": 10}, before=True).checked(sale())
 
 

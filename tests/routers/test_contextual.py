@@ -172,13 +172,13 @@ def test_a_plan_that_is_sent_seems_worse_than_the_best_by_no_more_than_the_budge
     taught(router, {"A": 0.5, "B": 0.4}, rounds=21)
     others = 0
     for number in range(100, 120):
-        desk = router.desk(moment(number))
+        problem = router.problem(moment(number))
         router.routed = number
-        mean = desk.mean
-        best = mean.plan(0.0)
-        chosen, _ = router.choose(desk, 0.0)
-        worse = mean.outlook(chosen).cost - mean.outlook(best).cost
-        assert worse * desk.per_bp <= budget + 1e-9
+        mean = problem.mean
+        best = mean.best_plan(0.0)
+        chosen, _ = router.choose(problem, 0.0)
+        worse = mean.forecast(chosen).cost - mean.forecast(best).cost
+        assert worse * problem.per_bp <= budget + 1e-9
         others += chosen.units.tolist() != best.units.tolist()
     assert budget == 0.0 or kind is ContextualIds or others > 0
 
@@ -192,7 +192,7 @@ def test_tails_that_are_no_worse_than_those_of_simple_rules_cost_little() -> Non
     assert free.tails == {}
     (guard,) = bound.tails.values()
     assert guard.price < 0.3  # it began there, and nothing is riskier than the rule
-    assert guard.excess <= 0.0
+    assert guard.gap <= 0.0
     waits = [sum(router.route(moment(2000)).limit.values()) for router in (free, bound)]
     assert waits[1] <= waits[0]
 
@@ -206,7 +206,7 @@ def test_a_pool_that_changes_is_learned_anew() -> None:
         router.learn(Report(f"{number}", (child,), complete=True, profit=0.0))
     _, dark = router.symbol_beliefs("")
     assert dark.resets >= 1
-    (found,) = dark.expected([("P", 0.0)], np.array([1000.0]))
+    (found,) = dark.moments([("P", 0.0)], np.array([1000.0]))[0]
     assert found[0] < 100
 
 
@@ -263,7 +263,7 @@ def test_a_damaged_state_is_refused() -> None:
         {"routed": -1},
         {"tails": {"6 10": [-1.0, 0.0, 0.0]}},
         {"tails": {"6 10": [1.0, 0.0]}},
-        {"kept": 3},
+        {"pending": 3},
     )
     for damage in damages:
         with pytest.raises(StateError):
@@ -273,11 +273,11 @@ def test_a_damaged_state_is_refused() -> None:
 def test_information_is_worth_nothing_when_nobody_is_left_to_profit() -> None:
     alone = ContextualIds(orders_left=0.0, kappa=0.0, guard_tails=False, draws=4)
     for number in range(10):
-        desk = alone.desk(moment(number))
-        mean = desk.mean
-        worlds = [desk.patience(desk.dark.draw(desk.uses, np.random.default_rng(k))) for k in range(50)]
-        best, (chosen, _) = mean.plan(0.0), alone.choose(desk, 0.0)
-        losses = [sum(world.outlook(plan).cost for world in worlds) for plan in (best, chosen)]
+        problem = alone.problem(moment(number))
+        mean = problem.mean
+        worlds = [problem.tables(problem.dark.draw(problem.uses, np.random.default_rng(k))) for k in range(50)]
+        best, (chosen, _) = mean.best_plan(0.0), alone.choose(problem, 0.0)
+        losses = [sum(world.forecast(plan).cost for world in worlds) for plan in (best, chosen)]
         assert losses[1] <= losses[0] * 1.1 + 0.1
 
 
@@ -327,7 +327,7 @@ def test_compiled_outlooks_of_limit_orders_are_those_that_were_learned() -> None
         context = read_context({"venues": books}, side="buy", shares=1000, horizon=30.0, features=flows)
         now = market_features(context, 0.013)
         seen = posting_features(context, now)
-        wait = lit.waiting(context, now, shares)
+        wait = lit.forecast(context, now, shares)
         own = np.array([coef[POSTING_FEATURES], coef[POSTING_FEATURES + 1], 0.0])
         fixed = seen.fixed @ coef[:POSTING_FEATURES] + coef[-1] * seen.offset + own
         filled = seen.filled @ coef[:POSTING_FEATURES] + coef[-1] * seen.offset_filled
@@ -351,7 +351,7 @@ def test_what_is_drawn_ahead_is_what_a_decision_would_have_drawn() -> None:
         fresh = Contextual.restore(router.state())
         assert not fresh.ready
         ahead = moment(1000 + number)
-        for ready, drawn in zip(router.ready[""][2], fresh._drawn("", *router.last_asked[""])[2], strict=True):
+        for ready, drawn in zip(router.ready[""][2], fresh._draw("", *router.last_asked[""])[2], strict=True):
             assert np.array_equal(ready, drawn)
         again = Contextual.restore(router.state())
         again.ready, again.last_asked = dict(router.ready), dict(router.last_asked)
@@ -374,13 +374,13 @@ def test_the_compiled_choice_is_that_of_plans_compared_one_by_one(budget: float)
     taught(router, {"A": 0.5, "B": 0.4}, rounds=21)
     rng = np.random.default_rng(4)
     for number in range(100, 130):
-        desk = router.desk(moment(number))
-        hazards, price = desk.dark.draw(desk.uses, rng), float(rng.random())
-        mean, drawn = desk.mean, desk.patience(hazards).plan(price)
-        best = mean.plan(price)
-        worse = mean.outlook(drawn).objective(price) - mean.outlook(best).objective(price)
+        problem = router.problem(moment(number))
+        hazards, price = problem.dark.draw(problem.uses, rng), float(rng.random())
+        mean, drawn = problem.mean, problem.tables(hazards).best_plan(price)
+        best = mean.best_plan(price)
+        worse = mean.forecast(drawn).objective(price) - mean.forecast(best).objective(price)
         wanted = drawn if worse <= budget else best
-        moments = desk.dark.moments(desk.uses, desk.shares, hazards)
-        chosen, pools = desk.plan_under_draw(moments, price, budget)
+        moments = problem.dark.moments(problem.uses, problem.shares, hazards)
+        chosen, pools = problem.plan_under_draw(moments, price, budget)
         assert chosen.units.tolist() == wanted.units.tolist()
-        assert (chosen.before, pools) == (wanted.before, mean.tried.pools)
+        assert (chosen.before, pools) == (wanted.before, mean.sequence.pools)

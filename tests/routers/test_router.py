@@ -143,7 +143,7 @@ def test_pools_in_turn_are_tried_with_what_is_left() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"filled": 101}, "filled must be at most 100, what was sent, was 101"),
+        ({"filled": 101}, "filled must be at most sent, was 101 of 100"),
         ({"kind": "light"}, "kind must be one of dark, dark_rest, limit, take, sweep, was 'light'"),
         ({"sent": -1}, "sent must be a non-negative integer, was -1"),
     ],
@@ -153,12 +153,6 @@ def test_reports_that_cannot_be(change: dict[str, Any], message: str) -> None:
         ChildReport(**vars(child(0)) | change)
 
 
-@pytest.mark.parametrize("values", [{}, {"order": "a", "children": [{}]}, {"order": "a", "children": [], "x": 1}, 3])
-def test_reports_of_other_json_are_refused(values: Any) -> None:
-    with pytest.raises(RiskrouteError):
-        Report.from_json(values)
-
-
 def test_plans_of_other_json_are_refused() -> None:
-    with pytest.raises(RiskrouteError, match="a plan must have the fields order, dark"):
+    with pytest.raises(RiskrouteError, match="order is missing in the plan"):
         Plan.from_json({"take": {}})

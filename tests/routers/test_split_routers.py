@@ -80,10 +80,10 @@ def test_before_a_sweep_orders_without_time_only_try() -> None:
     ("make", "message"),
     [
         (lambda: StaticSplit({"A": -1.0}), "weight of A must be"),
-        (lambda: StaticSplit({"A": 0.0}), "weights must not all be 0, were"),
+        (lambda: StaticSplit({"A": 0.0}), "at least one weight must be above 0"),
         (lambda: StaticSplit({"A": float("nan")}), "weight of A must be"),
         (lambda: StaticSplit(["A"]), r"take must hold weights by name, was \['A'\]"),  # type: ignore[arg-type]
-        (lambda: StaticSweep(rest=0.6, post=0.6), "rest and post must not exceed 1 together, was 1.2"),
+        (lambda: StaticSweep(rest=0.6, post=0.6), "rest plus post must be at most 1, was 1.2"),
         (lambda: StaticSweep(rest=-0.1), "rest must be"),
         (lambda: StaticSweep("POOL"), "pools must be a list of names, was 'POOL'"),
         (lambda: StaticSweep([3]), r"pools must be a list of names, was 3 at \[0\]"),  # type: ignore[list-item]

@@ -1,4 +1,4 @@
-"""What a router sees when an order arrives: the order, the books of all venues as they stand, fees and dark pools."""
+"""Input of a routing decision: the order, the displayed books of all venues, fees and dark pools."""
 
 from __future__ import annotations
 
@@ -25,20 +25,15 @@ from riskroute.core.validation import (
 )
 from riskroute.routing.consolidated import ConsolidatedBook, side_sign, sweep_cost
 
-LARGEST_FEE = 10.0
-"""A fee above this, in dollars per share, is taken for a mistake of units."""
-
-PROTECTIONS = NO_PROTECTION, REG_NMS = ("none", "reg-nms")  # REG_NMS: Rule 611 of Regulation NMS, US equities
-
-LARGEST_PRICE = 1e7
-"""A price above this, in dollars, is taken for one in other units, or for a marker of no price."""
+PROTECTIONS = NO_PROTECTION, REG_NMS = ("none", "reg-nms")  # REG_NMS: Rule 611 of Regulation NMS (US equities)
+_LARGEST_FEE = 10.0  # dollars per share; a larger fee is probably in other units
 
 
 @dataclass(frozen=True)
 class Pool:
-    """A dark pool: its fee in dollars per share, and how far from the mid it trades.
+    """Dark pool with its fee in dollars per share and its price improvement over the mid.
 
-    ``improvement`` is in half-spreads, in favour of the order: 0 is the mid itself.
+    ``improvement`` is in half-spreads in favour of the order; 0 trades at the mid.
     """
 
     name: str
@@ -47,22 +42,22 @@ class Pool:
 
     def __post_init__(self) -> None:
         as_name("name of a pool", self.name, longest=LONGEST_VENUE)
-        real_number(f"fee of {self.name}", self.fee, minimum=-LARGEST_FEE, maximum=LARGEST_FEE)
+        real_number(f"fee of {self.name}", self.fee, minimum=-_LARGEST_FEE, maximum=_LARGEST_FEE)
         real_number(f"improvement of {self.name}", self.improvement, minimum=-1, maximum=1)
 
 
 @dataclass(frozen=True, eq=False)
 class VenueBooks:
-    """Displayed books of several venues at one moment, and their fees.
+    """Displayed books of several venues at one time, with their fees.
 
     Parameters
     ----------
     venues : tuple[str, ...]
-        Their names, ``V`` of them.
+        Names of the ``V`` venues.
     bid_px, bid_sz, ask_px, ask_sz : Matrix
-        ``(V, L)`` each, best level first; NaN and 0 where there is no level.
+        ``(V, L)`` each, best level first; NaN price and size 0 where a level is empty.
     takers, makers : Vector
-        ``(V,)``, fees in dollars per share; a rebate is negative.
+        ``(V,)``, fees in dollars per share; rebates are negative.
     ages : Integers
         ``(V,)``, nanoseconds since each book last changed.
 
@@ -101,33 +96,33 @@ class VenueBooks:
 
     @cached
     def touch(self) -> tuple[float, float]:
-        """The highest bid and the lowest ask of all venues; NaN without any."""
+        """Best bid and best ask over all venues; NaN if a side is empty."""
         return _touch(self.bid_px, self.bid_sz, self.ask_px, self.ask_sz)
 
     @property
     def best_bid(self) -> float:
-        """The highest bid of all venues; NaN without any."""
+        """Highest bid over all venues; NaN without bids."""
         return self.touch[0]
 
     @property
     def best_ask(self) -> float:
-        """The lowest ask of all venues; NaN without any."""
+        """Lowest ask over all venues; NaN without asks."""
         return self.touch[1]
 
     @property
     def mid(self) -> float:
-        """The consolidated mid: halfway between the best bid and the best ask over all venues."""
+        """Consolidated mid: average of the best bid and the best ask over all venues."""
         bid, ask = self.touch
         return (bid + ask) / 2
 
     def side(self, name: str) -> tuple[Matrix, Matrix]:
-        """Prices and sizes ``(V, L)`` of the ``bid`` or the ``ask`` side."""
+        """Return prices and sizes ``(V, L)`` of the ``bid`` or the ``ask`` side."""
         return (self.bid_px, self.bid_sz) if name == "bid" else (self.ask_px, self.ask_sz)
 
 
 @njit(cache=True)
 def _best(prices: Matrix, sizes: Matrix, sign: int) -> float:
-    """The lowest price of a level that holds shares, or the highest with a sign of -1; not a number without any."""
+    """Return the lowest price of a non-empty level, or the highest if ``sign`` is -1; NaN if all are empty."""
     best = np.nan
     for venue in range(prices.shape[0]):
         for level in range(prices.shape[1]):
@@ -143,33 +138,34 @@ def _touch(bid_px: Matrix, bid_sz: Matrix, ask_px: Matrix, ask_sz: Matrix) -> tu
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """An order and the moment at which it arrives.
+    """An order and the market at its arrival.
 
     Parameters
     ----------
     order : str
-        Its key, which plans and reports carry.
+        Key of the order; plans and reports refer to it.
     side : str
         ``buy`` or ``sell``.
     shares, lot : int
-        Its size, and the size that child orders should be multiples of.
+        Order size, and the lot size of child orders.
     books : VenueBooks
-        Displayed books as of the decision, or older.
+        Displayed books as of the decision.
     pools : tuple[Pool, ...]
-        Dark pools that may be tried.
+        Dark pools available to the order.
     horizon : float
-        Seconds until the whole order must be done; 0 means at once.
+        Seconds until the order must be complete; 0: immediately.
     time : int
-        Time of arrival, UTC nanoseconds.
+        Arrival time, UTC nanoseconds.
     tick : float
-        The price step in dollars.
+        Tick size in dollars.
     features : Mapping[str, float]
-        What else is known at the arrival, by name.
+        Further features known at arrival, by name; ``outflow NAME`` is the recent outflow in shares per second of the
+        best own-side queue of venue NAME.
     symbol : str
-        What is traded; routers that learn tell symbols apart by it.
+        Instrument; learning routers keep separate estimates per symbol.
     protection : str
-        Order protection of the market. ``reg-nms``: venues reject shares that would trade at a worse price than another
-        venue displays, so better prices are taken first, whatever the fees. ``none``: the cheapest shares after fees.
+        Order protection of the market. ``reg-nms``: venues reject shares that would trade through a better quote
+        elsewhere, so better prices are taken first, whatever the fees. ``none``: cheapest shares after fees first.
 
     Examples
     --------
@@ -220,17 +216,17 @@ class Context:
 
     @property
     def mid(self) -> float:
-        """The arrival mid, which all costs are measured from."""
+        """Arrival mid, the benchmark of all costs."""
         return self.books.mid
 
     @cached
     def displayed(self) -> ConsolidatedBook:
-        """The side that the order takes from, over all venues, fees included."""
+        """Consolidated book of the side the order takes from, fees included."""
         return self.consolidated()
 
     @cached
     def sweep_cost(self) -> float:
-        """Dollars that taking the whole order from the displayed books costs, fees included."""
+        """Cost in dollars of sweeping the whole order from the displayed books, fees included."""
         prices, sizes = self.books.side("ask" if self.sign > 0 else "bid")
         mid = real_number("mid", self.mid)
         return sweep_cost(
@@ -238,18 +234,18 @@ class Context:
         )
 
     def consolidated(self, *, fees: bool = True) -> ConsolidatedBook:
-        """Return the levels to take from, in the order in which they are taken; by price alone without ``fees``."""
+        """Return the consolidated book the order takes from; ranked by price alone without ``fees``."""
         prices, sizes = self.books.side("ask" if self.sign > 0 else "bid")
         takers = self.books.takers if fees else np.zeros(len(self.books.venues))
         mid = real_number("mid", self.mid)
         return ConsolidatedBook.of_checked(prices, sizes, takers, mid=mid, sign=self.sign, protect=self.protected)
 
     def book(self, prices: Matrix, sizes: Matrix, takers: Vector) -> ConsolidatedBook:
-        """Return other levels to take from, such as those of a later time, under the same mid, side and protection."""
+        """Return a consolidated book of other levels, such as later ones, with the same mid, side and protection."""
         return ConsolidatedBook(prices, sizes, takers, mid=self.mid, side=self.side, protect=self.protected)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, which `read_context` turns back into the same context."""
+        """Return plain JSON values; `read_context` reverses it."""
         books = self.books
         venues = {
             name: {
@@ -271,22 +267,20 @@ def _pairs(prices: Vector, sizes: Vector) -> list[list[float]]:
 
 
 _ORDER_FIELDS = ("order", "side", "shares", "lot", "horizon", "time", "symbol", "protection")
-_FIELDS = ("venues", "pools", "tick", "features", *_ORDER_FIELDS)
-_VENUE_FIELDS = ("bids", "asks", "taker", "maker", "age_ns")
 
 
 def read_context(books: Mapping[str, Any], **order: Any) -> Context:
-    """Make a context of plain values: books as in a JSON file, and an order in the same file or in the arguments.
+    """Build a context from plain JSON values.
 
     Parameters
     ----------
     books : Mapping[str, Any]
-        ``venues`` by name, each with ``bids`` and ``asks`` as lists of price and size, best first, and its fees
-        ``taker`` and ``maker``; ``pools`` by name, each with a ``fee``; the ``tick``.
+        ``venues`` by name, each with ``bids`` and ``asks`` as lists of [price, size], best first, and the fees
+        ``taker`` and ``maker``; ``pools`` by name, each with a ``fee``; the ``tick``. May hold the order's fields too.
     **order : Any
-        Fields of `Context` that describe the order; they replace those in ``books``.
+        Fields of `Context` that describe the order; they override those in ``books``.
     """
-    values = {**_object("the books", books, _FIELDS), **order}
+    values = {**_object("the books", books, ("venues", "pools", "tick", "features", *_ORDER_FIELDS)), **order}
     venues = _object("venues", values.pop("venues", None))
     if not venues:
         raise DataError("venues must hold at least one venue, was empty")
@@ -311,12 +305,12 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
             raise DataError(f"{name} must be given, was missing")
     shown_books = VenueBooks(tuple(venues), **sides, **fees, ages=ages)
     if not np.isfinite(shown_books.mid):
-        raise DataError("books must show a bid and an ask at some venue, did not")
+        raise DataError("books must show a bid and an ask")
     return Context(books=shown_books, pools=pools, **values)
 
 
 def _object(name: str, value: Any, fields: tuple[str, ...] | None = None) -> dict[str, Any]:
-    """A JSON object, with no other fields than these."""
+    """Return a JSON object after checking its field names."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -327,17 +321,17 @@ def _object(name: str, value: Any, fields: tuple[str, ...] | None = None) -> dic
 
 
 def _venue(name: str, value: Any) -> dict[str, Any]:
-    given = _object(f"venue {name}", value, _VENUE_FIELDS)
+    given = _object(f"venue {name}", value, ("bids", "asks", "taker", "maker", "age_ns"))
     read: dict[str, Any] = {}
     for side, sign in (("bids", -1), ("asks", 1)):
         levels: list[tuple[float, float]] = []
         for level in list_of(f"{side} of {name}", given.get(side, []), object, "price and size"):
             if not isinstance(level, list | tuple) or len(level) != 2:
                 raise DataError(f"{side} of {name} must be price and size, was {shown(level)}")
-            price = real_number(f"price of {name}", level[0], above=0, maximum=LARGEST_PRICE)
+            price = real_number(f"price of {name}", level[0], above=0, maximum=1e7)  # more is in other units
             size = real_number(f"size of {name}", level[1], minimum=0, maximum=1e12)
             whole = float(round(size))
-            if abs(size - whole) > 1e-9 * max(whole, 1.0):  # room for the rounding of whoever scaled it
+            if abs(size - whole) > 1e-9 * max(whole, 1.0):  # tolerance for rescaled sizes
                 raise DataError(
                     f"{side} of {name}, level {len(levels) + 1}: size must be a whole number, was {size:.10g}; use a "
                     "smaller unit: multiply all sizes by a power of ten, and divide prices, fees and tick by it"
@@ -352,6 +346,6 @@ def _venue(name: str, value: Any) -> dict[str, Any]:
         raise DataError(f"best bid of {name} must be below its best ask, was {bid:.10g} and {ask:.10g}")
     for fee in ("taker", "maker"):
         value = given.get(fee, 0.0)
-        read[fee] = real_number(f"{fee} of {name}", value, minimum=-LARGEST_FEE, maximum=LARGEST_FEE)
+        read[fee] = real_number(f"{fee} of {name}", value, minimum=-_LARGEST_FEE, maximum=_LARGEST_FEE)
     read["age_ns"] = whole_number(f"age_ns of {name}", given.get("age_ns", 0), minimum=0)
     return read

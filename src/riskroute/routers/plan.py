@@ -1,4 +1,4 @@
-"""What a router decides: shares for dark pools, limit orders, shares taken at once, and what becomes of the rest."""
+"""Output of a routing decision: shares for dark pools, limit orders and immediate takes, and a rule for the rest."""
 
 from __future__ import annotations
 
@@ -6,47 +6,46 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from riskroute.core.errors import DataError, InputError, shown
+from riskroute.core.errors import InputError, shown
+from riskroute.core.records import from_plain
 from riskroute.core.validation import instance_of, one_of, real_number, true_or_false, unchecked, whole_number
 from riskroute.routers.context import Context
-
-RESTS = ("sweep", "touch", "venue:NAME", "post:NAME")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Child orders of one order.
+    """Child orders of one parent order.
 
     Parameters
     ----------
     order : str
-        Key of the order.
+        Key of the parent order.
     dark : Mapping[str, int]
-        Shares to try in each pool now (immediate or cancel), by pool.
+        Shares to ping in each pool (immediate or cancel).
     in_turn : bool
-        Whether pools are tried one after the other, as listed, each with all shares that no other child holds, up to
-        its own number; otherwise all at once.
+        Ping pools one after the other in the given order, each with all unassigned shares up to its own number;
+        otherwise ping all at once.
     before : bool
-        Whether pools in turn are tried with the whole order before shares are taken, rested or posted. What they fill
-        comes off shares that no child holds, then off those to take, then off those to rest, then off the limit orders.
+        Ping pools with the whole order before other children are sent; requires ``in_turn``. Fills reduce unassigned
+        shares first, then ``take``, then ``dark_rest``, then ``limit``.
     dark_rest : Mapping[str, int]
-        Shares that rest in a pool until they are filled, recalled, or the horizon ends.
+        Shares that rest in a pool until filled, recalled, or the horizon.
     recall : float, optional
-        Seconds after which resting shares are recalled and swept; at the horizon if None.
+        Seconds after which resting shares are recalled and swept; default: the horizon.
     limit : Mapping[str, int]
-        Shares posted at the best price of their own side, by venue, until the horizon.
+        Shares posted at the venue's best own-side price until the horizon.
     take : Mapping[str, int]
-        Shares taken at once, by venue.
+        Shares taken immediately, by venue.
     take_limits : Mapping[str, float]
-        Their limit prices, by venue; any price where none is given.
+        Limit prices of ``take``, by venue; default: no limit.
     rest : str
-        What becomes of shares that came back, and of those that no child holds. ``sweep``: taken from all venues,
-        cheapest first, again every second until the deadline as books refill. ``touch``: taken at the best displayed
-        price alone, every millisecond for up to a second, then swept. ``venue:NAME``: taken at one venue.
-        ``post:NAME``: posted there until the horizon, then swept.
+        Rule for unassigned and returned shares. ``sweep``: take from all venues, cheapest first, again every second
+        until the deadline as books refill. ``touch``: take at the best displayed price only, every millisecond for up
+        to a second, then sweep. ``venue:NAME``: take at one venue. ``post:NAME``: post there until the horizon, then
+        sweep.
     trade_through : bool
-        Where order protection applies: whether children may trade at prices worse than another venue's best quote;
-        otherwise they come back.
+        Under order protection: allow children to trade through another venue's better quote; otherwise the venue
+        returns them.
 
     Examples
     --------
@@ -68,12 +67,12 @@ class Plan:
 
     @property
     def sent(self) -> int:
-        """Shares that child orders hold; pools in turn are tried with the remainder."""
-        tried = 0 if self.in_turn else sum(self.dark.values())
-        return tried + sum(self.dark_rest.values()) + sum(self.limit.values()) + sum(self.take.values())
+        """Shares assigned to child orders; pools in turn are pinged with the remainder."""
+        pinged = 0 if self.in_turn else sum(self.dark.values())
+        return pinged + sum(self.dark_rest.values()) + sum(self.limit.values()) + sum(self.take.values())
 
     def within(self, shares: int) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-        """Return the shares to take, to rest and to post if pools have left only so many; limit orders come first.
+        """Return take, dark_rest and limit shares, cut to ``shares`` in total; limit orders keep theirs first.
 
         Examples
         --------
@@ -90,7 +89,7 @@ class Plan:
         return take, rest, limit
 
     def checked(self, context: Context) -> Plan:
-        """Return the plan if the order of ``context`` can be split like this, or raise `InputError`."""
+        """Return the plan if it is valid for the order of ``context``, or raise `InputError`."""
         if not isinstance(self.order, str) or self.order != context.order:
             raise InputError(f"order must be {context.order!r}, was {shown(self.order)}")
         venues, pools = context.books.venues, tuple(pool.name for pool in context.pools)
@@ -100,12 +99,12 @@ class Plan:
                 instance_of(name, given, Mapping, "shares by name")
             for place, shares in given.items():
                 if type(shares) is int and shares >= 0 and type(place) is str and place in places:
-                    continue  # as nearly always: no text is made of it
+                    continue  # common case: skip building the error texts
                 one_of(f"{name} place", place, places)
                 whole_number(f"{name} shares of {place}", shares, minimum=0)
         true_or_false("in_turn", self.in_turn)
         if true_or_false("before", self.before) and not self.in_turn:
-            raise InputError("pools must be tried in turn to be tried before all else, were not")
+            raise InputError("before requires in_turn: pools are pinged one after the other first")
         if self.sent > context.shares:
             raise InputError(f"child orders must hold at most {context.shares} shares, was {self.sent}")
         if type(self.take_limits) is not dict:
@@ -115,38 +114,24 @@ class Plan:
             real_number(f"take limit of {place}", price, above=0)
         if self.recall is not None:
             real_number("recall", self.recall, minimum=0)
-        rule, _, venue = instance_of("rest", self.rest, str, f"one of {', '.join(RESTS)}").partition(":")
+        rules = ("sweep", "touch", "venue:NAME", "post:NAME")
+        rule, _, venue = instance_of("rest", self.rest, str, f"one of {', '.join(rules)}").partition(":")
         if rule in ("venue", "post"):
             one_of("venue of rest", venue, venues)
             if rule == "post" and self.limit.get(venue):
-                raise InputError(f"a plan posts at a venue once: move {venue} out of limit, or use another rest")
+                raise InputError(f"{venue} is in limit and in rest: post at a venue once")
         else:
-            one_of("rest", self.rest, RESTS)
+            one_of("rest", self.rest, rules)
         true_or_false("trade_through", self.trade_through)
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, which `from_json` turns back into the same plan."""
-        return {
-            "order": self.order,
-            "dark": dict(self.dark),
-            "in_turn": self.in_turn,
-            "before": self.before,
-            "dark_rest": dict(self.dark_rest),
-            "recall": self.recall,
-            "limit": dict(self.limit),
-            "take": dict(self.take),
-            "take_limits": dict(self.take_limits),
-            "rest": self.rest,
-            "trade_through": self.trade_through,
-        }
+        """Return plain JSON values; `from_json` reverses it."""
+        return {name: dict(value) if isinstance(value, Mapping) else value for name, value in vars(self).items()}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Plan:
-        """Make a plan of plain values."""
+        """Build a plan from plain values; a complete set of fields is trusted, as in a log that was checked before."""
         if values.keys() == cls.__dataclass_fields__.keys():
             return unchecked(cls, dict(values))
-        unknown = [name for name in values if name not in cls.__dataclass_fields__]
-        if unknown or "order" not in values:
-            raise DataError(f"a plan must have the fields {', '.join(cls.__dataclass_fields__)}, was {shown(values)}")
-        return cls(**values)
+        return from_plain(cls, values, "the plan")

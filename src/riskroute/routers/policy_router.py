@@ -17,7 +17,7 @@ from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import PlaceBelief, Router
-from riskroute.routers.rules import split_plan
+from riskroute.routers.rules import plan_split
 from riskroute.routing.allocations import Allocations
 
 LEAST_KAPPA = 1e-6
@@ -156,7 +156,7 @@ class PolicyRouter(Router):
         )
 
     def _plan(self, context: Context, action: list[int]) -> Plan:
-        return split_plan(context, [(kind, place) for kind, place in self.places], action)
+        return plan_split(context, [(kind, place) for kind, place in self.places], action)
 
     def _actions(self) -> Allocations:
         return Allocations(shares=self.units, slots=len(self.places))

@@ -1,26 +1,23 @@
-"""What became of the child orders of an order, as far as it is known: reports may be partial, late and out of turn."""
+"""Execution reports of child orders; they may be partial, late and out of order."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from riskroute.core.errors import InputError
-from riskroute.core.records import from_plain, to_plain
 from riskroute.core.validation import one_of, real_number, whole_number
 
-KINDS = ("dark", "dark_rest", "limit", "take", "sweep")
-"""Kinds of child orders: those of a plan, and the sweeps of what came back."""
+KINDS = ("dark", "dark_rest", "limit", "take", "sweep")  # children of a plan, and sweeps of returned shares
 
 
 @dataclass(frozen=True)
 class ChildReport:
-    """One child order, done with or cancelled.
+    """Outcome of one child order, filled or cancelled.
 
     Parameters
     ----------
     child : int
-        Its number within the order; a router learns from each number once.
+        Number within the order; a router learns from each number once.
     kind : str
         One of `KINDS`.
     place : str
@@ -28,15 +25,15 @@ class ChildReport:
     sent, filled : int
         Shares sent and filled.
     price : float
-        Average price of the filled shares; 0 if there are none.
+        Average fill price; 0 without fills.
     fee : float
-        Dollars paid for them, all together; a rebate is negative.
+        Total fee in dollars; a rebate is negative.
     last_fill : int
-        Time of the last fill, nanoseconds of UTC; 0 if there was none.
+        Time of the last fill, UTC nanoseconds; 0 without fills.
     known : int
-        When the outcome became known to the sender.
+        When the sender learned the outcome.
     posted : int
-        When it was sent; 0 if that is not known.
+        When the child was sent; 0 if unknown.
     """
 
     child: int
@@ -56,45 +53,34 @@ class ChildReport:
         whole_number("sent", self.sent, minimum=0)
         whole_number("filled", self.filled, minimum=0)
         if self.filled > self.sent:
-            raise InputError(f"filled must be at most {self.sent}, what was sent, was {self.filled}")
+            raise InputError(f"filled must be at most sent, was {self.filled} of {self.sent}")
         real_number("price", self.price, minimum=0)
         real_number("fee", self.fee)
 
 
 @dataclass(frozen=True)
 class Report:
-    """Children of one order whose outcome is known.
+    """Newly known outcomes of one order's children.
 
     Parameters
     ----------
     order : str
-        Its key.
+        Key of the order.
     children : tuple[ChildReport, ...]
-        Some of its children; the others are reported earlier or later.
+        Children with a known outcome; others come in earlier or later reports.
     complete : bool
-        Whether every share of the order is done, and no report will follow.
+        Whether the order is complete, so that no report will follow.
     profit : float, optional
-        Profit of the whole order in dollars against its arrival mid, fees included; with a complete report only.
+        Profit of the whole order in dollars against the arrival mid, fees included; only in a complete report.
 
     Examples
     --------
     >>> child = ChildReport(0, "dark", "POOL", sent=300, filled=120, price=10.01, fee=0.12, last_fill=5, known=9)
-    >>> report = Report("a", (child,))
-    >>> Report.from_json(report.to_json()) == report
-    True
+    >>> Report("a", (child,)).complete
+    False
     """
 
     order: str
     children: tuple[ChildReport, ...]
     complete: bool = False
     profit: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values, which `from_json` turns back into the same report."""
-        plain: dict[str, Any] = to_plain(self)
-        return plain
-
-    @classmethod
-    def from_json(cls, values: Any) -> Report:
-        """Make a report of plain values."""
-        return from_plain(cls, values)

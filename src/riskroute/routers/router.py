@@ -1,4 +1,4 @@
-"""The interface of a router: it makes a plan for every order, and learns from reports, whenever they come back."""
+"""Interface of a router: `Context` in, `Plan` out, and learning from reports in whatever order they arrive."""
 
 from __future__ import annotations
 
@@ -8,36 +8,44 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
-from riskroute.core.errors import RiskrouteError, StateError, described
+from riskroute.core.errors import DataError, RiskrouteError, StateError, described
+from riskroute.core.records import from_plain, to_plain
 from riskroute.core.validation import checked_parameters, instance_of
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
 
-# MERGED: What a router believes of a venue or a pool, in numbers that people can read.
+# feedback classes: the data a router learns from; F4 is for oracles only
+FEEDBACK = {
+    "F0": "nothing",
+    "F1": "the total profit of an order",
+    "F2": "the fills of its own child orders",
+    "F3": "F2, and what orders of any size would have earned at every lit venue, from public data",
+    "F4": "everything, hidden sizes too",
+}
 
 
 class PlaceBelief(NamedTuple):
-    """One belief about one venue or pool.
+    """An estimate for one venue or pool, for display.
 
     Attributes
     ----------
     place : str
-        The venue or pool.
+        Venue or pool.
     what : str
-        What the number is, in a few words.
+        The estimated quantity.
     mean : float
-        What is expected.
+        Posterior mean.
     deviation : float or None
-        Standard deviation of the belief; None if the router does not know how sure it is.
+        Posterior standard deviation; None if the router does not estimate it.
     unit : str
         Unit of both: ``bp``, ``$/share`` or ``probability``.
     seen : float or None
-        Number of outcomes that it rests on; None if they are not counted.
+        Number of observations; None if they are not counted.
     symbol : str
-        The symbol that it is about; empty for all.
+        Symbol the estimate is for; empty: all symbols.
     """
 
     place: str
@@ -47,20 +55,6 @@ class PlaceBelief(NamedTuple):
     unit: str
     seen: float | None = None
     symbol: str = ""
-
-
-FEEDBACK = {
-    "F0": "nothing",
-    "F1": "the total profit of an order",
-    "F2": "the fills of its own child orders",
-    "F3": "F2, and what orders of any size would have earned at every lit venue, from public data",
-    "F4": "everything, hidden sizes too",
-}
-"""What routers learn from, by feedback class; only an oracle has the last."""
-
-STATE_VERSION = 1
-REMEMBERED = 100_000
-"""A router still knows so many completed orders, so that it does not learn twice from a report that comes twice."""
 
 
 class QueueOutflow(NamedTuple):
@@ -123,7 +117,7 @@ class PublicData:
 
 
 def outcome_sizes(shares: int, lot: int) -> list[int]:
-    """Return the sizes to give outcomes for: one lot, two, four and so on, up to that of the order.
+    """Return the sizes that `PublicData.outcomes` covers: 1, 2, 4 .. lots, up to the order size.
 
     Examples
     --------
@@ -138,7 +132,7 @@ def outcome_sizes(shares: int, lot: int) -> list[int]:
 
 
 def unit_shares(shares: int, lot: int, most: int) -> int:
-    """Shares in a unit: a lot, doubled until an order is at most ``most`` units.
+    """Return the shares per unit: a lot, doubled until the order has at most ``most`` units.
 
     Examples
     --------
@@ -153,8 +147,15 @@ def unit_shares(shares: int, lot: int, most: int) -> int:
 
 @cache
 def parameter_names(kind: type[Router]) -> tuple[str, ...]:
-    """Names of the parameters of routers of a kind."""
+    """Return the names of a router class's parameters."""
     return tuple(item.name for item in dataclasses.fields(kind) if item.init)
+
+
+@cache
+def _memory_types(kind: type[Router]) -> dict[str, Any]:
+    """Return the annotated type of every attribute in ``memory``; Any without an annotation."""
+    hints = get_type_hints(kind)
+    return {name: hints.get(name, Any) for name in kind.memory}
 
 
 @dataclass
@@ -167,8 +168,10 @@ class Router(ABC):
 
     name: ClassVar[str]
     feedback: ClassVar[str] = "F0"
+    # learned attributes, set up by `begin` and saved by `state`; their annotations are checked when a state is restored
     memory: ClassVar[tuple[str, ...]] = ()
-    """Attributes that are learned, set up by `begin` and kept by `state`: plain values that JSON can hold."""
+    # completed orders that are remembered, so that a report that comes twice is not learned twice
+    remembered_orders: ClassVar[int] = 100_000
 
     def __post_init__(self) -> None:
         self._under_way: dict[str, list[int]] = {}
@@ -178,22 +181,22 @@ class Router(ABC):
         self.begin()
 
     def check_parameters(self) -> None:
-        """Raise `InputError` for parameters that do not fit each other, or hold several values.
+        """Raise `InputError` for parameters that contradict each other or hold several values.
 
-        What a parameter must be by itself is declared with `riskroute.core.validation.parameter`, and checked before.
+        Single values are checked before, as declared with `riskroute.core.validation.parameter`.
         """
 
     def begin(self) -> None:
-        """Set up what is learned."""
+        """Initialise the learned attributes."""
 
     @abstractmethod
     def decide(self, context: Context) -> Plan:
         """Return the plan for an order."""
 
     def greedy(self, context: Context) -> Plan | None:
-        """Return the plan that seems best now, if the router explores; None if it always sends that one.
+        """Return the greedy plan of a router that explores; None if the router always sends it.
 
-        Its cost is what exploration is measured against. The call changes nothing in the router.
+        The cost of exploration is measured against this plan. The call does not change the router.
         """
         return None
 
@@ -221,10 +224,9 @@ class Router(ABC):
         """Learn from public market data; called for routers with feedback F3."""
 
     def route(self, context: Context) -> Plan:
-        """Return a plan for an order that was not routed before."""
+        """Return a plan for a new order."""
         instance_of("context", context, Context, "a Context")
-        if context.order in self._under_way or context.order in self._done:
-            raise StateError(f"order must be a new one, was {context.order!r}, which was routed before")
+        self._refuse_known(context.order)
         plan = self.decide(context)
         self._under_way[context.order] = []
         return plan
@@ -238,22 +240,21 @@ class Router(ABC):
         self.decide(context)
 
     def forget(self, order: str) -> None:
-        """Drop what is remembered of an order that will never be complete."""
+        """Drop the data of an order that will never complete."""
 
     def prepare(self) -> None:
-        """Do now, after learning, what would take time in the next decision."""
+        """Do expensive work now, between learning and the next decision."""
 
     def follow(self, context: Context, plan: Plan) -> None:
-        """Take note of an order that was split by a plan made elsewhere, so that its reports can be learned."""
+        """Register an order whose plan was made elsewhere, so that its reports can be learned."""
         instance_of("context", context, Context, "a Context")
         instance_of("plan", plan, Plan, "a Plan")
-        if context.order in self._under_way or context.order in self._done:
-            raise StateError(f"order must be a new one, was {context.order!r}, which was routed before")
+        self._refuse_known(context.order)
         self.record_plan(context, plan)
         self._under_way[context.order] = []
 
     def abandon(self, order: str) -> None:
-        """Give an order up: no report of it will come, and one that comes nevertheless changes nothing."""
+        """Give up an order in flight; later reports of it are ignored."""
         if order not in self._under_way:
             raise StateError(f"order must be one that is under way, was {order!r}")
         del self._under_way[order]
@@ -265,13 +266,8 @@ class Router(ABC):
         if self._under_way.pop(order, None) is not None:
             self._close(order)
 
-    def _close(self, order: str) -> None:
-        self._done[order] = None
-        while len(self._done) > REMEMBERED:
-            self._done.popitem(last=False)
-
     def learn(self, report: Report) -> None:
-        """Learn from a report; children that were reported before, and orders that are complete, change nothing."""
+        """Learn from a report; children reported before and completed orders are ignored."""
         instance_of("report", report, Report, "a Report")
         known = self._under_way.get(report.order)
         if known is None:
@@ -286,6 +282,15 @@ class Router(ABC):
         if children or report.complete:
             self.on_fills(report.order, children, report.profit if report.complete else None)
 
+    def _refuse_known(self, order: str) -> None:
+        if order in self._under_way or order in self._done:
+            raise StateError(f"order must be a new one, was {order!r}, which was routed before")
+
+    def _close(self, order: str) -> None:
+        self._done[order] = None
+        while len(self._done) > self.remembered_orders:
+            self._done.popitem(last=False)
+
     @property
     def under_way(self) -> tuple[str, ...]:
         """Orders that were routed and are not complete."""
@@ -297,22 +302,25 @@ class Router(ABC):
         return {name: getattr(self, name) for name in parameter_names(type(self))}
 
     def state(self) -> dict[str, Any]:
-        """Return everything needed to go on later, as plain values."""
-        return {
-            "version": STATE_VERSION,
-            "router": self.name,
-            "parameters": self.parameters,
-            "memory": {name: getattr(self, name) for name in self.memory},
-            "under_way": {order: list(known) for order, known in self._under_way.items()},
-            "done": list(self._done),
-        }
+        """Return the complete state as plain JSON values; `restore` reverses it."""
+        state: dict[str, Any] = to_plain(
+            {
+                "version": _STATE_VERSION,
+                "router": self.name,
+                "parameters": self.parameters,
+                "memory": {name: getattr(self, name) for name in self.memory},
+                "under_way": self._under_way,
+                "done": list(self._done),
+            }
+        )
+        return state
 
     @classmethod
     def restore(cls, state: Any) -> Self:
         """Rebuild the router of a saved state."""
         if not isinstance(state, dict):
             raise StateError(f"state must be a dictionary that state() returned, was {described(state)}")
-        for key, expected in (("version", STATE_VERSION), ("router", cls.name)):
+        for key, expected in (("version", _STATE_VERSION), ("router", cls.name)):
             if state.get(key) != expected:
                 raise StateError(f"state {key} must be {expected!r}, was {state.get(key)!r}")
         try:
@@ -321,14 +329,20 @@ class Router(ABC):
             if set(given) != set(cls.memory):
                 raise StateError(f"state memory must hold {sorted(cls.memory)}, had {sorted(given)}")
             router.load_memory(given)
-            router._under_way = {str(order): [int(k) for k in known] for order, known in state["under_way"].items()}
-            router._done = OrderedDict.fromkeys(map(str, state["done"]))
+            router._under_way = from_plain(dict[str, list[int]], state["under_way"], "under_way")
+            router._done = OrderedDict.fromkeys(from_plain(list[str], state["done"], "done"))
         except (KeyError, TypeError, ValueError, AttributeError, RiskrouteError) as error:
             what = str(error) if isinstance(error, RiskrouteError) else repr(error)
             raise StateError(f"state of {cls.name} must be one that state() returned: {what}") from error
         return router
 
     def load_memory(self, memory: dict[str, Any]) -> None:
-        """Set the attributes listed in `memory` from a saved state; override to check or convert values."""
-        for name, value in memory.items():
-            setattr(self, name, value)
+        """Set the attributes listed in `memory` from plain values of the annotated types; override to check more."""
+        for name, kind in _memory_types(type(self)).items():
+            try:
+                setattr(self, name, from_plain(kind, memory[name], name))
+            except DataError as error:
+                raise StateError(f"{name}: {error}") from None
+
+
+_STATE_VERSION = 2

@@ -1,4 +1,4 @@
-"""The state of the market at a moment, as numbers that a router can learn from: all known when the order arrives."""
+"""Features of the market at the arrival of an order, as inputs of the regressions of `lit_belief`."""
 
 from __future__ import annotations
 
@@ -12,23 +12,16 @@ from numba import njit
 from riskroute.core.arrays import Flags, Floats, Matrix
 from riskroute.routers.context import Context
 
-POSTING_FEATURES = 11
-"""Features of a limit order that have coefficients."""
-
-LEAST_FLOW = 1e-6
-"""Shares that leave a queue that nobody trades with: not 0, which nothing can be divided by."""
-
-
-_DAY = 86_400 * 10**9  # nanoseconds
+POSTING_FEATURES = 11  # features of a limit order with a coefficient
+LEAST_FLOW = 1e-6  # shares added to every outflow, which is a divisor
 
 
 class MarketFeatures(NamedTuple):
-    """What the books say, seen from the side of the order; dollars a share unless said otherwise.
+    """Features of the consolidated book, signed by the side of the order; dollars per share unless stated otherwise.
 
-    ``half_spread`` is that of the consolidated book. ``imbalance`` compares the sizes at the best prices, from -1 to 1;
-    above 0 there is more on our own side, and the price tends to move away from us. ``lean`` is how far the mean of the
-    venues' own mids lies on that side of the consolidated mid, to which it tends to return. ``sweep`` is what taking
-    the whole order now costs, fees included.
+    ``imbalance`` compares the sizes at the best prices, from -1 to 1; above 0 the order's own side is larger, and the
+    price tends to move away. ``lean`` is the distance of the venues' mean mid from the consolidated mid, which tends to
+    revert towards it. ``sweep`` is the cost of sweeping the whole order now, fees included.
     """
 
     half_spread: float
@@ -38,28 +31,28 @@ class MarketFeatures(NamedTuple):
 
 
 def market_features(context: Context, sweep: float) -> MarketFeatures:
-    """Return the state of the market for an order whose sweep costs ``sweep`` dollars a share.
+    """Return the market features of an order whose sweep costs ``sweep`` dollars per share.
 
     Examples
     --------
     >>> from riskroute.routers.context import read_context
     >>> venues = {"A": {"bids": [[10.0, 300]], "asks": [[10.02, 100]]}, "B": {"bids": [[9.99, 50]]}}
-    >>> moment = market_features(read_context({"venues": venues}, side="buy", shares=100), 0.013)
-    >>> round(moment.half_spread, 6), moment.imbalance, round(moment.lean, 6)
+    >>> market = market_features(read_context({"venues": venues}, side="buy", shares=100), 0.013)
+    >>> round(market.half_spread, 6), market.imbalance, round(market.lean, 6)
     (0.01, 0.5, 0.0)
     """
     books, sign = context.books, context.sign
     best_bid, best_ask = books.best_bid, books.best_ask
     half = max((best_ask - best_bid) / 2, context.tick / 4)
-    imbalance, mid = _leaning(books.bid_px, books.bid_sz, books.ask_px, books.ask_sz, best_bid, best_ask)
+    imbalance, mid = _imbalance_and_mid(books.bid_px, books.bid_sz, books.ask_px, books.ask_sz, best_bid, best_ask)
     return MarketFeatures(half, sign * imbalance, sign * (mid - books.mid), sweep)
 
 
 @njit(cache=True)
-def _leaning(
+def _imbalance_and_mid(
     bid_px: Matrix, bid_sz: Matrix, ask_px: Matrix, ask_sz: Matrix, best_bid: float, best_ask: float
 ) -> tuple[float, float]:
-    """Imbalance of the sizes at the best prices, and the mean of the mids of venues that show both sides."""
+    """Return the imbalance of the sizes at the best prices, and the mean mid of venues with two-sided books."""
     bids, asks, total, count = 0.0, 0.0, 0.0, 0
     for v in range(len(bid_px)):
         if bid_px[v, 0] == best_bid:
@@ -74,13 +67,12 @@ def _leaning(
 
 
 class PostingFeatures(NamedTuple):
-    """Limit orders that could join the best own-side price of each venue, ``(V,)`` or ``(V, POSTING_FEATURES)``.
+    """Features of limit orders at the best own-side price of each venue, ``(V,)`` or ``(V, POSTING_FEATURES)``.
 
-    The profit of one of ``n`` shares, over ``n`` half-spreads, is linear in ``fixed + fill * filled`` and has the known
-    part ``offset + fill * offset_filled``, where ``fill`` is the fraction of ``n`` that fills if the shares that leave
-    the queue until the horizon have an exponential law of mean ``outflow``. ``behind`` counts half-spreads that a venue
-    is behind the best price. Venues where nothing is displayed, or of whose outflow nothing is known, have ``there``
-    false: nobody can say what a limit order would come to.
+    The profit of an order of ``n`` shares, in ``n`` half-spreads, is linear in ``fixed + fill * filled`` with the known
+    offset ``offset + fill * offset_filled``. ``fill`` is the expected filled fraction if the outflow until the horizon
+    is exponential with mean ``outflow``. ``behind`` is the distance from the market's best price in half-spreads.
+    ``there`` is false for venues with an empty queue or an unknown outflow: no order can be posted there.
     """
 
     there: Flags
@@ -93,9 +85,9 @@ class PostingFeatures(NamedTuple):
     filled: Matrix
 
 
-def posting_features(context: Context, moment: MarketFeatures) -> PostingFeatures:
-    """Return the limit orders that an order could post, one per venue."""
-    books, sign, half = context.books, context.sign, moment.half_spread
+def posting_features(context: Context, market: MarketFeatures) -> PostingFeatures:
+    """Return the features of a limit order at every venue."""
+    books, sign, half = context.books, context.sign, market.half_spread
     prices, sizes = books.side("bid" if sign > 0 else "ask")
     price, queue = prices[:, 0], sizes[:, 0]
     known = context.features
@@ -106,13 +98,13 @@ def posting_features(context: Context, moment: MarketFeatures) -> PostingFeature
     distance = np.where(there, sign * (books.mid - price), half)
     behind = (distance - half) / half
     own_imbalance = sign * (books.bid_sz[:, 0] - books.ask_sz[:, 0]) / (books.bid_sz[:, 0] + books.ask_sz[:, 0] + 1)
-    sweep = moment.sweep / half
+    sweep = market.sweep / half
     tick = context.tick / half
     count = len(price)
     fixed, filled = np.zeros((count, POSTING_FEATURES)), np.zeros((count, POSTING_FEATURES))
     fixed[:, 0] = 1.0
-    fixed[:, 1] = moment.imbalance
-    fixed[:, 2] = moment.lean / half
+    fixed[:, 1] = market.imbalance
+    fixed[:, 2] = market.lean / half
     fixed[:, 3] = own_imbalance
     fixed[:, 4] = behind
     fixed[:, 5] = behind * behind / tick
@@ -126,7 +118,7 @@ def posting_features(context: Context, moment: MarketFeatures) -> PostingFeature
 
 
 def fill_fraction(queue: Floats, outflow: Floats, shares: Floats) -> Matrix:
-    """Expected fraction of limit orders that fills, ``(V, n)``, where outflows are exponential.
+    """Return the expected filled fraction of limit orders under exponential outflows, ``(V, n)``.
 
     Examples
     --------
@@ -139,7 +131,7 @@ def fill_fraction(queue: Floats, outflow: Floats, shares: Floats) -> Matrix:
 
 
 def horizon_class(seconds: float) -> int:
-    """Horizons that are treated alike: those that round to the same power of two seconds.
+    """Return the class of a horizon: its base-2 logarithm, rounded.
 
     Examples
     --------
@@ -151,7 +143,7 @@ def horizon_class(seconds: float) -> int:
 
 @lru_cache(maxsize=1024)
 def order_class(seconds: float, shares: int) -> str:
-    """Orders whose tails are kept together: of horizons and of sizes that round to the same powers of two.
+    """Return the class of an order, by rounded base-2 logarithms of horizon and size.
 
     Examples
     --------
@@ -161,12 +153,12 @@ def order_class(seconds: float, shares: int) -> str:
     return f"{horizon_class(seconds)} {round(math.log2(shares))}"
 
 
-def faded(nanoseconds: int, half_life: float) -> float:
-    """How much something counts that was seen so long ago; the half-life is in days.
+def decay(nanoseconds: int, half_life: float) -> float:
+    """Return the weight of an observation of that age; the half-life is in days.
 
     Examples
     --------
-    >>> faded(86_400 * 10**9, 2.0) ** 2
+    >>> decay(86_400 * 10**9, 2.0) ** 2
     0.5000000000000001
     """
-    return float(0.5 ** (nanoseconds / (half_life * _DAY)))
+    return float(0.5 ** (nanoseconds / (half_life * 8.64e13)))

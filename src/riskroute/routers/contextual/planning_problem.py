@@ -1,4 +1,4 @@
-"""The order of a contextual router on its desk: tables of what can be done with it, and plans as child orders."""
+"""Planning problem of one order: cost tables from the books and the router's beliefs, and plans as child orders."""
 
 from __future__ import annotations
 
@@ -13,37 +13,35 @@ from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import DarkBelief
 from riskroute.routers.contextual.lit_belief import LitBelief
 from riskroute.routers.contextual.market_features import MarketFeatures, market_features
-from riskroute.routers.contextual.tails import limit_beyond_compiled, plan_beyond_compiled
+from riskroute.routers.contextual.tails import limit_excess, plan_excess
 from riskroute.routers.contextual.wait_or_trade import (
     NO_POOLS,
     UnitPlan,
     WaitOrTrade,
-    plan_under_draw_compiled,
-    resting_tables_compiled,
-    try_in_turn,
+    ping_in_turn,
+    plan_under_draw,
+    resting_tables,
 )
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import unit_shares
 from riskroute.routers.rules import quickest_venue
 
-_BISECTIONS = 20
-
 
 class PlanningProblem:
-    """An order on its books, before what a router believes of its symbol.
+    """An order with its books, and a router's beliefs about its symbol.
 
     Parameters
     ----------
     context : Context
         The order.
     lit, dark : LitBelief, DarkBelief
-        What is believed of venues and pools.
+        Beliefs about venues and pools.
     units : int
-        Parts at most into which the order is cut.
+        Maximum number of units the order is cut into.
     leak : float
         Probability per 1,000 shares sent to a pool that the best price fades.
     weight, level : float
-        Dollars charged for a dollar beyond a level, in basis points.
+        Price of a dollar of excess over a level, and the level in basis points.
     """
 
     def __init__(
@@ -57,161 +55,119 @@ class PlanningProblem:
         level: float = 0.0,
     ) -> None:
         self.context, self.dark, self.weight = context, dark, weight
-        self.unit, self.shares = _parts(context.shares, context.lot, units)
+        self.unit, self.shares = _cut(context.shares, context.lot, units)
         self.sweep: Floats = context.displayed.costs(self.shares)
-        self.moment: MarketFeatures = market_features(context, float(self.sweep[-1]) / context.shares)
-        self.per_bp = 1e4 / (context.shares * context.mid)
-        self.level = level / 1e4 * context.mid
-        """The level, in dollars a share."""
-        self.leaking = leak * context.shares**2 / 1000 * context.tick
-        """Dollars that a leak costs, on average."""
-        half = self.moment.half_spread
+        self.market: MarketFeatures = market_features(context, float(self.sweep[-1]) / context.shares)
+        self.per_bp = 1e4 / (context.shares * context.mid)  # basis points per dollar of cost
+        self.level = level / 1e4 * context.mid  # dollars per share
+        self.leak_cost = leak * context.shares**2 / 1000 * context.tick  # expected cost of a ping's leak, dollars
+        half = self.market.half_spread
         prices = {pool.name: pool.fee - pool.improvement * half for pool in context.pools}
         ranked = sorted(prices, key=lambda name: prices[name])
-        self.pools = [name for name in ranked if prices[name] < self.moment.sweep]
+        self.pools = [name for name in ranked if prices[name] < self.market.sweep]
         self.prices = np.array([prices[name] for name in self.pools])
-        self.empty = np.zeros((0, len(self.shares)))
+        self.no_pools = np.zeros((0, len(self.shares)))
         horizons = (0.0, context.horizon) if context.horizon > 0 else (0.0,)
         self.uses = [(pool, horizon) for horizon in horizons for pool in self.pools]
         self.places: list[tuple[str, str]] = []
-        self.notes: dict[str, float] = {}
-        self.wait = lit.waiting(context, self.moment, self.shares) if context.horizon > 0 else None
-        if self.wait is not None:
-            self.notes["later"] = self.wait.later
-            there = np.flatnonzero(self.wait.there)
-            self.lit_cost, self.lit_variance = self.wait.cost[there], self.wait.variance[there]
-            self.law = self.wait.law[there]
+        self.posting = lit.forecast(context, self.market, self.shares) if context.horizon > 0 else None
+        if self.posting is not None:
+            there = np.flatnonzero(self.posting.there)
+            self.lit_cost, self.lit_variance = self.posting.cost[there], self.posting.variance[there]
+            self.fill_model = self.posting.fill_model[there]
             names = context.books.venues
             self.places = [("limit", names[v]) for v in there] + [("dark_rest", pool) for pool in self.pools]
+            # never a bonus: estimates below 0 are noise
             self.extra = half * np.array([max(self.dark.adverse_selection(pool), 0.0) for pool in self.pools])
 
-    def patience(self, hazards: Matrix | None, *, charged: bool = True) -> WaitOrTrade:
-        """What can be done with the order, as expected or if pools hold what was drawn; tails ``charged`` or not."""
+    def tables(self, hazards: Matrix | None, *, charged: bool = True) -> WaitOrTrade:
+        """Return the cost tables under the posterior mean or under drawn hazards; with or without the tail charge."""
         weight = self.weight if charged else 0.0
-        wait, shares, pools = self.wait, self.shares, len(self.pools)
-        found, spread = self.dark.moments(self.uses, shares, hazards) if pools else (self.empty, self.empty)
-        tried = NO_POOLS
+        posting, shares, pools = self.posting, self.shares, len(self.pools)
+        fills, spread = self.dark.moments(self.uses, shares, hazards) if pools else (self.no_pools, self.no_pools)
+        sequence = NO_POOLS
         if pools:
-            tried = try_in_turn(self.pools, found[:pools], self.prices, self.moment.sweep, self.leaking, shares)
-        if wait is None:
-            return WaitOrTrade(shares, self.sweep, self.empty, self.empty, 0.0, tried)
+            sequence = ping_in_turn(self.pools, fills[:pools], self.prices, self.market.sweep, self.leak_cost, shares)
+        if posting is None:
+            return WaitOrTrade(shares, self.sweep, self.no_pools, self.no_pools, 0.0, sequence)
         cost, sweep, level = self.lit_cost, self.sweep, self.level
         if weight > 0:
-            cost = cost + weight * limit_beyond_compiled(self.law, wait.slopes, wait.later, wait.move, shares, level)
+            cost = cost + weight * limit_excess(
+                self.fill_model, posting.slopes, posting.horizon_sweep, posting.mid_sd, shares, level
+            )
             sweep = sweep + weight * np.maximum(sweep - level * shares, 0.0)
-        tables = resting_tables_compiled(
-            cost,
-            self.lit_variance,
-            found[pools:],
-            spread[pools:],
-            self.prices,
-            wait.later,
-            self.extra,
-            wait.common,
-            shares,
-            wait.move,
-            weight,
-            level,
+        tables = resting_tables(
+            *(cost, self.lit_variance, fills[pools:], spread[pools:], self.prices, posting.horizon_sweep),
+            *(self.extra, posting.common, shares, posting.mid_sd, weight, level),
         )
-        return WaitOrTrade(shares, sweep, *tables, wait.common, tried)
+        return WaitOrTrade(shares, sweep, *tables, posting.common, sequence)
 
     @cached
     def mean(self) -> WaitOrTrade:
-        """What can be done with the order, as expected."""
-        return self.patience(None)
+        """Cost tables under the posterior mean."""
+        return self.tables(None)
 
     @cached
-    def plain(self) -> WaitOrTrade:
-        """The same without what is charged for tails."""
-        return self.patience(None, charged=False)
+    def uncharged(self) -> WaitOrTrade:
+        """Cost tables under the posterior mean, without the tail charge."""
+        return self.tables(None, charged=False)
 
     def plan_under_draw(
         self, drawn: tuple[Matrix, Matrix], price: float, allowance: float
     ) -> tuple[UnitPlan, tuple[str, ...]]:
-        """Return the plan that is best if pools hold what was drawn, and the pools to try.
+        """Return the best plan under a posterior draw, and the pools to ping.
 
         Parameters
         ----------
         drawn : tuple[Matrix, Matrix]
-            Mean and variance of the shares that children would find under the draw, as of `DarkBelief.moments`.
+            Mean and variance of pool fills under the draw, as returned by `DarkBelief.moments`.
         price, allowance : float
-            The price of variance, and dollars by which the plan may seem worse than the one that is best as expected;
-            else that one is returned.
+            Price of variance, and dollars by which the plan's objective may exceed the greedy plan's under the
+            posterior mean; otherwise the greedy plan is returned.
         """
-        wait = self.wait
-        if wait is None or not self.pools:
-            return self.mean.plan(price), self.mean.tried.pools
-        found, spread = self.dark.moments(self.uses, self.shares)
-        units, before, worth = plan_under_draw_compiled(
-            self.shares,
-            self.sweep,
-            self.lit_cost,
-            self.lit_variance,
-            wait.common,
-            wait.later,
-            self.extra,
-            self.prices,
-            self.moment.sweep,
-            self.leaking,
-            found,
-            spread,
-            drawn[0],
-            drawn[1],
-            price,
-            allowance,
-            self.law,
-            wait.slopes,
-            wait.move,
-            self.weight,
-            self.level,
-        )
+        posting = self.posting
+        if posting is None or not self.pools:
+            return self.mean.best_plan(price), self.mean.sequence.pools
+        fills, spread = self.dark.moments(self.uses, self.shares)
+        tables = (self.shares, self.sweep, self.lit_cost, self.lit_variance, posting.common, posting.horizon_sweep)
+        pool_tables = (self.extra, self.prices, self.market.sweep, self.leak_cost, fills, spread, drawn[0], drawn[1])
+        tails = (self.fill_model, posting.slopes, posting.mid_sd, self.weight, self.level)
+        units, before, worth = plan_under_draw(*(*tables, *pool_tables, price, allowance, *tails))
         pools = tuple(name for name, some in zip(self.pools, worth.tolist(), strict=True) if some)
         return UnitPlan(units, bool(before)), pools
 
-    def beyond(self, plan: UnitPlan, level: float) -> tuple[float, float]:
-        """How likely a plan is believed to cost more than a level, and how much more on average, in basis points."""
-        wait, tried = self.wait, self.plain.tried
-        if wait is None:
-            raise StateError("an order without time has no plan that waits")
-        found = self.dark.moments(self.uses, self.shares)[0][len(self.pools) :] if self.pools else self.empty
-        chance, more = plan_beyond_compiled(
-            self.shares,
-            self.sweep,
-            plan.units,
-            plan.before,
-            tried.found_if_any,
-            tried.nothing,
-            tried.price,
-            bool(tried.pools),
-            self.law,
-            wait.slopes,
-            found,
-            self.prices,
-            wait.later,
-            wait.move,
-            level / self.per_bp,
-        )
-        return chance, more * self.per_bp
+    def excess(self, plan: UnitPlan, level: float) -> tuple[float, float]:
+        """Return the probability that a plan costs more than ``level``, and its expected excess, in basis points."""
+        posting, sequence = self.posting, self.uncharged.sequence
+        if posting is None:
+            raise StateError("tail cost is defined for orders with a horizon only")
+        resting = self.dark.moments(self.uses, self.shares)[0][len(self.pools) :] if self.pools else self.no_pools
+        pinged = (sequence.fills_if_any, sequence.empty, sequence.price, bool(sequence.pools))
+        waiting = (self.fill_model, posting.slopes, resting, self.prices, posting.horizon_sweep, posting.mid_sd)
+        tables = (self.shares, self.sweep, plan.units, plan.before, *pinged, *waiting, level / self.per_bp)
+        chance, excess = plan_excess(*tables)
+        return chance, excess * self.per_bp
 
-    def level_exceeded(self, plan: UnitPlan, chance: float) -> float:
-        """Basis points that a plan is believed to cost more than with some chance, by bisection."""
-        low = -(high := 100 * max(self.move_bps, 1.0))
-        for _ in range(_BISECTIONS):
+    def quantile_level(self, plan: UnitPlan, chance: float) -> float:
+        """Return the basis points that a plan's cost exceeds with probability ``chance``, by bisection."""
+        low = -(high := 100 * max(self.mid_sd_bps, 1.0))
+        for _ in range(20):
             level = (low + high) / 2
-            low, high = (level, high) if self.beyond(plan, level)[0] > chance else (low, level)
+            low, high = (level, high) if self.excess(plan, level)[0] > chance else (low, level)
         return high
 
     @property
-    def move_bps(self) -> float:
-        """The deviation of the mid until the horizon, in basis points."""
-        return 0.0 if self.wait is None else self.wait.move * self.per_bp * self.context.shares
+    def mid_sd_bps(self) -> float:
+        """Standard deviation of the mid until the horizon, in basis points."""
+        return 0.0 if self.posting is None else self.posting.mid_sd * self.per_bp * self.context.shares
 
     def simple_rule(self, price: float) -> UnitPlan:
-        """Return the simple rule that seems best at a price of variance: a router must not be riskier than that."""
-        plain = self.plain
-        return min(self._simple_rules(plain.units), key=lambda rule: plain.outlook(rule).objective(price))
+        """Return the best simple rule at a price of variance; the tail guard uses it as benchmark."""
+        tables = self.uncharged
+        return min(self._simple_rules(tables.units), key=lambda rule: tables.forecast(rule).objective(price))
 
     def _simple_rules(self, units: int) -> list[UnitPlan]:
+        """Return dark-first+sweep, dark-first+post+sweep and rest-even+sweep as unit plans, as far as available."""
         nothing = np.zeros(len(self.places), dtype=np.int64)
         rules = [UnitPlan(nothing, before=True)]
         venue = quickest_venue(self.context)
@@ -227,13 +183,8 @@ class PlanningProblem:
             rules.append(UnitPlan(even, before=False))
         return rules
 
-    @staticmethod
-    def posted_by_rule(rule: UnitPlan) -> UnitPlan | None:
-        """Return what a simple rule posts, without trying pools before; None if it posts nothing."""
-        return UnitPlan(rule.units, before=False) if rule.before and rule.units.any() else None
-
-    def plan(self, chosen: UnitPlan, tried: tuple[str, ...]) -> Plan:
-        """Return the child orders of a plan that tries some pools, if it has anything to try them with."""
+    def plan(self, chosen: UnitPlan, pools: tuple[str, ...]) -> Plan:
+        """Return the child orders of a unit plan; ``pools`` are pinged if there are shares to ping with."""
         context = self.context
         sent = _shares(chosen.units, self.unit, context.shares)
         held: dict[str, dict[str, int]] = {"limit": {}, "dark_rest": {}}
@@ -241,26 +192,26 @@ class PlanningProblem:
             if shares:
                 held[kind][place] = shares
         now = context.shares - sum(sent)
-        pools = tried if now or chosen.before else ()
+        pinged = pools if now or chosen.before else ()
         return Plan(
             context.order,
-            dark=dict.fromkeys(pools, context.shares),
+            dark=dict.fromkeys(pinged, context.shares),
             in_turn=True,
-            before=chosen.before and bool(pools),
+            before=chosen.before and bool(pinged),
             dark_rest=held["dark_rest"],
             limit=held["limit"],
         )
 
 
 @lru_cache(maxsize=64)
-def _parts(shares: int, lot: int, units: int) -> tuple[int, Floats]:
-    """Shares of a unit, and of 0, 1 .. units of an order; the last unit may be smaller. Nobody changes the array."""
+def _cut(shares: int, lot: int, units: int) -> tuple[int, Floats]:
+    """Return the shares per unit, and in 0, 1 .. units of an order; the cached array must not be modified."""
     unit = unit_shares(shares, lot, units)
     return unit, np.minimum(np.arange(-(-shares // unit) + 1.0) * unit, shares)
 
 
 def _shares(units: Units, unit: int, shares: int) -> list[int]:
-    """Shares of units; the last unit of an order may be smaller."""
+    """Convert units to shares; the last unit of an order may be smaller."""
     sent, left = [], shares
     for count in units.tolist():
         sent.append(min(count * unit, left))

@@ -25,7 +25,7 @@ from riskroute.routers.literature.cont_kukanov import placed_plan, queues_now
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import PublicData, Router
-from riskroute.routers.rules import sweeping_plan
+from riskroute.routers.rules import plan_sweep
 from riskroute.routing.allocations import proportional_lots
 
 # MERGED: Beliefs about limit orders that are updated in closed form: how much of them is filled, and where prices go.
@@ -217,7 +217,7 @@ class BayesFill(Router):
         self.decisions += 1
         standing = {venue: queue for venue, queue in queues_now(context).items() if queue[0] == 0}
         if context.horizon <= 0 or not standing:
-            return sweeping_plan(context)
+            return plan_sweep(context)
         states = {venue: venue_state(context, venue) for venue in standing}
         quickest = sorted(standing, key=lambda venue: (standing[venue][1] / self.rate(venue, states[venue]), venue))
         del quickest[MOST_VENUES:]

@@ -21,7 +21,7 @@ from riskroute.core.validation import finite_array, one_of, parameter, real_numb
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import PublicData, Router
-from riskroute.routers.rules import DarkFirst, sweeping_plan, taking_plan
+from riskroute.routers.rules import DarkFirst, plan_sweep, plan_take
 from riskroute.routing.allocations import proportional_lots
 
 # MERGED: How much of an order to take at once and how much to post where, if queues drain at random.
@@ -396,7 +396,7 @@ class ContKukanov(Router):
 
     def decide(self, context: Context) -> Plan:
         placed = self.placement(context)
-        return placed_plan(context, placed) if placed else sweeping_plan(context)
+        return placed_plan(context, placed) if placed else plan_sweep(context)
 
     def placement(self, context: Context) -> dict[str, int] | None:
         """Shares to post by venue; None where that cannot be worked out."""
@@ -571,7 +571,7 @@ def queues_now(context: Context) -> dict[str, tuple[int, float, float]]:
 def placed_plan(context: Context, limits: dict[str, int]) -> Plan:
     """Return the plan that posts shares as said, and takes all others where they are cheapest."""
     taken = context.displayed.take(context.shares - sum(limits.values()), lot=context.lot)
-    plan = taking_plan(context, taken)
+    plan = plan_take(context, taken)
     return Plan(context.order, limit=limits, take=plan.take, take_limits=plan.take_limits)
 
 

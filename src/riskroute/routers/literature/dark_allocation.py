@@ -17,7 +17,7 @@ from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router, unit_shares
-from riskroute.routers.rules import pool_savings, taking_plan
+from riskroute.routers.rules import plan_take, pool_savings
 
 MOST_UNITS = 200
 """Units at most that an order is split in, by methods whose memory grows with them."""
@@ -118,7 +118,7 @@ class DarkAllocation(Router):
         if over > 0:  # the last unit is smaller
             dark[max(dark, key=lambda pool: dark[pool])] -= over
         left = context.shares - sum(dark.values())
-        taken = taking_plan(context, context.displayed.take(left, lot=context.lot)) if left else Plan(context.order)
+        taken = plan_take(context, context.displayed.take(left, lot=context.lot)) if left else Plan(context.order)
         return Plan(context.order, dark=dark, take=taken.take, take_limits=taken.take_limits)
 
     def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:

@@ -19,8 +19,8 @@ from riskroute.routers.contextual.wait_or_trade import (
     PoolSequence,
     UnitPlan,
     WaitOrTrade,
-    resting_tables_compiled,
-    try_in_turn,
+    ping_in_turn,
+    resting_tables,
 )
 from riskroute.routers.literature.cont_kukanov import PlacementPrices, one_exchange_placement
 
@@ -34,14 +34,14 @@ def order(seed: int, units: int = 6, places: int = 3, pools: bool = True) -> Wai
     cost, variance = rng.normal(size=(places, units + 1)), rng.random((places, units + 1)) * 2
     cost[:, 0] = variance[:, 0] = 0.0
     found = np.minimum(np.sort(rng.random(units + 1)) * 30, shares) * 0.6
-    tried = PoolSequence(("P",), found, 0.4, 0.002) if pools else NO_POOLS
-    return WaitOrTrade(shares, sweep, cost, variance, float(rng.random()) * 1e-3, tried)
+    sequence = PoolSequence(("P",), found, 0.4, 0.002) if pools else NO_POOLS
+    return WaitOrTrade(shares, sweep, cost, variance, float(rng.random()) * 1e-3, sequence)
 
 
 def enumerated(one: WaitOrTrade) -> list[UnitPlan]:
     count = range(one.units + 1)
     ways = [np.array(way) for way in itertools.product(count, repeat=len(one.cost)) if sum(way) <= one.units]
-    return [UnitPlan(way, before) for way in ways for before in ((False, True) if one.tried.pools else (False,))]
+    return [UnitPlan(way, before) for way in ways for before in ((False, True) if one.sequence.pools else (False,))]
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 3.0]), st.booleans())
@@ -49,10 +49,10 @@ def enumerated(one: WaitOrTrade) -> list[UnitPlan]:
 def test_the_plan_is_the_best_of_all(seed: int, price: float, pools: bool) -> None:
     """Of all that try pools with the remainder; one that tries them before is only sent if it is better still."""
     one = order(seed, pools=pools)
-    found = one.outlook(one.plan(price)).objective(price)
+    found = one.forecast(one.best_plan(price)).objective(price)
     plans = enumerated(one)
-    late = min(one.outlook(plan).objective(price) for plan in plans if not plan.before)
-    best = min(one.outlook(plan).objective(price) for plan in plans)
+    late = min(one.forecast(plan).objective(price) for plan in plans if not plan.before)
+    best = min(one.forecast(plan).objective(price) for plan in plans)
     assert best - 1e-9 <= found <= late + 1e-9
 
 
@@ -63,11 +63,11 @@ def test_the_outlook_is_that_of_simulated_orders(seed: int) -> None:
     one = order(seed)
     units = np.array([2, 0, 1])
     for before in (False, True):
-        outlook = one.outlook(UnitPlan(units, before))
+        outlook = one.forecast(UnitPlan(units, before))
         waits = one.shares[units]
         total, now = one.shares[-1], one.shares[-1] - waits.sum()
         size = total if before else now
-        filled = min(float(np.interp(size, one.shares, one.tried.found_if_any)), size)
+        filled = min(float(np.interp(size, one.shares, one.sequence.fills_if_any)), size)
         costs = []
         for any_there in (False, True):
             left = max(now - filled, 0.0) if any_there else now
@@ -88,7 +88,7 @@ def test_one_venue_with_known_outflow_is_the_closed_form_of_cont_and_kukanov() -
     fills = np.array([(np.clip(outflows - 2000, 0, n) * weights).sum() for n in shares])
     cost = -(0.02 + 0.002) * fills + 0.026 * (shares - fills)
     one = WaitOrTrade(shares, 0.023 * shares, cost[None], np.zeros((1, 101)), 0.0, NO_POOLS)
-    (units,) = one.plan(0.0).units
+    (units,) = one.best_plan(0.0).units
     assert (market, posted) == (728, 272)
     assert abs(units * 10 - posted) <= 10
 
@@ -100,13 +100,13 @@ def test_what_all_shares_that_wait_have_in_common_is_not_diversified() -> None:
     sweep = 10.0 * shares
     additive = WaitOrTrade(shares, sweep, cost, np.tile(shares**2, (2, 1)), 0.0, NO_POOLS)
     factor = WaitOrTrade(shares, sweep, cost, np.zeros((2, 11)), 1.0, NO_POOLS)
-    split = additive.plan(0.01)
+    split = additive.best_plan(0.01)
     assert split.units.tolist() == [5, 5]
-    claimed = additive.outlook(split)
+    claimed = additive.forecast(split)
     assert claimed.cost == pytest.approx(-1.0)
     assert claimed.variance == pytest.approx(50.0)
     for way in ([5, 5], [10, 0], [3, 7]):
-        assert factor.outlook(UnitPlan(np.array(way), False)).variance == pytest.approx(100.0)
+        assert factor.forecast(UnitPlan(np.array(way), False)).variance == pytest.approx(100.0)
 
 
 def test_the_objective_charges_variance() -> None:
@@ -120,17 +120,17 @@ def test_tables_that_do_not_belong_together_are_refused() -> None:
         dataclasses.replace(good, cost=short),
         dataclasses.replace(good, variance=short),
         dataclasses.replace(good, sweep=good.sweep[:-1]),
-        dataclasses.replace(good, tried=PoolSequence(("P",), np.zeros(2), 0.4, 0.002)),
+        dataclasses.replace(good, sequence=PoolSequence(("P",), np.zeros(2), 0.4, 0.002)),
     ):
-        with pytest.raises(InputError, match="tables of a plan must belong to the same places and units"):
-            wrong.plan(0.1)
+        with pytest.raises(InputError, match="tables of a plan must have one row per place"):
+            wrong.best_plan(0.1)
     for units in ([7, 0, 0], [0, -1, 0]):
         with pytest.raises(InputError, match="units of a plan must be at most those of the order"):
-            good.outlook(UnitPlan(np.array(units), before=False))
-    with pytest.raises(InputError, match="what pools fill must belong to the same pools and units"):
-        try_in_turn(["P"], np.zeros((1, 3)), np.zeros(2), 0.01, 0.0, np.arange(3.0))
+            good.forecast(UnitPlan(np.array(units), before=False))
+    with pytest.raises(InputError, match="fills must have one row per pool"):
+        ping_in_turn(["P"], np.zeros((1, 3)), np.zeros(2), 0.01, 0.0, np.arange(3.0))
     two = np.zeros((1, 3))
-    with pytest.raises(InputError, match="tables of resting orders must belong to the same pools and units"):
-        resting_tables_compiled(
+    with pytest.raises(InputError, match="tables of resting orders must have one row per pool"):
+        resting_tables(
             two, two, np.zeros((2, 3)), two, np.zeros(2), 0.01, np.zeros(2), 0.0, np.arange(3.0), 0.0, 0.0, 0.0
         )
