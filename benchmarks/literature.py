@@ -10,7 +10,7 @@ statements are printed beside what was measured here.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,6 @@ from riskroute.routers.literature.expgrad import (
     estimate_gradient,
     exp3_mixing,
     exp3_rate,
-    expgrad_full_fills,
     expgrad_rate,
     softmax_weights,
 )
@@ -43,7 +42,7 @@ from riskroute.routers.literature.kaplan_meier import (
     power_tails,
     theory_counts,
 )
-from riskroute.routers.literature.lagrangian import FLOOR_ROUNDS, lagrangian_step, reinforcement_step
+from riskroute.routers.literature.lagrangian import FLOOR_ROUNDS, lagrangian_step
 from timing import leave, print_heading, print_table, progress, quick, say, verdict
 
 Pools = tuple[tuple[float, float], ...]  # probability of being empty, exponent of sizes
@@ -277,6 +276,21 @@ def _order_size(name: str) -> str:
     return f", orders of {units} units" if units else ""
 
 
+def reinforcement_step(
+    sums: Sequence[float], filled: Sequence[float], worth: Sequence[float]
+) -> tuple[list[float], list[float]]:
+    """Return the pools' savings after a round, and their shares of the next order.
+
+    Examples
+    --------
+    >>> reinforcement_step([1.0, 1.0], [2.0, 0.0], [0.5, 1.0])
+    ([2.0, 1.0], [0.6666666666666666, 0.3333333333333333])
+    """
+    after = [before + fill * value for before, fill, value in zip(sums, filled, worth, strict=True)]
+    total = sum(after)
+    return after, [some / total for some in after]
+
+
 def play_expgrad_constant(sizes: Units, units: int) -> Vector:
     """Units filled in every round by exponentiated gradient, orders all of one size, ``(T,)``.
 
@@ -292,7 +306,7 @@ def play_expgrad_constant(sizes: Units, units: int) -> Vector:
     for t in range(rounds):
         parts = units * softmax_weights(rate, gradients)[0]
         filled[t] = np.minimum(parts, sizes[t]).sum()
-        gradients[0] += expgrad_full_fills(parts, sizes[t])
+        gradients[0] += (sizes[t] >= parts).astype(float)
     return filled
 
 

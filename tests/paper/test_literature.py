@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from dark_rounds import play_expgrad
 from literature import (
     LARGEST,
     METHODS,
@@ -26,7 +27,7 @@ from literature import (
     remake_laruelle,
     split_saving,
 )
-from riskroute.routers.literature.expgrad import expgrad_rate, play_expgrad
+from riskroute.routers.literature.expgrad import expgrad_rate
 from riskroute.routers.literature.kaplan_meier import power_tails
 
 

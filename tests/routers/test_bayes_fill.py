@@ -16,16 +16,15 @@ import riskroute as rr
 from riskroute.core.errors import InputError, StateError
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.literature.bayes_fill import (
+    _PRIOR_STRENGTH,
     FILL_SHARES,
-    RATE,
-    STRENGTH,
     BayesFill,
     Drift,
-    bayes_fill_split,
-    dirichlet_moments,
-    fill_belief_weights,
-    fill_class,
-    size_class,
+    _best_split,
+    _dirichlet_moments,
+    _dirichlet_weights,
+    _fill_class,
+    _size_class,
     venue_state,
 )
 from riskroute.routers.literature.cont_kukanov import queues_now
@@ -63,7 +62,7 @@ def test_drift_is_updated_exactly(moves: list[float]) -> None:
 def test_drift_draws_have_the_moments_of_the_belief() -> None:
     """20,000 draws: means within four standard errors."""
     rng, belief = np.random.default_rng(0), Drift(0.5, 4.0, 6.0, 2.0)
-    means, variances = np.array([belief.drawn(rng) for _ in range(20_000)]).T
+    means, variances = np.array([belief.draw(rng) for _ in range(20_000)]).T
     assert means.mean() == pytest.approx(0.5, abs=4 * means.std() / 141)
     assert variances.mean() == pytest.approx(2.0 / 5, abs=4 * variances.std() / 141)
     assert means.var() + variances.mean() == pytest.approx(belief.variance, rel=0.03)
@@ -73,7 +72,7 @@ def test_dirichlet_moments_by_simulation() -> None:
     """The predictive variance is that of one more fill: a class drawn from drawn chances."""
     rng, weights = np.random.default_rng(1), np.array([2.0, 1, 0.5, 0.5, 1, 4])
     fills = FILL_SHARES[[rng.choice(6, p=chances) for chances in rng.dirichlet(weights, 20_000)]]
-    mean, variance = dirichlet_moments(weights)
+    mean, variance = _dirichlet_moments(weights)
     assert fills.mean() == pytest.approx(mean, abs=4 * np.sqrt(variance / 20_000))
     assert fills.var() == pytest.approx(variance, rel=0.03)
 
@@ -84,14 +83,14 @@ def test_counts_are_added_to_the_pooled_prior() -> None:
     for number in range(2):
         router.on_public_data(public(order(number), A=100 + 400, B=10))
     full, none = np.eye(6)[5], np.eye(6)[0]
-    market = (STRENGTH / 6 + 2 * full + 2 * none) / (STRENGTH + 4)
-    venue = (STRENGTH * market + 2 * full) / (STRENGTH + 2)
+    market = (_PRIOR_STRENGTH / 6 + 2 * full + 2 * none) / (_PRIOR_STRENGTH + 4)
+    venue = (_PRIOR_STRENGTH * market + 2 * full) / (_PRIOR_STRENGTH + 2)
     state = venue_state(order(9), "A")
-    assert router.weights("A", "3+", 400) == pytest.approx(STRENGTH * venue)
-    assert router.weights("A", state, 400) == pytest.approx(STRENGTH * venue + 2 * full)
-    assert router.weights("C", "1=", 400) == pytest.approx(STRENGTH * market)
+    assert router.weights("A", "3+", 400) == pytest.approx(_PRIOR_STRENGTH * venue)
+    assert router.weights("A", state, 400) == pytest.approx(_PRIOR_STRENGTH * venue + 2 * full)
+    assert router.weights("C", "1=", 400) == pytest.approx(_PRIOR_STRENGTH * market)
     assert router.weights("A", state, 600) == pytest.approx(np.ones(6))  # no order was so large
-    assert fill_belief_weights([], 6).sum() == pytest.approx(1)
+    assert _dirichlet_weights([], 6).sum() == pytest.approx(1)
 
 
 def test_outflow_rates_are_gamma() -> None:
@@ -99,8 +98,8 @@ def test_outflow_rates_are_gamma() -> None:
     router.on_public_data(public(order(0), A=120, B=30))
     router.on_public_data(public(order(1), A=60, B=30))
     state = venue_state(order(9), "A")
-    assert router.rate("A", state) == pytest.approx((RATE[0] + 180) / (RATE[1] + 120))
-    assert router.rate("A", "3+") == RATE[0] / RATE[1]
+    assert router.rate("A", state) == pytest.approx((BayesFill.rate_prior[0] + 180) / (BayesFill.rate_prior[1] + 120))
+    assert router.rate("A", "3+") == BayesFill.rate_prior[0] / BayesFill.rate_prior[1]
 
 
 def test_what_was_seen_decays_order_by_order() -> None:
@@ -152,9 +151,7 @@ def test_with_one_state_the_choice_is_the_static_optimum_of_the_tables() -> None
                     variance += part**2 * spread * ((gain + taking + move) ** 2 + risk)
                     deviation += part * (1 - filled) * np.sqrt(risk)
                 costs[split] = mean + kappa * (variance + deviation**2)
-        assert tuple(bayes_fill_split(tables, taking, kappa, 400).tolist()) == min(
-            costs, key=lambda split: costs[split]
-        )
+        assert tuple(_best_split(tables, taking, kappa, 400).tolist()) == min(costs, key=lambda split: costs[split])
 
 
 def test_variance_of_the_tables_by_simulation() -> None:
@@ -167,7 +164,7 @@ def test_variance_of_the_tables_by_simulation() -> None:
     costs = (0.5 * (-fills * gains + (1 - fills) * (taking + move))).sum(axis=0)
     mean = variance = deviation = 0.0
     for one, gain in zip(weights, (0.01, 0.007), strict=True):
-        filled, spread = dirichlet_moments(one)
+        filled, spread = _dirichlet_moments(one)
         mean += 0.5 * (-filled * gain + (1 - filled) * (taking + 0.002))
         variance += 0.25 * spread * ((gain + taking + 0.002) ** 2 + 1e-4)
         deviation += 0.5 * (1 - filled) * 0.01
@@ -212,7 +209,7 @@ def test_own_fills_are_learned_instead_of_public_ones() -> None:
     assert router.fills[f"1|A|{state}"] == [before[0], before[1] + 1, *before[2:]]
     router.on_public_data(public(context, A=900, B=0))
     assert router.fills[f"1|A|{state}"] == [before[0], before[1] + 1, *before[2:]]
-    assert (router.asked, router.learned) == ({}, {})
+    assert (router.pending, router.learned) == ({}, {})
 
 
 def test_draws_differ_and_go_on_after_saving() -> None:
@@ -229,8 +226,8 @@ def test_states_and_sizes_have_bins() -> None:
     books = {"A": {"bids": [[10.0, 700]], "asks": [[10.01, 300]]}, "B": {"asks": [[10.5, 5]]}}
     bought, sold = (read_context({"venues": books}, side=side, shares=1) for side in ("buy", "sell"))
     assert (venue_state(bought, "A"), venue_state(sold, "A"), venue_state(bought, "B")) == ("1+", "1-", "3-")
-    assert [size_class(size) for size in (1, 100, 101, 500, 501)] == [0, 0, 1, 1, 2]
-    assert fill_class(3, 3) == 5
+    assert [_size_class(size) for size in (1, 100, 101, 500, 501)] == [0, 0, 1, 1, 2]
+    assert _fill_class(3, 3) == 5
     assert BayesFill()._sizes(1000) == [500, 1000]
     assert BayesFill()._sizes(2) == [2]
 
@@ -240,7 +237,7 @@ def test_it_is_a_router_like_all_others() -> None:
     rr.check_router(BayesFill(sample=True))
     state = BayesFill().state()
     state["memory"] = state["memory"] | {"fills": {"0": [1.0]}}
-    with pytest.raises(StateError, match="fills must have 6 numbers each, one had not"):
+    with pytest.raises(StateError, match=r"fills of .*: expected 6 numbers, got"):
         BayesFill.restore(state)
 
 

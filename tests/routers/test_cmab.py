@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
 from riskroute.core.errors import InputError
-from riskroute.routers.literature.cmab import Cmab, best_super_arm, fill_index, revealed_fills
+from riskroute.routers.literature.cmab import Cmab, best_super_arm, fill_index
+from riskroute.routers.literature.dark_allocation import PendingAllocation
 
 GRID = 10
 """Orders of 100 are cut into multiples of 10."""
@@ -52,29 +53,6 @@ def test_the_oracle_is_exact(pools: int, prices: int, sizes: int, units: int, se
     assert worth(price, size) == pytest.approx(max(worth(*option) for option in options))
 
 
-@given(st.integers(1, 5), st.integers(0, 8), st.integers(0, 2), st.lists(st.integers(0, 3), min_size=3, max_size=3))
-@settings(max_examples=50, deadline=None)
-def test_what_is_revealed_is_true(sent: int, held: int, price: int, more: list[int]) -> None:
-    """Pools hold more at more aggressive prices; whatever a fill is said to reveal must agree with what was held."""
-    there = [max(held + sum(more[: p + 1]) - sum(more[: price + 1]), 0) for p in range(3)]
-    filled = min(sent, there[price])
-    told = list(revealed_fills(price, sent, filled, prices=3, sizes=5))
-    assert (price, sent, filled) in told
-    assert len({arm[:2] for arm in told}) == len(told)
-    for other, size, got in told:
-        assert got == min(size, there[other])
-
-
-def test_means_over_all_that_is_revealed_are_biased() -> None:
-    """Of sizes 0 or 4 with even chances, 4 units are filled with 2 on average; children of 2 tell of the empty half."""
-    rng = np.random.default_rng(0)
-    shares = []
-    for held in rng.choice([0, 4], 400):
-        told = revealed_fills(0, 2, min(2, int(held)), prices=1, sizes=4)
-        shares += [got / size for _, size, got in told if size == 4]
-    assert set(shares) == {0.0}
-
-
 def test_indices_are_optimistic_and_fall_with_observations() -> None:
     rng = np.random.default_rng(1)
     few, many = np.array([4.0]), np.array([400.0])
@@ -105,7 +83,9 @@ def test_with_one_price_it_converges_to_the_greedy_split(index: str, pools: Any)
         sent.append([plan.dark.get(f"P{k}", 0) for k in range(len(pools))])
         for held in rows:
             for pool, shares in plan.dark.items():
-                router.learn_child({"unit": 10}, pool, shares // 10, min(shares, held[int(pool[1:])]) / 10)
+                router.learn_child(
+                    PendingAllocation(10, 10, 0, {}, {}), pool, shares // 10, min(shares, held[int(pool[1:])]) / 10
+                )
     best_plan = router.greedy(context)
     assert best_plan is not None
     assert expected_fill(pools, [best_plan.dark.get(f"P{k}", 0) for k in range(len(pools))]) > 0.995 * best

@@ -16,9 +16,9 @@ from dark_rounds import draw_pools, play_pools, pools_context, reported
 from riskroute.core.errors import StateError
 from riskroute.routers.literature.cmab import Cmab
 from riskroute.routers.literature.dark_allocation import (
-    MOST_WAITING,
     DarkAllocation,
-    comb_sample,
+    PendingAllocation,
+    _comb_sample,
     greedy_units,
     systematic_units,
 )
@@ -93,13 +93,13 @@ def test_a_child_is_learned_once_and_orders_without_reports_are_forgotten(kind: 
         for _ in range(times):
             router.learn(report)
     assert one.state() == two.state()
-    assert one.waiting == {}
+    assert one.pending == {}
     router = kind()
     now = pools_context(1, 5)
-    router.waiting = {f"o{k}": {} for k in range(MOST_WAITING)}
+    router.pending = {f"o{k}": PendingAllocation(1, 1, 0, {}, {}) for k in range(router.most_pending)}
     router.route(now)
-    assert len(router.waiting) == MOST_WAITING
-    assert "o0" not in router.waiting
+    assert len(router.pending) == router.most_pending
+    assert "o0" not in router.pending
 
 
 def test_a_saved_state_is_a_copy_and_must_be_plain() -> None:
@@ -112,8 +112,8 @@ def test_a_saved_state_is_a_copy_and_must_be_plain() -> None:
     later = dataclasses.replace(context, order="later")
     again.learn(reported(later, again.route(later), np.array([5, 60])))
     assert json.dumps(state) == before
-    with pytest.raises(StateError, match="counts must hold finite numbers, held"):
-        KaplanMeier.restore(state | {"memory": {"waiting": {}, "played": 1, "counts": {"P": None}}})
+    with pytest.raises(StateError, match="counts"):
+        KaplanMeier.restore(state | {"memory": {"pending": {}, "played": 1, "counts": {"P": None}}})
 
 
 def test_units_double_until_there_are_few_enough() -> None:
@@ -153,7 +153,7 @@ def test_systematic_sampling_has_exact_probabilities(raw: list[float], whole: in
     cuts = np.unique(np.concatenate([[0.0, 1.0], np.mod(ends, 1)]))
     found = np.zeros(len(raw))
     for low, high in itertools.pairwise(cuts):
-        drawn = comb_sample(chances, (low + high) / 2)
+        drawn = _comb_sample(chances, (low + high) / 2)
         if high - low > 1e-9:
             assert drawn.sum() == total
             assert set(drawn.tolist()) <= {0, 1}
@@ -166,7 +166,7 @@ def test_rounding_by_chance_leaves_the_expected_fill() -> None:
     parts = np.array([2.25, 0.5, 3.25])
     starts = (np.arange(400) + 0.5) / 400
     fractions = parts - np.floor(parts)
-    units = np.array([np.floor(parts) + comb_sample(fractions, start) for start in starts])
+    units = np.array([np.floor(parts) + _comb_sample(fractions, start) for start in starts])
     assert set(units.sum(axis=1)) == {6.0}
     for size in range(6):
         np.testing.assert_allclose(np.minimum(units, size).mean(axis=0), np.minimum(parts, size))

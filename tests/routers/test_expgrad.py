@@ -11,22 +11,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dark_rounds import TWO_POOLS, draw_pools, play_pools, pools_context
+from dark_rounds import TWO_POOLS, draw_pools, play_expgrad, play_pools, pools_context
 from riskroute.core.errors import InputError
-from riskroute.routers.literature.dark_allocation import comb_sample, greedy_units
+from riskroute.routers.literature.dark_allocation import _comb_sample, greedy_units
 from riskroute.routers.literature.expgrad import (
     Exp3,
     ExpGrad,
+    _mean_gradient,
     draw_units,
     estimate_gradient,
-    exp3_bound,
     exp3_mixing,
     exp3_rate,
-    expgrad_mean_gradient,
     expgrad_rate,
-    play_expgrad,
     softmax_weights,
 )
+
+
+def exp3_bound(rate: float, mixing: float, pools: int, units: int, rounds: int) -> float:
+    """The paper's bound of the regret in units, as a function of rate and mixing."""
+    spread = rounds * units + rounds * units * pools / mixing + rounds * pools
+    return units * math.log(pools) / rate + 2 * rate * spread + mixing * rounds * pools
 
 
 def regret(sizes: Any, units: Any, sent: Any) -> float:
@@ -133,7 +137,7 @@ def test_estimates_are_right_on_average(size: int, mixing: float) -> None:
     for k in range(3):
         total, count = np.zeros(5), 1000
         for start in (np.arange(count) + 0.5) / count:
-            units = int(drawn.floors[k] + comb_sample(drawn.chances, start)[k])
+            units = int(drawn.floors[k] + _comb_sample(drawn.chances, start)[k])
             sizes = (int(drawn.floors[k]), units, min(units, size), float(drawn.chances[k]), int(drawn.lower[k]))
             total += estimate_gradient(5, *sizes)
         truth = float(size > drawn.floors[k])
@@ -179,10 +183,10 @@ def test_savings_weigh_gradients() -> None:
 
 def test_a_new_pool_weighs_as_much_as_the_others_on_average() -> None:
     known = [np.array([3.0, 0.0]), np.array([1.0, 2.0])]
-    new = expgrad_mean_gradient(0.5, known, 2)
+    new = _mean_gradient(0.5, known, 2)
     weights = softmax_weights(0.5, np.array([*known, new]).T)
     assert weights[:, 2].tolist() == pytest.approx([1 / 3, 1 / 3])
-    assert expgrad_mean_gradient(0.0, known, 2).tolist() == [2.0, 1.0]
+    assert _mean_gradient(0.0, known, 2).tolist() == [2.0, 1.0]
 
 
 @pytest.mark.parametrize(

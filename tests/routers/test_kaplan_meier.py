@@ -15,9 +15,10 @@ from riskroute.core.errors import InputError
 from riskroute.routers.literature.dark_allocation import greedy_units
 from riskroute.routers.literature.kaplan_meier import (
     FINE,
+    BinCounts,
     KaplanMeier,
     ParMl,
-    bin_edges,
+    _bin_edges,
     binned_tails,
     count_fills,
     fit_exponent,
@@ -64,7 +65,9 @@ def test_without_cutting_off_the_estimate_is_the_share_of_sizes() -> None:
 
 def test_bins_beyond_the_fine_ones_have_one_hazard() -> None:
     """Sizes of a geometric law have one hazard everywhere, which wide bins must find: 0.01, and 5 s.e. are 0.001."""
-    assert np.diff(bin_edges(500))[FINE:].tolist() == [1, 1, 2, 4, 8, 16, 32, 64, 128][: len(bin_edges(500)) - FINE - 1]
+    assert (
+        np.diff(_bin_edges(500))[FINE:].tolist() == [1, 1, 2, 4, 8, 16, 32, 64, 128][: len(_bin_edges(500)) - FINE - 1]
+    )
     sizes = np.random.default_rng(3).geometric(0.01, 4000) - 1
     fills = [(600, int(min(size, 600))) for size in sizes]
     tails = binned_tails(*count_fills(fills), 600)
@@ -139,8 +142,8 @@ def test_reports_that_come_late_have_faded() -> None:
         for k in turn:
             router.learn(reported(orders[k], plans[k], np.array([3 - k])))
         states.append(router.counts)
-    kept = {"ended": [0, 0, 1, 0.5, 0], "tried": [1.5, 1.5, 1.5, 0.5, 0], "time": 10**10}
-    assert states[0] == states[1] == {"P0 1": kept}
+    counts = BinCounts(10**10, [0, 0, 1, 0.5, 0], [1.5, 1.5, 1.5, 0.5, 0])
+    assert states[0] == states[1] == {"P0 1": counts}
 
 
 def test_lots_that_are_not_worth_the_delay_are_taken_at_once() -> None:

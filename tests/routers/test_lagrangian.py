@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,23 @@ from riskroute.routers.literature.lagrangian import (
     Reinforcement,
     lagrangian_step,
     project_on_simplex,
-    reinforcement_step,
 )
+
+
+def reinforcement_step(
+    sums: Sequence[float], filled: Sequence[float], worth: Sequence[float]
+) -> tuple[list[float], list[float]]:
+    """Savings of pools after a round, and their shares of the next order.
+
+    Examples
+    --------
+    >>> reinforcement_step([1.0, 1.0], [2.0, 0.0], [0.5, 1.0])
+    ([2.0, 1.0], [0.6666666666666666, 0.3333333333333333])
+    """
+    after = [before + fill * value for before, fill, value in zip(sums, filled, worth, strict=True)]
+    total = sum(after)
+    return after, [some / total for some in after]
+
 
 WORTH = np.array([0.01, 0.03, 0.05])
 

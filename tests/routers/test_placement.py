@@ -185,7 +185,7 @@ def test_projections_are_the_nearest_points(values: list[float]) -> None:
 
 
 def test_what_cannot_be() -> None:
-    with pytest.raises(InputError, match="outflows must have a column for each of 1 exchanges, was 2"):
+    with pytest.raises(InputError, match="expected outflows of 1 exchanges, got 2"):
         stochastic_placement(10, np.ones(1), np.ones((3, 2)), example())
     with pytest.raises(InputError, match="mode must be one of sum, overbook, was 'over'"):
         stochastic_placement(10, np.ones(1), np.ones((3, 1)), example(), mode="over")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
 from riskroute.core.errors import InputError
-from riskroute.routers.literature.kaplan_meier import ParMl, RaUcb, fit_exponent, highest_chance
+from riskroute.routers.literature.kaplan_meier import ParMl, RaUcb, _highest_chance, fit_exponent
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.floats(0, 5))
@@ -22,7 +22,7 @@ def test_the_highest_chance_by_trying_all(successes: int, misses: int, less: flo
         return
     grid = np.linspace(1e-6, 1 - 1e-6, 100_001)
     likelihood = successes * np.log(grid) + misses * np.log1p(-grid)
-    found = highest_chance(successes, trials, less)
+    found = _highest_chance(successes, trials, less)
     assert found == pytest.approx(grid[likelihood >= likelihood.max() - less - 1e-9].max(), abs=3e-5)
 
 

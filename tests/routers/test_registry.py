@@ -165,7 +165,5 @@ def test_parameters_of_a_class_that_cannot_be(halves: Path) -> None:
 
 def test_a_state_of_somebody_elses_router_says_what_to_do(halves: Path) -> None:
     state = make_router(f"{halves}:Halves").state()
-    with pytest.raises(
-        StateError, match=r"unknown router 'halves'; if it is your own, give its class as FILE.py:CLASS"
-    ):
+    with pytest.raises(StateError, match=r"unknown router 'halves'; for a user-defined router, give its class"):
         restore_router(state)

@@ -96,7 +96,7 @@ def test_a_state_goes_on_where_it_was_saved() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "state version must be 1, was 2"),
+        ({"version": 1}, "state version must be 2, was 1"),
         ({"router": "other"}, "state router must be 'counting', was 'other'"),
         ({"memory": {}}, r"state memory must hold \['learned'\]"),
         ({"parameters": {"x": 1}}, "state of counting must be one that state.. returned"),

@@ -106,7 +106,7 @@ def test_tables_of_different_places_are_refused() -> None:
     with pytest.raises(InputError, match="must have one row per pool"):
         resting_excess(np.zeros((1, 3)), np.zeros(1), LATER, MOVE, SHARES, 0.0)
     rest = (np.zeros((0, len(SHARES))), np.zeros(0), LATER, MOVE, 0.0)
-    for units, match in (([1, 1, 1], "same places and units"), ([1, 99], "at most those of the order")):
+    for units, match in (([1, 1, 1], "one row per place"), ([1, 99], "at most those of the order")):
         with pytest.raises(InputError, match=match):
             plan_excess(
                 SHARES, 0.013 * SHARES, np.array(units), False, np.zeros(1), 1.0, 0.0, False, LAW, SLOPES, *rest

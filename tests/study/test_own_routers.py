@@ -165,7 +165,7 @@ def test_names_are_checked_before_days_are_made(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sweep:discretion", "parameters of a router must be NAME=VALUE with commas between, was 'discretion'"),
+        ("sweep:discretion", "router parameters must be NAME=VALUE, separated by commas, was 'discretion'"),
         ("sweep:pace=3", "parameters of sweep must be among discretion, minimums, was pace"),
         ("sweep:discretion=-1", "discretion must be a non-negative integer, was -1"),
         ("sweeep", "unknown router 'sweeep'; did you mean 'sweep'"),

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.core.arrays import Units
+from riskroute.core.arrays import Floats, Units
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.literature.dark_allocation import DarkAllocation
+from riskroute.routers.literature.expgrad import softmax_weights
 from riskroute.routers.literature.kaplan_meier import power_sizes, power_tails
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
@@ -66,3 +67,13 @@ def expected_fill(pools: tuple[tuple[float, float], ...], split: Any, largest: i
     """Units that whole parts of an order are filled with on average."""
     tails = [power_tails(empty, exponent, largest) for empty, exponent in pools]
     return float(sum(tail[: int(units)].sum() for tail, units in zip(tails, split, strict=True)))
+
+
+def play_expgrad(sizes: Floats, units: Units, rate: float) -> Floats:
+    """Fractional units ``(T, K)`` that ExpGrad sends to pools of known ``sizes (T, K)``; ``units (T,)`` per order."""
+    rounds, pools = sizes.shape
+    gradients, sent = np.zeros((int(units.max(initial=0)), pools)), np.zeros((rounds, pools))
+    for t in range(rounds):
+        sent[t] = softmax_weights(rate, gradients[: units[t]]).sum(axis=0)
+        gradients[: units[t]] += (sizes[t] >= sent[t]).astype(float)
+    return sent

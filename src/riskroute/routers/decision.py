@@ -1,4 +1,4 @@
-"""One routing decision, ready to print or to send: the child orders, and what they cost on the displayed books."""
+"""Child orders of a plan and their cost on the displayed books, to print or to send."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from riskroute.routers.plan import Plan
 
 
 class ChildOrder(NamedTuple):
-    """A child order of a plan.
+    """Child order of a plan.
 
-    ``kind`` is ``take`` (immediate or cancel at a venue), ``post`` (a limit order at the venue's best own-side price),
-    ``rest`` (rests in a pool) or ``ping`` (immediate or cancel in a pool). ``limit`` is the worst price of a child that
-    takes, and the price at which any other is filled; None where there is none. ``fee`` is in dollars per share.
+    ``kind`` is ``take`` (immediate or cancel at a venue), ``post`` (limit order at the venue's best own-side price),
+    ``rest`` (resting in a pool) or ``ping`` (immediate or cancel in a pool). ``limit`` is the limit price of a take and
+    the fill price of the other kinds; None if there is none. ``fee`` is in dollars per share.
     """
 
     kind: str
@@ -30,22 +30,21 @@ class ChildOrder(NamedTuple):
 
 @dataclass(frozen=True)
 class Decision:
-    """A plan, and what it costs on the displayed books, in dollars against the consolidated mid, fees included.
+    """A plan and its cost on the displayed books, in dollars against the consolidated mid, fees included.
 
-    A book says what shares to take cost, but not how many of those that are posted or sent to pools are filled. The two
-    costs are the ends of that range; they are equal for a plan that only takes.
+    The books determine the cost of taking, but not how many posted or pool shares fill. The two costs bound that range;
+    they are equal for a plan that only takes.
 
     Parameters
     ----------
     children : tuple[ChildOrder, ...]
-        Child orders: pools first, then posted ones, then those that take.
+        Child orders: pools first, then posts, then takes.
     cost_if_filled : float
-        Cost if everything that is posted or sent to pools is filled at its price.
+        Cost if all posts and pool orders fill.
     cost_if_swept : float
-        Cost if nothing of it is filled, and all of it is swept on the same books.
+        Cost if none of them fills, and all their shares are swept on the same books.
     estimated_shares : int
-        Shares beyond the displayed depth if everything is swept: their price is an estimate, extrapolated from the
-        books.
+        Shares beyond the displayed depth if everything is swept; their price is extrapolated.
     """
 
     context: Context
@@ -57,35 +56,35 @@ class Decision:
 
     @property
     def expected_cost(self) -> float:
-        """The cost that needs no fill of a posted order or in a pool: `cost_if_swept`."""
+        """Conservative cost, without posted or pool fills: `cost_if_swept`."""
         return self.cost_if_swept
 
     @property
     def net(self) -> float:
-        """What a sale brings in, or what a purchase costs in all, at `cost_if_swept`."""
+        """Proceeds of a sale, or total cost of a purchase, at `cost_if_swept`."""
         return self.context.mid * self.context.shares + self.context.sign * self.cost_if_swept
 
     @property
     def passive(self) -> bool:
-        """Whether some shares are posted, or sent to pools."""
+        """Whether some shares are posted or sent to pools."""
         return any(child.kind != "take" for child in self.children) or self.plan.rest.startswith("post:")
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before the costs are believed: crossed books, and shares that nobody displays."""
-        said = []
+        """Reasons to doubt the costs: crossed books, and shares beyond the displayed depth."""
+        found = []
         if (crossed := _crossed(self.context)) is not None:
-            said.append(crossed)
+            found.append(crossed)
         if self.estimated_shares:
             unless = "unless pools or limit orders fill some, " if self.passive else ""
-            said.append(
+            found.append(
                 f"{unless}{self.estimated_shares:,} of {self.context.shares:,} shares are beyond the displayed depth: "
                 "their price is an estimate"
             )
-        return tuple(said)
+        return tuple(found)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, with an entry for every kind of child order."""
+        """Return plain JSON values."""
         plan = self.plan
         return {
             "children": [child._asdict() for child in self.children],
@@ -104,10 +103,10 @@ class Decision:
 
 
 def price_plan(context: Context, plan: Plan) -> Decision:
-    """Return a plan with what it costs on the displayed books.
+    """Return a plan with its cost on the displayed books.
 
-    Where order protection applies, venues reject shares that would trade through a better quote elsewhere, unless the
-    plan allows it; otherwise every child takes what its limit allows.
+    Under order protection, venues reject shares that would trade through a better quote elsewhere, unless the plan
+    allows it; otherwise every child takes what its limit allows.
 
     Examples
     --------
@@ -130,17 +129,19 @@ def price_plan(context: Context, plan: Plan) -> Decision:
 
 
 def displayed_cost(context: Context, plan: Plan) -> float:
-    """Return `Decision.cost_if_swept` for a plan that was checked."""
+    """Return `Decision.cost_if_swept` of a valid plan."""
     return _taking_cost(context, plan, plan.take, context.shares)[0]
 
 
 def _children(context: Context, plan: Plan) -> tuple[ChildOrder, ...]:
-    """Return the child orders of a plan; a pool tried in turn is sent the remainder, at most the shares here."""
+    """Return the child orders of a plan; a pool in turn gets the remainder, up to the shares given here."""
     venues, takers = context.books.venues, context.books.takers.tolist()
     take = {name: (plan.take_limits.get(name), taker) for name, taker in zip(venues, takers, strict=True)}
     post, pools = _posted(context), _pooled(context)
     rule, _, venue = plan.rest.partition(":")
-    free = context.shares - plan.sent if rule == "post" and not plan.in_turn else 0  # posted at once
+    free = (
+        context.shares - plan.sent if rule == "post" and not plan.in_turn else 0
+    )  # unassigned shares are posted immediately
     limit = {**plan.limit, venue: free} if free else plan.limit
     return tuple(
         ChildOrder(kind, place, shares, *terms[place])
@@ -156,14 +157,14 @@ def _children(context: Context, plan: Plan) -> tuple[ChildOrder, ...]:
 
 
 def _pooled(context: Context) -> dict[str, tuple[float | None, float]]:
-    """Price of a fill, and fee, by pool."""
+    """Return fill price and fee by pool."""
     bid, ask = context.books.touch
     half = (ask - bid) / 2
     return {pool.name: (context.mid - context.sign * pool.improvement * half, pool.fee) for pool in context.pools}
 
 
 def _posted(context: Context) -> dict[str, tuple[float | None, float]]:
-    """Best own-side price, and maker fee, by venue; None where none is displayed, and nothing can be posted."""
+    """Return best own-side price and maker fee by venue; the price is None at an empty book."""
     books = context.books
     prices, sizes = books.side("bid" if context.sign > 0 else "ask")
     best = (next(iter(prices[v][sizes[v] > 0].tolist()), None) for v in range(len(books.venues)))
@@ -171,7 +172,7 @@ def _posted(context: Context) -> dict[str, tuple[float | None, float]]:
 
 
 def _filled_cost(context: Context, plan: Plan) -> float:
-    """Return the cost if all that is posted or sent to pools is filled at its price."""
+    """Return the cost if all posts and pool orders fill."""
     ping, rest, post, take = (dict(some) for some in (plan.dark, plan.dark_rest, plan.limit, plan.take))
     free = context.shares - plan.sent
     if plan.in_turn:
@@ -190,16 +191,16 @@ def _filled_cost(context: Context, plan: Plan) -> float:
         for place, shares in given.items():
             price, fee = terms[place]
             if price is None:
-                free += shares  # comes back at once
+                free += shares  # cannot be posted: returned immediately
             else:
                 cost += shares * (context.sign * (price - context.mid) + fee)
     return cost + _taking_cost(context, plan, take, sum(take.values()) + free)[0]
 
 
 def _taking_cost(context: Context, plan: Plan, take: Mapping[str, int], left: int) -> tuple[float, int]:
-    """Return the cost of ``left`` shares, and how many of them are beyond what is displayed.
+    """Return the cost of ``left`` shares, and the number beyond the displayed depth.
 
-    A plan takes some at the venues it names; the others are taken as its ``rest`` says.
+    ``take`` goes to the named venues; the remainder follows the plan's ``rest``.
     """
     book, cost = context.displayed, 0.0
     if not take and not plan.rest.startswith("venue:"):
@@ -231,7 +232,7 @@ def _taking_cost(context: Context, plan: Plan, take: Mapping[str, int], left: in
 
 
 def _protected_quote(context: Context, take: Mapping[str, int], name: str, tops: list[tuple[float, float]]) -> float:
-    """Return the best signed price elsewhere at which other children leave a lot: ours may not trade through it."""
+    """Return the best signed price of other venues that keep at least a lot: the protected quote."""
     prices = (
         price
         for (price, size), other in zip(tops, context.books.venues, strict=True)
@@ -241,7 +242,7 @@ def _protected_quote(context: Context, take: Mapping[str, int], name: str, tops:
 
 
 def _crossed(context: Context) -> str | None:
-    """Say where the best bid is at or above the best ask, if it is."""
+    """Return a warning if the best bid is at or above the best ask."""
     books = context.books
     bid, ask = books.touch
     if bid < ask:

@@ -1,4 +1,4 @@
-"""Any policy as a router: it learns one split for all orders from their profits, and never looks at the books."""
+"""Bandit policies as routers: one split for all orders, learned from their profits, without looking at the books."""
 
 from __future__ import annotations
 
@@ -20,36 +20,33 @@ from riskroute.routers.router import PlaceBelief, Router
 from riskroute.routers.rules import plan_split
 from riskroute.routing.allocations import Allocations
 
-LEAST_KAPPA = 1e-6
-
 
 @dataclass
 class PolicyRouter(Router):
-    """Split orders over venues and pools as a policy of `riskroute.policies` decides.
+    """Split orders over venues and pools by a policy of `riskroute.policies`.
 
-    An order is divided into ``units``. Ways to split it are the policy's actions, and the reward is the profit of the
-    order in basis points. While as many outcomes are awaited as may be, further orders are split as the last one, and
-    nothing is learned from them. Venues and pools are those of the first order; shares for one that is absent later are
-    swept.
+    An order has ``units`` units. Its splits are the policy's actions; the reward is the order's profit in basis points.
+    While ``awaited`` outcomes are open, further orders repeat the last split, and nothing is learned from them. Venues
+    and pools are those of the first order; shares for a missing one are swept.
 
     Parameters
     ----------
     policy : str
-        Its name.
+        Name of the policy.
     kappa : float
-        Basis points charged for a squared basis point of deviation: the risk tolerance is ``1 / kappa``.
+        Basis points charged per squared basis point of variance: the risk tolerance is ``1 / kappa``.
     units : int
-        Number of equal parts into which an order is divided.
+        Number of equal units per order.
     rounds : int
-        Number of orders to come, for policies that must know it; after them the recommended split is sent.
+        Horizon in orders, for policies that need it; afterwards the recommended split is sent.
     seed : int
-        Seed of the policy's own random numbers.
+        Seed of the policy.
     parameters_of_policy : dict[str, Any]
-        Its parameters.
+        Parameters of the policy.
     awaited : int
-        Number of orders whose outcome may be awaited at once.
+        Maximum number of open outcomes.
     ahead : bool
-        Whether plans are made by `prepare` alone, so that decisions are quick: see `riskroute.learning.tickets`.
+        Plan only in `prepare`, so that decisions are fast; see `riskroute.learning.tickets`.
 
     Examples
     --------
@@ -81,20 +78,20 @@ class PolicyRouter(Router):
     def begin(self) -> None:
         self.places: list[list[str]] = []
         self.action: list[int] = []
+        # by order: ticket, notional, and the split if it differs from the policy's
         self.awaiting: dict[str, list[Any]] = {}
-        """By order: its ticket, its notional, and the split if it was another one than asked for."""
         self._tickets: Tickets | None = None
 
     @property
     def learned(self) -> dict[str, Any] | None:
-        """The state of the policy and its tickets; None before the first order."""
+        """State of the policy and its tickets; None before the first order."""
         return self._tickets.state() if self._tickets is not None else None
 
     def decide(self, context: Context) -> Plan:
         if self._tickets is None:
             venues, pools = context.books.venues, context.pools
             self.places = [["take", name] for name in venues] + [["dark", pool.name] for pool in pools]
-            tolerance = 1 / max(self.kappa, LEAST_KAPPA)
+            tolerance = 1 / max(self.kappa, 1e-6)
             setting = Setting(actions=self._actions(), horizon=self.rounds, risk_tolerance=tolerance)
             policy = make_policy(self.policy, **self.parameters_of_policy).start(setting, self.seed)
             self._tickets = Tickets(policy, ahead=self.ahead)
@@ -118,7 +115,7 @@ class PolicyRouter(Router):
             self.awaiting[context.order][2] = other
 
     def _units_of(self, context: Context, plan: Plan) -> list[int] | None:
-        """The split of a plan in units; None if it cannot be expressed in them."""
+        """Return a plan's split in units; None if it is not a multiple of them."""
         shares = [getattr(plan, kind).get(place, 0) for kind, place in self.places]
         units = [round(self.units * some / context.shares) for some in shares]
         exact = all(count * context.shares == some * self.units for count, some in zip(units, shares, strict=True))
@@ -136,7 +133,7 @@ class PolicyRouter(Router):
     def greedy(self, context: Context) -> Plan | None:
         try:
             best = self._tickets.recommend() if self._tickets is not None else None
-        except StateError:  # nothing seems best yet
+        except StateError:  # no recommendation yet
             best = None
         return self._plan(context, [int(units) for units in np.atleast_1d(best)]) if best is not None else None
 
@@ -149,7 +146,7 @@ class PolicyRouter(Router):
         means = rows @ belief.mean_coef
         variances = np.einsum("kd,de,ke->k", rows, belief.mean_covariance, rows)
         deviations = np.sqrt(np.maximum(variances, 0.0))
-        what = "profit if the whole order is sent there"
+        what = "profit of sending the whole order there"
         return tuple(
             PlaceBelief(place, what, mean, deviation, "bp", belief.rounds)
             for (_, place), mean, deviation in zip(self.places, means.tolist(), deviations.tolist(), strict=True)
@@ -175,4 +172,4 @@ class PolicyRouter(Router):
         if memory["learned"] is not None:
             self._tickets = Tickets.restore(memory["learned"], self._actions())
             if set(self._tickets.out) != {number for number, _, _ in self.awaiting.values()}:
-                raise StateError("orders that are awaited must be the tickets that are out, were not")
+                raise StateError("orders with an open outcome must match the open tickets")

@@ -1,4 +1,4 @@
-"""Routers by name, and routers of your own from a file: ``FILE.py:CLASS``."""
+"""Registry of routers by name, and user-defined routers from a file: ``FILE.py:CLASS``."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ from riskroute.routers.rules import (
     Sweep,
 )
 
+# All routers by name. A plus in a name joins the stages: "dark-first+sweep" pings dark pools, then sweeps.
 ROUTERS: dict[str, type[Router]] = {
     kind.name: kind
     for kind in (
@@ -55,18 +56,16 @@ ROUTERS: dict[str, type[Router]] = {
         *(StaticSplit, StaticSweep, PolicyRouter),
     )
 }
-"""All routers, by name; a name joins what a router does first and what it does next by a plus."""
 
-
+# names a user may ask for: all but the oracle policy, which needs the best split
 NAMES = (
     *(name for name in ROUTERS if name != PolicyRouter.name),
     *(name for name in POLICIES if name != Oracle.name),
 )
-"""Routers that can be asked for: all but the oracle policy, which would have to be told the best split."""
 
 
 def router_name(name: Any, names: Sequence[str] = (*ROUTERS, *POLICIES)) -> str:
-    """Return the name of a router as it is spelled, whatever its case, or raise with the nearest one.
+    """Return the registered spelling of a name in any case, or raise `InputError` with the nearest name.
 
     Examples
     --------
@@ -87,9 +86,9 @@ def router_name(name: Any, names: Sequence[str] = (*ROUTERS, *POLICIES)) -> str:
 
 
 def make_router(name: str, **parameters: Any) -> Router:
-    """Make a router by its name; the name of a policy makes the router that plays it.
+    """Make a router by name; the name of a policy makes the `PolicyRouter` that plays it.
 
-    ``FILE.py:CLASS`` makes a router of your own; see `file_router`.
+    ``FILE.py:CLASS`` makes a user-defined router; see `file_router`.
 
     Examples
     --------
@@ -112,9 +111,9 @@ def _made(name: str, kind: type[Router], parameters: Mapping[str, Any]) -> Route
 
 
 def router_parameters(text: str) -> tuple[str, dict[str, Any]]:
-    """Return name and parameters of a router from a text NAME or NAME:KEY=VALUE,...
+    """Parse ``NAME`` or ``NAME:KEY=VALUE,...`` into the name and parameters of a router.
 
-    The name may be FILE.py:CLASS.
+    The name may be ``FILE.py:CLASS``.
 
     Examples
     --------
@@ -129,7 +128,7 @@ def router_parameters(text: str) -> tuple[str, dict[str, Any]]:
     for part in given.split(",") if given else []:
         key, equals, value = part.partition("=")
         if not (key and equals and value):
-            raise InputError(f"parameters of a router must be NAME=VALUE with commas between, was {part!r}")
+            raise InputError(f"router parameters must be NAME=VALUE, separated by commas, was {part!r}")
         try:
             parameters[key.strip()] = json.loads(value)
         except ValueError:
@@ -138,7 +137,7 @@ def router_parameters(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def in_file(name: Any) -> bool:
-    """Whether a name stands for a class in a file of your own.
+    """Return whether a name refers to a class in a file.
 
     Examples
     --------
@@ -149,7 +148,7 @@ def in_file(name: Any) -> bool:
 
 
 def file_source(name: str) -> str:
-    """Return the text of the file that a name FILE.py:CLASS stands for."""
+    """Return the source text of the file in a name ``FILE.py:CLASS``."""
     path = name.rpartition(".py")[0] + ".py"
     try:
         return Path(path).expanduser().read_text(encoding="utf-8")
@@ -159,19 +158,19 @@ def file_source(name: str) -> str:
 
 
 def file_router(name: str, source: str | None = None) -> type[Router]:
-    """Return the class that a name FILE.py:CLASS stands for: a router of your own.
+    """Return the user-defined router class of a name ``FILE.py:CLASS``.
 
     Parameters
     ----------
     source : str, optional
-        The text of the file, for a process that may be on another machine; read from the file if None. The file may
-        import what is installed, but not the files beside it.
+        Source text, for a process on another machine; default: read the file. The file may import installed packages,
+        but not files beside it.
     """
     return _file_router(name, file_source(name) if source is None else source)
 
 
 def file_made(name: str, kind: type[Router], parameters: Mapping[str, Any]) -> Router:
-    """Make a router of a class from a file; whatever its code raises is an `InputError` that names file and class."""
+    """Make a router of a class from a file; any exception of its code becomes an `InputError` with file and class."""
     try:
         return _made(name, kind, parameters)
     except RiskrouteError:
@@ -203,7 +202,7 @@ def _file_router(name: str, source: str) -> type[Router]:
         raise InputError(f"{wanted} in {path} must implement {missing}, does not")
     if not isinstance(getattr(kind, "name", None), str):
         raise InputError(f"{wanted} in {path} must have a name, such as name = {wanted.lower()!r}")
-    if kind.name in (*ROUTERS, *POLICIES):  # a saved state names its router
+    if kind.name in (*ROUTERS, *POLICIES):  # a saved state refers to its router by name
         raise InputError(f"name of {wanted} in {path} must be its own, was {kind.name!r}, a router of riskroute")
     if kind.feedback not in FEEDBACK:
         raise InputError(f"feedback of {wanted} in {path} must be one of {', '.join(FEEDBACK)}, was {kind.feedback!r}")
@@ -212,10 +211,10 @@ def _file_router(name: str, source: str) -> type[Router]:
 
 @cache
 def _module(path: str, source: str) -> ModuleType:
-    """Run the text of a file as a module, once in every process."""
+    """Execute a source text as a module, once per process."""
     module = ModuleType(f"riskroute_own_{hashlib.sha256(f'{path}:{source}'.encode()).hexdigest()[:16]}")
     module.__file__ = path
-    sys.modules[module.__name__] = module  # dataclasses look their module up
+    sys.modules[module.__name__] = module  # dataclasses look up their module
     try:
         exec(compile(source, path, "exec"), vars(module))
     except Exception as error:
@@ -229,19 +228,19 @@ def _module(path: str, source: str) -> ModuleType:
 
 
 def about_router(name: str, more: Mapping[str, type] | None = None) -> str:
-    """Return the first line of the documentation of a router or policy; ``more`` has classes that are not here.
+    """Return the one-line description of a router or policy; ``more`` holds further classes by name.
 
     Examples
     --------
     >>> about_router("spray")
-    'Take from all venues at once, in proportion to what each displays, whatever the price.'
+    'Take from all venues at once, pro rata to displayed depth, at any price.'
     """
     kind = {**ROUTERS, **POLICIES, **(more or {})}[name]
     return (kind.__doc__ or "").strip().splitlines()[0]
 
 
 def restore_router(state: Any) -> Router:
-    """Rebuild the router of a saved state, whichever it is.
+    """Rebuild the router of a saved state, of any registered class.
 
     Examples
     --------
@@ -252,7 +251,7 @@ def restore_router(state: Any) -> Router:
         raise StateError(f"state must be one that a router's state() returned, was {described(state)}")
     if state["router"] not in ROUTERS:
         raise StateError(
-            f"state must be one that a router's state() returned, was of the unknown router {shown(state['router'])}; "
-            "if it is your own, give its class as FILE.py:CLASS"
+            f"state of unknown router {shown(state['router'])}; "
+            "for a user-defined router, give its class as FILE.py:CLASS"
         )
     return ROUTERS[state["router"]].restore(state)

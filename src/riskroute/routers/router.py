@@ -153,9 +153,10 @@ def parameter_names(kind: type[Router]) -> tuple[str, ...]:
 
 @cache
 def _memory_types(kind: type[Router]) -> dict[str, Any]:
-    """Return the annotated type of every attribute in ``memory``; Any without an annotation."""
+    """Return the annotated type (default: Any) of every attribute in ``memory``, without properties."""
     hints = get_type_hints(kind)
-    return {name: hints.get(name, Any) for name in kind.memory}
+    stored = [name for name in kind.memory if not isinstance(getattr(kind, name, None), property)]
+    return {name: hints.get(name, Any) for name in stored}
 
 
 @dataclass
@@ -337,7 +338,10 @@ class Router(ABC):
         return router
 
     def load_memory(self, memory: dict[str, Any]) -> None:
-        """Set the attributes listed in `memory` from plain values of the annotated types; override to check more."""
+        """Set the attributes listed in `memory` from plain values of the annotated types.
+
+        Override it to check more, or to restore what a property in `memory` saves.
+        """
         for name, kind in _memory_types(type(self)).items():
             try:
                 setattr(self, name, from_plain(kind, memory[name], name))

@@ -10,7 +10,6 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Matrix
 from riskroute.core.errors import StateError
-from riskroute.core.records import from_plain
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import parameter, real_number, true_or_false, whole_number
 from riskroute.routers.context import Context
@@ -252,7 +251,9 @@ class ContextualGreedy(Router):
         return {symbol: belief.state() for symbol, belief in self.dark_beliefs.items()}
 
     def load_memory(self, memory: dict[str, Any]) -> None:
-        self.venues = from_plain(list[str], memory["venues"], "venues")[:MOST_VENUES]
+        super().load_memory(memory)
+        whole_number("routed", self.routed, minimum=0)
+        del self.venues[MOST_VENUES:]
         self.lit_beliefs = {name: LitBelief.restore(one, self.venues) for name, one in memory["lit_state"].items()}
         self.dark_beliefs = {name: DarkBelief.restore(one) for name, one in memory["dark_state"].items()}
         if self.lit_beliefs.keys() != self.dark_beliefs.keys():
@@ -260,9 +261,6 @@ class ContextualGreedy(Router):
         self._link_lenders()
         for lit in self.lit_beliefs.values():
             lit.borrow()
-        self.pending = from_plain(dict[str, PendingOrder], memory["pending"], "pending")
-        self.routed = whole_number("routed", memory["routed"], minimum=0)
-        self.tails = from_plain(dict[str, TailGuard], memory["tails"], "tails")
 
 
 @dataclass

@@ -1,11 +1,13 @@
-"""Limit orders by beliefs that are updated after every order: what fills in which state of a venue.
+"""Bayesian limit order placement after Baldacci and Manziuk: conjugate beliefs about fills in each state of a venue.
 
-After Baldacci and Manziuk, in a one-shot form: theirs is a control problem over time, solved again after each update of
-the same conjugate beliefs; here an order is split once, and only the update is theirs.
+A one-shot form: theirs is a control problem, solved again after each update of the conjugate beliefs; here an order is
+split once, and only the update is theirs.
 
 References
 ----------
 B. Baldacci, I. Manziuk, "Adaptive trading strategies across liquidity pools" (2020), https://arxiv.org/abs/2008.07807
+A. Gelman, J. Carlin, H. Stern, D. Dunson, A. Vehtari, D. Rubin, "Bayesian data analysis", 3rd edition (2013),
+chapters 2 and 3, http://www.stat.columbia.edu/~gelman/book/
 """
 
 from __future__ import annotations
@@ -18,37 +20,27 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from riskroute.core.arrays import Floats, Integers, Vector
-from riskroute.core.errors import InputError
+from riskroute.core.errors import StateError
 from riskroute.core.validation import parameter, real_number, true_or_false, whole_number
 from riskroute.routers.context import Context
-from riskroute.routers.literature.cont_kukanov import placed_plan, queues_now
+from riskroute.routers.literature.cont_kukanov import plan_post, queues_now
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import PublicData, Router
 from riskroute.routers.rules import plan_sweep
 from riskroute.routing.allocations import proportional_lots
 
-# MERGED: Beliefs about limit orders that are updated in closed form: how much of them is filled, and where prices go.
-#
-# References
-# ----------
-# A. Gelman, J. Carlin, H. Stern, D. Dunson, A. Vehtari, D. Rubin, "Bayesian data analysis", 3rd edition (2013),
-# chapters 2 and 3, http://www.stat.columbia.edu/~gelman/book/
-#
-
-
+# representative filled fraction of each class: 0, up to 1/4, up to 1/2, up to 3/4, below 1, and 1
 FILL_SHARES = np.array([0.0, 0.125, 0.375, 0.625, 0.875, 1.0])
-"""What stands for the classes of filled shares of an order: 0, up to 1/4, 1/2 and 3/4, less than 1, and 1."""
-
-CLASSES = len(FILL_SHARES)
+_PRIOR_STRENGTH = 6.0  # observations that a prior is worth
 
 
-def fill_class(filled: int, sent: int) -> int:
-    """The class of a fill.
+def _fill_class(filled: int, sent: int) -> int:
+    """Return the class of a filled fraction.
 
     Examples
     --------
-    >>> [fill_class(filled, 100) for filled in (0, 1, 25, 26, 75, 99, 100)]
+    >>> [_fill_class(filled, 100) for filled in (0, 1, 25, 26, 75, 99, 100)]
     [0, 1, 1, 2, 3, 4, 5]
     """
     if filled <= 0:
@@ -56,12 +48,12 @@ def fill_class(filled: int, sent: int) -> int:
     return 5 if filled >= sent else min(-(-4 * filled // sent), 4)
 
 
-def dirichlet_moments(weights: Vector) -> tuple[float, float]:
-    """Predictive mean and variance of the filled share under a Dirichlet belief over the classes.
+def _dirichlet_moments(weights: Vector) -> tuple[float, float]:
+    """Return predictive mean and variance of the filled fraction under a Dirichlet posterior over the classes.
 
     Examples
     --------
-    >>> dirichlet_moments(np.array([3.0, 0, 0, 0, 0, 1.0]))  # filled once in four times
+    >>> _dirichlet_moments(np.array([3.0, 0, 0, 0, 0, 1.0]))  # one full fill in four orders
     (0.25, 0.1875)
     """
     chances = weights / weights.sum()
@@ -70,9 +62,9 @@ def dirichlet_moments(weights: Vector) -> tuple[float, float]:
 
 
 class Drift(NamedTuple):
-    """A Normal-inverse-gamma belief about price moves: their mean is ``mean`` as if seen so many ``times``.
+    """Normal-inverse-gamma posterior of price moves: mean ``mean`` with the weight of ``times`` observations.
 
-    ``shape`` and ``scale`` are those of the inverse gamma belief about their variance.
+    ``shape`` and ``scale`` are those of the inverse gamma posterior of the variance.
     """
 
     mean: float
@@ -81,7 +73,7 @@ class Drift(NamedTuple):
     scale: float
 
     def after(self, number: float, total: float, squares: float) -> Drift:
-        """Return the belief after ``number`` moves with a sum and a sum of squares; the weight of each may be decayed.
+        """Return the posterior after ``number`` (possibly discounted) moves, given their sum and sum of squares.
 
         Examples
         --------
@@ -98,27 +90,27 @@ class Drift(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """Predictive variance of the next move: that of a Student distribution with ``2 shape`` degrees of freedom."""
+        """Predictive variance of the next move, a Student distribution with ``2 shape`` degrees of freedom."""
         return self.scale / (self.shape - 1) * (1 + 1 / self.times)
 
-    def drawn(self, rng: np.random.Generator) -> tuple[float, float]:
-        """A mean and a variance of moves, drawn from the belief."""
+    def draw(self, rng: np.random.Generator) -> tuple[float, float]:
+        """Draw mean and variance of the moves from the posterior."""
         variance = self.scale / rng.gamma(self.shape)
         return float(rng.normal(self.mean, np.sqrt(variance / self.times))), float(variance)
 
 
-def fill_belief_weights(levels: list[Floats], strength: float) -> Floats:
-    """Dirichlet weights of a cell: its counts, and a prior of some strength with the frequencies of the level above.
+def _dirichlet_weights(levels: list[Floats], strength: float) -> Floats:
+    """Return the Dirichlet parameters of a cell: its counts plus a prior with the frequencies of the level above.
 
-    ``levels`` are counts from the most general to the cell's own; above all is the even distribution.
+    ``levels`` are counts from the most general to the cell's own; the top level has a uniform prior.
 
     Examples
     --------
     >>> one, none = np.array([6.0, 0, 0, 0, 0, 0]), np.zeros(6)
-    >>> fill_belief_weights([one, none], 6).round(2).tolist()  # nothing seen: the frequencies of the market
+    >>> _dirichlet_weights([one, none], 6).round(2).tolist()  # no counts: the frequencies of the market
     [3.5, 0.5, 0.5, 0.5, 0.5, 0.5]
     """
-    frequencies = np.full(CLASSES, 1 / CLASSES)
+    frequencies = np.full(len(FILL_SHARES), 1 / len(FILL_SHARES))
     weights = frequencies
     for counts in levels:
         weights = strength * frequencies + counts
@@ -126,49 +118,31 @@ def fill_belief_weights(levels: list[Floats], strength: float) -> Floats:
     return weights
 
 
-ROUND_LOT = 100
-STRENGTH = 6.0
-"""Observations that a prior is worth."""
-
-DRIFT = Drift(0.0, 1.0, 2.0, 1e-4)
-"""What is believed of price moves at first, in dollars: none, with a variance of a squared cent."""
-
-RATE = (1.0, 1.0)
-"""What is believed of outflows at first: one share in a second."""
-
-MOST_VENUES = 6
-"""Venues that are looked at, those with the shortest expected delay."""
-
-LEARNED_ORDERS = 1000
-"""Orders whose own fills were learned and are not learned again from public data."""
-
-
 @dataclass
 class BayesFill(Router):
-    """Post and take so that predictive cost plus ``kappa`` times predictive variance is least.
+    """Post and take at least predictive cost plus ``kappa`` times predictive variance, by conjugate Bayes.
 
-    A venue's state is its spread (1, 2, more ticks) and the imbalance of its best sizes from our side (below -0.3,
-    above 0.3, between); orders have up to 100 shares, up to 500, or more. For each the belief about the filled share is
-    Dirichlet over six classes, with the venue's frequencies and above them the market's as prior; outflow rates are
-    Gamma, moves of the mid until the horizon Normal-inverse-gamma, given that the order was filled and that it was not.
-    What is not filled is swept at the horizon, at what taking costs now and the move. Moves are the same for all
-    venues, fills of different venues independent. Only venues at the market's best price are looked at, those with the
-    shortest delay first.
+    A venue's state is its spread (1, 2 or more ticks) and the imbalance of its best sizes, signed by the order's side
+    (below -0.3, above 0.3, between); order sizes are up to 100 shares, up to 500, or more. For each, the posterior of
+    the filled fraction is Dirichlet over six classes, with the venue's frequencies, and above them the market's, as
+    prior; outflow rates are Gamma; moves of the mid until the horizon are Normal-inverse-gamma, separately for filled
+    and unfilled orders. Unfilled shares are swept at the horizon, at today's cost plus the move. Moves are common to
+    all venues; fills are independent. Only venues at the market's best price are used, shortest expected delay first.
 
-    Every moment is an observation of every venue, from public data; own limit orders replace it where there are some.
+    Public data of every order update every venue; fills of own limit orders replace them where available.
 
     Parameters
     ----------
     parts : int
-        Shares posted are multiples of the order over so many.
+        Posted sizes are multiples of the order divided by this.
     kappa : float
-        Basis points charged for a squared basis point of variance.
+        Basis points charged per squared basis point of variance.
     decay : float
-        Weight of what was seen before, order by order.
+        Discount factor of past observations, per order.
     sample : bool
-        Whether beliefs are drawn from instead of averaged over.
+        Thompson sampling: draw from the posteriors instead of averaging over them.
     seed : int
-        Of the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -189,26 +163,25 @@ class BayesFill(Router):
 
     name: ClassVar[str] = "bayes-fill"
     feedback: ClassVar[str] = "F3"
-    memory: ClassVar[tuple[str, ...]] = ("fills", "rates", "drifts", "asked", "learned", "decisions")
+    memory: ClassVar[tuple[str, ...]] = ("fills", "rates", "drifts", "pending", "learned", "decisions")
     parts: int = parameter(4, whole_number, maximum=8)
     kappa: float = parameter(0.05, real_number, minimum=0, maximum=1000)
     decay: float = parameter(0.995, real_number, above=0, maximum=1)
     sample: bool = parameter(False, true_or_false)
     seed: int = parameter(0, whole_number, minimum=0)
-    fills: dict[str, list[float]] = field(init=False, repr=False)
-    """Counts of the classes of fills, by size class, by venue, and by the venue's state."""
-    rates: dict[str, list[float]] = field(init=False, repr=False)
-    """Shares that left a queue, and seconds, by venue and state."""
+    # priors: no drift with a variance of a squared cent (dollars), and an outflow of one share in one second
+    drift_prior: ClassVar[Drift] = Drift(0.0, 1.0, 2.0, 1e-4)
+    rate_prior: ClassVar[tuple[float, float]] = (1.0, 1.0)
+    fills: dict[str, list[float]] = field(init=False, repr=False)  # counts of fill classes, by size, venue and state
+    rates: dict[str, list[float]] = field(init=False, repr=False)  # shares that left a queue, seconds; by venue, state
+    # number, sum and sum of squares of moves in dollars, by whether the order filled, and by venue and state
     drifts: dict[str, list[float]] = field(init=False, repr=False)
-    """Number, sum and sum of squares of moves in dollars, by whether the order was filled, and by venue and state."""
-    asked: dict[str, dict[str, str]] = field(init=False, repr=False)
-    """States of venues at which orders under way were posted."""
-    learned: dict[str, list[str]] = field(init=False, repr=False)
-    """Keys of own fills by order."""
+    pending: dict[str, dict[str, str]] = field(init=False, repr=False)  # by open order: states of the venues posted at
+    learned: dict[str, list[str]] = field(init=False, repr=False)  # by order: keys of own fills, not to count twice
     decisions: int = field(init=False, repr=False)
 
     def begin(self) -> None:
-        self.fills, self.rates, self.drifts, self.asked, self.learned = {}, {}, {}, {}, {}
+        self.fills, self.rates, self.drifts, self.pending, self.learned = {}, {}, {}, {}, {}
         self.decisions = 0
 
     # deciding
@@ -220,53 +193,55 @@ class BayesFill(Router):
             return plan_sweep(context)
         states = {venue: venue_state(context, venue) for venue in standing}
         quickest = sorted(standing, key=lambda venue: (standing[venue][1] / self.rate(venue, states[venue]), venue))
-        del quickest[MOST_VENUES:]
+        del quickest[6:]  # all splits over the rest are enumerated
         rng = np.random.default_rng([self.seed, self.decisions]) if self.sample else None
         tables = [self.table(context, venue, states[venue], standing[venue][2], rng) for venue in quickest]
         taking = float(context.displayed.costs(context.shares)) / context.shares
-        split = bayes_fill_split(np.array(tables), taking, self.kappa / context.mid * 1e4, context.shares)
+        split = _best_split(np.array(tables), taking, self.kappa / context.mid * 1e4, context.shares)
         taken = self.parts - int(split.sum())
         shares = proportional_lots(np.append(float(taken), split), context.shares, context.lot)[1:]
         posted = {venue: int(some) for venue, some in zip(quickest, shares, strict=True) if some}
-        self.asked[context.order] = {venue: states[venue] for venue in posted}
-        return placed_plan(context, posted)
+        self.pending[context.order] = {venue: states[venue] for venue in posted}
+        return plan_post(context, posted)
 
     def table(
         self, context: Context, venue: str, state: str, gain: float, rng: np.random.Generator | None = None
     ) -> Floats:
-        """What is believed of an order of 0 to all parts at a venue, ``(parts + 1, 6)``, or a draw of it.
+        """Return the predictive moments of posting 0 .. all parts at a venue, ``(parts + 1, 6)``, or a posterior draw.
 
-        Columns are shares, mean and variance of the filled share, dollars that a fill earns, and mean and variance of
-        the move if it is not filled.
+        Columns are shares, mean and variance of the filled fraction, gain of a fill in dollars, and mean and variance
+        of the move given no fill.
         """
         drift = self.drift(venue, state, filled=False)
-        move = (drift.mean, drift.variance) if rng is None else drift.drawn(rng)
+        move = (drift.mean, drift.variance) if rng is None else drift.draw(rng)
         moments: dict[int, tuple[float, float]] = {}
         rows = []
         for part in range(self.parts + 1):
             size = context.shares * part / self.parts
-            kind = size_class(size)
+            kind = _size_class(size)
             if kind not in moments:
                 weights = self.weights(venue, state, size)
-                moments[kind] = dirichlet_moments(weights if rng is None else rng.dirichlet(weights))
+                moments[kind] = _dirichlet_moments(weights if rng is None else rng.dirichlet(weights))
             rows.append((size, *moments[kind], gain, *move))
         return np.array(rows)
 
     def weights(self, venue: str, state: str, size: float) -> Floats:
-        """Dirichlet weights of the classes of fills of an order at a venue in a state."""
+        """Return the Dirichlet parameters of the fill classes for a venue, state and size."""
         keys = _fill_keys(venue, state, size)
-        return fill_belief_weights([np.array(self.fills.get(key, [0.0] * CLASSES)) for key in keys], STRENGTH)
+        return _dirichlet_weights(
+            [np.array(self.fills.get(key, [0.0] * len(FILL_SHARES))) for key in keys], _PRIOR_STRENGTH
+        )
 
     def rate(self, venue: str, state: str) -> float:
-        """Shares a second that leave the queue of a venue in a state: the mean of a Gamma belief."""
+        """Return the posterior mean outflow of a venue in a state, shares per second."""
         shares, seconds = self.rates.get(f"{venue}|{state}", (0.0, 0.0))
-        return (RATE[0] + shares) / (RATE[1] + seconds)
+        return (self.rate_prior[0] + shares) / (self.rate_prior[1] + seconds)
 
     def drift(self, venue: str, state: str, *, filled: bool) -> Drift:
-        """The belief about the move until the horizon, given that an order was filled or not."""
-        market = DRIFT.after(*self.drifts.get(str(filled), (0.0, 0.0, 0.0)))
+        """Return the posterior of the move until the horizon, given a fill or no fill."""
+        market = self.drift_prior.after(*self.drifts.get(str(filled), (0.0, 0.0, 0.0)))
         usual = market.scale / (market.shape - 1)
-        prior = Drift(market.mean, STRENGTH, DRIFT.shape, usual * (DRIFT.shape - 1))
+        prior = Drift(market.mean, _PRIOR_STRENGTH, self.drift_prior.shape, usual * (self.drift_prior.shape - 1))
         return prior.after(*self.drifts.get(f"{filled}|{venue}|{state}", (0.0, 0.0, 0.0)))
 
     # learning
@@ -292,41 +267,38 @@ class BayesFill(Router):
                     _add(self.drifts, key, [1.0, move, move**2])
 
     def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
-        states = self.asked.get(order, {})
+        states = self.pending.get(order, {})
         for child in children:
             if child.kind == "limit" and child.sent and child.place in states:
                 state = states[child.place]
                 self._count(child.place, state, child.sent, child.filled)
                 self.learned.setdefault(order, []).append(_fill_keys(child.place, state, child.sent)[-1])
         if profit is not None:
-            self.asked.pop(order, None)
-            while len(self.learned) > LEARNED_ORDERS:
+            self.pending.pop(order, None)
+            while len(self.learned) > 1000:  # public data follow soon after
                 del self.learned[next(iter(self.learned))]
 
     def _sizes(self, shares: int) -> list[int]:
-        """The largest part of an order in each size class."""
-        sizes = {size_class(size): size for part in range(1, self.parts + 1) if (size := shares * part // self.parts)}
+        """Return the largest part of an order in each size class."""
+        sizes = {_size_class(size): size for part in range(1, self.parts + 1) if (size := shares * part // self.parts)}
         return list(sizes.values())
 
     def _count(self, venue: str, state: str, size: int, filled: int) -> None:
-        seen = [0.0] * CLASSES
-        seen[fill_class(filled, size)] = 1.0
+        seen = [0.0] * len(FILL_SHARES)
+        seen[_fill_class(filled, size)] = 1.0
         for key in _fill_keys(venue, state, size):
             _add(self.fills, key, seen)
 
     def load_memory(self, memory: dict[str, Any]) -> None:
-        for name, length in (("fills", CLASSES), ("rates", 2), ("drifts", 3)):
-            table = {str(key): [real_number(name, value) for value in values] for key, values in memory[name].items()}
-            if any(len(values) != length for values in table.values()):
-                raise InputError(f"{name} must have {length} numbers each, one had not")
-            setattr(self, name, table)
-        self.asked = {str(order): {str(k): str(v) for k, v in some.items()} for order, some in memory["asked"].items()}
-        self.learned = {str(order): [str(key) for key in keys] for order, keys in memory["learned"].items()}
-        self.decisions = whole_number("decisions", memory["decisions"], minimum=0)
+        super().load_memory(memory)
+        for name, length in (("fills", len(FILL_SHARES)), ("rates", 2), ("drifts", 3)):
+            for key, values in getattr(self, name).items():
+                if len(values) != length:
+                    raise StateError(f"{name} of {key}: expected {length} numbers, got {len(values)}")
 
 
 def venue_state(context: Context, venue: str) -> str:
-    """Bins of a venue's spread and of the imbalance of its best sizes, seen from the order's side.
+    """Return the bins of a venue's spread in ticks and of its imbalance, signed by the order's side.
 
     Examples
     --------
@@ -343,16 +315,15 @@ def venue_state(context: Context, venue: str) -> str:
     return f"{ticks}{'-' if tilt < -0.3 else '+' if tilt > 0.3 else '='}"
 
 
-def size_class(size: float) -> int:
-    """0 up to a round lot, 1 up to five, 2 above."""
-    return 0 if size <= ROUND_LOT else 1 if size <= 5 * ROUND_LOT else 2
+def _size_class(size: float) -> int:
+    """Return 0 up to a round lot of 100 shares, 1 up to five, 2 above."""
+    return 0 if size <= 100 else 1 if size <= 500 else 2
 
 
-def bayes_fill_split(tables: Floats, taking: float, kappa: float, shares: int) -> Integers:
-    """Parts to post at each venue for the least mean cost plus ``kappa`` times variance, in dollars a share.
+def _best_split(tables: Floats, taking: float, kappa: float, shares: int) -> Integers:
+    """Return the parts to post at each venue with the least mean cost plus ``kappa`` times variance, per share.
 
-    ``tables (K, parts + 1, 6)`` are those of `BayesFill.table`. Of placements that are alike the first is taken: all
-    taken at once, then those of earlier venues.
+    ``tables (K, parts + 1, 6)`` are those of `BayesFill.table`. Ties go to fewer posted parts, then to earlier venues.
     """
     splits = _compositions(len(tables), tables.shape[1] - 1)
     chosen = tables[np.arange(len(tables)), splits]
@@ -368,7 +339,7 @@ def bayes_fill_split(tables: Floats, taking: float, kappa: float, shares: int) -
 
 @lru_cache(maxsize=64)
 def _compositions(venues: int, parts: int) -> Integers:
-    """All ways to post up to ``parts`` parts at some venues, fewest first, ``(n, venues)``.
+    """Return all allocations of up to ``parts`` parts to venues, fewest parts first, ``(n, venues)``.
 
     Examples
     --------
@@ -376,7 +347,7 @@ def _compositions(venues: int, parts: int) -> Integers:
     [[0, 0], [1, 0], [0, 1]]
     """
     every = [
-        np.diff((-1, *bars)) - 1  # parts between bars; the last bar cuts off what is taken
+        np.diff((-1, *bars)) - 1  # stars and bars; parts after the last bar are taken
         for bars in itertools.combinations(range(venues + parts), venues)
     ]
     ranked = sorted((tuple(split.tolist()) for split in every), key=lambda one: (sum(one), [-part for part in one]))
@@ -384,8 +355,8 @@ def _compositions(venues: int, parts: int) -> Integers:
 
 
 def _fill_keys(venue: str, state: str, size: float) -> list[str]:
-    """Keys of the counts of fills from the market's to those of a venue's state."""
-    kind = size_class(size)
+    """Return the keys of fill counts, from the market's to the venue state's."""
+    kind = _size_class(size)
     return [f"{kind}", f"{kind}|{venue}", f"{kind}|{venue}|{state}"]
 
 

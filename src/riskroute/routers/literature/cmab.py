@@ -1,46 +1,41 @@
-"""A combinatorial bandit over dark pools and sizes, after Bernasconi et al.: a reconstruction from the abstract."""
+"""Combinatorial bandit over dark pools and sizes after Bernasconi et al.: a reconstruction from the abstract."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from riskroute.core.arrays import Floats, Units, Vector
 from riskroute.core.validation import one_of, parameter, true_or_false, whole_number
 from riskroute.routers.context import Context
-from riskroute.routers.literature.dark_allocation import AllocationTask, DarkAllocation
+from riskroute.routers.literature.dark_allocation import AllocationTask, DarkAllocation, PendingAllocation
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import unit_shares
-
-INDICES = ("ts", "bayes-ucb", "ucb")
 
 
 @dataclass
 class Cmab(DarkAllocation):
-    """Choose a size for every pool by an optimistic index of what each size saves there, the best sizes together.
+    """Combinatorial bandit: choose a size for every dark pool by index, jointly by dynamic programming, then sweep.
 
-    The published method was known to us by its abstract only; this is what we made of it. An arm is a pool and a size,
-    one of at most ``grid`` multiples. Arms are independent but for what fills reveal (``share``): a child tells what
-    smaller ones would have got, and larger ones are never filled to a larger share. A child that was filled in part
-    also tells what larger ones would have got, but those would then be learned about in bad moments only, and seem
-    worse than they are. Sizes that fit into the order together are
-    chosen by dynamic programming, exactly. The paper also names a limit price for every child; pools here have one
-    price, and the functions below take several.
+    A reconstruction from the abstract. An arm is a pool and a size, one of at most ``grid`` multiples of a unit. With
+    ``share``, a child updates all smaller sizes too, and the filled fraction is taken to decrease with the size. A
+    partial fill would also reveal the outcome of larger sizes, but only in bad times, which would bias them downwards;
+    it is not used. The best sizes that fit into the order are found exactly. The paper also chooses limit prices; pools
+    here have one price.
 
     Parameters
     ----------
     index : str
-        ``ts``: a draw from the belief about the fill share; ``bayes-ucb``: a quantile of the belief, 1 - 1/t;
-        ``ucb``: mean and confidence width, which is wide for fills.
+        ``ts``: posterior draw of the filled fraction; ``bayes-ucb``: its posterior quantile at 1 - 1/t; ``ucb``: mean
+        plus confidence width, which is loose for fills.
     grid : int
-        Sizes at most.
+        Maximum number of sizes.
     share : bool
-        Whether sizes learn from each other.
+        Share observations among sizes.
     seed : int
-        Of the draws.
+        Seed of the draws.
 
     References
     ----------
@@ -57,16 +52,15 @@ class Cmab(DarkAllocation):
     """
 
     name: ClassVar[str] = "cmab+sweep"
-    memory: ClassVar[tuple[str, ...]] = ("waiting", "arms", "played")
+    memory: ClassVar[tuple[str, ...]] = ("pending", "arms", "played")
     whole_fills: ClassVar[bool] = False
-    index: str = parameter("ts", one_of, choices=INDICES)
+    index: str = parameter("ts", one_of, choices=("ts", "bayes-ucb", "ucb"))
     grid: int = parameter(10, whole_number, maximum=1000)
     share: bool = parameter(True, true_or_false)
     seed: int = parameter(0, whole_number, minimum=0)
+    # by pool and unit: trials of sizes 1, 2 .., and sums of their filled fractions
     arms: dict[str, list[list[float]]] = field(init=False, repr=False)
-    """By pool and unit: how often sizes 1, 2 .. were observed, and the sums of their fill shares."""
-    played: dict[str, int] = field(init=False, repr=False)
-    """Orders so far, by shares in a unit."""
+    played: dict[str, int] = field(init=False, repr=False)  # number of orders, by shares per unit
 
     def begin(self) -> None:
         super().begin()
@@ -75,18 +69,18 @@ class Cmab(DarkAllocation):
     def unit_of(self, context: Context) -> int:
         return unit_shares(context.shares, context.lot, self.grid)
 
-    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         key = str(task.unit)
         self.played[key] = self.played.get(key, 0) + 1
         return self._best(task, self.index, self.played[key]), {}
 
     def _best(self, task: AllocationTask, index: str, time: int) -> Units:
-        """Sizes that are best together by an index."""
+        """Return the jointly best sizes by an index."""
         values = np.zeros((len(task.pools), 1, task.units))
         for k, pool in enumerate(task.pools):
             tried, sums = np.array(self.arms.get(f"{pool} {task.unit}", [[0.0] * self.grid] * 2))[:, : task.units]
             shares = fill_index(index, tried, sums, time, task.rng)
-            if self.share:  # a larger child is never filled to a larger share
+            if self.share:  # the filled fraction decreases with the size
                 shares = np.minimum.accumulate(shares)
             values[k, 0] = task.savings[k] * task.unit * np.arange(1, task.units + 1) * shares
         return best_super_arm(values, task.units)[1]
@@ -95,17 +89,17 @@ class Cmab(DarkAllocation):
         task = self.task_of(context)
         return None if task is None else self.plan_of(context, task, self._best(task, "mean", 0))
 
-    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: float) -> None:
-        arms = self.arms.setdefault(f"{pool} {order['unit']}", [[0.0] * self.grid, [0.0] * self.grid])
+    def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
+        arms = self.arms.setdefault(f"{pool} {order.unit}", [[0.0] * self.grid, [0.0] * self.grid])
         for size in range(1 if self.share else sent, sent + 1):
             arms[0][size - 1] += 1
             arms[1][size - 1] += min(size, filled) / size
 
 
 def fill_index(index: str, tried: Vector, sums: Vector, time: int, rng: np.random.Generator) -> Vector:
-    """Optimistic shares that sizes are filled to, at most 1, from how often they were tried and the sums of shares.
+    """Return an optimistic filled fraction of each size, from trials and sums of filled fractions.
 
-    ``index`` is one of `INDICES`, or ``mean`` for no optimism.
+    ``index`` is that of `Cmab`, or ``mean`` for no optimism.
 
     Examples
     --------
@@ -125,19 +119,19 @@ def fill_index(index: str, tried: Vector, sums: Vector, time: int, rng: np.rando
 
 
 def best_super_arm(values: Floats, units: int) -> tuple[Units, Units]:
-    """Choose one price and one size for every pool, or none, worth most together, of at most ``units``.
+    """Return the price and size for every pool with the largest total value, within ``units``.
 
     Parameters
     ----------
     values : Floats
-        ``(K, P, G)``, what sizes 1 .. G are worth at every pool and price.
+        ``(K, P, G)``, value of sizes 1 .. G at every pool and price.
     units : int
-        Sizes sum to at most this.
+        Maximum sum of the sizes.
 
     Returns
     -------
     tuple[Units, Units]
-        Prices and sizes, ``(K,)`` each; size 0 where a pool gets nothing.
+        Indices of prices, and sizes, ``(K,)`` each; size 0 for unused pools.
 
     Examples
     --------
@@ -161,29 +155,3 @@ def best_super_arm(values: Floats, units: int) -> tuple[Units, Units]:
         left -= int(given[k])
     rows = np.arange(pools)
     return np.where(given > 0, at[rows, np.maximum(given, 1) - 1], 0), given
-
-
-def revealed_fills(price: int, sent: int, filled: int, *, prices: int, sizes: int) -> Iterator[tuple[int, int, int]]:
-    """What a child tells about arms: prices, sizes, and what they would have been filled with.
-
-    Prices count from the least to the most aggressive; what a pool holds at one it also holds at the next. All of it is
-    true, yet only sizes up to ``sent`` at the same price are told about whatever comes back: means over the others,
-    which are told about when little or much was there, are biased.
-
-    Examples
-    --------
-    >>> list(revealed_fills(0, 2, 1, prices=1, sizes=3))  # there was 1
-    [(0, 1, 1), (0, 2, 1), (0, 3, 1)]
-    >>> list(revealed_fills(0, 2, 2, prices=2, sizes=3))  # there were at least 2, at the next price too
-    [(0, 1, 1), (0, 2, 2), (1, 1, 1), (1, 2, 2)]
-    """
-    for size in range(1, sizes + 1):
-        if size <= sent or filled < sent:
-            yield price, size, min(size, filled)
-    for other in range(price + 1, prices):
-        for size in range(1, min(filled, sizes) + 1):
-            yield other, size, size
-    if filled == 0:
-        for other in range(price):
-            for size in range(1, sizes + 1):
-                yield other, size, 0

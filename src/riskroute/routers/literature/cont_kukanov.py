@@ -1,9 +1,19 @@
-"""Market against limit orders over several exchanges, by how fast their queues have drained of late.
+"""Order placement after Cont and Kukanov: market against limit orders over exchanges with random queue outflows.
+
+The order has ``S`` shares. ``M`` are taken, ``L_k`` join the queue of exchange ``k`` behind ``Q_k`` shares. Until the
+horizon ``xi_k`` shares leave that queue, by executions and by cancellations ahead, so that exchange ``k`` fills
+``(xi_k - Q_k)^+ - (xi_k - Q_k - L_k)^+``. With ``A`` shares executed in total, the cost against the mid is
+
+    (h + f) M - sum_k (h + r_k) fill_k + theta (M + sum_k L_k + (S - A)^+) + lambda_u (S - A)^+ + lambda_o (A - S)^+
+
+and its mean is convex in ``(M, L_1, .., L_K)``.
 
 References
 ----------
 R. Cont, A. Kukanov, "Optimal order placement in limit order markets", Quantitative Finance 17 (2017),
 https://doi.org/10.1080/14697688.2016.1190030
+A. Nemirovski, A. Juditsky, G. Lan, A. Shapiro, "Robust stochastic approximation approach to stochastic programming",
+SIAM Journal on Optimization 19 (2009), https://doi.org/10.1137/070704277
 """
 
 from __future__ import annotations
@@ -24,45 +34,25 @@ from riskroute.routers.router import PublicData, Router
 from riskroute.routers.rules import DarkFirst, plan_sweep, plan_take
 from riskroute.routing.allocations import proportional_lots
 
-# MERGED: How much of an order to take at once and how much to post where, if queues drain at random.
-#
-# The order has ``S`` shares. ``M`` are taken, ``L_k`` join the queue of exchange ``k`` behind ``Q_k`` shares. Until the
-# horizon ``xi_k`` shares leave that queue, by executions and by cancellations ahead, so that exchange ``k`` fills
-# ``(xi_k - Q_k)^+ - (xi_k - Q_k - L_k)^+``. With ``A`` shares had in all, the cost against the mid is
-#
-#     (h + f) M - sum_k (h + r_k) fill_k + theta (M + sum_k L_k + (S - A)^+) + lambda_u (S - A)^+ + lambda_o (A - S)^+
-#
-# and its mean is convex in ``(M, L_1, .., L_K)``.
-#
-# References
-# ----------
-# R. Cont, A. Kukanov, "Optimal order placement in limit order markets", Quantitative Finance 17 (2017),
-# https://doi.org/10.1080/14697688.2016.1190030
-# A. Nemirovski, A. Juditsky, G. Lan, A. Shapiro, "Robust stochastic approximation approach to stochastic programming",
-# SIAM Journal on Optimization 19 (2009), https://doi.org/10.1137/070704277
-#
-
-
-PLACEMENT_MODES = ("sum", "overbook")
 _BISECTIONS = 60
 
 
 @dataclass(frozen=True)
 class PlacementPrices:
-    """What shares cost, in dollars each.
+    """Prices of the placement problem, in dollars per share.
 
     Parameters
     ----------
     half_spread : float
-        Half of the spread (``h``).
+        Half-spread (``h``).
     taker : float
-        Fee for taking (``f``).
+        Taker fee (``f``).
     rebates : tuple[float, ...]
-        By exchange, what a fill pays beyond the half-spread (``r_k``), net of adverse selection.
+        By exchange: rebate of a fill (``r_k``), net of adverse selection.
     under, over : float
-        Price of a share that is missing at the horizon (``lambda_u``), and of one too many (``lambda_o``).
+        Penalty of a share missing at the horizon (``lambda_u``), and of a surplus share (``lambda_o``).
     impact : float
-        Price of every share that is sent (``theta``).
+        Impact cost of every share sent (``theta``).
     """
 
     half_spread: float
@@ -81,19 +71,19 @@ class PlacementPrices:
 
     @property
     def taking(self) -> float:
-        """Cost of a share that is taken at once."""
+        """Cost of a share taken immediately."""
         return self.half_spread + self.taker
 
     @property
     def gains(self) -> Floats:
-        """By exchange, what a filled share of a limit order earns against the mid, ``(K,)``."""
+        """By exchange: gain of a filled limit order share against the mid, ``(K,)``."""
         return self.half_spread + np.array(self.rebates, dtype=np.float64)
 
     @property
     def sound(self) -> bool:
-        """Whether missing shares cost more than taking, and surplus ones more than any fill earns.
+        """Whether missing shares cost more than taking, and surplus shares more than any fill gains.
 
-        Without that, an order would be left to chance or bought twice.
+        Otherwise it would pay to leave the order unfilled, or to buy it twice.
         """
         most, least = max(self.gains, default=0.0), min(self.gains, default=1.0)
         return bool(least > 0 and self.under > self.taking and self.over > max(most, -self.taking))
@@ -102,7 +92,7 @@ class PlacementPrices:
 def placement_costs(
     shares: int, market: float, limits: Vector, ahead: Vector, outflows: Matrix, prices: PlacementPrices
 ) -> Floats:
-    """Return what a placement costs for each of some outflows ``(n, K)``, in dollars, ``(n,)``.
+    """Return the cost of a placement for each sample of outflows ``(n, K)``, in dollars, ``(n,)``.
 
     Examples
     --------
@@ -122,15 +112,15 @@ def placement_costs(
 def one_exchange_placement(
     shares: int, ahead: int, distribution: Callable[[float], float], prices: PlacementPrices
 ) -> tuple[int, int]:
-    """Return the best ``M`` and ``L`` with one exchange, exactly.
+    """Return the optimal ``M`` and ``L`` for one exchange in closed form.
 
-    ``L`` is the least number of shares for which the probability ``F(Q + L)`` that the order is not filled reaches
-    ``(2h + f + r) / (lambda_u + h + r + theta)``; all of them if it never does.
+    ``L`` is the smallest size for which the probability of an incomplete fill ``F(Q + L)`` reaches
+    ``(2h + f + r) / (lambda_u + h + r + theta)``; the whole order if none does.
 
     Parameters
     ----------
     distribution : Callable
-        ``F``: probability that an outflow is at most so many shares.
+        Cumulative distribution function ``F`` of the outflow.
 
     Examples
     --------
@@ -156,21 +146,21 @@ def one_exchange_placement(
 def stochastic_placement(
     shares: int, ahead: Vector, outflows: Matrix, prices: PlacementPrices, *, steps: int = 2000, mode: str = "sum"
 ) -> Floats:
-    """Return ``(M, L_1, .., L_K)`` by stochastic approximation, ``(K + 1,)``, not rounded.
+    """Return ``(M, L_1, .., L_K)`` by projected stochastic gradient descent, ``(K + 1,)``, not rounded.
 
-    Step ``n`` goes against the gradient at the next sample and back into the set of placements; the answer is the mean
-    of the second half of the iterates. The step is ``D / (G sqrt(steps))``, with the diameter ``D`` of the set and a
-    bound ``G`` of the gradients: after ``N`` steps the mean cost is within a multiple of ``D G / sqrt(N)`` of the best.
+    Each step uses the gradient at the next sample; the result is the mean of the second half of the iterates. The step
+    size is ``D / (G sqrt(N))`` for ``N`` steps, with the diameter ``D`` of the feasible set and a bound ``G`` on the
+    gradients, so that the expected cost is within ``O(D G / sqrt(N))`` of the optimum.
 
     Parameters
     ----------
     ahead : Vector
         ``(K,)``, shares in the queues (``Q_k``).
     outflows : Matrix
-        ``(n, K)``, samples that are gone through again and again, each of one moment at all exchanges.
+        ``(n, K)``, joint samples over exchanges, used cyclically.
     mode : str
-        ``sum``: shares taken and posted are the order. ``overbook``: more may be posted, up to the remainder at each
-        exchange; what is filled beyond the order must then be sold again, which a replay does not do.
+        ``sum``: shares taken and posted sum to the order. ``overbook``: more may be posted, up to the remainder at
+        each exchange; surplus fills must then be unwound, which a replay does not do.
 
     Examples
     --------
@@ -182,8 +172,8 @@ def stochastic_placement(
     queues = finite_array("ahead", ahead, ndim=1, length=len(prices.rebates))
     samples = finite_array("outflows", outflows, ndim=2)
     if samples.shape[1] != len(queues):
-        raise InputError(f"outflows must have a column for each of {len(queues)} exchanges, was {samples.shape[1]}")
-    one_of("mode", mode, PLACEMENT_MODES)
+        raise InputError(f"expected outflows of {len(queues)} exchanges, got {samples.shape[1]}")
+    one_of("mode", mode, ("sum", "overbook"))
     args = (prices.taking, prices.gains, prices.under, prices.over, prices.impact)
     found: Floats = _descend(
         float(whole_number("shares", shares)), queues, samples, *args, whole_number("steps", steps), mode == "overbook"
@@ -217,7 +207,7 @@ def _descend(
         had = placed[0]
         for k in range(exchanges):
             had += min(max(outflows[row, k] - ahead[k], 0.0), placed[k + 1])
-        price = 0.0  # of one share more
+        price = 0.0  # marginal penalty of one more executed share
         if had < shares - 1e-9:
             price = -(under + impact)
         elif had > shares + 1e-9:
@@ -239,8 +229,8 @@ def _descend(
 
 @njit(cache=True)
 def _into_simplex(placed: Floats, shares: float, ranked: Floats) -> None:
-    """Project onto non-negative numbers that add up to ``shares``; ``ranked`` is room to sort them, largest first."""
-    for k in range(len(placed)):  # few numbers: sorting by insertion is fastest, and needs no memory
+    """Project in place onto the simplex of size ``shares``; ``ranked`` is a buffer for sorting."""
+    for k in range(len(placed)):  # insertion sort: fastest for few numbers, and allocates nothing
         place = k
         while place > 0 and ranked[place - 1] < placed[k]:
             ranked[place] = ranked[place - 1]
@@ -258,7 +248,7 @@ def _into_simplex(placed: Floats, shares: float, ranked: Floats) -> None:
 
 @njit(cache=True)
 def _posted(placed: Floats, room: float, raised: float) -> float:
-    """Shares posted if all limits are raised alike, and cut to what there is room for."""
+    """Return the shares posted if all limits are shifted by ``raised`` and clipped to ``[0, room]``."""
     total = 0.0
     for k in range(1, len(placed)):
         total += min(max(placed[k] + raised, 0.0), room)
@@ -267,7 +257,7 @@ def _posted(placed: Floats, room: float, raised: float) -> float:
 
 @njit(cache=True)
 def _raise(placed: Floats, room: float) -> float:
-    """How far limits are raised so that they hold at least ``room`` shares together."""
+    """Return the shift of all limits with which they sum to at least ``room``, by bisection."""
     low, high = 0.0, room - float(placed[1:].min())
     if _posted(placed, room, 0.0) >= room:
         return 0.0
@@ -282,7 +272,7 @@ def _raise(placed: Floats, room: float) -> float:
 
 @njit(cache=True)
 def _distance(placed: Floats, shares: float, market: float) -> float:
-    """Squared distance to the nearest placement that takes ``market`` shares."""
+    """Return the squared distance to the nearest feasible placement that takes ``market`` shares."""
     room = shares - market
     raised = _raise(placed, room)
     total = float((market - placed[0]) ** 2)
@@ -293,14 +283,14 @@ def _distance(placed: Floats, shares: float, market: float) -> float:
 
 @njit(cache=True)
 def _into_overbooked(placed: Floats, shares: float) -> None:
-    """Project onto ``0 <= M <= S``, ``0 <= L_k <= S - M``, ``M + sum_k L_k >= S``."""
+    """Project in place onto ``0 <= M <= S``, ``0 <= L_k <= S - M``, ``M + sum_k L_k >= S``."""
     room, least, most, total = shares - placed[0], np.inf, -np.inf, 0.0
     for k in range(1, len(placed)):
         least, most, total = min(least, placed[k]), max(most, placed[k]), total + placed[k]
     if 0.0 <= placed[0] <= shares and least >= 0.0 and most <= room and total >= room:
         return
     low, high = 0.0, shares
-    for _ in range(2 * _BISECTIONS):  # the distance is convex in the shares taken
+    for _ in range(2 * _BISECTIONS):  # ternary search: the distance is convex in the shares taken
         third = (high - low) / 3
         if _distance(placed, shares, low + third) <= _distance(placed, shares, high - third):
             high -= third
@@ -313,45 +303,49 @@ def _into_overbooked(placed: Floats, shares: float) -> None:
         placed[k] = min(max(placed[k] + raised, 0.0), room)
 
 
-FURTHEST = 2
-"""Ticks behind the best price beyond which queues are alike."""
+_FURTHEST = 2  # ticks behind the best price, capped: at the best price, one tick behind, further
 
-SCALES = (0.25, 4.0)
-"""Bounds of the factor by which a past outflow is made one of the moment."""
+
+@dataclass(frozen=True)
+class OutflowSample:
+    """Horizon of a past order and, by venue, ticks behind the best price, outflow, and trades per second before."""
+
+    horizon: float
+    queues: dict[str, tuple[int, int, float]]
 
 
 @dataclass
 class ContKukanov(Router):
-    """Take some shares, post others where queues drain, so that the mean cost with penalties is least.
+    """Split between market and limit orders by sampled queue outflows (Cont and Kukanov).
 
-    Every past moment is a joint sample of the outflows of all queues, from public data: shares ahead that traded or
-    were cancelled, and what traded beyond. Samples are scaled to the trading of the moment and to the horizon. A venue
-    that stood otherwise then (at the best price, one tick behind, further) counts as it did at the nearest moment at
-    which it stood as now. Buying and selling are taken to be alike.
+    Every past order is a joint sample of the outflows of all queues, from public data: shares ahead that traded or were
+    cancelled, and trades beyond them. Samples are scaled to recent trading activity and to the horizon. Where a venue
+    stood at another distance from the best price than now, the nearest sample in time at the same distance replaces it.
+    Buy and sell orders are pooled.
 
-    A missing share costs what taking costs now, and what it has cost more to sweep at the horizon of late, where limit
-    orders were not filled: half a tick where that was nothing. Adverse selection is in there, since costs are measured
-    from the arrival mid; the paper's reduction of rebates would count it twice, and is an option (``adverse``). Orders
-    are not overbooked: nobody unwinds what would be bought twice.
+    The penalty of a missing share is the cost of taking now plus the recent mean rise of the sweep cost until the
+    horizon, given that limit orders did not fill (half a tick if that is not positive). It contains adverse selection,
+    because costs are measured from the arrival mid; the paper's reduction of rebates would count it twice and is an
+    option (``adverse``). Orders are not overbooked, since surplus fills are not unwound.
 
-    Until enough moments are known, and for orders without time, it is the sweep.
+    With too few samples, and for a horizon of 0, it sweeps.
 
     Parameters
     ----------
     steps : int
         Steps of the stochastic approximation.
     remembered, least : int
-        Moments that are kept, and how many of them are enough.
+        Maximum number of samples, and the minimum to place limit orders.
     memory_weight : float
-        Weight of the past in the price of missing shares, moment by moment.
+        Discount factor of the penalty's mean, per observed order.
     impact : float
-        Dollars for every share that is sent (``theta``).
+        Impact cost of every share sent, in dollars (``theta``).
     adverse : float
-        Part of the mean price move against filled limit orders that is taken off their rebate.
+        Fraction of the mean adverse move after fills that is deducted from rebates.
     scaled : bool
-        Whether outflows are scaled by the trades of the minutes before.
+        Scale outflows by the ratio of recent trading now and then.
     behind : int
-        Ticks behind the market's best price at which a venue's queue is still joined: 0 is the paper's setting.
+        Maximum ticks behind the market's best price at which a queue is joined; 0 is the paper's setting.
 
     Examples
     --------
@@ -364,7 +358,7 @@ class ContKukanov(Router):
     ...     queues = {"A": QueueOutflow(10.0, 200, outflow)}
     ...     router.on_public_data(PublicData(past, {}, queues, MarketAtHorizon(10.02, 0.033)))
     >>> plan = router.route(read_context({"venues": books}, side="buy", shares=1000, lot=100, horizon=60))
-    >>> plan.take, plan.limit  # 300 shares were always filled; the next 200 every other time, which pays too
+    >>> plan.take, plan.limit  # 300 shares always filled, the next 200 half the time, which still pays
     ({'A': 500}, {'A': 500})
     """
 
@@ -378,28 +372,27 @@ class ContKukanov(Router):
     impact: float = parameter(0.0, real_number, minimum=0, maximum=10)
     adverse: float = parameter(0.0, real_number, minimum=0, maximum=10)
     scaled: bool = parameter(True, true_or_false)
-    behind: int = parameter(0, whole_number, minimum=0, maximum=FURTHEST)
-    moments: list[dict[str, Any]] = field(init=False, repr=False)
-    """Past moments: the horizon, and by venue ticks behind the best price, outflow and trades a second before."""
+    behind: int = parameter(0, whole_number, minimum=0, maximum=_FURTHEST)
+    moments: list[OutflowSample] = field(init=False, repr=False)
+    # the same by venue as an array, (n, 4): ticks, outflow, trades per second, horizon; NaN where the venue was absent
     past: dict[str, Floats] = field(init=False, repr=False, compare=False)
-    """The same by venue as an array, ``(n, 4)``: ticks, outflow, trades, horizon; NaN where it was not there."""
-    missing: list[float] = field(init=False, repr=False)
-    """Weight of shares that were not filled, and what sweeping them at the horizon cost more than at arrival."""
-    moves: dict[str, list[float]] = field(init=False, repr=False)
-    """By venue, weight of filled shares, and how far the mid moved against them."""
+    missing: tuple[float, float] = field(
+        init=False, repr=False
+    )  # weight of unfilled shares, weighted rise of the sweep
+    moves: dict[str, tuple[float, float]] = field(init=False, repr=False)  # by venue: filled weight, adverse move
 
     def check_parameters(self) -> None:
         whole_number("least", self.least, maximum=self.remembered)
 
     def begin(self) -> None:
-        self.moments, self.missing, self.moves, self.past = [], [0.0, 0.0], {}, {}
+        self.moments, self.missing, self.moves, self.past = [], (0.0, 0.0), {}, {}
 
     def decide(self, context: Context) -> Plan:
         placed = self.placement(context)
-        return placed_plan(context, placed) if placed else plan_sweep(context)
+        return plan_post(context, placed) if placed else plan_sweep(context)
 
     def placement(self, context: Context) -> dict[str, int] | None:
-        """Shares to post by venue; None where that cannot be worked out."""
+        """Return the shares to post by venue; None without enough samples."""
         if context.horizon <= 0 or len(self.moments) < self.least:
             return None
         standing = {venue: queue for venue, queue in queues_now(context).items() if queue[0] <= self.behind}
@@ -416,7 +409,7 @@ class ContKukanov(Router):
         return {venue: int(shares) for venue, shares in zip(known, lots, strict=True) if shares}
 
     def prices(self, context: Context, gains: dict[str, float]) -> PlacementPrices:
-        """What shares cost at a moment, with what a fill at each venue earns against the mid."""
+        """Return the prices of the placement problem, given the gain of a fill at each venue."""
         half = (context.books.best_ask - context.books.best_bid) / 2
         taking = float(context.displayed.costs(context.shares)) / context.shares
         weight, more = self.missing
@@ -429,7 +422,7 @@ class ContKukanov(Router):
         return PlacementPrices(half, taking - half, tuple(rebates), under=under, over=under, impact=self.impact)
 
     def _outflows(self, context: Context, venue: str, ticks: int) -> Floats | None:
-        """Outflows of a queue at all past moments as if they were now; None if it never stood so."""
+        """Return the past outflows of a queue, scaled to the present; None without a sample at that distance."""
         if venue not in self.past:
             return None
         behind, outflows, rates, horizons = self.past[venue].T
@@ -440,59 +433,59 @@ class ContKukanov(Router):
         rate = context.features.get(f"outflow {venue}", 0.0)
         if self.scaled and rate > 0:
             known = then > 0
-            values[known] *= np.clip(rate / then[known], *SCALES)
+            values[known] *= np.clip(rate / then[known], 0.25, 4.0)
         return np.asarray(values[_nearest(rows, len(self.moments))] * context.horizon)
 
-    def _remember(self, moment: dict[str, Any]) -> None:
-        """Keep a moment, and forget the oldest if there are too many."""
-        for venue in moment["queues"]:
+    def _remember(self, sample: OutflowSample) -> None:
+        """Append a sample, and drop the oldest beyond ``remembered``."""
+        for venue in sample.queues:
             self.past.setdefault(venue, np.full((len(self.moments), 4), np.nan))
-        self.moments.append(moment)
+        self.moments.append(sample)
         del self.moments[: -self.remembered]
         for venue, rows in self.past.items():
-            last = [*moment["queues"].get(venue, (np.nan,) * 3), moment["horizon"]]
+            last = [*sample.queues.get(venue, (np.nan,) * 3), sample.horizon]
             self.past[venue] = np.concatenate([rows, [last]])[-self.remembered :]
 
     def on_public_data(self, public: PublicData) -> None:
         context = public.context
         if not public.queues or public.at_horizon is None:
             return
-        queues, unfilled = {}, []
+        queues: dict[str, tuple[int, int, float]] = {}
+        unfilled = []
         for venue, (ticks, _, _) in queues_now(context).items():
             if venue in public.queues:
                 one = public.queues[venue]
                 filled = one.filled(context.shares)
-                queues[venue] = [ticks, one.outflow, context.features.get(f"outflow {venue}", 0.0)]
+                queues[venue] = (ticks, one.outflow, context.features.get(f"outflow {venue}", 0.0))
                 unfilled.append(1 - filled / context.shares)
                 against = context.sign * (context.mid - public.at_horizon.mid)
-                self.moves[venue] = self._weighed(self.moves.get(venue, [0.0, 0.0]), filled / context.shares, against)
+                self.moves[venue] = self._add(self.moves.get(venue, (0.0, 0.0)), filled / context.shares, against)
         if not queues:
             return
-        self._remember({"horizon": context.horizon, "queues": queues})
+        self._remember(OutflowSample(context.horizon, queues))
         now = float(context.displayed.costs(context.shares)) / context.shares
         if np.isfinite(public.at_horizon.sweep - now):
             share = sum(unfilled) / len(unfilled)
-            self.missing = self._weighed(self.missing, share, public.at_horizon.sweep - now)
+            self.missing = self._add(self.missing, share, public.at_horizon.sweep - now)
 
-    def _weighed(self, sums: list[float], weight: float, value: float) -> list[float]:
-        """Sums of weights and of weighed values, with one more."""
-        return [self.memory_weight * sums[0] + weight, self.memory_weight * sums[1] + weight * value]
+    def _add(self, sums: tuple[float, float], weight: float, value: float) -> tuple[float, float]:
+        """Return discounted sums of weights and of weighted values, with one more term."""
+        return self.memory_weight * sums[0] + weight, self.memory_weight * sums[1] + weight * value
 
     def load_memory(self, memory: dict[str, Any]) -> None:
-        self.moments, self.past = [], {}
-        for one in memory["moments"]:
-            queues = {str(venue): _three(values) for venue, values in one["queues"].items()}
-            self._remember({"horizon": real_number("horizon", one["horizon"], above=0), "queues": queues})
-        self.missing = _two(memory["missing"])
-        self.moves = {str(venue): _two(values) for venue, values in memory["moves"].items()}
+        super().load_memory(memory)
+        samples, self.moments, self.past = self.moments, [], {}
+        for sample in samples:
+            real_number("horizon", sample.horizon, above=0)
+            self._remember(sample)
 
 
 @dataclass
 class DarkFirstContKukanov(DarkFirst):
-    """Try the pools with the whole order, then place what they leave as `ContKukanov` does.
+    """Ping dark pools with the whole order, then place the remainder as cont-kukanov does.
 
-    What pools fill comes off the shares to take first: with one exchange the best limit order is the same for every
-    order that is large enough.
+    Pool fills reduce the shares to take first: with one exchange the optimal limit order does not depend on the size of
+    an order that is large enough.
 
     Parameters
     ----------
@@ -506,7 +499,7 @@ class DarkFirstContKukanov(DarkFirst):
     >>> from riskroute.routers.context import read_context
     >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {}}}
     >>> plan = DarkFirstContKukanov().route(read_context(books, side="sell", shares=300, horizon=60))
-    >>> plan.dark, plan.take, plan.rest  # no moment is known yet
+    >>> plan.dark, plan.take, plan.rest  # no samples yet
     ({'P': 300}, {}, 'sweep')
     """
 
@@ -529,7 +522,7 @@ class DarkFirstContKukanov(DarkFirst):
         placed = self.lit.placement(context)
         if not placed:
             return super().then(context, dark, in_turn=in_turn)
-        plan = placed_plan(context, placed)
+        plan = plan_post(context, placed)
         return Plan(context.order, dark=dark, in_turn=True, before=True, limit=plan.limit)
 
     def on_public_data(self, public: PublicData) -> None:
@@ -537,7 +530,7 @@ class DarkFirstContKukanov(DarkFirst):
 
     @property
     def lit_memory(self) -> dict[str, Any]:
-        """What is known of the queues."""
+        """Learned attributes of the lit part."""
         return {name: getattr(self.lit, name) for name in self.lit.memory}
 
     def load_memory(self, memory: dict[str, Any]) -> None:
@@ -546,7 +539,7 @@ class DarkFirstContKukanov(DarkFirst):
 
 
 def queues_now(context: Context) -> dict[str, tuple[int, float, float]]:
-    """By venue with shares on our side: ticks behind the best price, shares ahead, dollars a fill earns on the mid.
+    """Return by venue: ticks behind the best own-side price, shares ahead, gain of a fill against the mid in dollars.
 
     Examples
     --------
@@ -563,32 +556,21 @@ def queues_now(context: Context) -> dict[str, tuple[int, float, float]]:
     for v, name in enumerate(books.venues):
         price, size = float(prices[v, 0]), float(sizes[v, 0])
         if size > 0 and np.isfinite(price):
-            ticks = min(round(context.sign * (best - price) / context.tick), FURTHEST)
+            ticks = min(round(context.sign * (best - price) / context.tick), _FURTHEST)
             found[name] = (ticks, size, context.sign * (context.mid - price) - float(books.makers[v]))
     return found
 
 
-def placed_plan(context: Context, limits: dict[str, int]) -> Plan:
-    """Return the plan that posts shares as said, and takes all others where they are cheapest."""
+def plan_post(context: Context, limits: dict[str, int]) -> Plan:
+    """Return the plan that posts ``limits`` and takes the remainder where it is cheapest."""
     taken = context.displayed.take(context.shares - sum(limits.values()), lot=context.lot)
     plan = plan_take(context, taken)
     return Plan(context.order, limit=limits, take=plan.take, take_limits=plan.take_limits)
 
 
 def _nearest(rows: Integers, count: int) -> Integers:
-    """For each of ``count`` rows, which of some rising ``rows`` is nearest; of two the earlier."""
+    """Return the index of the nearest of the ascending ``rows`` for 0 .. ``count - 1``; the earlier one of two."""
     at = np.arange(count)
     after = np.minimum(np.searchsorted(rows, at), len(rows) - 1)
     before = np.maximum(after - 1, 0)
     return np.where(np.abs(rows[before] - at) <= np.abs(rows[after] - at), before, after)
-
-
-def _two(values: Any) -> list[float]:
-    first, second = (real_number("weight", value) for value in values)
-    return [first, second]
-
-
-def _three(values: Any) -> list[float]:
-    ticks, outflow, rate = values
-    whole_number("ticks", ticks, minimum=0)
-    return [ticks, real_number("outflow", outflow), real_number("rate", rate)]

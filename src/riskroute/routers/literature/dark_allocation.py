@@ -1,17 +1,14 @@
-"""What the dark-pool methods of the literature share: an order split over pools that are all tried at once."""
+"""Common part of the dark pool methods: split one order over pools that are pinged at once, and learn from fills."""
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from riskroute.core.arrays import Floats, Units, Vector
-from riskroute.core.errors import StateError, shown
 from riskroute.core.seeding import seed_stream
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
@@ -19,19 +16,13 @@ from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router, unit_shares
 from riskroute.routers.rules import plan_take, pool_savings
 
-MOST_UNITS = 200
-"""Units at most that an order is split in, by methods whose memory grows with them."""
-
-MOST_WAITING = 10_000
-"""Orders at most whose reports are awaited; the oldest are forgotten."""
-
 
 @dataclass(frozen=True, eq=False)
 class AllocationTask:
-    """One order as these methods see it: some units to split over some pools.
+    """Units of one order to allocate to pools.
 
-    ``savings (K,)`` are dollars a share that a fill in each of ``pools`` saves against the sweep, all above 0. An order
-    is ``units`` of ``unit`` shares; the last one may be smaller.
+    ``savings (K,)`` are the savings of a fill in each of ``pools`` against the sweep, in dollars per share, all
+    positive. The order has ``units`` units of ``unit`` shares; the last one may be smaller.
     """
 
     order: str
@@ -44,37 +35,48 @@ class AllocationTask:
 
 
 @dataclass
-class DarkAllocation(Router):
-    """Base class of routers that split an order over dark pools, and sweep what comes back.
+class PendingAllocation:
+    """Allocation whose fills are awaited: units sent and filled by pool, and the ``notes`` of `allocate`."""
 
-    Pools that save nothing against the sweep are left out. A method implements `allocate`, and learns from children one
-    by one (`learn_child`) or from all of an order together (`learn_round`). Pools may appear later.
+    unit: int
+    units: int
+    time: int
+    savings: dict[str, float]
+    sent: dict[str, int]
+    notes: dict[str, dict[str, float]] = field(default_factory=dict)
+    filled: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class DarkAllocation(Router):
+    """Base class of routers that split an order over dark pools and sweep the remainder.
+
+    Pools that save nothing against the sweep are skipped. A method implements `allocate`, and learns from single
+    children (`learn_child`) or from complete allocations (`learn_round`). New pools may appear at any time.
     """
 
     feedback: ClassVar[str] = "F2"
-    memory: ClassVar[tuple[str, ...]] = ("waiting",)
-    most_units: ClassVar[int] = MOST_UNITS
-    whole_fills: ClassVar[bool] = True
-    """Whether a method counts fills in whole units; one with few and large units must know parts of them."""
-    waiting: dict[str, dict[str, Any]] = field(init=False, repr=False)
-    """By order under way: its ``unit``, ``units`` and ``time``, and by pool the ``savings``, units ``sent`` and, as far
-    as known, ``filled``, and whatever `allocate` noted."""
+    memory: ClassVar[tuple[str, ...]] = ("pending",)
+    most_units: ClassVar[int] = 200  # maximum units per order: memory and time grow with them
+    most_pending: ClassVar[int] = 10_000  # orders whose fills are awaited; the oldest are dropped
+    whole_fills: ClassVar[bool] = True  # count fills in whole units; false for methods with few, large units
+    pending: dict[str, PendingAllocation] = field(init=False, repr=False)
 
     def begin(self) -> None:
-        self.waiting = {}
+        self.pending = {}
 
     @abstractmethod
-    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
-        """Return the units that every pool gets, at most all together, and notes for `learn_child`, as JSON."""
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
+        """Return the units for every pool, and numbers by name and pool that `learn_child` will need."""
 
-    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: float) -> None:
-        """Learn from a child of ``sent`` units; ``order`` is what was kept in `waiting`."""
+    def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
+        """Learn from a child of ``sent`` units."""
 
-    def learn_round(self, order: Mapping[str, Any]) -> None:
-        """Learn from an order whose children in pools are all reported."""
+    def learn_round(self, order: PendingAllocation) -> None:
+        """Learn from an allocation whose children are all reported."""
 
     def unit_of(self, context: Context) -> int:
-        """Shares in a unit: a lot, doubled until there are few enough of them."""
+        """Return the shares per unit."""
         return unit_shares(context.shares, context.lot, self.most_units)
 
     def decide(self, context: Context) -> Plan:
@@ -82,21 +84,15 @@ class DarkAllocation(Router):
         if task is None:
             return Plan(context.order)
         given, notes = self.allocate(task)
-        self.waiting[context.order] = {
-            "unit": task.unit,
-            "units": task.units,
-            "time": context.time,
-            "savings": dict(zip(task.pools, task.savings.tolist(), strict=True)),
-            "sent": {pool: int(units) for pool, units in zip(task.pools, given, strict=True) if units},
-            "filled": {},
-            **notes,
-        }
-        while len(self.waiting) > MOST_WAITING:
-            self.waiting.pop(next(iter(self.waiting)))
+        savings = dict(zip(task.pools, task.savings.tolist(), strict=True))
+        sent = {pool: int(units) for pool, units in zip(task.pools, given, strict=True) if units}
+        self.pending[context.order] = PendingAllocation(task.unit, task.units, context.time, savings, sent, notes)
+        while len(self.pending) > self.most_pending:
+            self.pending.pop(next(iter(self.pending)))
         return self.plan_of(context, task, given)
 
     def task_of(self, context: Context) -> AllocationTask | None:
-        """The order as a method sees it; None if no pool saves anything."""
+        """Return the allocation task of an order; None if no pool saves anything."""
         savings = {pool: saving for pool, saving in pool_savings(context).items() if saving > 0}
         if not savings:
             return None
@@ -112,7 +108,7 @@ class DarkAllocation(Router):
         )
 
     def plan_of(self, context: Context, task: AllocationTask, given: Units) -> Plan:
-        """Return the plan that sends units to pools; shares that no pool gets are taken at once."""
+        """Return the plan that pings pools with units and takes the remaining shares immediately."""
         dark = {pool: int(units) * task.unit for pool, units in zip(task.pools, given, strict=True) if units}
         over = sum(dark.values()) - context.shares
         if over > 0:  # the last unit is smaller
@@ -122,46 +118,30 @@ class DarkAllocation(Router):
         return Plan(context.order, dark=dark, take=taken.take, take_limits=taken.take_limits)
 
     def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
-        kept = self.waiting.get(order)
-        if kept is None:
+        pending = self.pending.get(order)
+        if pending is None:
             return
         for child in children:
-            if child.kind == "dark" and child.sent and child.place in kept["sent"]:
-                sent = -(-child.sent // kept["unit"])
+            if child.kind == "dark" and child.sent and child.place in pending.sent:
+                sent = -(-child.sent // pending.unit)
                 filled: float = sent
                 if child.filled < child.sent:
-                    filled = child.filled / kept["unit"]
+                    filled = child.filled / pending.unit
                     filled = min(int(filled), sent - 1) if self.whole_fills else filled
-                kept["filled"][child.place] = filled
-                self.learn_child(kept, child.place, sent, filled)
-        if len(kept["filled"]) == len(kept["sent"]):
-            self.learn_round(kept)
-            del self.waiting[order]
+                pending.filled[child.place] = filled
+                self.learn_child(pending, child.place, sent, filled)
+        if len(pending.filled) == len(pending.sent):
+            self.learn_round(pending)
+            del self.pending[order]
         elif profit is not None:
-            del self.waiting[order]
-
-    def load_memory(self, memory: dict[str, Any]) -> None:
-        for name, value in memory.items():
-            setattr(self, name, _plain_copy(name, value))
-
-
-def _plain_copy(name: str, value: Any) -> Any:
-    """A copy of plain values with finite numbers."""
-    if isinstance(value, dict):
-        return {str(key): _plain_copy(name, item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain_copy(name, item) for item in value]
-    if isinstance(value, str) or (isinstance(value, int | float) and math.isfinite(value)):
-        return value
-    raise StateError(f"{name} must hold finite numbers, held {shown(value)}")
+            del self.pending[order]
 
 
 def systematic_units(parts: Floats, rng: np.random.Generator) -> Units:
-    """Whole numbers around ``parts (K,)``, which sum to a whole number, each right on average.
+    """Round ``parts (K,)``, which sum to an integer, to integers with the same sum and expectation.
 
-    Systematic sampling: of the fractions, laid end to end, those are rounded up in which a comb of step 1 with a random
-    start has a tooth. The sum stays the same, and a part of 3.2 becomes 4 with probability 0.2 exactly. Hence the
-    expected fill stays the same too, since it is linear between whole numbers.
+    Systematic sampling: a part of 3.2 becomes 4 with probability 0.2 exactly, and the sum does not change. The expected
+    fill does not change either, since it is linear between integers.
 
     References
     ----------
@@ -178,30 +158,30 @@ def systematic_units(parts: Floats, rng: np.random.Generator) -> Units:
 
 
 def systematic_sample(chances: Floats, rng: np.random.Generator) -> Units:
-    """Draw with these probabilities ``(K,)``, which sum to ``m``, exactly ``m`` of K: 1 for those drawn.
+    """Draw exactly ``m`` of ``K`` with inclusion probabilities ``(K,)`` that sum to ``m``; 1 for those drawn.
 
     Examples
     --------
     >>> systematic_sample(np.array([0.5, 0.25, 0.75, 0.5]), np.random.default_rng(0)).tolist()
     [0, 1, 0, 1]
     """
-    return comb_sample(chances, float(rng.random()))
+    return _comb_sample(chances, float(rng.random()))
 
 
-def comb_sample(chances: Floats, start: float) -> Units:
-    """Return which ``chances (K,)``, laid end to end, hold a tooth of the comb ``start, start + 1 ..``, ``(K,)``."""
+def _comb_sample(chances: Floats, start: float) -> Units:
+    """Return the number of points ``start, start + 1 ..`` in each of the adjacent intervals of length ``chances``."""
     ends = np.cumsum(chances)
-    ends[-1:] = np.round(ends[-1:])  # a whole number but for rounding
+    ends[-1:] = np.round(ends[-1:])  # an integer, up to rounding errors
     teeth = np.floor(np.concatenate([[0.0], ends]) - start)
     return np.diff(teeth).astype(np.int64)
 
 
 def greedy_units(values: Floats, units: int, rng: np.random.Generator | None = None) -> Units:
-    """Give units one by one to the pool whose next one is worth most, as long as it does no harm.
+    """Allocate units one by one to the pool with the largest marginal value, while it is not negative.
 
-    ``values (K, V)`` are those of the first, second .. unit in each pool and must not rise, so that this is the best
-    split. Units worth nothing are given too: to try is free, and may tell something. Of equal ones the pool with the
-    fewest units comes first, then one at random, or the first.
+    ``values (K, V)`` are the marginal values of the first, second .. unit in each pool; they must not increase, so that
+    greedy is optimal. Units worth 0 are allocated too, because pinging is free and informative. Ties go to the pool
+    with the fewest units, then to a random one (without ``rng``: the first).
 
     Examples
     --------
@@ -217,8 +197,8 @@ def greedy_units(values: Floats, units: int, rng: np.random.Generator | None = N
 
 
 def tail_units(task: AllocationTask, tails: Floats, delay_cost: float) -> Units:
-    """Give units greedily by what they save, from the chance ``tails (K, V)`` that a pool takes its first, second ..
+    """Allocate units greedily by expected saving, given ``tails (K, V)``: P(pool fills its first, second .. unit).
 
-    A unit that finds nobody costs ``delay_cost`` a share.
+    An unfilled unit costs ``delay_cost`` per share.
     """
     return greedy_units(task.savings[:, None] * tails - delay_cost * (1 - tails), task.units, task.rng)

@@ -1,11 +1,16 @@
-"""Exponentiated gradient: a split over dark pools that does well against any sequence of sizes."""
+"""Exponential weights for dark pools against adversarial sizes: exponentiated gradient, and Exp3 for whole units.
+
+References
+----------
+Agarwal, Bartlett and Dama (2010), `Optimal Allocation Strategies for the Dark Pool Problem
+<https://arxiv.org/abs/1003.2245>`_.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,6 +19,7 @@ from riskroute.core.validation import parameter, true_or_false, whole_number
 from riskroute.routers.literature.dark_allocation import (
     AllocationTask,
     DarkAllocation,
+    PendingAllocation,
     systematic_sample,
     systematic_units,
 )
@@ -21,23 +27,18 @@ from riskroute.routers.literature.dark_allocation import (
 
 @dataclass
 class ExpGrad(DarkAllocation):
-    """Split every unit of an order over pools, with weights that grow for pools whose children are filled in full.
+    """Exponentiated gradient over dark pools: raise the weight of pools that fill in full, then sweep.
 
-    Nothing is assumed about sizes: against any sequence of ``T`` orders of up to ``V`` units over ``K`` pools it fills
-    less than the best fixed list of pools, unit by unit, by at most ``3 V sqrt(T ln K)`` units. Parts of units are
-    rounded up or down by chance, which leaves the expected fill as it is. Gradients are weighed with what a fill saves.
+    Sizes may be adversarial: for any sequence of ``T`` orders of up to ``V`` units over ``K`` pools the regret against
+    the best fixed pool for each unit is at most ``3 V sqrt(T ln K)`` units. Fractional units are rounded at random,
+    which preserves the expected fill. Gradients are weighted by the saving of a fill.
 
     Parameters
     ----------
     rounds : int, optional
-        Orders that there will be (T), which says how fast to learn; None: as many as there were so far.
+        Number of orders (T), which sets the learning rate; default: the number so far.
     seed : int
-        Of the rounding.
-
-    References
-    ----------
-    Agarwal, Bartlett and Dama (2010), `Optimal Allocation Strategies for the Dark Pool Problem
-    <https://arxiv.org/abs/1003.2245>`_.
+        Seed of the rounding.
 
     Examples
     --------
@@ -48,32 +49,31 @@ class ExpGrad(DarkAllocation):
     """
 
     name: ClassVar[str] = "expgrad+sweep"
-    memory: ClassVar[tuple[str, ...]] = ("waiting", "gradients", "played")
+    memory: ClassVar[tuple[str, ...]] = ("pending", "gradients", "played")
     rounds: int | None = parameter(None, whole_number, maximum=10**12)
     seed: int = parameter(0, whole_number, minimum=0)
+    # by shares per unit and pool: sums of gradients of unit 1, 2 ..
     gradients: dict[str, dict[str, list[float]]] = field(init=False, repr=False)
-    """By shares in a unit and by pool: sums of gradients of unit 1, 2 .."""
-    played: dict[str, int] = field(init=False, repr=False)
-    """Orders so far, by shares in a unit."""
+    played: dict[str, int] = field(init=False, repr=False)  # number of orders, by shares per unit
 
     def begin(self) -> None:
         super().begin()
         self.gradients, self.played = {}, {}
 
     def rate(self, pools: int, units: int, rounds: int) -> float:
-        """How fast weights grow (eta)."""
+        """Return the learning rate (eta)."""
         return expgrad_rate(pools, rounds)
 
-    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         _, weights = self.weights(task)
         given = systematic_units(weights.sum(axis=0), task.rng)
         for pool, units, worth in zip(task.pools, given, _relative(task), strict=True):
-            if units == 0:  # nothing sent, all of it filled
+            if units == 0:  # a child of 0 units counts as filled in full
                 self.move(str(task.unit), pool, np.full(task.units, worth))
         return given, {}
 
     def weights(self, task: AllocationTask) -> tuple[float, Matrix]:
-        """The rate and the weights of pools, ``(units, K)``."""
+        """Return the learning rate and the weights of pools, ``(units, K)``."""
         key = str(task.unit)
         self.played[key] = self.played.get(key, 0) + 1
         rate = self.rate(len(task.pools), task.units, self.rounds or self.played[key])
@@ -81,19 +81,19 @@ class ExpGrad(DarkAllocation):
         long = max([task.units, *map(len, known.values())])
         sums = {pool: np.pad(np.array(some), (0, long - len(some))) for pool, some in known.items()}
         for pool in task.pools:
-            if pool not in known:  # as heavy as the others on average
-                known[pool] = expgrad_mean_gradient(rate, list(sums.values()), long).tolist()
+            if pool not in known:  # a new pool starts with the average weight
+                known[pool] = _mean_gradient(rate, list(sums.values()), long).tolist()
         for pool, some in known.items():
             known[pool] = some + [0.0] * (long - len(some))
         return rate, softmax_weights(rate, np.array([known[pool][: task.units] for pool in task.pools]).T)
 
-    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: float) -> None:
-        worth = order["savings"][pool] / max(order["savings"].values())
+    def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
+        worth = order.savings[pool] / max(order.savings.values())
         if filled == sent:
-            self.move(str(order["unit"]), pool, np.full(order["units"], worth))
+            self.move(str(order.unit), pool, np.full(order.units, worth))
 
     def move(self, key: str, pool: str, gradient: Vector) -> None:
-        """Add to the gradients of a pool."""
+        """Add to the gradient sums of a pool."""
         sums = self.gradients[key][pool]
         for unit, some in enumerate(gradient.tolist()):
             sums[unit] += some
@@ -104,7 +104,7 @@ def _relative(task: AllocationTask) -> Vector:
 
 
 def expgrad_rate(pools: int, rounds: int) -> float:
-    """The rate eta for ``rounds`` rounds: ``sqrt(ln K / ((e - 2) T))``.
+    """Return the learning rate for ``rounds`` rounds: ``sqrt(ln K / ((e - 2) T))``.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def expgrad_rate(pools: int, rounds: int) -> float:
 
 
 def softmax_weights(rate: float, gradients: Floats) -> Matrix:
-    """Weights of pools, ``(units, K)``, from sums of gradients of the same shape.
+    """Return the weights of pools ``(units, K)``: the softmax of the scaled gradient sums.
 
     Examples
     --------
@@ -127,8 +127,8 @@ def softmax_weights(rate: float, gradients: Floats) -> Matrix:
     return np.asarray(grown / grown.sum(axis=1, keepdims=True))
 
 
-def expgrad_mean_gradient(rate: float, gradients: list[Vector], units: int) -> Vector:
-    """Gradients ``(units,)`` with which a new pool gets as much as the others on average."""
+def _mean_gradient(rate: float, gradients: list[Vector], units: int) -> Vector:
+    """Return gradient sums ``(units,)`` that give a new pool the average weight."""
     if not gradients:
         return np.zeros(units)
     if rate == 0:
@@ -138,58 +138,21 @@ def expgrad_mean_gradient(rate: float, gradients: list[Vector], units: int) -> V
     return np.asarray(highest + np.log(grown) / rate)
 
 
-def expgrad_full_fills(parts: Floats, sizes: Floats) -> Floats:
-    """Gradients of what is filled: 1 for pools that fill all of their part, 0 for others; works on any shape.
-
-    Examples
-    --------
-    >>> expgrad_full_fills(np.array([1.5, 0.5]), np.array([2.0, 0.0])).tolist()
-    [1.0, 0.0]
-    """
-    return np.asarray(sizes >= parts, dtype=np.float64)
-
-
-def play_expgrad(sizes: Floats, units: Units, rate: float) -> Floats:
-    """Fractional units that the algorithm sends to pools of known ``sizes (T, K)``, ``(T, K)``.
-
-    ``units (T,)`` are those of each order. It learns from full fills alone.
-
-    Examples
-    --------
-    >>> play_expgrad(np.array([[2.0, 0.0], [2.0, 0.0]]), np.array([2, 2]), expgrad_rate(2, 100)).round(6).tolist()
-    [[1.0, 1.0], [1.049078, 0.950922]]
-    """
-    rounds, pools = sizes.shape
-    gradients, sent = np.zeros((int(units.max(initial=0)), pools)), np.zeros((rounds, pools))
-    for t in range(rounds):
-        sent[t] = softmax_weights(rate, gradients[: units[t]]).sum(axis=0)
-        gradients[: units[t]] += expgrad_full_fills(sent[t], sizes[t])
-    return sent
-
-
-# MERGED: Exp3 for dark pools: whole units only, and gradients estimated from what their fills reveal.
-
-
 @dataclass
 class Exp3(ExpGrad):
-    """Split an order over pools in whole units, drawn so that their fills show how much one more would have filled.
+    """Exp3 over dark pools: whole units drawn at random, gradients estimated from their fills, then sweep.
 
-    Nothing is assumed about sizes. Regret against the best fixed list of pools is of the order of
-    ``(V T K)^(2/3) (ln K)^(1/3)`` units: slower than `ExpGrad`, which may send parts of units.
+    Sizes may be adversarial. The regret against the best fixed pool for each unit is of the order of
+    ``(V T K)^(2/3) (ln K)^(1/3)`` units, slower than `ExpGrad`, which may send fractional units.
 
     Parameters
     ----------
     rounds : int, optional
-        Orders that there will be (T); None: as many as there were so far.
+        Number of orders (T); default: the number so far.
     printed : bool
-        Whether the rate is the one printed in the paper, with ``K`` where minimising the paper's bound gives ``K^2``.
+        Use the rate printed in the paper, with ``K`` where minimising the paper's bound gives ``K^2``.
     seed : int
-        Of the draws.
-
-    References
-    ----------
-    Agarwal, Bartlett and Dama (2010), `Optimal Allocation Strategies for the Dark Pool Problem
-    <https://arxiv.org/abs/1003.2245>`_.
+        Seed of the draws.
 
     Examples
     --------
@@ -207,10 +170,10 @@ class Exp3(ExpGrad):
     def rate(self, pools: int, units: int, rounds: int) -> float:
         return exp3_rate(pools, units, rounds, printed=self.printed)
 
-    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         rate, weights = self.weights(task)
         drawn = draw_units(weights, exp3_mixing(rate, task.units), task.rng)
-        notes: dict[str, dict[str, Any]] = {"floors": {}, "chances": {}, "lower": {}}
+        notes: dict[str, dict[str, float]] = {"floors": {}, "chances": {}, "lower": {}}
         for place, pool in enumerate(task.pools):
             notes["floors"][pool] = int(drawn.floors[place])
             notes["chances"][pool] = float(drawn.chances[place])
@@ -221,18 +184,19 @@ class Exp3(ExpGrad):
                 self.move(str(task.unit), pool, worth * estimate_gradient(task.units, *sizes))
         return drawn.units, notes
 
-    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: float) -> None:
-        worth = order["savings"][pool] / max(order["savings"].values())
-        floor, chance, lower = (order[name][pool] for name in ("floors", "chances", "lower"))
+    def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
+        worth = order.savings[pool] / max(order.savings.values())
+        floor, chance, lower = (order.notes[name][pool] for name in ("floors", "chances", "lower"))
         self.move(
-            str(order["unit"]), pool, worth * estimate_gradient(order["units"], floor, sent, int(filled), chance, lower)
+            str(order.unit), pool, worth * estimate_gradient(order.units, floor, sent, int(filled), chance, lower)
         )
 
 
 class DrawnUnits(NamedTuple):
     """Units drawn for pools, ``(K,)`` each.
 
-    ``floors`` are certain, ``chances`` those of one more, and ``lower`` how many units of the order are within them.
+    ``floors`` are certain, ``chances`` are the probabilities of one more, and ``lower`` counts the order's units below
+    the floor.
     """
 
     units: Units
@@ -242,7 +206,7 @@ class DrawnUnits(NamedTuple):
 
 
 def exp3_rate(pools: int, units: int, rounds: int, *, printed: bool = False) -> float:
-    """The rate eta that minimises the bound of the regret, or the printed one.
+    """Return the learning rate that minimises the regret bound, or the printed one.
 
     Examples
     --------
@@ -255,7 +219,7 @@ def exp3_rate(pools: int, units: int, rounds: int, *, printed: bool = False) -> 
 
 
 def exp3_mixing(rate: float, units: int) -> float:
-    """How much the draw is evened out over pools (gamma): ``sqrt(2 eta V)``, at most a half.
+    """Return the weight of uniform exploration (gamma): ``sqrt(2 eta V)``, at most 0.5.
 
     Examples
     --------
@@ -265,42 +229,39 @@ def exp3_mixing(rate: float, units: int) -> float:
     return min(0.5, math.sqrt(2 * rate * units))
 
 
-def exp3_bound(rate: float, mixing: float, pools: int, units: int, rounds: int) -> float:
-    """The paper's bound of the regret in units, as a function of rate and mixing."""
-    spread = rounds * units + rounds * units * pools / mixing + rounds * pools
-    return units * math.log(pools) / rate + 2 * rate * spread + mixing * rounds * pools
-
-
 def draw_units(weights: Matrix, mixing: float, rng: np.random.Generator) -> DrawnUnits:
-    """Draw whole units around the sums of ``weights (units, K)``."""
+    """Draw whole units with the expectation ``weights.sum(axis=0)``, mixed with uniform exploration."""
     parts = weights.sum(axis=0)
     floors = np.floor(parts + 1e-9)
     fractions = np.maximum(parts - floors, 0.0)
     more = round(float(fractions.sum()))
     chances = (1 - mixing) * fractions + mixing * more / len(parts)
-    chances *= more / chances.sum() if more else 0.0  # a whole number but for rounding
+    chances *= more / chances.sum() if more else 0.0  # an integer, up to rounding errors
     up = systematic_sample(chances, rng)
     lower = (np.cumsum(weights, axis=0) <= floors + 1e-9).sum(axis=0)
     return DrawnUnits(floors.astype(np.int64) + up, floors.astype(np.int64), chances, lower)
 
 
 def estimate_gradient(
-    units: int, floor: int | Units, sent: int | Units, filled: int | Units, chance: float | Vector, lower: int | Units
+    units: int,
+    floor: float | Units,
+    sent: int | Units,
+    filled: int | Units,
+    chance: float | Vector,
+    lower: float | Units,
 ) -> Floats:
-    """Estimate of how much more of a pool would have filled, ``(units,)``, right on average over the draw.
-
-    With arrays ``(K,)`` those of several pools, ``(units, K)``.
+    """Return an unbiased estimate of the gradient of a pool's fill, ``(units,)``; ``(units, K)`` for ``K`` pools.
 
     Parameters
     ----------
     units : int
-        Of the order.
+        Units of the order.
     floor, lower : int
-        Units that were certain, and units of the order that lie within them.
+        Certain units, and the order's units below them.
     sent, filled : int
-        What was drawn, and what came of it.
+        Units drawn and filled.
     chance : float
-        Of one more than ``floor``.
+        Probability of one more than ``floor``.
 
     Examples
     --------

@@ -1,56 +1,68 @@
-"""Kaplan-Meier estimates of what dark pools hold, from fills that are cut off at what was sent, and a greedy split."""
+"""Dark pool methods that estimate size distributions from censored fills: Kaplan-Meier, parametric, optimistic.
+
+A child filled in full only shows that the pool held at least as much: its size is right-censored.
+
+References
+----------
+Ganchev, Nevmyvaka, Kearns and Vaughan (2009), `Censored Exploration and the Dark Pool Problem
+<https://arxiv.org/abs/1205.2646>`_: `KaplanMeier`, and section 5: `ParMl`.
+Montanari, Fiegel, Pla, Saha and Perchet (2026), `arXiv 2602.06565 <https://arxiv.org/abs/2602.06565>`_: `RaUcb`.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from riskroute.core.arrays import Floats, Matrix, Units, Vector
 from riskroute.core.validation import one_of, parameter, real_number, whole_number
-from riskroute.routers.literature.dark_allocation import AllocationTask, DarkAllocation, tail_units
+from riskroute.routers.literature.dark_allocation import AllocationTask, DarkAllocation, PendingAllocation, tail_units
 
-MODES = ("theory", "practical", "discounted")
-FINE = 200
-"""Sizes up to this many lots are counted one by one; beyond, bins of 1, 2, 4, 8 .. lots have one hazard each."""
+FINE = 200  # sizes up to this have a hazard each; beyond, bins of 1, 2, 4, 8 .. units share one
 
-DAY = 86_400.0
+
+@dataclass
+class BinCounts:
+    """By size bin: children that ended there, and children that reached it (D and N), as of ``time``."""
+
+    time: int
+    ended: list[float] = field(default_factory=list)
+    tried: list[float] = field(default_factory=list)
 
 
 @dataclass
 class KaplanMeier(DarkAllocation):
-    """Split an order over pools so that each next lot goes where it is most likely to be filled, and save most.
+    """Allocate lots greedily by Kaplan-Meier estimates of dark pool sizes, then sweep.
 
-    A pool holds at least ``s`` lots with probability ``T(s)``, the same at every moment and whatever other pools hold:
-    that is the assumption. A child that was filled in full shows only that there was as much; the product-limit
-    estimator of Kaplan and Meier takes that into account. As far as a pool was tried often enough it is trusted, and
-    the next lot beyond counts as likely as the last one: that is the exploration.
+    Assumes that a pool holds at least ``s`` lots with probability ``T(s)``, independently over time and pools. The
+    product-limit estimator handles the censoring. Estimates are trusted up to the largest size with enough trials; the
+    next bin beyond counts as likely as the last trusted one, which makes the method explore.
 
     Parameters
     ----------
     mode : str
-        ``theory``: often enough as in the theorem, which practically never is; ``practical``: ``least`` times;
+        ``theory``: the theorem's number of trials, practically never reached; ``practical``: ``least`` trials;
         ``discounted``: as practical, with counts that halve every ``half_life`` seconds.
     least : int
-        Observations of a size that are enough (n0). Whether a pool holds anything at all must be seen this often times
-        the logarithm of the number of orders: else bad luck with the first ones would give it up for ever.
+        Trials of a size before its estimate is trusted (n0). The first unit needs this times the logarithm of the
+        number of orders: otherwise bad luck at the start would exclude a pool for ever.
     delay_cost : float
-        Dollars a share that it costs to find a pool empty (e); lots not worth it are swept at once.
+        Cost of an unfilled share, in dollars (e); lots not worth it are swept immediately.
     half_life : float
         Seconds, for ``discounted``.
     epsilon, delta : float
-        Of the theorem: how far from optimal, and with which probability.
+        Optimality gap and failure probability of the theorem.
     seed : int
-        Of the draws among equals.
+        Seed of tie-breaking.
 
-    References
-    ----------
-    Ganchev, Nevmyvaka, Kearns and Vaughan (2009), `Censored Exploration and the Dark Pool Problem
-    <https://arxiv.org/abs/1205.2646>`_. Fills are weighed with what they save, which the paper does not do.
+    Notes
+    -----
+    Fills are weighted by their saving, which the paper does not do.
 
     Examples
     --------
@@ -61,69 +73,69 @@ class KaplanMeier(DarkAllocation):
     """
 
     name: ClassVar[str] = "kaplan-meier+sweep"
-    memory: ClassVar[tuple[str, ...]] = ("waiting", "counts", "played")
+    memory: ClassVar[tuple[str, ...]] = ("pending", "counts", "played")
     most_units: ClassVar[int] = 1024
-    mode: str = parameter("practical", one_of, choices=MODES)
+    mode: str = parameter("practical", one_of, choices=("theory", "practical", "discounted"))
     least: int = parameter(20, whole_number)
     delay_cost: float = parameter(0.0, real_number, minimum=0)
-    half_life: float = parameter(DAY, real_number, minimum=1e-3)
+    half_life: float = parameter(86_400.0, real_number, minimum=1e-3)
     epsilon: float = parameter(1.0, real_number, minimum=1e-9)
     delta: float = parameter(0.1, real_number, minimum=1e-9, below=1)
     seed: int = parameter(0, whole_number, minimum=0)
-    counts: dict[str, dict[str, Any]] = field(init=False, repr=False)
-    """By pool and unit: ``ended`` and ``tried`` by bin (D and N), as of a ``time``."""
-
-    played: int = field(init=False, repr=False)
-    """Orders so far."""
+    counts: dict[str, BinCounts] = field(init=False, repr=False)  # by pool and unit
+    played: int = field(init=False, repr=False)  # number of orders
 
     def begin(self) -> None:
         super().begin()
         self.counts, self.played = {}, 0
 
-    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         self.played += 1
         tails = np.array([self.tail(pool, task) for pool in task.pools])
         return tail_units(task, tails, self.delay_cost), {}
 
     def tail(self, pool: str, task: AllocationTask) -> Vector:
-        """The probability that a pool holds at least 1, 2 .. units, optimistic, ``(units,)``."""
-        kept = self.counts.get(f"{pool} {task.unit}")
-        if kept is None:
+        """Return optimistic probabilities that a pool holds at least 1, 2 .. units, ``(units,)``."""
+        counts = self.counts.get(f"{pool} {task.unit}")
+        if counts is None:
             return np.ones(task.units)
-        fade = self._fade(task.time - kept["time"])
-        ended, tried = np.array(kept["ended"]), fade * np.array(kept["tried"])
-        tails = binned_tails(ended * fade, tried, task.units)
+        weight = self._decay(task.time - counts.time)
+        ended, tried = np.array(counts.ended), weight * np.array(counts.tried)
+        tails = binned_tails(ended * weight, tried, task.units)
         needed = np.full(task.units, float(self.least))
         needed[0] *= max(math.log(self.played), 1.0)
         if self.mode == "theory":
             needed = theory_counts(task.units, self.epsilon, self.delta)
         return optimistic_tails(tails, tried, needed)
 
-    def _fade(self, nanoseconds: int) -> float:
-        """Weight of counts after some time."""
+    def _decay(self, nanoseconds: int) -> float:
+        """Return the weight of counts of that age."""
         seconds = max(nanoseconds, 0) / 1e9
         return float(0.5 ** (seconds / self.half_life)) if self.mode == "discounted" else 1.0
 
-    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: float) -> None:
-        time = order["time"]
-        kept = self.counts.setdefault(f"{pool} {order['unit']}", {"ended": [], "tried": [], "time": time})
+    def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
+        time = order.time
+        counts = self.counts.setdefault(f"{pool} {order.unit}", BinCounts(time))
+        # reports may come late: both the old counts and the new ones are discounted to the later time
+        old, late = self._decay(time - counts.time), self._decay(counts.time - time)
         ended, tried = count_fills([(sent, int(filled))])
-        old, late = self._fade(time - kept["time"]), self._fade(kept["time"] - time)
-        for name, new in (("ended", ended), ("tried", tried)):
-            before = kept[name] + [0.0] * (len(new) - len(kept[name]))
-            after = new.tolist() + [0.0] * (len(before) - len(new))
-            kept[name] = [old * was + late * more for was, more in zip(before, after, strict=True)]
-        kept["time"] = max(time, kept["time"])
+        counts.ended = _discounted_sum(old, counts.ended, late, ended.tolist())
+        counts.tried = _discounted_sum(old, counts.tried, late, tried.tolist())
+        counts.time = max(time, counts.time)
 
 
-def bin_edges(size: int) -> Units:
-    """The first size of every bin, and the end of the last, up to ``size``: 0, 1 .. 201, 202, 204, 208 ..
+def _discounted_sum(old: float, before: list[float], late: float, more: list[float]) -> list[float]:
+    return [old * was + late * new for was, new in itertools.zip_longest(before, more, fillvalue=0.0)]
+
+
+def _bin_edges(size: int) -> Units:
+    """Return the first size of every bin, and the end of the last, up to ``size``: 0, 1 .. 201, 202, 204, 208 ..
 
     Examples
     --------
-    >>> bin_edges(210)[-5:].tolist()
+    >>> _bin_edges(210)[-5:].tolist()
     [200, 201, 202, 204, 208]
-    >>> bin_edges(3).tolist()
+    >>> _bin_edges(3).tolist()
     [0, 1, 2, 3]
     """
     fine = np.arange(min(size, FINE) + 1)
@@ -134,10 +146,10 @@ def bin_edges(size: int) -> Units:
 
 
 def count_fills(children: list[tuple[int, int]]) -> tuple[Vector, Vector]:
-    """How often sizes were tried for and how often nothing more was there, by bin, from units sent and filled.
+    """Return ``ended`` and ``tried`` by bin, from units sent and filled.
 
-    For a size ``s`` of its own, ``ended`` D(s) counts children of more than ``s`` units that got ``s``, and ``tried``
-    N(s) those that got at least ``s``. In a bin of several sizes both are sums over them.
+    For a single size ``s``, ``ended`` D(s) counts children of more than ``s`` units that filled ``s``, and ``tried``
+    N(s) those that filled at least ``s``. In a wider bin both are sums over its sizes.
 
     Examples
     --------
@@ -156,13 +168,13 @@ def count_fills(children: list[tuple[int, int]]) -> tuple[Vector, Vector]:
 
 
 def _edges_beyond(size: int) -> Units:
-    """Bins that reach at least to ``size``."""
-    edges = bin_edges(size)
+    """Return bin edges up to at least ``size``."""
+    edges = _bin_edges(size)
     return edges if edges[-1] >= size else np.append(edges, 2 * edges[-1] - FINE)
 
 
 def binned_tails(ended: Vector, tried: Vector, units: int) -> Vector:
-    """The product-limit estimate of the probability of at least 1, 2 .. units, ``(units,)``.
+    """Return the product-limit estimate of P(size >= 1, 2 .. units), ``(units,)``.
 
     Examples
     --------
@@ -178,9 +190,9 @@ def binned_tails(ended: Vector, tried: Vector, units: int) -> Vector:
 
 
 def optimistic_tails(tails: Vector, tried: Vector, needed: float | Floats) -> Vector:
-    """Tails with the first bin beyond what was tried often enough as likely as the last one before.
+    """Raise the tails in the first bin without enough trials to the last trusted value.
 
-    ``needed`` is how often size ``s`` must have been tried, for all or ``(units,)`` for ``s = 0, 1 ..``.
+    ``needed`` is the required number of trials, for all sizes or ``(units,)`` for sizes 0, 1 ..
 
     Examples
     --------
@@ -201,7 +213,7 @@ def optimistic_tails(tails: Vector, tried: Vector, needed: float | Floats) -> Ve
 
 
 def theory_counts(units: int, epsilon: float, delta: float) -> Floats:
-    """How often a size must have been tried before the theorem trusts it, ``(units,)``.
+    """Return the number of trials of each size that the theorem requires, ``(units,)``.
 
     Examples
     --------
@@ -212,34 +224,33 @@ def theory_counts(units: int, epsilon: float, delta: float) -> Floats:
     return np.asarray(128 * (sizes * units / epsilon) ** 2 * math.log(2 * units / delta))
 
 
-# MERGED: Dark pools that are empty or have a power law of sizes, fitted by maximum likelihood, and a greedy split.
+_EXPONENTS = np.linspace(-1.0, 4.0, 501)  # grid of the likelihood search
 
 
-LEAST_EXPONENT, MOST_EXPONENT = -1.0, 4.0
-EXPONENTS = np.linspace(LEAST_EXPONENT, MOST_EXPONENT, 501)
-"""Exponents that are tried."""
+@dataclass
+class FillCounts:
+    """Children without fills, partial fills with the sum of their log sizes, and full fills of 1, 2 .. units."""
+
+    empty: int = 0
+    some: int = 0
+    logs: float = 0.0
+    full: list[int] = field(default_factory=list)
 
 
 @dataclass
 class ParMl(DarkAllocation):
-    """Split an order over pools by fitted sizes: a pool is empty with probability ``a``, else has a power law.
+    """Allocate lots greedily by a fitted zero-inflated power law of dark pool sizes, then sweep.
 
-    The model is ``p(0) = a`` and ``p(s) = (1 - a) s^-b / sum of u^-b over u = 1 .. V``, in lots of orders up to V,
-    the same at every moment: what the authors fitted to their data. Children that were filled in full count as "at
-    least as much". Two numbers a pool are learned quickly, and remain wrong where the model is. The likelihood
-    separates: the best ``a`` is the share of children that got nothing, and ``b`` a search in one dimension.
+    The model is ``p(0) = a`` and ``p(s) = (1 - a) s^-b / sum of u^-b over u = 1 .. V``, in lots of orders up to ``V``,
+    as the authors fitted to their data. Two parameters per pool are learned quickly, but stay biased where the model is
+    wrong. The censored likelihood separates: ``a`` is the fraction of unfilled children, ``b`` found by grid search.
 
     Parameters
     ----------
     delay_cost : float
-        Dollars a share that it costs to find a pool empty; lots not worth it are swept at once.
+        Cost of an unfilled share, in dollars; lots not worth it are swept immediately.
     seed : int
-        Of the draws among equals.
-
-    References
-    ----------
-    Ganchev, Nevmyvaka, Kearns and Vaughan (2009), `Censored Exploration and the Dark Pool Problem
-    <https://arxiv.org/abs/1205.2646>`_, section 5.
+        Seed of tie-breaking.
 
     Examples
     --------
@@ -250,50 +261,47 @@ class ParMl(DarkAllocation):
     """
 
     name: ClassVar[str] = "parml+sweep"
-    memory: ClassVar[tuple[str, ...]] = ("waiting", "counts")
+    memory: ClassVar[tuple[str, ...]] = ("pending", "counts")
     delay_cost: float = parameter(0.0, real_number, minimum=0)
     seed: int = parameter(0, whole_number, minimum=0)
-    counts: dict[str, dict[str, Any]] = field(init=False, repr=False)
-    """By pool and unit: how many children got nothing, how many some and the sum of the logarithms of what they got,
-    and how many got all of 1, 2 .. units."""
+    counts: dict[str, FillCounts] = field(init=False, repr=False)  # by pool and unit
 
     def begin(self) -> None:
         super().begin()
         self.counts = {}
 
-    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         tails = np.array([self.tail(pool, task) for pool in task.pools])
         return tail_units(task, tails, self.delay_cost), {}
 
     def tail(self, pool: str, task: AllocationTask) -> Vector:
-        """The probability that a pool holds at least 1, 2 .. units, ``(units,)``."""
-        kept = self.counts.get(f"{pool} {task.unit}")
-        if kept is None:
+        """Return the probabilities that a pool holds at least 1, 2 .. units, ``(units,)``."""
+        counts = self.counts.get(f"{pool} {task.unit}")
+        if counts is None:
             return np.ones(task.units)
-        largest = max(len(kept["full"]), task.units)
-        full = np.pad(np.array(kept["full"], dtype=float), (0, largest - len(kept["full"])))
-        children = kept["empty"] + kept["some"] + float(full.sum())
-        return self.fitted(children, kept["empty"], kept["some"], kept["logs"], full)[: task.units]
+        largest = max(len(counts.full), task.units)
+        full = np.pad(np.array(counts.full, dtype=float), (0, largest - len(counts.full)))
+        children = counts.empty + counts.some + float(full.sum())
+        return self.fitted(children, counts.empty, counts.some, counts.logs, full)[: task.units]
 
     def fitted(self, children: float, empty: float, some: float, logs: float, full: Vector) -> Vector:
-        """Tails ``(V,)`` fitted to children, of which some got nothing and some a part."""
-        nothing = min(empty / children, (children + 1) / (children + 2))  # never given up for good
+        """Return the fitted tails, ``(V,)``."""
+        nothing = min(empty / children, (children + 1) / (children + 2))  # below 1: no pool is excluded for ever
         return power_tails(nothing, fit_exponent(some, logs, full, len(full)), len(full))
 
-    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: float) -> None:
-        first: dict[str, Any] = {"empty": 0, "some": 0, "logs": 0.0, "full": []}
-        kept = self.counts.setdefault(f"{pool} {order['unit']}", first)
-        kept["full"] += [0] * (order["units"] - len(kept["full"]))
+    def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
+        counts = self.counts.setdefault(f"{pool} {order.unit}", FillCounts())
+        counts.full += [0] * (order.units - len(counts.full))
         if filled == sent:
-            kept["full"][sent - 1] += 1
+            counts.full[sent - 1] += 1
         elif filled:
-            kept["some"], kept["logs"] = kept["some"] + 1, kept["logs"] + float(np.log(filled))
+            counts.some, counts.logs = counts.some + 1, counts.logs + float(np.log(filled))
         else:
-            kept["empty"] += 1
+            counts.empty += 1
 
 
 def power_sizes(exponent: float, largest: int) -> Vector:
-    """Probabilities of sizes 1 .. ``largest`` under a power law.
+    """Return the probabilities of sizes 1 .. ``largest`` under a power law.
 
     Examples
     --------
@@ -305,7 +313,7 @@ def power_sizes(exponent: float, largest: int) -> Vector:
 
 
 def power_tails(empty: float, exponent: float, largest: int) -> Vector:
-    """Probabilities of at least 1 .. ``largest`` units in a pool that is empty with probability ``empty``.
+    """Return P(size >= 1 .. ``largest``) for a pool that is empty with probability ``empty``.
 
     Examples
     --------
@@ -316,63 +324,56 @@ def power_tails(empty: float, exponent: float, largest: int) -> Vector:
 
 
 def fit_exponent(some: float, logs: float, full: Floats, largest: int, less: float = 0.0) -> float:
-    """The most likely exponent of a power law over 1 .. ``largest``, from sizes that are known or cut off.
+    """Return the maximum likelihood exponent of a power law over 1 .. ``largest`` from censored sizes.
 
     Parameters
     ----------
     some, logs : float
-        Number of sizes that are known, and sum of their logarithms.
+        Number of uncensored sizes, and sum of their logarithms.
     full : Floats
-        ``(largest,)``, number of children of 1, 2 .. units that got all: sizes of at least as much.
+        ``(largest,)``, number of full fills of 1, 2 .. units: right-censored sizes.
     largest : int
-        The largest size.
+        Largest size of the power law.
     less : float
-        The smallest exponent whose log-likelihood is at most so much less than the greatest is returned instead.
+        Return the smallest exponent whose log-likelihood is within ``less`` of the maximum.
 
     Examples
     --------
     >>> fit_exponent(3, float(np.log([1, 2, 4]).sum()), np.zeros(8), 8)
     1.24
-    >>> fit_exponent(0, 0.0, np.eye(8)[3], 8)  # all that is known: at least 4
+    >>> fit_exponent(0, 0.0, np.eye(8)[3], 8)  # one observation: at least 4
     -1.0
     """
     tails = _log_tails(largest)
-    likelihood = -EXPONENTS * logs - (some + full.sum()) * tails[:, 0] + tails @ full
+    likelihood = -_EXPONENTS * logs - (some + full.sum()) * tails[:, 0] + tails @ full
     chosen = int(np.argmax(likelihood >= likelihood.max() - less))
-    return round(float(EXPONENTS[chosen]), 6)
+    return round(float(_EXPONENTS[chosen]), 6)
 
 
 @lru_cache(maxsize=8)
 def _log_tails(largest: int) -> Matrix:
-    """Logarithms of tails that are not normalised, ``(E, V)``."""
-    powers = np.arange(1, largest + 1, dtype=float) ** -EXPONENTS[:, None]
+    """Return the logarithms of unnormalised tails, ``(E, V)``."""
+    powers = np.arange(1, largest + 1, dtype=float) ** -_EXPONENTS[:, None]
     return np.asarray(np.log(np.cumsum(powers[:, ::-1], axis=1)[:, ::-1]))
-
-
-# MERGED: Optimism about a dark pool's presence and sizes, after Montanari et al.: a reconstruction from the abstract.
 
 
 @dataclass
 class RaUcb(ParMl):
-    """Split an order over pools by the best sizes that their fills do not rule out: a zero bin and a power law.
+    """Allocate lots greedily by upper confidence bounds on dark pool presence and sizes, then sweep.
 
-    The published method was known to us by its abstract only: resources whose activation has an unknown probability
-    and whose threshold is random, and optimism about both. Here the model is that of `ParMl`. The presence of a pool
-    is the greatest, and the exponent of its sizes the smallest, that is less likely than the best fit by a factor of
-    at most the number of orders to the power ``width``. Unlike `ParMl`, it does not give up a pool after bad luck.
+    A reconstruction from the abstract: resources with an unknown activation probability and a random threshold, and
+    optimism about both. The model is that of `ParMl`. Presence is the largest probability, and the exponent the
+    smallest, whose likelihood ratio to the best fit is at least the number of orders to the power ``-width``. Unlike
+    `ParMl`, it does not exclude a pool after bad luck.
 
     Parameters
     ----------
     delay_cost : float
-        Dollars a share that it costs to find a pool empty; lots not worth it are swept at once.
+        Cost of an unfilled share, in dollars; lots not worth it are swept immediately.
     seed : int
-        Of the draws among equals.
+        Seed of tie-breaking.
     width : float
-        How optimistic; 0 is `ParMl`.
-
-    References
-    ----------
-    Montanari, Fiegel, Pla, Saha and Perchet (2026), `arXiv 2602.06565 <https://arxiv.org/abs/2602.06565>`_.
+        Degree of optimism; 0 is `ParMl`.
 
     Examples
     --------
@@ -383,29 +384,29 @@ class RaUcb(ParMl):
     """
 
     name: ClassVar[str] = "ra-ucb+sweep"
-    memory: ClassVar[tuple[str, ...]] = ("waiting", "counts", "played")
+    memory: ClassVar[tuple[str, ...]] = ("pending", "counts", "played")
     width: float = parameter(0.5, real_number, minimum=0, maximum=1000)
 
     def begin(self) -> None:
         super().begin()
         self.played = 0
 
-    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         self.played += 1
         return super().allocate(task)
 
     def fitted(self, children: float, empty: float, some: float, logs: float, full: Vector) -> Vector:
         less = self.width * math.log(self.played)
-        presence = highest_chance(children - empty, children, less)
+        presence = _highest_chance(children - empty, children, less)
         return power_tails(1 - presence, fit_exponent(some, logs, full, len(full), less), len(full))
 
 
-def highest_chance(successes: float, trials: float, less: float) -> float:
-    """The greatest probability whose log-likelihood is at most ``less`` below the greatest.
+def _highest_chance(successes: float, trials: float, less: float) -> float:
+    """Return the largest probability whose binomial log-likelihood is within ``less`` of the maximum.
 
     Examples
     --------
-    >>> round(highest_chance(0, 10, 1.0), 6)  # (1 - p)^10 = 1 / e
+    >>> round(_highest_chance(0, 10, 1.0), 6)  # (1 - p)^10 = 1 / e
     0.095163
     """
     share = successes / trials

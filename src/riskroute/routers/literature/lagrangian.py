@@ -1,37 +1,46 @@
-"""Stochastic gradient ascent on the shares of an order that dark pools get, after Laruelle, Lehalle and Pages."""
+"""Stochastic algorithms of Laruelle, Lehalle and Pages for splitting an order over dark pools.
+
+References
+----------
+Laruelle, Lehalle and Pages (2011), `Optimal split of orders across liquidity pools: a stochastic algorithm approach
+<https://arxiv.org/abs/0910.1166>`_.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from riskroute.core.arrays import Units
 from riskroute.core.validation import parameter, real_number, true_or_false, whole_number
-from riskroute.routers.literature.dark_allocation import AllocationTask, DarkAllocation, systematic_units
+from riskroute.routers.literature.dark_allocation import (
+    AllocationTask,
+    DarkAllocation,
+    PendingAllocation,
+    systematic_units,
+)
 
-FLOOR_ROUNDS = 100
-"""Rounds in which no pool's share falls below a tenth of an even one."""
+FLOOR_ROUNDS = 100  # rounds with a minimum share per pool of a tenth of the equal share
 
 
 @dataclass
 class DarkShares(DarkAllocation):
-    """Base class of routers that learn which share of an order each pool gets; parts of lots are rounded by chance."""
+    """Base class of routers that learn each pool's share of an order; fractional lots are rounded at random."""
 
-    memory: ClassVar[tuple[str, ...]] = ("waiting", "shares")
+    memory: ClassVar[tuple[str, ...]] = ("pending", "shares")
     most_units: ClassVar[int] = 10**9
-    shares: dict[str, float] = field(init=False, repr=False)
-    """By pool; their proportions count."""
+    shares: dict[str, float] = field(init=False, repr=False)  # by pool, up to a common factor
 
     def begin(self) -> None:
         super().begin()
         self.shares = {}
 
-    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, Any]]:
+    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         for pool in task.pools:
-            if pool not in self.shares:  # as much as the others on average
+            if pool not in self.shares:  # a new pool starts with the average share
                 known = len(self.shares)
                 self.shares[pool] = sum(self.shares.values()) / known if known else 1.0
         some = np.array([self.shares[pool] for pool in task.pools])
@@ -42,25 +51,20 @@ class DarkShares(DarkAllocation):
 
 @dataclass
 class Lagrangian(DarkShares):
-    """Move shares of an order towards pools whose children are filled in full, until marginal savings are equal.
+    """Projected stochastic gradient ascent on the pools' shares of an order, then sweep.
 
-    Sizes of orders and of what pools hold may be any stationary sequence. The expected saving is concave in the shares,
-    and whether a child was filled in full is its gradient, but for noise; a step is projected on shares that sum to 1.
-    Sizes are relative to the average order and savings to the average best one, so that steps have no unit.
+    Order and pool sizes may be any stationary sequence. The expected saving is concave in the shares, with the
+    indicator of a full fill as unbiased gradient; iterates are projected onto the simplex, and marginal savings become
+    equal. Sizes are relative to the mean order and savings to the mean best saving, so that steps have no unit.
 
     Parameters
     ----------
     step : float
-        The n-th step is ``step / n`` (c); larger ones learn faster and forget less of the noise.
+        The n-th step size is ``step / n`` (c); larger values learn faster and average the noise less.
     constant_step : float, optional
-        The same step for ever, for pools that change.
+        Constant step size, for pools that change; default: decreasing steps.
     seed : int
-        Of the rounding.
-
-    References
-    ----------
-    Laruelle, Lehalle and Pages (2011), `Optimal split of orders across liquidity pools: a stochastic algorithm approach
-    <https://arxiv.org/abs/0910.1166>`_.
+        Seed of the rounding.
 
     Examples
     --------
@@ -71,7 +75,7 @@ class Lagrangian(DarkShares):
     """
 
     name: ClassVar[str] = "lagrangian+sweep"
-    memory: ClassVar[tuple[str, ...]] = ("waiting", "shares", "learned", "mean_size", "mean_saving")
+    memory: ClassVar[tuple[str, ...]] = ("pending", "shares", "learned", "mean_size", "mean_saving")
     step: float = parameter(1.0, real_number, above=0, maximum=1e6)
     constant_step: float | None = parameter(None, real_number, above=0, maximum=1e6)
     seed: int = parameter(0, whole_number, minimum=0)
@@ -83,9 +87,9 @@ class Lagrangian(DarkShares):
         super().begin()
         self.learned, self.mean_size, self.mean_saving = 0, 0.0, 0.0
 
-    def learn_round(self, order: Mapping[str, Any]) -> None:
-        savings = order["savings"]
-        size = float(order["units"] * order["unit"])
+    def learn_round(self, order: PendingAllocation) -> None:
+        savings = order.savings
+        size = float(order.units * order.unit)
         self.learned += 1
         self.mean_size += (size - self.mean_size) / self.learned
         self.mean_saving += (max(savings.values()) - self.mean_saving) / self.learned
@@ -94,7 +98,7 @@ class Lagrangian(DarkShares):
         mass = sum(self.shares[pool] for pool in pools)
         if mass <= 0:
             return
-        full = [order["filled"].get(pool, 0) == order["sent"].get(pool, 0) for pool in pools]
+        full = [order.filled.get(pool, 0) == order.sent.get(pool, 0) for pool in pools]
         worth = [savings[pool] / self.mean_saving for pool in pools]
         now = [self.shares[pool] / mass for pool in pools]
         floor = 0.1 / len(pools) if self.learned <= FLOOR_ROUNDS else 0.0
@@ -110,18 +114,18 @@ def lagrangian_step(
     step: float,
     floor: float = 0.0,
 ) -> list[float]:
-    """Shares after one step, on the simplex, each at least ``floor``.
+    """Return the shares after one gradient step, on the simplex, each at least ``floor``.
 
     Parameters
     ----------
     shares, full, worth : Sequence
-        By pool: its share, whether it filled all that it got, and what a fill saves there (rho).
+        By pool: share, whether it filled in full, and saving of a fill (rho).
     size : float
-        Of the order (V), relative to the average.
+        Order size relative to the mean (V).
     step : float
-        Length of the step (gamma).
+        Step size (gamma).
     floor : float
-        Least share of a pool.
+        Minimum share of a pool.
 
     Examples
     --------
@@ -135,7 +139,7 @@ def lagrangian_step(
 
 
 def project_on_simplex(point: Sequence[float], floor: float = 0.0) -> list[float]:
-    """The nearest point whose entries are at least ``floor`` and sum to 1.
+    """Return the nearest point whose entries are at least ``floor`` and sum to 1.
 
     Examples
     --------
@@ -151,30 +155,21 @@ def project_on_simplex(point: Sequence[float], floor: float = 0.0) -> list[float
     return [floor + max(value - floor - lower, 0.0) for value in point]
 
 
-# MERGED: Reinforcement: pools get shares of an order in proportion to what they have saved so far.
-
-
 @dataclass
 class Reinforcement(DarkShares):
-    """Give every pool the share of an order that it has in all savings so far.
+    """Reinforcement: each pool's share of an order is its share of all savings so far, then sweep.
 
-    Sizes of orders and of what pools hold may be any stationary sequence. The shares settle where the *average* saving
-    of what is sent to a pool is the same for all, not the marginal one, and pools that cannot keep up die out: less
-    than optimal, and simple.
+    Order and pool sizes may be any stationary sequence. Shares converge to equal *average* savings per share sent, not
+    marginal ones, and pools that cannot keep up die out: simple, but not optimal.
 
     Parameters
     ----------
     weighted : bool
-        Whether fills are weighed with what they save.
+        Weight fills by their saving.
     start : float
-        What every pool counts as having saved at first, in average orders that were filled whole.
+        Initial saving of every pool, in completely filled first orders.
     seed : int
-        Of the rounding.
-
-    References
-    ----------
-    Laruelle, Lehalle and Pages (2011), `Optimal split of orders across liquidity pools: a stochastic algorithm approach
-    <https://arxiv.org/abs/0910.1166>`_.
+        Seed of the rounding.
 
     Examples
     --------
@@ -185,35 +180,19 @@ class Reinforcement(DarkShares):
     """
 
     name: ClassVar[str] = "reinforcement+sweep"
-    memory: ClassVar[tuple[str, ...]] = ("waiting", "shares", "scale")
+    memory: ClassVar[tuple[str, ...]] = ("pending", "shares", "scale")
     weighted: bool = parameter(True, true_or_false)
     start: float = parameter(1.0, real_number, minimum=1e-9, maximum=1e9)
     seed: int = parameter(0, whole_number, minimum=0)
-    scale: float = field(init=False, repr=False)
-    """What the first order would have saved if it had been filled whole; 0 before."""
+    scale: float = field(init=False, repr=False)  # saving of the first order if filled completely; 0 before it
 
     def begin(self) -> None:
         super().begin()
         self.scale = 0.0
 
-    def learn_child(self, order: Mapping[str, Any], pool: str, sent: int, filled: float) -> None:
-        savings = order["savings"] if self.weighted else dict.fromkeys(order["savings"], 1.0)
+    def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
+        savings = order.savings if self.weighted else dict.fromkeys(order.savings, 1.0)
         if not self.scale:
-            self.scale = max(savings.values()) * order["units"] * order["unit"] * self.start
-        gained = filled * order["unit"] * savings[pool] / self.scale
+            self.scale = max(savings.values()) * order.units * order.unit * self.start
+        gained = filled * order.unit * savings[pool] / self.scale
         self.shares[pool] += gained
-
-
-def reinforcement_step(
-    sums: Sequence[float], filled: Sequence[float], worth: Sequence[float]
-) -> tuple[list[float], list[float]]:
-    """What pools have saved after a round, and the shares of the next order that follow.
-
-    Examples
-    --------
-    >>> reinforcement_step([1.0, 1.0], [2.0, 0.0], [0.5, 1.0])
-    ([2.0, 1.0], [0.6666666666666666, 0.3333333333333333])
-    """
-    after = [before + fill * value for before, fill, value in zip(sums, filled, worth, strict=True)]
-    total = sum(after)
-    return after, [some / total for some in after]
