@@ -233,5 +233,5 @@ def test_routers_that_are_not_there(call: Any, message: str) -> None:
 
 @pytest.mark.parametrize("state", [3, {}, {"router": "swep"}])
 def test_states_of_no_router(state: Any) -> None:
-    with pytest.raises(StateError, match="state must be one that a router's state|unknown router"):
+    with pytest.raises(StateError, match=r"state must be one that a router's state|unknown router"):
         restore_router(state)
