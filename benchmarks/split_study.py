@@ -18,11 +18,8 @@ from riskroute.learning.actions import as_batch
 from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.replay import Replay
-from riskroute.study.split.cases import study_data
-from riskroute.study.split.config import checked_study
-from riskroute.study.split.evaluation import evaluate_splits
-from riskroute.study.split.orders import NAIVE, PARTS, prepare_order
-from riskroute.study.split.study import SplitStudy
+from riskroute.study.config import split_config
+from riskroute.study.split_study import NAIVE, PARTS, SplitStudy, evaluate_splits, prepare_order, study_data
 from timing import leave, print_heading, print_table, say, sized, verdict
 
 RISK_TOLERANCE = 2.0  # the default
@@ -37,7 +34,7 @@ def truth(out: Path, shares: int) -> tuple[Replay, np.ndarray]:
     """Scenarios of many markets together, and the market each comes from; slots take what they can in all of them."""
     every = []
     for seed in TRUTH:
-        config = checked_study({"seed": seed, "shares": shares, **SMALLER})
+        config = split_config({"seed": seed, "shares": shares, **SMALLER})
         every.append(prepare_order(config, study_data(config, out / "truth"), shares))
     caps = np.min([one.caps for one in every], axis=0)
     every = [dataclasses.replace(one, caps=caps) for one in every]
@@ -71,7 +68,7 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
         (order,) = study.run(out=out / "study", backend=Backend(workers=sized(None, 1))).orders
         split = order.recommended.allocation
         measured = evaluate_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
-        off = measured.excess / abs(floor)
+        off = measured["excess"] / abs(floor)
         policy = order.policies[order.recommended_policy].test
         values = {name: order.splits[name].test.mean_variance for name in NAIVE}
         close.append(off <= 0.01)

@@ -7,6 +7,7 @@ means, and in which unit it is, stands here. A key without a meaning is an error
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import inspect
 import json
 import textwrap
@@ -53,8 +54,7 @@ from riskroute.routing.fees import Fee
 from riskroute.routing.venues import KINDS, VenueModel
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.sweep import SweepConfig
-from riskroute.study.config import StudyConfig
-from riskroute.study.split.config import DarkConfig, SplitStudyConfig
+from riskroute.study.config import SplitPool, SplitStudyConfig, StudyConfig
 
 WIDTH = 120
 NOT_IN_FILES = {"prior"}
@@ -63,7 +63,7 @@ NOT_IN_FILES = {"prior"}
 BEYOND = 10**15
 """A largest value that nobody would reach is not worth a word."""
 
-_WORDS = {int: "integer", float: "number", str: "text", Path: "path", bool: "flag"}
+_WORDS = {int: "integer", float: "number", str: "text", Path: "path", bool: "flag", dt.date: "date"}
 
 CLI_HEAD = """\
 # Commands
@@ -216,11 +216,15 @@ def configuration_page() -> str:
             STUDY_HEAD,
             _keys("study.toml", _of_study(), STUDY),
             POOLS_HEAD,
-            _keys("[[pools]]", _of_fields(PoolModel, {one.name: one for one in dataclasses.fields(PoolModel)}), POOLS),
+            _keys("[[pools]]", _of_dataclass(PoolModel), POOLS),
             SPLIT_STUDY_HEAD,
-            _keys("split-study.toml", _of_model(SplitStudyConfig), SPLIT_STUDY),
+            _keys(
+                "split-study.toml",
+                _of_dataclass(SplitStudyConfig),
+                SPLIT_STUDY,
+            ),
             DARK_HEAD,
-            _keys("[[dark]]", _of_model(DarkConfig), DARK),
+            _keys("[[dark]]", _of_dataclass(SplitPool), DARK),
             SWEEP_HEAD,
             _keys("sweep.toml", _of_model(SweepConfig), SWEEP),
             PARAMETERS_HEAD,
@@ -316,15 +320,25 @@ def _of_fields(cls: Any, fields: dict[str, dataclasses.Field[Any]]) -> dict[str,
     return {
         key: (
             " or ".join(map(_code, KINDS)) if field.name == "kind" else _type_words(hints[field.name]),
-            "required" if field.default is dataclasses.MISSING else _code(field.default),
+            "required" if field.default is field.default_factory else _code(_default(field)),
         )
         for key, field in fields.items()
     }
 
 
+def _default(field: dataclasses.Field[Any]) -> Any:
+    made = field.default_factory
+    return field.default if made is dataclasses.MISSING else made()
+
+
+def _of_dataclass(cls: Any) -> dict[str, tuple[str, str]]:
+    """Type and default of every field of a dataclass."""
+    return _of_fields(cls, {one.name: one for one in dataclasses.fields(cls)})
+
+
 def _of_study() -> dict[str, tuple[str, str]]:
     """Type and default of the keys of a study: the fields of its configuration, and two that are files or sections."""
-    fields = _of_fields(StudyConfig, {one.name: one for one in dataclasses.fields(StudyConfig)})
+    fields = _of_dataclass(StudyConfig)
     return fields | {"fees": ("path", ""), "pools": ("sections", "")}
 
 
@@ -345,6 +359,12 @@ def _type_words(kind: Any) -> str:
         return " or ".join(map(_type_words, inner))
     if origin is list:
         return f"{_type_words(inner[0])}, repeatable"
+    if dict in (kind, origin):
+        return f"{_plural(_type_words(inner[1]))}, by name"
+    if inner == [dt.time, dt.time]:
+        return "two times, `HH:MM-HH:MM`"
+    if origin is tuple and dataclasses.is_dataclass(inner[0]):
+        return "sections"
     if origin is tuple and Ellipsis in inner:
         return f"list of {_plural(_type_words(inner[0]))}"
     if origin is tuple:
@@ -364,6 +384,8 @@ def _code(value: Any) -> str:
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, tuple) and value and all(isinstance(one, dt.time) for one in value):
+        return json.dumps("-".join(f"{one:%H:%M}" for one in value))
     if isinstance(value, list) and value and all(isinstance(one, str) and one.count(":") == 2 for one in value):
         return json.dumps("-".join(one.removesuffix(":00") for one in value))
     return json.dumps(value, ensure_ascii=False)

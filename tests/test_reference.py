@@ -11,7 +11,7 @@ import pytest
 
 from places import ROOT
 from riskroute.cli.app import app
-from riskroute.study.split.config import TEMPLATE as SPLIT_STUDY
+from riskroute.study.split_study import TEMPLATE as SPLIT_STUDY
 from riskroute.study.study import TEMPLATE as STUDY
 
 DOCS = ROOT / "docs"

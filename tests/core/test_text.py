@@ -31,7 +31,7 @@ from riskroute.paper.figures import plot_panels
 from riskroute.routing.fees import Fee, load_fees
 from riskroute.routing.venues import VenueModel
 from riskroute.simulation.figures import plot_fits
-from riskroute.study.split.config import checked_study
+from riskroute.study.config import split_config
 
 HOSTILE = (
     "<!--<script>",
@@ -88,13 +88,13 @@ _ENTRIES: dict[str, Callable[[str], Any]] = {
     "ImportOptions venue": lambda name: ImportOptions(venue=name),
     "Recording venue": lambda name: Recording(name, "ACME", dt.date(2019, 1, 1), 1, "", "table"),
     "Recording symbol": lambda name: Recording("XNAS", name, dt.date(2019, 1, 1), 1, "", "table"),
-    "study symbol": lambda name: checked_study({"symbol": name}),
-    "study venue": lambda name: checked_study({"data": "x", "venue": name}),
-    "study market": lambda name: checked_study({"market": [name]}),
-    "study limit": lambda name: checked_study({"limit": name}),
-    "study caps": lambda name: checked_study({"caps": {name: 1}}),
-    "study pool": lambda name: checked_study({"dark": [{"name": name, "presence": 0.5, "tail": 1.0}]}),
-    "pool's venue": lambda name: checked_study({"dark": [{"name": "A", "presence": 0.5, "tail": 1.0, "venue": name}]}),
+    "study symbol": lambda name: split_config({"symbol": name}),
+    "study venue": lambda name: split_config({"data": "x", "venue": name}),
+    "study market": lambda name: split_config({"market": [name]}),
+    "study limit": lambda name: split_config({"limit": name}),
+    "study caps": lambda name: split_config({"caps": {name: 1}}),
+    "study pool": lambda name: split_config({"dark": [{"name": name, "presence": 0.5, "tail": 1.0}]}),
+    "pool's venue": lambda name: split_config({"dark": [{"name": "A", "presence": 0.5, "tail": 1.0, "venue": name}]}),
     "synthetic symbol": lambda name: generate_market(Path("nowhere"), symbols=(name,)),
 }
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,6 @@ from places import ROOT
 from riskroute import DataError, InputError
 from riskroute.cli.app import run as command
 from riskroute.simulation.backends import Backend
-from riskroute.study.split.config import SplitStudyConfig
-from riskroute.study.split.result import SplitStudySettings
 
 VALUES: dict[str, Any] = {
     "shares": [4],
@@ -73,7 +72,7 @@ def test_the_command_gives_the_same_numbers_and_leaves_home_alone(
     for path in rewritten:
         assert path.read_text() == (tmp_path / "out" / path.name).read_text()
     assert rr.SplitStudy(tmp_path / "study.toml").config == rr.SplitStudy(**VALUES).config
-    assert rr.SplitStudy(tmp_path / "study.toml", shares=6).config.shares == [6]
+    assert rr.SplitStudy(tmp_path / "study.toml", shares=6).config.shares == (6,)
 
 
 def test_a_result_is_read_as_it_was_written(result: rr.SplitStudyResult, folder: Path, tmp_path: Path) -> None:
@@ -93,14 +92,13 @@ def test_fields_are_known_by_name(result: rr.SplitStudyResult) -> None:
     assert first.gap == first.recommended.gap
     assert (careful.gap, careful.gap_error, careful.recommended.test.charged_cost) == (None, None, None)
     assert first.policies["adaptive"].test.checkpoints[-1] == 50
-    assert result.config.test == ("10:48:00", "10:56:00")
-    assert [field.name for field in fields(SplitStudySettings)] == list(SplitStudyConfig.model_fields)
+    assert result.config.test == (dt.time(10, 48), dt.time(10, 56))
 
 
 def test_without_a_folder_nothing_is_kept(result: rr.SplitStudyResult, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     study = rr.SplitStudy(**VALUES | {"risk_tolerances": 2.0})
-    assert repr(study).startswith("SplitStudy(horizon=50, policies=['adaptive', 'uniform'], repeats=2, ")
+    assert repr(study).startswith("SplitStudy(shares=(4,), train=(datetime.time(10, 40), datetime.time(10, 48)), ")
     assert study.run(backend=ALONE).orders == result.orders[:1]
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InputError, match="resume must be False where no folder is given as out"):
@@ -108,8 +106,6 @@ def test_without_a_folder_nothing_is_kept(result: rr.SplitStudyResult, tmp_path:
 
 
 def test_what_is_no_study_is_refused(result: rr.SplitStudyResult, folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="judge is now called test"):
-        rr.SplitStudy(judge="11-12")
     with pytest.raises(InputError, match="config must be a path, was 3"):
         rr.SplitStudy(3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="backend must be one of local, dask, ray, was 'cloud'"):
@@ -120,7 +116,7 @@ def test_what_is_no_study_is_refused(result: rr.SplitStudyResult, folder: Path, 
         result.to_json(tmp_path / "all.txt")
     with pytest.raises(InputError, match=r"path must be a readable file, was .*nowhere\.json"):
         rr.SplitStudyResult.from_json(tmp_path / "nowhere.json")
-    with pytest.raises(InputError, match="orders must be a tuple of OrderResult"):
+    with pytest.raises(InputError, match="orders must be a tuple of SplitCase"):
         replace(result, orders=[])  # type: ignore[arg-type]
 
 
@@ -130,7 +126,7 @@ def test_what_is_no_study_is_refused(result: rr.SplitStudyResult, folder: Path, 
         (lambda plain: "{", r"study\.json must be JSON"),
         (lambda plain: "[]", r"the result of a study: the file must be an object, was \[\]"),
         (lambda plain: plain.replace('"seed": 0', '"seed": null', 1), "config.seed must be an integer, was None"),
-        (lambda plain: plain.replace('"seed": 0', '"seeds": 0', 1), "config.seed is missing"),
+        (lambda plain: plain.replace('"seed": 0', '"seeds": 0', 1), "unknown field 'seeds' in config"),
         (
             lambda plain: plain.replace('"config": {', '"config": {"old": 1,', 1),
             "unknown field 'old' in config; fields are data",
@@ -143,7 +139,7 @@ def test_what_is_no_study_is_refused(result: rr.SplitStudyResult, folder: Path, 
             lambda plain: plain.replace('"horizon": 50', '"horizon": true', 1),
             "config.horizon must be an integer, was True",
         ),
-        (lambda plain: plain.replace('"10:48:00",', "", 1), "config.train must have 2 values, had 1"),
+        (lambda plain: plain.replace('"10:40:00",', "", 1), "config.train must have 2 values, had 1"),
     ],
 )
 def test_a_damaged_file_is_named_with_the_place(
@@ -151,7 +147,6 @@ def test_a_damaged_file_is_named_with_the_place(
 ) -> None:
     damaged = tmp_path / "study.json"
     text = json.dumps(json.loads((folder / "study.json").read_text()), indent=1)
-    text = re.sub(r'"train": \[\s+"10:40:00",\s+"10:48:00"', '"train": ["10:48:00","10:40:00"', text)
     damaged.write_text(change(text))
     with pytest.raises(DataError, match=message) as caught:
         rr.SplitStudyResult.from_json(damaged)
@@ -166,10 +161,3 @@ def test_the_guide_runs_as_written(tmp_path: Path) -> None:
     said = run_code(code, tmp_path)
     assert said.startswith("Sell 10 shares by sending ")
     assert (tmp_path / "out" / "split-study" / "report.html").exists()
-
-
-def test_the_report_names_fields_and_no_keys() -> None:
-    """Subscripts with a text are for charts and axes alone."""
-    for path in (Path(rr.__file__).parent / "report").glob("*.py"):
-        found = set(re.findall(r"""(\w+|\)|\])\[["']\w+["']\]""", path.read_text()))
-        assert found <= {"drawn", "layout"}, path.name

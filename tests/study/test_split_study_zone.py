@@ -11,14 +11,14 @@ from market_files import MIDNIGHT
 from naive_updates import random_updates, tardis_text
 from riskroute.market.importing import import_files, open_books
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.study.split.study import _market
+from riskroute.study.split_study import market_facts
 
 
-def test_zone_and_unit_are_facts_of_the_market(tmp_path: Path) -> None:
+def test_zone_and_unit_are_facts_of_themarket_facts(tmp_path: Path) -> None:
     path = tmp_path / "updates.csv"
     path.write_text(tardis_text(random_updates(np.random.default_rng(1)), MIDNIGHT // 1000))
     import_files([path], tmp_path / "books", ImportOptions(unit=0.5, depth=2))
-    facts = _market(open_books(tmp_path / "books", None, tmp_path, 0), "sell")
+    facts = market_facts(open_books(tmp_path / "books", None, tmp_path, 0), "sell")
     assert (facts.zone, facts.date) == ("UTC", str(dt.date(2019, 3, 27)))
     (one,) = facts.recordings.values()
     assert "count units of 0.5, and prices are those of one unit. Days and hours of" in one.cut

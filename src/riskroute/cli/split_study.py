@@ -12,7 +12,7 @@ from riskroute.cli.market import require_market_command
 from riskroute.core.errors import InputError
 
 if TYPE_CHECKING:
-    from riskroute.study.split.result import SplitStudyResult
+    from riskroute.study.split_result import SplitStudyResult
 
 
 def split_study_command(
@@ -66,17 +66,17 @@ def run_split_study(
     from riskroute.core.runtime import require_report_extra
 
     require_market_command()
-    require_report_extra("matplotlib", "plotly", "jinja2")
+    require_report_extra("jinja2")
     with waiting("reading market data and estimating venue models", lines=lines):
         from riskroute.simulation.backends import Backend
-        from riskroute.study.split.study import RESULT, SplitStudy
+        from riskroute.study.split_study import RESULT, SplitStudy
 
         wanted, backend = SplitStudy(config), Backend(*where)
         plan = wanted.plan(out)
     with resumable_reproduction(out), track_tasks(plan.runs, lines=lines) as finished:
         result = plan.play(backend, resume=resume, finished=finished)
     with waiting("writing the report", lines=lines):
-        from riskroute.study.split.page import write_report
+        from riskroute.study.split_result import write_report
 
         files = [*write_report(result, out), out / RESULT]
     say(f"\n{result!r}\n")
@@ -86,7 +86,7 @@ def run_split_study(
 def _init(path: Path) -> None:
     from riskroute.cli.output import say
     from riskroute.core.files import write_whole
-    from riskroute.study.split.config import TEMPLATE
+    from riskroute.study.split_study import TEMPLATE
 
     if path.exists():
         raise InputError(f"config must be a new file, was {str(path)!r}, which is there already")

@@ -1,15 +1,31 @@
-"""Configurations of a backtest and of a study: orders, routers, and stress conditions."""
+"""Configurations of a backtest, a study and a split study."""
 
 from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass, field, fields
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from riskroute.core.errors import InputError, shown
-from riskroute.core.validation import SIDES, instance_of, list_of, one_of, real_number, whole_number
-from riskroute.market.clock import clock_hours
+from riskroute.core.config import config_all_different
+from riskroute.core.errors import DataError, InputError, shown
+from riskroute.core.records import from_plain
+from riskroute.core.validation import (
+    SIDES,
+    instance_of,
+    is_name,
+    list_of,
+    name_rule,
+    one_of,
+    real_number,
+    whole_number,
+)
+from riskroute.learning.plan import LONGEST_HORIZON
+from riskroute.learning.registry import POLICIES
+from riskroute.market.clock import SECOND, Window, clock_hours, utc_stamp
+from riskroute.market.dark_pools import DarkPool
+from riskroute.market.schema import MOST_LEVELS
 from riskroute.routers.context import PROTECTIONS
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import Latency
@@ -295,3 +311,165 @@ def changed_values(config: Any) -> str:
     default = type(config)()
     values = {item.name: getattr(config, item.name) for item in fields(config)}
     return ", ".join(f"{name}={value!r}" for name, value in values.items() if value != getattr(default, name))
+
+
+@dataclass(frozen=True)
+class SplitPool:
+    """A dark pool of a split study: see `riskroute.market.dark_pools.DarkPool`; the remainder crosses at ``venue``."""
+
+    name: str
+    presence: float
+    tail: float
+    smallest: int = 1
+    improvement: float = 0.0
+    fee: float = 0.0
+    venue: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in (self.name, *([] if self.venue is None else [self.venue])):
+            _check_name("name or venue of a dark pool", name)
+        try:
+            _ = self.pool
+        except InputError as error:
+            raise InputError(f"{self.name}: {error}") from None
+
+    @property
+    def pool(self) -> DarkPool:
+        """The mechanism."""
+        return DarkPool(self.presence, self.tail, self.smallest, self.improvement, self.fee, self.name)
+
+
+@dataclass(frozen=True)
+class SplitStudyConfig:
+    """Settings of a split study; `riskroute.study.split_study.TEMPLATE` explains every field."""
+
+    data: tuple[str, ...] = ("synthetic",)
+    symbol: str | None = None
+    date: dt.date | None = None
+    venue: str | None = None
+    max_unresolved: float = 0.01
+    max_crossed: float = 0.01
+    side: str = "sell"
+    shares: tuple[int, ...] = (10,)
+    risk_tolerances: tuple[float, ...] = (2.0,)
+    market: tuple[str, ...] | None = None
+    limit: tuple[str, ...] = ()
+    dark: tuple[SplitPool, ...] | None = None
+    lot: int | None = None
+    caps: dict[str, int] = field(default_factory=dict)
+    fees: str | None = None
+    train: tuple[dt.time, dt.time] = (dt.time(10, 40), dt.time(12))
+    test: tuple[dt.time, dt.time] = (dt.time(12), dt.time(13, 20))
+    bucket_minutes: float = 2.0
+    repeats: int = 10
+    levels: int | None = None
+    horizon: int = 10_000
+    runs: int = 10
+    policies: tuple[str, ...] = ("adaptive", "thompson", "rise", "rise++", "risk-ucb", "risk-exp-exp", "uniform")
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("max_unresolved", "max_crossed"):
+            real_number(name, getattr(self, name), minimum=0, maximum=1)
+        one_of("side", self.side, ("sell", "buy"))
+        for size in self.shares:
+            whole_number("shares", size, minimum=2)
+        for tolerance in self.risk_tolerances:
+            real_number("risk_tolerances", tolerance, minimum=0)
+        names = (self.symbol, self.venue, *(self.market or ()), *self.limit, *self.caps)
+        for one in (name for name in names if name is not None):
+            _check_name("symbol, venue or slot", one)
+        for name, cap in self.caps.items():
+            whole_number(f"cap of {name}", cap)
+        real_number("bucket_minutes", self.bucket_minutes, above=0, maximum=600)
+        for name, value, low, high in (
+            ("lot", self.lot, 1, 10**9),
+            ("repeats", self.repeats, 1, 1000),
+            ("levels", self.levels, 1, MOST_LEVELS),
+            ("horizon", self.horizon, 10, LONGEST_HORIZON),
+            ("runs", self.runs, 1, 10**6),
+            ("seed", self.seed, 0, 2**63),
+        ):
+            if value is not None:
+                whole_number(name, value, minimum=low, maximum=high)
+        for policy in self.policies:
+            one_of("policies", policy, tuple(POLICIES))
+        for name in ("data", "shares", "risk_tolerances", "policies"):
+            if not getattr(self, name):
+                raise InputError(f"{name} must hold at least one value, was empty")
+        pools = [pool.name for pool in self.pools]
+        unique = {name: getattr(self, name) for name in ("data", "shares", "risk_tolerances", "limit", "policies")}
+        for name, values in (unique | {"names of dark pools": pools}).items():
+            config_all_different(name, list(values))
+        for size in self.shares:
+            self.lot_of(size)
+        for name in ("train", "test"):
+            self.window(name)
+        if "synthetic" in self.data and len(self.data) > 1:
+            raise InputError("data must be 'synthetic' or files and folders, was both")
+        if self.synthetic and self.venue is not None:
+            raise InputError(f"venue cannot be given for the synthetic market, was {self.venue!r}")
+        if self.train[1] > self.test[0] and self.test[1] > self.train[0]:
+            raise InputError("test must not overlap train, so that the test is out of sample")
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the market is generated."""
+        return self.data == ("synthetic",)
+
+    @property
+    def pools(self) -> tuple[SplitPool, ...]:
+        """Dark pools. Default: two in the synthetic market, none with recorded books."""
+        if self.dark is not None:
+            return self.dark
+        assumed = SplitPool("Dark 1", 0.4, 1.5, smallest=5), SplitPool("Dark 2", 0.7, 1.0, smallest=2)
+        return assumed if self.synthetic else ()
+
+    def window(self, name: str) -> Window:
+        """Return the ``train`` or ``test`` hours in buckets."""
+        first, last = self.train if name == "train" else self.test
+        day = dt.date(2000, 1, 3)  # any day has as many minutes
+        minutes = (utc_stamp(day, last) - utc_stamp(day, first)) / (60 * SECOND)
+        buckets = round(minutes / self.bucket_minutes)
+        if not 2 <= buckets <= 5_000:
+            expected = f"2 to 5,000 buckets of {self.bucket_minutes:g} minutes"
+            raise InputError(f"{name} must last {expected}, was {minutes:g} minutes")
+        return Window(first, last, buckets)
+
+    def lot_of(self, shares: int) -> int:
+        """Return the lot size. Default: one that divides the order into 20 to 100 lots, or 1."""
+        if self.lot is not None:
+            if shares % self.lot:
+                raise InputError(f"shares must be a multiple of the lot of {self.lot}, was {shares}")
+            return self.lot
+        fitting = (lot for lot in range(-(-shares // 100), shares // 20 + 1) if shares % lot == 0)
+        return next(fitting, 1)
+
+
+def _check_name(what: str, name: str) -> None:
+    if not is_name(name):
+        raise InputError(f"{what} must be {name_rule()}, was {shown(name)}")
+
+
+def split_config(values: dict[str, Any]) -> SplitStudyConfig:
+    """Make the configuration of a split study from plain values; a single value stands for a list of one."""
+    plain = dict(instance_of("config", values, dict, "a dictionary"))
+    for name in ("data", "shares", "risk_tolerances", "market", "limit", "policies"):
+        if plain.get(name) is not None:
+            plain[name] = [str(one) if isinstance(one, Path) else one for one in _list_of_one(plain[name])]
+    if isinstance(plain.get("fees"), Path):
+        plain["fees"] = str(plain["fees"])
+    for name in ("train", "test"):
+        if isinstance(plain.get(name), str):
+            try:
+                plain[name] = clock_hours(plain[name])
+            except ValueError as error:
+                raise InputError(f"{name} must be {error}, was {shown(plain[name])}") from None
+    try:
+        return from_plain(SplitStudyConfig, plain, "the configuration")
+    except DataError as error:
+        raise InputError(str(error)) from None
+
+
+def _list_of_one(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]

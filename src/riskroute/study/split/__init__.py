@@ -1,1 +1,0 @@
-"""The split study: from market data to a fixed split."""

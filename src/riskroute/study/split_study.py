@@ -1,0 +1,672 @@
+"""The split study: from market data to venue models, to learning policies, to a recommended fixed split."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.config import config_all_different, read_toml_config
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.files import writable_folder
+from riskroute.core.records import from_plain
+from riskroute.core.results import SimulationResult
+from riskroute.core.runtime import provenance_versions
+from riskroute.core.validation import function_of, instance_of, one_of, path_of, true_or_false
+from riskroute.learning.actions import Action, Actions, as_action, as_batch
+from riskroute.learning.policies.adaptive import Adaptive
+from riskroute.learning.policy import Policy
+from riskroute.learning.problem import Problem
+from riskroute.learning.registry import BASELINES, POLICIES
+from riskroute.market.clock import zone_label
+from riskroute.market.fitting import Fit, bootstrap_buckets, bootstrap_error
+from riskroute.market.importing import SymbolBooks, import_files, open_books
+from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.scenarios import ENOUGH, Scenarios, Slot, sample_scenarios
+from riskroute.routing.allocations import Allocations
+from riskroute.routing.fees import load_fees
+from riskroute.routing.frontier import trace_frontier
+from riskroute.routing.venues import VenueModel, venue_problem
+from riskroute.simulation.backends import Backend, Finished
+from riskroute.simulation.comparison import Panel, PanelSize, play_panels
+from riskroute.simulation.environments import Environment
+from riskroute.simulation.replay import Replay, replay_belief
+from riskroute.simulation.runner import TaskCache
+from riskroute.study.config import SplitStudyConfig, changed_values, split_config
+from riskroute.study.split_result import (
+    RECOMMENDED,
+    FrontierSplit,
+    Hours,
+    MarketFacts,
+    PolicyMeasures,
+    PolicyOutcome,
+    RecordingFacts,
+    SampleCount,
+    SlotFit,
+    SlotModel,
+    SplitCase,
+    SplitMeasures,
+    SplitOutcome,
+    SplitStudyResult,
+)
+
+RESULT = "study.json"
+PARTS = ("train", "test")
+NAIVE = ("equal split", "in proportion to depth", "best single slot")  # need no model
+_WARM = "adaptive, warm"  # starts with a belief from the train hours
+_MOST_LISTED = 5_000  # splits; with more, policies that try each of them are not played
+
+
+class SplitStudy:
+    """Find the best fixed split of an order over venues and dark pools, and the cost of learning it.
+
+    Parameters
+    ----------
+    config : str or path-like, optional
+        A TOML file; `riskroute.study.split_study.TEMPLATE` is a commented one. Default: all defaults.
+    **values
+        Values that override those of the file: ``shares=10, side="buy", limit=["XNAS"]``.
+
+    Examples
+    --------
+    >>> study = SplitStudy(shares=10, train="10:40-11:00", test="11:00-11:20")
+    >>> study.config.shares, study.config.risk_tolerances
+    ((10,), (2.0,))
+    """
+
+    config: SplitStudyConfig
+
+    def __init__(self, config: str | os.PathLike[str] | None = None, /, **values: Any) -> None:
+        given = read_toml_config(path_of("config", config)) if config is not None else {}
+        self.config = split_config(given | values)
+
+    def __repr__(self) -> str:
+        return f"SplitStudy({changed_values(self.config)})"
+
+    def plan(self, out: str | os.PathLike[str]) -> SplitStudyPlan:
+        """Read the market data and estimate the venue models; ``out`` is the folder for data and results."""
+        folder = writable_folder("out", out)
+        data = study_data(self.config, folder)
+        prepared = [prepare_order(self.config, data, shares) for shares in self.config.shares]
+        cases = [_task(self.config, one, tolerance) for one in prepared for tolerance in self.config.risk_tolerances]
+        return SplitStudyPlan(self.config, data, cases, folder)
+
+    def run(
+        self,
+        *,
+        backend: Backend | str = "local",
+        out: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        finished: Finished | None = None,
+    ) -> SplitStudyResult:
+        """Run the whole study.
+
+        Parameters
+        ----------
+        backend : Backend or str
+            Where to play: ``local``, ``dask``, ``ray``, or a `Backend` with a number of workers.
+        out : str or path-like, optional
+            Folder for ``study.json``, finished tasks and market data. Default: nothing is kept.
+        resume : bool
+            Whether to reuse the tasks that an earlier run finished in ``out``.
+        finished : callable, optional
+            Called with every finished task.
+
+        Returns
+        -------
+        SplitStudyResult
+            Prints as its findings; `write_report` writes a report.
+        """
+        where = _checked(backend, resume, finished)
+        if out is not None:
+            return self.plan(out).play(where, resume=resume, finished=finished)
+        if resume:
+            raise InputError("resume must be False where no folder is given as out")
+        with tempfile.TemporaryDirectory() as folder:
+            return self.plan(folder).play(where, finished=finished)
+
+
+@dataclass(frozen=True)
+class SplitStudyPlan:
+    """A split study with estimated models, whose policies are still to be played."""
+
+    config: SplitStudyConfig
+    data: SymbolBooks
+    tasks: list[_CaseTask]
+    out: Path
+
+    @property
+    def runs(self) -> int:
+        """Number of runs of all policies, for a progress bar."""
+        return sum(panel.runs for task in self.tasks for panel in task.panels.values())
+
+    def play(
+        self, backend: Backend | str = "local", *, resume: bool = False, finished: Finished | None = None
+    ) -> SplitStudyResult:
+        """Play all policies, evaluate splits and policies, and write ``study.json``; see `SplitStudy.run`."""
+        where = _checked(backend, resume, finished)
+        panels = [panel for task in self.tasks for panel in task.panels.values()]
+        played = play_panels(panels, TaskCache(self.out / "tasks"), where, resume=resume, finished=finished)
+        cases = [_case(task, {name: next(played) for name in task.panels}, self.config.seed) for task in self.tasks]
+        config = replace(self.config, dark=self.config.pools)
+        result = SplitStudyResult(config, provenance_versions(), market_facts(self.data, config.side), tuple(cases))
+        result.to_json(self.out / RESULT)
+        return result
+
+
+def _checked(backend: Backend | str, resume: bool, finished: Finished | None) -> Backend:
+    true_or_false("resume", resume)
+    if finished is not None:
+        function_of("finished", finished)
+    if isinstance(backend, str):
+        return Backend(backend)
+    return instance_of("backend", backend, Backend, "a Backend or its name")
+
+
+def market_facts(data: SymbolBooks, side: str) -> MarketFacts:
+    """Return the facts about the market data that a report states."""
+    recordings = {
+        one.stem: RecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source)
+        for one in data.recordings
+    }
+    one = data.recordings[0]
+    return MarketFacts(data.origin, data.symbol, str(one.date), zone_label(one.zone), side, recordings)
+
+
+def study_data(config: SplitStudyConfig, out: Path) -> SymbolBooks:
+    """Return the recorded books: generated, imported from files, or found in a folder."""
+    if config.synthetic:
+        hours = min(config.train[0], config.test[0]), max(config.train[1], config.test[1])
+        return open_books(None, config.symbol, out, config.seed, hours=hours)
+    paths = [Path(name) for name in config.data]
+    folders = [path for path in paths if path.is_dir()]
+    if folders and len(paths) > 1:
+        raise InputError(f"data must be one folder or some files, was {', '.join(config.data)}")
+    if folders:
+        return open_books(folders[0], config.symbol, out, config.seed, date=config.date)
+    symbols = (config.symbol,) if config.symbol is not None else ()
+    folder = out / "imported"
+    shutil.rmtree(folder, ignore_errors=True)  # of an earlier study
+    import_files(
+        paths,
+        folder,
+        ImportOptions(symbols, date=config.date, venue=config.venue),
+        max_unresolved=config.max_unresolved,
+        max_crossed=config.max_crossed,
+    )
+    return open_books(folder, config.symbol, out, config.seed, date=config.date)
+
+
+@dataclass(frozen=True)
+class PreparedOrder:
+    """Scenarios, venue models and caps for one order size, for any risk tolerance."""
+
+    shares: int
+    lot: int
+    caps: Integers
+    scenarios: dict[str, Scenarios]
+    models: list[VenueModel]
+    fits: dict[str, Fit]
+    unused: dict[str, str]
+
+    @property
+    def slots(self) -> list[str]:
+        """Names of the slots."""
+        return [model.name for model in self.models]
+
+    def problem(self, risk_tolerance: float) -> Problem:
+        """Return the routing problem of the fitted models, in dollars."""
+        return venue_problem(
+            self.models,
+            self.shares,
+            risk_tolerance=risk_tolerance,
+            base_variance=0.0,
+            lot=self.lot,
+            caps=self.caps.tolist(),
+            most_listed=_MOST_LISTED,
+        )
+
+    def replay(self, part: str, problem: Problem) -> Replay:
+        """Return the scenarios of a part that are deep enough for every split, as an environment."""
+        buckets = len(np.unique(self.buckets(part)))
+        if buckets < 2:
+            known = self.scenarios[part].deep(self.caps).mean(axis=1)
+            worst = int(known.argmin())
+            most = (
+                f"{self.slots[worst]} has books for {self.caps[worst]} shares at {known[worst]:.0%} of the sample times"
+            )
+            raise DataError(f"{part} must have deep books at all slots in at least two buckets, was {buckets}; {most}")
+        return Replay(problem, *self.scenarios[part].replayed(self.caps))
+
+    def buckets(self, part: str) -> Integers:
+        """Return the bucket of each scenario of `replay`."""
+        scenarios = self.scenarios[part]
+        return scenarios.buckets[scenarios.whole(self.caps)]
+
+    def left_out(self, part: str) -> float:
+        """Return the fraction of the scenarios of a part that are not deep enough."""
+        return float(1 - self.scenarios[part].whole(self.caps).mean())
+
+    def mid(self, part: str) -> float:
+        """Return the mean mid over the scenarios of `replay`, in dollars."""
+        scenarios = self.scenarios[part]
+        return float(np.nanmean(scenarios.mids[scenarios.whole(self.caps)]))
+
+
+def _slots(config: SplitStudyConfig, data: SymbolBooks) -> list[Slot]:
+    """Return the slots: market orders, limit orders, dark pools."""
+    venues = tuple(one.venue for one in data.recordings)
+    for name, chosen in (("market", config.market or ()), ("limit", config.limit)):
+        for venue in chosen:
+            one_of(name, venue, venues)
+    slots = [Slot(venue) for venue in (venues if config.market is None else config.market)]
+    slots += [Slot(venue, "limit") for venue in config.limit]
+    for pool in config.pools:
+        home = pool.venue or data.deepest
+        slots.append(Slot(one_of(f"venue of {pool.name}", home, venues), "dark", pool.pool))
+    if len(slots) < 2:
+        names = ", ".join(slot.name for slot in slots)
+        raise InputError(f"expected at least two slots, got {names}; limit = [..] or [[dark]] add some")
+    config_all_different("slots", [slot.name for slot in slots])
+    return slots
+
+
+def prepare_order(config: SplitStudyConfig, data: SymbolBooks, shares: int) -> PreparedOrder:
+    """Sample scenarios of both parts of the day, find the capacity of the slots, and fit models to the train hours.
+
+    Slots that lack books too often, or that cannot take one lot, are not used.
+    """
+    slots, lot = _slots(config, data), config.lot_of(shares)
+    names = tuple(slot.name for slot in slots)
+    for name, cap in config.caps.items():
+        one_of("slot in caps", name, names)
+        if cap < lot:
+            raise InputError(f"cap of {name} must be at least one lot of {lot}, was {cap}")
+    scenarios = _sampled(config, data, slots, shares)
+    unused = _unusable(scenarios, lot)
+    if unused:
+        slots = [slot for slot in slots if slot.name not in unused]
+        if len(slots) < 2:
+            why = "; ".join(f"{name}: {reason}" for name, reason in unused.items())
+            raise DataError(f"expected at least two usable slots, got {len(slots)} ({why})")
+        scenarios = _sampled(config, data, slots, shares)
+    train = scenarios["train"]
+    given = np.array([config.caps.get(slot.name, shares) for slot in slots])
+    caps = np.minimum(train.caps(), given) // lot * lot
+    if train.room(caps) < shares:
+        able = ", ".join(f"{slot.name} {cap}" for slot, cap in zip(slots, caps, strict=True))
+        raise DataError(f"slots must be able to take {shares} shares together, was {train.room(caps)} ({able} alone)")
+    if Allocations(shares, len(caps), lot, caps.tolist()).size > _MOST_LISTED:
+        rounded = np.where(given < shares, caps, _rounded(caps, shares, lot))
+        caps = rounded if train.room(rounded) >= shares else caps
+    models, fits = train.models(caps, config.seed)
+    return PreparedOrder(shares, lot, caps, scenarios, models, fits, unused)
+
+
+def _sampled(config: SplitStudyConfig, data: SymbolBooks, slots: list[Slot], shares: int) -> dict[str, Scenarios]:
+    fees = load_fees(config.fees) if config.fees is not None else None
+    return {
+        part: sample_scenarios(
+            data.store,
+            data.symbol,
+            slots,
+            shares,
+            config.window(part),
+            repeats=config.repeats,
+            side=config.side,
+            fees=fees,
+            levels=config.levels,
+            seed=config.seed,
+            date=config.date,
+        )
+        for part in PARTS
+    }
+
+
+def _unusable(scenarios: dict[str, Scenarios], lot: int) -> dict[str, str]:
+    """Return the slots that cannot be used, with reasons."""
+    caps = scenarios["train"].caps()
+    # a slot without books in half of the test hours would leave too few scenarios to test on
+    needed = {"train": ENOUGH, "test": 0.5}
+    presence = {part: scenarios[part].presence() for part in PARTS}
+    found = {}
+    for k, slot in enumerate(scenarios["train"].slots):
+        lacking = next((part for part in PARTS if presence[part][k] < needed[part]), None)
+        if lacking is not None:
+            share = f"books at {presence[lacking][k]:.0%} of the sample times in the {lacking} hours"
+            found[slot.name] = f"{share}, {needed[lacking]:.0%} are needed"
+        elif caps[k] < lot:
+            found[slot.name] = f"books for {caps[k]} shares, a lot is {lot}"
+    return found
+
+
+def _rounded(caps: Integers, shares: int, lot: int) -> Integers:
+    """Round caps down to the whole order, a half, a quarter, ... of it: certificates are faster with few distinct caps.
+
+    >>> _rounded(np.array([1000, 980, 397, 0]), 1000, 10).tolist()
+    [1000, 500, 250, 0]
+    """
+    halvings = np.ceil(np.log2(shares / np.clip(caps, 1, shares)))
+    return np.where(caps > 0, (shares / 2**halvings).astype(np.int64) // lot * lot, 0)
+
+
+@dataclass(frozen=True)
+class _CaseTask:
+    """One order size and risk tolerance, and the policies to play."""
+
+    prepared: PreparedOrder
+    problem: Problem
+    replays: dict[str, Replay]
+    panels: dict[str, Panel]
+    unplayed: list[str]
+
+
+def _task(config: SplitStudyConfig, prepared: PreparedOrder, tolerance: float) -> _CaseTask:
+    problem = prepared.problem(tolerance)
+    listed = isinstance(problem.actions, Actions)
+    played = [name for name in config.policies if listed or not POLICIES[name].needs_list]
+    if not played:
+        raise InputError(f"policies must not all need a list of splits, was {', '.join(config.policies)}")
+    scale = PanelSize(config.horizon, config.runs, config.seed)
+    facts = {"shares": prepared.shares, "risk_tolerance": tolerance}
+    replays = {part: prepared.replay(part, problem) for part in PARTS}
+    environments: dict[str, Environment] = {"model": Environment(problem), **replays}
+    policies: dict[str, str | Policy] = {name: name for name in played}
+    if "adaptive" in played:
+        belief = replay_belief(replays["train"], prepared.buckets("train"), seed=config.seed)
+        policies[_WARM] = Adaptive(prior=belief)
+    panels = {
+        name: Panel(f"{name} {prepared.shares} {tolerance:g}", name, environment, policies, facts, scale)
+        for name, environment in environments.items()
+    }
+    return _CaseTask(prepared, problem, replays, panels, [name for name in config.policies if name not in played])
+
+
+def evaluate_splits(
+    splits: Mapping[str, tuple[int, ...]], replay: Replay, buckets: Integers, *, first: str, seed: int
+) -> dict[str, dict[str, float]]:
+    """Measure the profit of each split over the scenarios of a replay.
+
+    Parameters
+    ----------
+    splits : mapping of str to tuple of int
+        Allocations by name.
+    buckets : array of int, shape (scenarios,)
+        The bucket of each scenario; standard errors come from resampling buckets, the same ones for all splits.
+    first : str
+        Name of the split with which ``excess`` compares.
+
+    Returns
+    -------
+    dict
+        By name: the first ten fields of `SplitMeasures`.
+    """
+    totals = replay.totals(np.array(list(splits.values())))
+    tolerance = replay.risk_tolerance
+    even = np.ones((1, totals.shape[1]))
+    drawn = bootstrap_buckets(buckets, 400, np.random.default_rng(seed)).astype(np.float64)
+    samples = len(np.unique(buckets))
+    found: dict[str, dict[str, float]] = {}
+    plain, redrawn = ([_moments(weights, row, tolerance) for row in totals] for weights in (even, drawn))
+    anchor = list(splits).index(first)
+    for k, name in enumerate(splits):
+        values = {field: float(plain[k][field][0]) for field in plain[k]}
+        errors = {f"{field}_error": float(bootstrap_error(redrawn[k][field], samples)) for field in plain[k]}
+        excess = redrawn[k]["mean_variance"] - redrawn[anchor]["mean_variance"]
+        found[name] = values | errors
+        found[name]["excess"] = values["mean_variance"] - float(plain[anchor]["mean_variance"][0])
+        found[name]["excess_error"] = float(bootstrap_error(excess, samples))
+    return found
+
+
+def _moments(weights: Floats, values: Floats, tolerance: float) -> dict[str, Floats]:
+    """Return mean, variance, mean-variance and 5 % tail of values ``(n,)`` under each row of weights ``(R, n)``."""
+    total = weights.sum(axis=1)
+    mean = weights @ values / total
+    variance = np.maximum(weights @ (values - values.mean()) ** 2 / total - (mean - values.mean()) ** 2, 0.0)
+    order = np.argsort(values)
+    sorted_weights = weights[:, order]
+    left = np.clip(0.05 * total[:, None] - (sorted_weights.cumsum(axis=1) - sorted_weights), 0, sorted_weights)
+    tail = left @ values[order] / (0.05 * total)
+    return {"mean": mean, "variance": variance, "mean_variance": variance - tolerance * mean, "tail": tail}
+
+
+def split_measures(profit: Mapping[str, float], shares: int, mid: float, risk_tolerance: float) -> SplitMeasures:
+    """Add costs in money to the profits of a split; ``mid`` is the mean mid of the same books.
+
+    Examples
+    --------
+    >>> errors = {"mean_error": 0.1, "variance_error": 0.3, "mean_variance_error": 0.4, "tail_error": 0.2}
+    >>> profit = {"mean": -0.5, "variance": 1.0, "mean_variance": 2.0, "tail": -1.5, "excess": 1.0, "excess_error": 0.2}
+    >>> found = split_measures(profit | errors, shares=10, mid=100.0, risk_tolerance=2.0)
+    >>> found.cost, found.basis_points, found.per_thousand, found.charged_cost, found.risk_charge
+    (0.5, 5.0, 50.0, 1.0, 0.5)
+    """
+    cost = -profit["mean"]
+    return SplitMeasures(
+        **profit,
+        cost=cost,
+        cost_error=profit["mean_error"],
+        basis_points=cost / (shares * mid) * 1e4,
+        per_thousand=cost / shares * 1000,
+        tail_cost=-profit["tail"],
+        risk_charge=_charged(profit["variance"], risk_tolerance),
+        charged_cost=_charged(profit["mean_variance"], risk_tolerance),
+        charged_cost_error=_charged(profit["mean_variance_error"], risk_tolerance),
+        charged_excess=_charged(profit["excess"], risk_tolerance),
+        charged_excess_error=_charged(profit["excess_error"], risk_tolerance),
+    )
+
+
+def _charged(mean_variance: float, risk_tolerance: float) -> float | None:
+    return mean_variance / risk_tolerance if risk_tolerance else None
+
+
+def best_single(replay: Replay, shares: int, caps: Integers) -> tuple[int, ...] | None:
+    """Return the whole order in the slot with the best mean-variance; None if no slot can take it."""
+    able = np.flatnonzero(caps >= shares)
+    if not len(able):
+        return None
+    corners = np.zeros((len(able), len(caps)), dtype=np.int64)
+    corners[np.arange(len(able)), able] = shares
+    return tuple(corners[int(replay.mean_variance(corners).argmin())].tolist())
+
+
+def _alternatives(prepared: PreparedOrder, problem: Problem, train: Replay) -> dict[str, tuple[int, ...]]:
+    """Return the recommended split and its alternatives by name, all from the train hours."""
+    shares, caps = prepared.shares, prepared.caps
+    allocations = Allocations(shares, len(caps), prepared.lot, caps.tolist())
+    kinds = np.array([model.kind for model in prepared.models])
+    depths = np.where(kinds == "market", np.nanmean(prepared.scenarios["train"].depths, axis=1), 0.0)
+    even, by_depth, single = NAIVE
+    found: dict[str, Action] = {
+        RECOMMENDED: train.comparators[0],
+        "linear model alone": problem.best,
+        "ignoring risk": train.best_split(np.inf),
+        even: allocations.apportion(np.ones(len(caps))),
+    }
+    lit = np.where(kinds == "dark", 0, caps)
+    if (kinds == "dark").any() and prepared.scenarios["train"].room(lit) >= shares:
+        without = replace(prepared, caps=lit).problem(problem.risk_tolerance)
+        found["without dark pools"] = Replay(without, train.profits, train.shared).best_split()
+    if depths.any():
+        found[by_depth] = allocations.apportion(depths)
+    best = best_single(train, shares, caps)
+    if best is not None:
+        found[single] = best
+    return {name: tuple(as_batch(split)[0].tolist()) for name, split in found.items()}
+
+
+def _frontier(prepared: PreparedOrder, train: Replay, test: Replay, seed: int) -> tuple[FrontierSplit, ...]:
+    """Return the best splits of the train hours by risk tolerance, with their measures in the test hours."""
+
+    def best(risk_tolerance: float) -> tuple[Action, float, float]:
+        split = as_batch(train.best_split(risk_tolerance))
+        (mean,), (deviation,) = train.moments(split)
+        return as_action(split[0]), float(mean), float(deviation**2)
+
+    points = trace_frontier(best, at=[train.risk_tolerance], most=25)
+    splits = {f"{k}": tuple(as_batch(point.action)[0].tolist()) for k, point in enumerate(points)}
+    measured = evaluate_splits(splits, test, prepared.buckets("test"), first="0", seed=seed)
+    return tuple(
+        FrontierSplit(
+            risk_tolerance=point.risk_tolerance,
+            allocation=splits[name],
+            mean=point.mean,
+            variance=point.variance,
+            test_mean=measured[name]["mean"],
+            test_variance=measured[name]["variance"],
+            tail=measured[name]["tail"],
+        )
+        for name, point in zip(splits, points, strict=True)
+    )
+
+
+def _case(task: _CaseTask, results: dict[str, SimulationResult], seed: int) -> SplitCase:
+    """Return the findings for one order size and risk tolerance; ``results`` are by environment."""
+    prepared, problem, replays = task.prepared, task.problem, task.replays
+    allocations = _alternatives(prepared, problem, replays["train"])
+    mids = {part: prepared.mid(part) for part in PARTS}
+    measured = {
+        part: evaluate_splits(allocations, replay, prepared.buckets(part), first=RECOMMENDED, seed=seed)
+        for part, replay in replays.items()
+    }
+    tolerance = problem.risk_tolerance
+    splits = {
+        name: SplitOutcome(
+            allocation,
+            *(split_measures(measured[part][name], prepared.shares, mids[part], tolerance) for part in PARTS),
+        )
+        for name, allocation in allocations.items()
+    }
+    policies = {
+        name: PolicyOutcome(*(_policy(name, results[place], task.panels[place]) for place in ("model", *PARTS)))
+        for name in results["train"].policies
+    }
+    counts = [SampleCount(len(np.unique(prepared.buckets(part))), replays[part].scenarios) for part in PARTS]
+    pools = [slot for slot in prepared.scenarios["train"].slots if slot.pool is not None]
+    return SplitCase(
+        shares=prepared.shares,
+        risk_tolerance=tolerance,
+        lot=prepared.lot,
+        mid=Hours(mids["train"], mids["test"]),
+        slots=tuple(prepared.slots),
+        kinds=tuple(model.kind for model in prepared.models),
+        caps=tuple(prepared.caps.tolist()),
+        rests_cross_at={slot.name: slot.venue for slot in pools},
+        unused_slots=prepared.unused,
+        moments=Hours(*counts),
+        splits_possible=str(problem.actions.size),
+        beyond_known_levels=Hours(*(replays[part].beyond(allocations[RECOMMENDED]) for part in PARTS)),
+        left_out=Hours(*(prepared.left_out(part) for part in PARTS)),
+        models={model.name: SlotModel(model.mean, model.variance, model.kind) for model in prepared.models},
+        fits={name: from_plain(SlotFit, fit.summary()) for name, fit in prepared.fits.items()},
+        splits=splits,
+        naive_splits=tuple(name for name in NAIVE if name in splits),
+        gap=splits[RECOMMENDED].gap,
+        gap_error=splits[RECOMMENDED].gap_error,
+        frontier=_frontier(prepared, replays["train"], replays["test"], seed),
+        policies=policies,
+        recommended_policy=_best_policy(policies),
+        warm_policies=tuple(name for name in policies if name == _WARM),
+        unplayed=tuple(task.unplayed),
+    )
+
+
+def _best_policy(policies: dict[str, PolicyOutcome]) -> str:
+    """Return the best policy of the train hours; a baseline only if there are no others."""
+    able = [name for name in policies if name not in BASELINES] or list(policies)
+    return min(able, key=lambda name: policies[name].train.mean_variance)
+
+
+def _policy(name: str, result: SimulationResult, panel: Panel) -> PolicyMeasures:
+    one, environment, curve = result.policies[name], panel.environment, result.policies[name].curve()
+    horizon = int(one.checkpoints[-1])
+    comparator = float(environment.expected_comparator(np.array([horizon]))[0])
+    each = (one.regret[:, -1] + comparator) / horizon  # mean-variance of an order, learning included
+    error = float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else None
+    regret = curve.mean_regret[-1]
+    ends = [tuple(int(share) for share in np.atleast_1d(action)) for action in one.recommended]
+    common = max(set(ends), key=ends.count)
+    tolerance = environment.risk_tolerance
+    return PolicyMeasures(
+        regret=regret,
+        regret_error=curve.std_regret[-1] / one.runs**0.5,
+        learning_cost=_charged(regret, tolerance),
+        mean_variance=float(each.mean()),
+        cost_each=_charged(float(each.mean()), tolerance),
+        cost_each_error=_charged(error, tolerance) if error is not None else None,
+        mean_variance_error=error,
+        explored=float(one.exploration.mean() / horizon),
+        ended_on=common,
+        ended_on_share=ends.count(common) / len(ends),
+        runs=one.runs,
+        checkpoints=curve.checkpoints,
+        mean_regret=curve.mean_regret,
+        std_regret=curve.std_regret,
+    )
+
+
+# a configuration with every key of a split study
+TEMPLATE = """\
+# A split study: from market data to a recommendation. Every line is optional; what stands here is the default.
+
+# data: "synthetic" makes a market; otherwise a folder of `riskroute market import`, or files to import.
+# Paths, also that of `fees`, are relative to where the command is run.
+data = "synthetic"
+# symbol = "QVEX"             # needed where the data hold several
+# date = 2019-03-27           # needed where the data hold several days
+# venue = "XNAS"              # of files that do not tell
+max_unresolved = 0.01         # share of references to unknown orders above which a file is refused
+max_crossed = 0.01            # the same for books with bid at or above ask
+side = "sell"                 # or "buy"
+
+shares = [10]                 # order sizes; one study for each
+risk_tolerances = [2.0]       # weight of the mean (dollars) against the variance (squared); smaller is more careful
+
+# Slots: where shares may go.
+# market = ["XNAS", "XBOS"]   # venues for market orders; all recorded ones if left out
+limit = []                    # venues for limit orders too, such as ["XNAS"]; needs recorded events
+# lot = 1                     # multiples of shares; if left out such that an order has 20 to 100 of them, or 1
+# fees = "fees.toml"          # fee schedule; profits are then net of fees
+
+# When: New York times, or those of the recordings' zone. Models are estimated and policies chosen in the train hours,
+# and tested in the test hours.
+train = "10:40-12:00"
+test = "12:00-13:20"
+bucket_minutes = 2.0          # one book per bucket, venue and repeat; limit orders wait until the bucket ends
+repeats = 10                  # times drawn per bucket
+# levels = 10                 # of a book that an order may walk, the best first; all that are recorded if left out
+
+# Learning.
+horizon = 10000               # orders routed one after the other
+runs = 10                     # repetitions, for error bars
+policies = ["adaptive", "thompson", "rise", "rise++", "risk-ucb", "risk-exp-exp", "uniform"]
+seed = 0
+
+# [caps]                      # most shares in a slot, by its name in the report
+# XPSX = 5
+
+# Dark pools: hidden size is there with probability `presence`, at least `smallest`, with a power-law tail; it trades at
+# the mid, and the remainder crosses at `venue` (the one with the most books if left out). They are assumed, as nobody
+# publishes such data: these two are there if nothing is said about the synthetic market, none beside data of your own.
+# For none at all write `dark = []` above the first [section].
+[[dark]]
+name = "Dark 1"
+presence = 0.4
+tail = 1.5
+smallest = 5
+
+[[dark]]
+name = "Dark 2"
+presence = 0.7
+tail = 1.0
+smallest = 2
+"""
