@@ -10,6 +10,7 @@ import pytest
 
 from riskroute.core.arrays import Integers, Vector
 from riskroute.core.errors import InputError, StateError
+from riskroute.core.records import to_plain
 from riskroute.learning.hazards import Hazards, capped_moments, draw_hazard_tails, hazard_tails, trial_exposure
 
 EDGES = [1, 2, 4, 8, 16]
@@ -143,10 +144,10 @@ def test_a_state_is_restored_to_the_bit(trials: list[tuple[int, int]]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"events": None}, "events must be"),
-        ({"edges": [3, 2]}, "edges must rise"),
-        ({"events": [9.0, 9.0], "at_risk": [1.0, 1.0]}, "events from 0 to what was at risk"),
-        ({"other": 1}, "must hold edges, alpha"),
+        ({"events": None}, "events: an array must have array, dtype and shape"),
+        ({"edges": to_plain(np.array([3, 2]))}, "edges must rise"),
+        (to_plain({"events": np.full(2, 9.0), "at_risk": np.ones(2)}), "events between 0 and the numbers at risk"),
+        ({"other": 1}, "unknown field 'other'"),
     ],
 )
 def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> None:

@@ -17,24 +17,25 @@ https://doi.org/10.2307/270718
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, logit
 
 from riskroute.core.arrays import Integers, Matrix, Vector
-from riskroute.core.errors import InputError, StateError, described
+from riskroute.core.errors import DataError, InputError, StateError
+from riskroute.core.records import from_plain, to_plain
 from riskroute.core.seeding import checked_seed
 from riskroute.core.validation import LARGEST, exact_array, finite_array, real_number, whole_number
 from riskroute.learning.hazards import hazard_edges, hazard_tails
-from riskroute.learning.state import decode_state, encode_state
 
 _STEPS = 50
 _HALVINGS = 30
 _NEAR = 1e-9  # a step this long, relative to the coefficients' deviations, ends the search
 _LEAST_WEIGHT = 1e-6  # trials that count less are forgotten
-_PARAMETERS = ("edges", "covariates", "prior_hazards", "level_sd", "step_sd", "slope_sd", "capacity")
 _ROWS = ("x", "tried", "reached", "weights")
 
 
@@ -228,33 +229,50 @@ class HazardRegression:
         return np.asarray(hazard_tails(self.edges, self.hazards(x, coef)[None, :], units)[0])
 
     def state(self) -> dict[str, Any]:
-        """Everything, as plain JSON values."""
+        """Return everything as plain JSON values."""
         self._gather()
-        parameters = {name: encode_state(getattr(self, name)) for name in _PARAMETERS}
-        rows = {name: encode_state(getattr(self, name)) for name in (*_ROWS, "coef", "covariance")}
-        return {"parameters": parameters, "learned": rows}
+        fields = [item.name for item in dataclasses.fields(_State)]
+        state: dict[str, Any] = to_plain(_State(*(getattr(self, name) for name in fields)))
+        return state
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Self:
         """Rebuild the belief of a saved state."""
         try:
-            parameters, learned = (decode_state(dict(state[name])) for name in ("parameters", "learned"))
-            model = cls(parameters.pop("edges"), parameters.pop("covariates"), **parameters)
-            model._load(learned)
-        except (KeyError, TypeError, ValueError, InputError, np.linalg.LinAlgError) as error:
-            what = error if isinstance(error, InputError) else described(state)
-            raise StateError(f"state of a hazard regression must be one that state() returned: {what}") from error
+            saved = from_plain(_State, state, "the state")
+            parameters = ("prior_hazards", "level_sd", "step_sd", "slope_sd", "capacity")
+            model = cls(saved.edges, saved.covariates, **{name: getattr(saved, name) for name in parameters})
+            model._load(saved)
+        except (InputError, DataError, np.linalg.LinAlgError) as error:
+            raise StateError(f"state of a hazard regression must be one that state() returned: {error}") from error
         return model
 
-    def _load(self, learned: dict[str, Any]) -> None:
-        n, size = len(learned["weights"]), len(self.coef)
+    def _load(self, saved: _State) -> None:
+        n, size = len(saved.weights), len(self.coef)
         shapes = {"x": (n, self.covariates), "weights": (n,), "coef": (size,), "covariance": (size, size)}
         for name, shape in shapes.items():
-            setattr(self, name, exact_array(name, learned[name], np.float64, shape))
+            setattr(self, name, exact_array(name, getattr(saved, name), np.float64, shape))
             if not np.isfinite(getattr(self, name)).all():
                 raise InputError(f"{name} must be finite, and was not")
         for name in ("tried", "reached"):
-            setattr(self, name, exact_array(name, learned[name], np.int64, (n,)))
+            setattr(self, name, exact_array(name, getattr(saved, name), np.int64, (n,)))
         if n and (self.weights.min() < 0 or self.reached.min() < 0 or (self.reached > self.tried).any()):
             raise InputError("trials must have weights and units of at least 0, and reach what they tried at most")
         self._root = np.linalg.cholesky(self.covariance)
+
+
+@dataclass(frozen=True)
+class _State:
+    edges: Integers
+    covariates: int
+    prior_hazards: Vector
+    level_sd: float
+    step_sd: float
+    slope_sd: float
+    capacity: int
+    x: Matrix
+    tried: Integers
+    reached: Integers
+    weights: Vector
+    coef: Vector
+    covariance: Matrix

@@ -19,13 +19,15 @@ Association 53 (1958), https://doi.org/10.1080/01621459.1958.10501452
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Floats, Integers, Matrix, Vector
-from riskroute.core.errors import InputError, StateError, described
+from riskroute.core.errors import DataError, InputError, StateError
+from riskroute.core.records import from_plain, to_plain
 from riskroute.core.seeding import checked_seed
 from riskroute.core.validation import (
     check_array,
@@ -36,12 +38,9 @@ from riskroute.core.validation import (
     real_number,
     whole_number,
 )
-from riskroute.learning.state import decode_state, encode_state
 
 MOST_UNITS = 10**6
 """Tails are not tabulated beyond this many units."""
-
-_FIELDS = ("edges", "alpha", "beta", "events", "at_risk", "trials")
 
 
 class Hazards:
@@ -207,25 +206,37 @@ class Hazards:
         return capped_moments(self.tails(units, hazards))[0]
 
     def state(self) -> dict[str, Any]:
-        """Everything, as plain JSON values."""
-        return {name: encode_state(getattr(self, name)) for name in _FIELDS}
+        """Return everything as plain JSON values."""
+        state: dict[str, Any] = to_plain(
+            _State(self.edges, self.alpha, self.beta, self.events, self.at_risk, self.trials)
+        )
+        return state
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Self:
         """Rebuild the belief of a saved state."""
-        if not isinstance(state, dict) or set(state) != set(_FIELDS):
-            raise StateError(f"state of hazards must hold {', '.join(_FIELDS)}, was {described(state)}")
         try:
-            edges, alpha, beta, events, at_risk, trials = (decode_state(state[name]) for name in _FIELDS)
-            belief = cls(edges, alpha, beta)
-            belief.trials = real_number("trials", trials, minimum=0)
-            for name, counts in (("events", events), ("at_risk", at_risk)):
-                setattr(belief, name, np.array(finite_array(name, counts, ndim=1, length=len(belief.edges))))
-        except InputError as error:
+            saved = from_plain(_State, state, "the state")
+            belief = cls(saved.edges, saved.alpha, saved.beta)
+            belief.trials = real_number("trials", saved.trials, minimum=0)
+            for name in ("events", "at_risk"):
+                counts = finite_array(name, getattr(saved, name), ndim=1, length=len(belief.edges))
+                setattr(belief, name, np.array(counts))
+        except (InputError, DataError) as error:
             raise StateError(f"state of hazards must be one that state() returned: {error}") from error
         if belief.events.min() < 0 or (belief.at_risk - belief.events).min() < -1e-9 * belief.at_risk.max():
-            raise StateError("state of hazards must have events from 0 to what was at risk, and had not")
+            raise StateError("state of hazards must have events between 0 and the numbers at risk")
         return belief
+
+
+@dataclass(frozen=True)
+class _State:
+    edges: Integers
+    alpha: Vector
+    beta: Vector
+    events: Vector
+    at_risk: Vector
+    trials: float
 
 
 def hazard_edges(edges: Any) -> Integers:

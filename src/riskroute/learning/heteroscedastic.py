@@ -35,10 +35,10 @@ import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Integers, Matrix, Vector
-from riskroute.core.errors import InputError, StateError, described
+from riskroute.core.errors import DataError, InputError, StateError
+from riskroute.core.records import from_plain, to_plain
 from riskroute.core.validation import LARGEST, exact_array, finite_array, instance_of, real_number, whole_number
 from riskroute.learning.belief import LEAST_VARIANCE
-from riskroute.learning.state import decode_state, encode_state
 
 KURTOSIS = (3.0, 20.0)  # range of the estimated kurtosis of standardised errors; 3 is Gaussian
 _GAUSSIAN_MAD = 1.4826  # standard deviation of a Gaussian over its median absolute deviation
@@ -541,46 +541,45 @@ class MeanVarianceRegression:
     def state(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
         recent = MeanVarianceRows.joined(self.recent) if self.recent else None
-        return {
-            "prior": _plain(self.given),
-            "offset_sd": self.offset_sd,
-            "keep": self.keep,
-            "sums": {name: encode_state(part) for name, part in self.sums._asdict().items()},
-            "recent": None if recent is None else _plain(recent),
-            "estimate": _plain(self.estimate),
-        }
+        saved = _State(self.given, self.offset_sd, self.keep, self.sums, recent, self.estimate)
+        state: dict[str, Any] = to_plain(saved)
+        return state
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Self:
         """Rebuild a regression from a saved state."""
         try:
-            prior = MeanVarianceEstimate(**decode_state(dict(state["prior"])))
-            regression = cls(prior, offset_sd=state["offset_sd"], keep=state["keep"])
-            regression._load(decode_state(dict(state["sums"])), decode_state(dict(state["estimate"])))
-            if state["recent"] is not None:
-                regression.recent = [MeanVarianceRows(**decode_state(dict(state["recent"])))]
-                _check_columns(regression.recent[0], regression.prior)
-                regression._weigh_recent()
-        except (KeyError, TypeError, ValueError, InputError, np.linalg.LinAlgError) as error:
-            what = error if isinstance(error, InputError) else described(state)
-            raise StateError(f"state of a regression must be one that state() returned: {what}") from error
+            saved = from_plain(_State, state, "the state")
+            regression = cls(saved.prior, offset_sd=saved.offset_sd, keep=saved.keep)
+            regression._load(saved)
+        except (InputError, DataError, np.linalg.LinAlgError) as error:
+            raise StateError(f"state of a regression must be one that state() returned: {error}") from error
         return regression
 
-    def _load(self, sums: dict[str, Any], estimate: dict[str, Any]) -> None:
-        parts = []
+    def _load(self, saved: _State) -> None:
         for name, part in self.sums._asdict().items():
-            parts.append(exact_array(name, sums[name], np.float64, part.shape))
-            if not np.isfinite(parts[-1]).all():
+            given = exact_array(name, getattr(saved.sums, name), np.float64, part.shape)
+            if not np.isfinite(given).all():
                 raise InputError(f"{name} must be finite, and was not")
-        self.sums, current = NormalEquations(*parts), MeanVarianceEstimate(**estimate)
-        if current.mean_coef.shape != self.prior.mean_coef.shape or current.var_coef.shape != self.prior.var_coef.shape:
-            raise InputError("estimate and prior must have the same number of coefficients")
-        np.linalg.cholesky(current.mean_precision)  # fails unless positive definite
-        self.estimate = current
+        self.sums, self.estimate = saved.sums, saved.estimate
+        for kind in ("mean_coef", "var_coef"):
+            if getattr(self.estimate, kind).shape != getattr(self.prior, kind).shape:
+                raise InputError(f"{kind} of the estimate must have as many entries as the prior's")
+        np.linalg.cholesky(self.estimate.mean_precision)  # fails unless positive definite
+        if saved.recent is not None:
+            _check_columns(saved.recent, self.prior)
+            self.recent = [saved.recent]
+            self._weigh_recent()
 
 
-def _plain(record: MeanVarianceEstimate | MeanVarianceRows) -> dict[str, Any]:
-    return {item.name: encode_state(getattr(record, item.name)) for item in dataclasses.fields(record)}
+@dataclass(frozen=True)
+class _State:
+    prior: MeanVarianceEstimate
+    offset_sd: float | None
+    keep: int
+    sums: NormalEquations
+    recent: MeanVarianceRows | None
+    estimate: MeanVarianceEstimate
 
 
 def _with_offset(prior: MeanVarianceEstimate, deviation: float) -> MeanVarianceEstimate:

@@ -20,19 +20,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from riskroute.core.arrays import Integers
-from riskroute.core.errors import InputError, RiskrouteError, StateError, described, shown
+from riskroute.core.errors import DataError, InputError, RiskrouteError, StateError, described, shown
+from riskroute.core.records import to_plain
 from riskroute.core.seeding import seeded_generator
 from riskroute.core.validation import LARGEST, checked_parameters, instance_of, real_number
 from riskroute.learning.actions import Action, ActionSet, as_action
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
-from riskroute.learning.remembered import (
-    Check,
-    remembered_begun,
-    remembered_optional,
-    remembered_plan,
-    remembered_rounds_played,
-)
-from riskroute.learning.state import decode_state, encode_state
+from riskroute.learning.state import LARGEST_SPREAD, Check, check_field, restored_field
 from riskroute.learning.tally import Tallies, Tally
 
 STATE_VERSION = 1
@@ -41,7 +35,9 @@ STATE_VERSION = 1
 def memory(default: Any = None, check: Check | None = None) -> Any:
     """Declare a field that a policy learns: not a parameter, and part of its saved state.
 
-    ``check`` refuses impossible values in a restored state; see `riskroute.learning.remembered`.
+    A saved state holds it as plain values, and restores it by its annotation, which may be made of numbers, strings,
+    arrays, tuples, lists, dictionaries and records of this package. ``check(name, value, policy)`` raises `InputError`
+    for impossible values in a restored state; a list is checked item by item.
     """
     metadata = {"memory": True, "check": check}
     return dataclasses.field(init=False, repr=False, compare=False, default=default, metadata=metadata)
@@ -59,11 +55,9 @@ class Policy(ABC):
     unit_free: ClassVar[bool] = False  # whether it decides alike whatever the unit of rewards is, see `in_units`
 
     _setting: Setting | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
-    played: int = memory(0, remembered_rounds_played)
-    pending: Plan | None = memory(None, remembered_optional(remembered_plan))
-    partial: list[Tally] = memory(
-        None, remembered_begun
-    )  # tallies of the pending plan, entry by entry, in the one-round form
+    played: int = memory(0)
+    pending: Plan | None = memory(None)
+    partial: list[Tally] = memory(None)  # tallies of the pending plan, entry by entry, in the one-round form
 
     def check_parameters(self) -> None:
         """Raise `InputError` for parameters that do not fit each other or the setting.
@@ -263,7 +257,7 @@ class Policy(ABC):
         return {
             "version": STATE_VERSION,
             "policy": self.name,
-            "parameters": encode_state(self.parameters),
+            "parameters": to_plain(self.parameters),
             "setting": {
                 "actions": setting.actions.fingerprint,
                 "horizon": setting.horizon,
@@ -272,7 +266,7 @@ class Policy(ABC):
             },
             "random": self.rng.bit_generator.state,
             "memory": {
-                item.name: encode_state(getattr(self, item.name))
+                item.name: to_plain(getattr(self, item.name))
                 for item in dataclasses.fields(self)
                 if item.metadata.get("memory")
             },
@@ -289,7 +283,7 @@ class Policy(ABC):
                 raise StateError(f"state {key} must be {expected!r}, was {state.get(key)!r}")
         try:
             return cls._rebuilt(state, actions)
-        except (KeyError, TypeError, AttributeError, InputError) as error:
+        except (KeyError, TypeError, AttributeError, InputError, DataError) as error:
             what = str(error) if isinstance(error, RiskrouteError) else repr(error)
             raise StateError(f"state of {cls.name} must be one that state() returned: {what}") from error
 
@@ -298,23 +292,42 @@ class Policy(ABC):
         saved = dict(instance_of("setting", state["setting"], dict, "a dictionary"))
         if (there := saved.pop("actions")) != actions.fingerprint:
             raise StateError(f"state belongs to the action set {there}, was given {actions.fingerprint}")
-        parameters = decode_state(instance_of("parameters", state["parameters"], dict, "a dictionary"))
+        given = instance_of("parameters", state["parameters"], dict, "a dictionary")
         expected = {item.name for item in dataclasses.fields(cls) if item.init}
-        if set(parameters) != expected:
-            raise StateError(f"state parameters must be {sorted(expected)}, was {sorted(parameters)}")
-        policy = cls(**parameters)
+        if set(given) != expected:
+            raise StateError(f"state parameters must be {sorted(expected)}, was {sorted(given)}")
+        policy = cls(**{name: restored_field(cls, name, value) for name, value in given.items()})
         policy._prepare(Setting(actions=actions, **saved), _as_saved(state["random"]))
         fields = {item.name: item for item in dataclasses.fields(cls) if item.metadata.get("memory")}
         given = instance_of("memory", state["memory"], dict, "a dictionary")
         if set(given) != set(fields):
             raise StateError(f"state memory must hold {sorted(fields)}, had {sorted(given)}")
-        for name, item in fields.items():  # as declared: the plan is known before what was played of it
-            value = decode_state(given[name])
-            if item.metadata["check"] is not None:
-                item.metadata["check"](name, value, policy)
+        most = policy.remaining
+        for name, item in fields.items():  # in the order declared: checks of the others need the rounds played
+            value = restored_field(cls, name, given[name])
+            if name == "played" and not 0 <= value <= most:
+                raise StateError(f"played must be from 0 to {most}, was {value}")
+            check_field(name, value, policy, item.metadata["check"])
             setattr(policy, name, value)
+        policy._check_partial()
         policy.resume()
         return policy
+
+    def _check_partial(self) -> None:
+        """Refuse tallies that do not belong to the first entries of the pending plan, all complete but the last."""
+        planned = [] if self.pending is None else self.pending.counts.tolist()
+        if len(self.partial) > len(planned):
+            raise InputError(f"partial must have at most {len(planned)} entries, had {len(self.partial)}")
+        for place, entry in enumerate(self.partial):
+            last = place == len(self.partial) - 1
+            least = 1 if last else planned[place]
+            most = planned[place] - (place == len(planned) - 1)  # a plan played to its end is no longer pending
+            if not least <= entry.count <= most:
+                raise InputError(
+                    f"counts of partial must follow the plan, was {entry.count} of {planned[place]} at {place}"
+                )
+            real_number("a mean of partial", entry.mean, minimum=-LARGEST, maximum=LARGEST)
+            real_number("a spread of partial", entry.spread, minimum=0, maximum=LARGEST_SPREAD)
 
 
 def _alike(first: Integers, second: Integers) -> bool:

@@ -1,72 +1,184 @@
-"""Plain JSON values for what policies remember, and back, without losing a bit."""
+"""Saved states of policies: conversion by declared types, and checks of the values.
+
+`riskroute.core.records` turns the fields declared with `riskroute.learning.policy.memory` into plain JSON values, and
+back by their types. A state may come from a file that was damaged or edited, so beliefs, observations, tallies and
+plans must also fit the action set and the rounds played. Other fields may name one of the checks below.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+import typing
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskroute.core.errors import InputError, described
-from riskroute.core.validation import exact_array, instance_of, one_of
+from riskroute.core.errors import InputError
+from riskroute.core.records import from_plain
+from riskroute.core.validation import LARGEST, exact_array, finite_array, instance_of, real_number, sized_number
+from riskroute.learning.actions import as_batch
 from riskroute.learning.belief import Belief
 from riskroute.learning.observations import Observations
-from riskroute.learning.plan import Plan
-from riskroute.learning.tally import Tallies, Tally
+from riskroute.learning.plan import LONGEST_HORIZON, Plan
+from riskroute.learning.tally import Tallies
+
+if TYPE_CHECKING:
+    from riskroute.learning.policy import Policy
+
+LARGEST_SPREAD = LARGEST**2 * LONGEST_HORIZON  # no sum of squared deviations can be larger
+
+Check = Callable[[str, Any, "Policy"], None]
 
 
-def encode_state(value: Any) -> Any:
-    """Turn what policies remember into plain JSON values."""
-    if isinstance(value, np.ndarray):
-        return {"array": value.tolist(), "dtype": value.dtype.name, "shape": list(value.shape)}
-    if isinstance(value, Tally):
-        return {"tally": list(dataclasses.astuple(value))}
-    if isinstance(value, Tallies | Plan | Belief | Observations):
-        fields = {item.name: encode_state(getattr(value, item.name)) for item in dataclasses.fields(value)}
-        return {type(value).__name__.lower(): fields}
-    if isinstance(value, tuple):
-        return {"tuple": [encode_state(item) for item in value]}
+def restored_field(kind: type, name: str, plain: Any) -> Any:
+    """Convert a plain value to the declared type of a field of ``kind``."""
+    return from_plain(_types(kind)[name], plain, name)
+
+
+@cache
+def _types(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def check_field(name: str, value: Any, policy: Policy, check: Check | None) -> None:
+    """Raise `InputError` if a restored field does not fit the policy; each item of a list is checked."""
+    if value is None:
+        return
     if isinstance(value, list):
-        return [encode_state(item) for item in value]
-    if isinstance(value, dict):
-        return {key: encode_state(item) for key, item in value.items()}
-    if isinstance(value, np.generic):
-        return value.item()
-    return value
+        for item in value:
+            check_field(f"an item of {name}", item, policy, check)
+        return
+    for item in value if isinstance(value, tuple) else (value,):
+        for record, check_record in _RECORDS.items():
+            if isinstance(item, record):
+                check_record(name, item, policy)
+    if check is not None:
+        check(name, value, policy)
 
 
-def decode_state(value: Any) -> Any:
-    """Undo `encode_state`; `InputError` for what `encode_state` cannot have written."""
-    if isinstance(value, list):
-        return [decode_state(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "array" in value:
-        return _array(value)
-    if "tuple" in value:
-        return tuple(decode_state(item) for item in instance_of("tuple", value["tuple"], list, "a list"))
-    for name, kind in _RECORDS.items():
-        if name in value:
-            fields, names = value[name], [item.name for item in dataclasses.fields(kind)]
-            if kind is Tally and isinstance(fields, list) and len(fields) == len(names):
-                fields = dict(zip(names, fields, strict=True))
-            if not isinstance(fields, dict) or set(fields) != set(names):
-                raise InputError(f"{name} must have {', '.join(names)}, was {described(fields)}")
-            return kind(**decode_state(fields))
-    return {key: decode_state(item) for key, item in value.items()}
+def check_past_round(name: str, value: float, policy: Policy) -> None:
+    """Require a number of rounds already played; discounted rounds may be fractional."""
+    if not 0 <= value <= policy.played:
+        raise InputError(f"{name} must be from 0 to the {policy.played} rounds played, was {value}")
 
 
-_RECORDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in (Tally, Tallies, Plan, Belief, Observations)}
-_TYPES: dict[str, Any] = {"int64": np.int64, "float64": np.float64}
+def check_vector(name: str, value: Any, policy: Policy) -> None:
+    """Require finite coefficients ``(dim,)``."""
+    exact_array(name, value, np.float64, (policy.setting.actions.dim,))
+    finite_array(name, value, ndim=1, largest=LARGEST**3)
 
 
-def _array(saved: dict[str, Any]) -> NDArray[Any]:
-    """An array from its entries, type and shape."""
-    dtype = _TYPES[one_of("dtype of an array", saved.get("dtype"), tuple(_TYPES))]
-    shape = instance_of("shape of an array", saved.get("shape"), list, "a list")
-    if not shape or not all(type(length) is int and length >= 0 for length in shape):
-        raise InputError(f"shape of an array must be whole numbers, was {shape!r}")
-    if saved.get("array") == [] and shape[0] == 0 and max(shape) < 2**31:  # an empty list does not tell other lengths
-        return np.zeros(shape, dtype=dtype)
-    return exact_array("array", saved.get("array"), dtype, tuple(shape))
+def check_cut(name: str, value: tuple[Any, float], policy: Policy) -> None:
+    """Require the score and the tolerance of an elimination."""
+    check_vector(name, value[0], policy)
+    real_number(name, value[1], minimum=0)
+
+
+def check_member(name: str, value: Any, policy: Policy) -> None:
+    """Require a handle of an action of the set."""
+    check_handle(name, value, policy)
+    _check_members(name, as_batch(value), policy)
+
+
+def check_handle(name: str, value: Any, policy: Policy) -> None:
+    """Require a handle of an action, perhaps of a set offered earlier."""
+    numbers = value if isinstance(value, tuple) and value else (value,)
+    if any(type(number) is not int or abs(number) >= 2**63 for number in numbers):
+        raise InputError(f"{name} must be a handle of an action, was {value!r}")
+
+
+def check_information(name: str, value: Any, policy: Policy) -> None:
+    """Require a positive definite matrix ``(dim, dim)``."""
+    dim = policy.setting.actions.dim
+    _check_positive_definite(name, exact_array(name, value, np.float64, (dim, dim)), largest=LARGEST**2)
+
+
+def check_counts(name: str, value: Any, policy: Policy) -> None:
+    """Require rounds of every listed action that add up to the rounds played."""
+    counts = exact_array(name, value, np.int64, (policy.setting.actions.size,))
+    if counts.min() < 0 or int(counts.sum()) != policy.played:
+        raise InputError(f"{name} must add up to the {policy.played} rounds played, was {int(counts.sum())}")
+
+
+def check_means(name: str, value: Any, policy: Policy) -> None:
+    """Require a mean reward of every listed action."""
+    finite_array(name, exact_array(name, value, np.float64, (policy.setting.actions.size,)), ndim=1, largest=LARGEST)
+
+
+def check_spreads(name: str, value: Any, policy: Policy) -> None:
+    """Require a sum of squared deviations of every listed action."""
+    _check_spreads(name, exact_array(name, value, np.float64, (policy.setting.actions.size,)))
+
+
+def check_belief(name: str, value: Belief, dim: int) -> None:
+    """Require a belief of dimension ``dim`` that rewards could have led to."""
+    instance_of(name, value, Belief, "a Belief")
+    if value.dim != dim:
+        raise InputError(f"{name} must have dimension {dim}, was {value.dim}")
+    for field in ("mean_coef", "var_coef"):
+        finite_array(f"{field} of {name}", getattr(value, field), ndim=1, largest=LARGEST**3)
+    for field in ("mean_precision", "var_precision"):
+        _check_positive_definite(f"{field} of {name}", getattr(value, field))
+    sized_number(f"variance of {name}", value.variance, above=0, largest=LARGEST**2)
+    sized_number(f"rounds of {name}", value.rounds, minimum=0)
+
+
+def _check_observations(name: str, value: Observations, policy: Policy) -> None:
+    dim = policy.setting.actions.dim
+    if value.features.shape[1] != dim:
+        raise InputError(f"features of {name} must have dimension {dim}, was {value.features.shape[1]}")
+    if len(value) == 0:
+        return
+    finite_array(f"features of {name}", value.features, ndim=2, largest=LARGEST)
+    if finite_array(f"counts of {name}", value.counts, ndim=1, largest=LONGEST_HORIZON).min() <= 0:
+        raise InputError(f"counts of {name} must be positive, was {value.counts.min():g}")
+    free = finite_array(f"free of {name}", value.free, ndim=1)
+    if free.min() < 0 or (free > value.counts).any():
+        raise InputError(f"free of {name} must be from 0 to the counts, was {free.min():g} to {free.max():g}")
+    finite_array(f"means of {name}", value.means, ndim=1, largest=LARGEST)
+    _check_spreads(f"spreads of {name}", value.spreads)
+
+
+def _check_tallies(name: str, value: Tallies, policy: Policy) -> None:
+    _check_members(f"actions of {name}", value.actions, policy)
+    if len(value) == 0 or value.counts.min() < 1 or int(value.counts.sum()) > policy.played:
+        raise InputError(f"counts of {name} must be positive and add up to at most {policy.played}, and did not")
+    finite_array(f"means of {name}", value.means, ndim=1, largest=LARGEST)
+    _check_spreads(f"spreads of {name}", value.spreads)
+
+
+def _check_plan(name: str, value: Plan, policy: Policy) -> None:
+    if len(value.counts) == 0 or value.counts.min() < 1 or not 1 <= value.rounds <= policy.remaining:
+        raise InputError(f"counts of {name} must be positive and add up to at most {policy.remaining}, and did not")
+    _check_members(f"actions of {name}", value.actions, policy)
+
+
+_RECORDS: dict[type, Check] = {
+    Belief: lambda name, value, policy: check_belief(name, value, policy.setting.actions.dim),
+    Observations: _check_observations,
+    Tallies: _check_tallies,
+    Plan: _check_plan,
+}
+
+
+def _check_members(name: str, actions: Any, policy: Policy) -> None:
+    if not policy.setting.actions.contains(actions).all():
+        raise InputError(f"{name} must belong to the action set, and did not all")
+
+
+def _check_spreads(name: str, value: Any) -> None:
+    if finite_array(name, value, ndim=1, largest=LARGEST_SPREAD).min() < 0:
+        raise InputError(f"{name} must not be negative, was {value.min():g}")
+
+
+def _check_positive_definite(name: str, matrix: Any, largest: float | None = None) -> None:
+    finite_array(name, matrix, ndim=2, largest=largest)
+    scale = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    fits = bool((scale > 0).all() and (np.abs(matrix - matrix.T) <= 1e-9 * np.outer(scale, scale)).all())
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        fits = False
+    if not fits:
+        raise InputError(f"{name} must be symmetric and positive definite, and was not")

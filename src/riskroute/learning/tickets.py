@@ -18,13 +18,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from riskroute.core.errors import InputError, StateError, described, shown
+from riskroute.core.errors import DataError, InputError, RiskrouteError, StateError, described, shown
+from riskroute.core.records import from_plain, to_plain
 from riskroute.core.validation import LARGEST, instance_of, real_number, true_or_false, whole_number
 from riskroute.learning.actions import Action, ActionSet, as_action, as_batch
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy
 from riskroute.learning.registry import restore_policy
-from riskroute.learning.state import decode_state, encode_state
 from riskroute.learning.tally import Tallies, Tally
 
 _EARLIER = -1
@@ -248,10 +248,10 @@ class Tickets:
             "ahead": self.ahead,
             "abandoned": self.abandoned,
             "next": self._next,
-            "out": [[number, entry, encode_state(action)] for number, (entry, action) in self._out.items()],
+            "out": [[number, entry, to_plain(action)] for number, (entry, action) in self._out.items()],
             "place": [self._entry, self._used],
-            "tallies": encode_state(self._tallies),
-            "others": [[encode_state(action), encode_state(tally)] for action, tally in self._others.items()],
+            "tallies": to_plain(self._tallies),
+            "others": [to_plain((action, tally)) for action, tally in self._others.items()],
         }
 
     @classmethod
@@ -264,8 +264,8 @@ class Tickets:
             policy = restore_policy(saved, actions) if kind is None else kind.restore(saved, actions)
             tickets = cls(policy, ahead=state["ahead"])
             tickets._recall(state)
-        except (KeyError, TypeError, ValueError, AttributeError, InputError) as error:
-            what = str(error) if isinstance(error, InputError) else repr(error)
+        except (KeyError, TypeError, ValueError, AttributeError, InputError, DataError) as error:
+            what = str(error) if isinstance(error, RiskrouteError) else repr(error)
             raise StateError(f"state of tickets must be one that state() returned: {what}") from error
         return tickets
 
@@ -273,16 +273,16 @@ class Tickets:
         self.abandoned = whole_number("abandoned", state["abandoned"], minimum=0)
         self._next = whole_number("next", state["next"], minimum=0)
         self._entry, self._used = (whole_number("place", number, minimum=0) for number in state["place"])
-        self._tallies = [instance_of("a tally", decode_state(one), Tally, "a tally") for one in state["tallies"]]
+        self._tallies = from_plain(list[Tally], state["tallies"], "tallies")
         plan = self.policy.pending
         length = 0 if plan is None else len(plan.counts)
         if len(self._tallies) != length or self._entry > length:
-            raise InputError(f"tallies must be one for each of {length} entries of the plan, was {len(self._tallies)}")
-        self._others = {self._member(decode_state(a)): decode_state(tally) for a, tally in state["others"]}
+            raise InputError(f"expected {length} tallies, one per entry of the plan, got {len(self._tallies)}")
+        self._others = {self._member(a): from_plain(Tally, tally, "a tally") for a, tally in state["others"]}
         for number, entry, action in state["out"]:
             if whole_number("entry", entry, minimum=_UNLEARNED) >= length:
                 raise InputError(f"entry of a ticket must be one of the plan, was {entry}")
-            self._out[whole_number("ticket", number, minimum=0)] = entry, self._member(decode_state(action))
+            self._out[whole_number("ticket", number, minimum=0)] = entry, self._member(action)
         self._open = sum(entry >= 0 for entry, _ in self._out.values())
         self._waiting = sum(entry != _UNLEARNED for entry, _ in self._out.values())
         self._collected = sum(tally.count for tally in (*self._tallies, *self._others.values()))

@@ -32,6 +32,7 @@ from riskroute.core.arrays import Flags, Floats, Integers, Vector
 from riskroute.core.compilation import compilation_timed
 from riskroute.core.errors import InputError, shown
 from riskroute.core.files import write_whole
+from riskroute.core.records import to_plain
 from riskroute.core.results import PolicyResult, SimulationResult
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.core.validation import (
@@ -52,7 +53,6 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.registry import make_policy
 from riskroute.learning.regret import RegretBlocks, block_regret_curves, regret_checkpoints
-from riskroute.learning.state import encode_state
 from riskroute.learning.tally import ActionBatch, merge_moments_compiled
 from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.environments import Environment
@@ -137,7 +137,7 @@ def describe_run(
         "horizon": horizon,
         "runs": runs,
         "seed": seed,
-        "policies": {label: {"name": p.name, **encode_state(p.parameters)} for label, p in policies.items()},
+        "policies": {label: {"name": p.name, **to_plain(p.parameters)} for label, p in policies.items()},
     }
 
 
@@ -311,7 +311,7 @@ class Task:
             "environment": self.environment.identity,
             "label": self.label,
             "policy": self.policy.name,
-            "parameters": encode_state(self.policy.parameters),
+            "parameters": to_plain(self.policy.parameters),
             "horizon": self.horizon,
             "seed": self.seed,
             "runs": [self.first, self.last],

@@ -12,10 +12,10 @@ import pytest
 
 from riskroute import Actions, Allocations, Belief, Environment, Problem, Setting, StateError, random_problem
 from riskroute.core.arrays import Floats
+from riskroute.core.records import to_plain
 from riskroute.learning.estimation import unbiased_score
 from riskroute.learning.plan import Plan
 from riskroute.learning.policies.guarded_bounds import GuardedBounds
-from riskroute.learning.state import encode_state
 from riskroute.learning.tally import Tallies
 from riskroute.policies import Adaptive, Guarded
 
@@ -298,7 +298,7 @@ def test_a_damaged_state_is_refused() -> None:
     unplanned = Tallies(np.array([2]), np.array([5]), np.zeros(1), np.ones(1))
     assert 2 not in policy.design.actions
     with pytest.raises(StateError, match="explored must be tallies of the design's actions, and had others"):
-        Guarded.restore(state | {"memory": state["memory"] | {"explored": encode_state(unplanned)}}, TIES.actions)
+        Guarded.restore(state | {"memory": state["memory"] | {"explored": to_plain(unplanned)}}, TIES.actions)
 
 
 def test_a_set_that_is_not_listed() -> None:

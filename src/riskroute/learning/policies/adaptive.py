@@ -34,7 +34,6 @@ from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policies.adaptive_duel import AdaptiveDuel, CompiledDuel, leader_loss, rival_scores
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.policy import memory
-from riskroute.learning.remembered import remembered_flag
 from riskroute.learning.tally import ActionBatch
 
 CALM = 4
@@ -95,7 +94,7 @@ class Adaptive(LinearPolicy):
     budget: float | None = parameter(None, sized_number, minimum=0)
     assumed_size: float = parameter(1.0, sized_number, minimum=0)
 
-    calm: bool = memory(False, remembered_flag)  # nothing was worth exploring in the last plan
+    calm: bool = memory(False)  # nothing was worth exploring in the last plan
 
     def in_units(self, factor: float) -> Self:
         budget = None if self.budget is None else self.budget * factor**2

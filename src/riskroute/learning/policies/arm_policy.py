@@ -13,7 +13,7 @@ from riskroute.core.errors import StateError
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.remembered import remembered_arm_counts, remembered_arm_means, remembered_arm_spreads
+from riskroute.learning.state import check_counts, check_means, check_spreads
 from riskroute.learning.tally import Tallies, merge_tallies_compiled
 
 
@@ -24,9 +24,9 @@ class ArmPolicy(Policy):
     needs_list: ClassVar[bool] = True
     waits: ClassVar[bool] = False
 
-    counts: Integers = memory(None, remembered_arm_counts)
-    means: Floats = memory(None, remembered_arm_means)
-    spreads: Floats = memory(None, remembered_arm_spreads)
+    counts: Integers = memory(None, check_counts)
+    means: Floats = memory(None, check_means)
+    spreads: Floats = memory(None, check_spreads)
 
     def begin(self) -> None:
         self.resume()

@@ -14,12 +14,7 @@ from riskroute.learning.actions import Action, as_action
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.plan import LONGEST_HORIZON, MOST_DRAWS, Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.remembered import (
-    remembered_handle,
-    remembered_member,
-    remembered_optional,
-    remembered_tallies,
-)
+from riskroute.learning.state import check_handle, check_member
 from riskroute.learning.tally import Tallies
 
 
@@ -42,7 +37,7 @@ class Oracle(Policy):
         if not starts or starts[0] != 0 or starts != sorted(set(starts)):
             raise InputError(f"schedule must start at round 0 and ascend, was {self.schedule}")
         for _, action in pairs:
-            remembered_member("an action of the schedule", action, self)
+            check_member("an action of the schedule", action, self)
 
     def propose(self) -> Plan:
         later = [start for start, _ in self.schedule if start > self.played]
@@ -68,7 +63,7 @@ class Uniform(Policy):
 
     batch: int = parameter(1024, whole_number, maximum=MOST_DRAWS)
 
-    latest: Action | None = memory(None, remembered_optional(remembered_handle))
+    latest: Action | None = memory(None, check_handle)
 
     def propose(self) -> Plan:
         drawn = self.setting.actions.sample(self.rng, min(self.batch, self.remaining))
@@ -124,7 +119,7 @@ class Greedy(Policy):
     ridge: float = parameter(1e-3, sized_number, minimum=0)
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
-    seen: Tallies | None = memory(None, remembered_optional(remembered_tallies))
+    seen: Tallies | None = memory(None)
 
     def propose(self) -> Plan:
         if self.seen is None:

@@ -15,7 +15,7 @@ from riskroute.learning.observations import Observations
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policies.linear_policy import MOST_ROWS
 from riskroute.learning.policy import memory
-from riskroute.learning.remembered import remembered_each, remembered_observations, remembered_past_round
+from riskroute.learning.state import check_past_round
 
 SPANS = (1, 2, 4, 8, 16)
 """Numbers of latest plans that are tested together."""
@@ -71,13 +71,9 @@ class ChangeTest(Adaptive):
     level: float = parameter(1e-6, real_number, above=0, below=1)
     assumed_size: float = 0.0
 
-    recent: list[Observations] = memory(
-        None, remembered_each(remembered_observations)
-    )  # observations of the last plans, newest last
-    settled: Observations = memory(None, remembered_observations)  # observations of all plans before those
-    restarts: list[int] = memory(
-        None, remembered_each(remembered_past_round)
-    )  # rounds after which exploration began anew
+    recent: list[Observations] = memory(None)  # observations of the last plans, newest last
+    settled: Observations = memory(None)  # observations of all plans before those
+    restarts: list[int] = memory(None, check_past_round)  # rounds after which exploration began anew
 
     def begin(self) -> None:
         super().begin()

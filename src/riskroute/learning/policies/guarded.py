@@ -34,17 +34,7 @@ from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policies.guarded_bounds import GuardedBounds
 from riskroute.learning.policy import memory
-from riskroute.learning.remembered import (
-    remembered_amount,
-    remembered_each,
-    remembered_flag,
-    remembered_member,
-    remembered_optional,
-    remembered_pair,
-    remembered_past_round,
-    remembered_tallies,
-    remembered_vector,
-)
+from riskroute.learning.state import check_cut, check_member, check_past_round
 from riskroute.learning.tally import ActionBatch, Tallies
 
 _DESIGN_TOLERANCE = 0.01
@@ -95,15 +85,13 @@ class Guarded(Adaptive):
     mean_bound: float = parameter(1.0, sized_number, above=0)
     var_bound: float | None = parameter(None, sized_number, above=0)
 
-    explored: Tallies | None = memory(None, remembered_optional(remembered_tallies))  # by action of the design
+    explored: Tallies | None = memory(None)  # by action of the design
     # score and tolerance of every elimination so far
-    cuts: list[tuple[Floats, float]] = memory(
-        None, remembered_each(remembered_pair(remembered_vector, remembered_amount))
-    )
-    main: Action | None = memory(None, remembered_optional(remembered_member))  # the action played most
-    lead: int = memory(0, remembered_past_round)  # rounds of it that no round of another action offsets
-    away: int = memory(0, remembered_past_round)  # the other rounds since exploration ended
-    settled: bool = memory(False, remembered_flag)
+    cuts: list[tuple[Floats, float]] = memory(None, check_cut)
+    main: Action | None = memory(None, check_member)  # the action played most
+    lead: int = memory(0, check_past_round)  # rounds of it that no round of another action offsets
+    away: int = memory(0, check_past_round)  # the other rounds since exploration ended
+    settled: bool = memory(False)
 
     def begin(self) -> None:
         super().begin()

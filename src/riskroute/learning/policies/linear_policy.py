@@ -23,14 +23,7 @@ from riskroute.learning.observations import Observations
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
 from riskroute.learning.prior_check import SURPRISE, temper_prior
-from riskroute.learning.remembered import (
-    check_remembered_belief,
-    remembered_belief,
-    remembered_information,
-    remembered_observations,
-    remembered_optional,
-    remembered_part_of_played,
-)
+from riskroute.learning.state import check_belief, check_information, check_past_round
 from riskroute.learning.tally import Tallies
 
 _DESIGN_TOLERANCE = 0.05
@@ -67,15 +60,15 @@ class LinearPolicy(Policy):
     start_rounds: int = parameter(2, whole_number, maximum=LONGEST_HORIZON)
     prior: Belief | None = None
 
-    observations: Observations = memory(None, remembered_observations)
-    vague: Matrix = memory(None, remembered_information)
-    base: Belief | None = memory(None, remembered_optional(remembered_belief))  # the prior, and what was summed up
-    belief: Belief | None = memory(None, remembered_optional(remembered_belief))
-    fresh: float = memory(0.0, remembered_part_of_played)  # rewards not yet in the belief
+    observations: Observations = memory(None)
+    vague: Matrix = memory(None, check_information)
+    base: Belief | None = memory(None)  # the prior, and what was summed up
+    belief: Belief | None = memory(None)
+    fresh: float = memory(0.0, check_past_round)  # rewards not yet in the belief
 
     def check_parameters(self) -> None:
         if self.prior is not None:
-            check_remembered_belief("prior", self.prior, self.setting.actions.dim)
+            check_belief("prior", self.prior, self.setting.actions.dim)
 
     def begin(self) -> None:
         actions = self.setting.actions

@@ -14,13 +14,7 @@ from riskroute.learning.actions import Action, ActionSet
 from riskroute.learning.design.rounding import round_up_counts
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.remembered import (
-    remembered_amount,
-    remembered_each,
-    remembered_optional,
-    remembered_pair,
-    remembered_vector,
-)
+from riskroute.learning.state import check_cut, check_vector
 from riskroute.learning.tally import Tallies
 
 _ENOUGH = 0.75
@@ -38,10 +32,8 @@ class PhasedPolicy(Policy):
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
     # score and tolerance of every elimination so far
-    cuts: list[tuple[Floats, float]] = memory(
-        None, remembered_each(remembered_pair(remembered_vector, remembered_amount))
-    )
-    score: Floats | None = memory(None, remembered_optional(remembered_vector))  # estimated score to recommend by
+    cuts: list[tuple[Floats, float]] = memory(None, check_cut)
+    score: Floats | None = memory(None, check_vector)  # estimated score to recommend by
 
     @abstractmethod
     def _phase_rounds(self) -> float:

@@ -17,13 +17,7 @@ from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.remembered import (
-    remembered_each,
-    remembered_member,
-    remembered_optional,
-    remembered_past_round,
-    remembered_vector,
-)
+from riskroute.learning.state import check_member, check_past_round, check_vector
 from riskroute.learning.tally import Tallies
 
 
@@ -74,10 +68,10 @@ class RestartGse(Policy):
     objective: str = parameter("mean", one_of, choices=("mean", "mean-variance"))
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
-    cycle_start: int = memory(0, remembered_past_round)
+    cycle_start: int = memory(0, check_past_round)
     # score of every halving in this cycle
-    halvings: list[Floats] = memory(None, remembered_each(remembered_vector))
-    latest: Action | None = memory(None, remembered_optional(remembered_member))  # winner of the last finished search
+    halvings: list[Floats] = memory(None, check_vector)
+    latest: Action | None = memory(None, check_member)  # winner of the last finished search
 
     def begin(self) -> None:
         self.halvings = []

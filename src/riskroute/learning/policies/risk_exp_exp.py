@@ -14,7 +14,7 @@ from riskroute.learning.actions import Action
 from riskroute.learning.plan import Plan
 from riskroute.learning.policies.arm_policy import ArmPolicy
 from riskroute.learning.policy import memory
-from riskroute.learning.remembered import remembered_member, remembered_optional
+from riskroute.learning.state import check_member
 from riskroute.learning.tally import Tallies
 
 _PLANNED = 4096  # rounds of whole turns in one plan, at most
@@ -45,7 +45,7 @@ class RiskExpExp(ArmPolicy):
 
     divisor: float = parameter(14.0, sized_number, above=0)
 
-    committed: Action | None = memory(None, remembered_optional(remembered_member))
+    committed: Action | None = memory(None, check_member)
 
     def explore_rounds(self) -> int:
         """Rounds of exploration, not limited to the horizon."""

@@ -9,12 +9,6 @@ from riskroute.core.validation import parameter, whole_number
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies.thompson import Thompson
 from riskroute.learning.policy import memory
-from riskroute.learning.remembered import (
-    remembered_each,
-    remembered_observations,
-    remembered_pair,
-    remembered_past_round,
-)
 
 _PIECES = 16  # number of pieces into which a window is cut
 
@@ -53,9 +47,7 @@ class SlidingWindow(Thompson):
     window: int = parameter(5000, whole_number)
 
     # the round in which the first plan of each piece ended, and its observations
-    pieces: list[tuple[int, Observations]] = memory(
-        None, remembered_each(remembered_pair(remembered_past_round, remembered_observations))
-    )
+    pieces: list[tuple[int, Observations]] = memory(None)
 
     def begin(self) -> None:
         self.pieces = []
