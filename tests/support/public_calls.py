@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from riskroute.study.split import config as study_config
 
 import riskroute as rr
 from riskroute.simulation import sweep
+from riskroute.study.split import config as study_config
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
 
