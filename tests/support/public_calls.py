@@ -12,7 +12,7 @@ import numpy as np
 
 import riskroute as rr
 from riskroute.simulation import sweep
-from riskroute.study.split import config as study_config
+from riskroute.study import config as study_config
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
 
@@ -401,7 +401,7 @@ def experiments() -> Iterator[tuple[str, Call]]:
     yield "Backend", (rr.Backend, {"kind": "local", "workers": 1, "address": None})
     yield "memory", (rr.memory, {"default": None, "check": None})
     yield "as_batch", (lambda action: rr.as_batch(action), {"action": (1, 2)})
-    yield "checked_study", (study_config.checked_study, {"values": {}})
+    yield "split_config", (study_config.split_config, {"values": {}})
 
 
 def market() -> Iterator[tuple[str, Call]]:
