@@ -46,10 +46,10 @@ def test_a_new_token_comes_with_its_hash(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_verify_and_replay(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["live", "verify", str(log)]) == 0
-    assert "12 decisions computed again, 0 differ" in capsys.readouterr().out
+    assert "12 decisions recomputed, 0 differ" in capsys.readouterr().out
     assert run(["live", "replay", str(log), "--json", str(tmp_path / "state.json")]) == 0
     said = capsys.readouterr().out
-    assert "12 orders, 12 settled, 0 not" in said
+    assert "12 orders, 12 settled, 0 unsettled" in said
     assert "halted: the end" in said
     state = json.loads((tmp_path / "state.json").read_text())
     assert state["positions"]["DEMO"]["shares"] == 400

@@ -12,11 +12,9 @@ import pytest
 from riskroute.core.errors import InputError
 from riskroute.live.config import (
     TEMPLATE,
-    configured_router,
     live_config,
     read_live_config,
     token_hash,
-    token_owner,
     write_template,
 )
 from riskroute.live.limits import Limits
@@ -41,8 +39,8 @@ def test_the_template_is_a_configuration_with_its_tokens_hashed(tmp_path: Path) 
     assert config.address == ("127.0.0.1", 8470)
     for name, token in tokens.items():
         assert token not in text
-        assert token_owner(config.tokens, token) == (name, frozenset({*config.tokens[name].scopes, "read"}))
-    assert token_owner(config.tokens, "guess") is None
+        assert config.token_owner(f"Bearer {token}") == (name, frozenset({*config.tokens[name].scopes, "read"}))
+    assert config.token_owner("Bearer guess") is None
     with pytest.raises(InputError, match="file must be new"):
         write_template(tmp_path / "sub" / "live.toml")
 
@@ -97,11 +95,11 @@ def test_a_router_of_a_file_lies_beside_the_configuration(tmp_path: Path) -> Non
     text = (tmp_path / "live.toml").read_text()
     assert '\nname = "dark-first+sweep"' in text
     (tmp_path / "live.toml").write_text(text.replace("dark-first+sweep", "own.py:Own:discretion=2"))
-    router = configured_router(read_live_config(tmp_path / "live.toml"))
+    router = read_live_config(tmp_path / "live.toml").build_router()
     assert (router.name, router.parameters["discretion"]) == ("own", 2)
     (tmp_path / "state.json").write_text(json.dumps(router.state()))
     given = {"name": f"{tmp_path / 'own.py'}:Own", "state": str(tmp_path / "state.json")}
-    assert configured_router(live_config(LEAST | {"router": given})).state() == router.state()
+    assert live_config(LEAST | {"router": given}).build_router().state() == router.state()
 
 
 @pytest.mark.parametrize(
@@ -115,4 +113,4 @@ def test_a_router_of_a_file_lies_beside_the_configuration(tmp_path: Path) -> Non
 )
 def test_routers_that_cannot_be_made(router: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        configured_router(live_config(LEAST | {"router": router}))
+        live_config(LEAST | {"router": router}).build_router()

@@ -19,7 +19,6 @@ from log_memory import MemoryLog, MemoryStore
 from riskroute.cli.app import run
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_json
-from riskroute.live.config import configured_router
 from riskroute.live.log.export import export_log
 from riskroute.live.log.interface import Entry
 from riskroute.live.log.sqlite import SqliteLog
@@ -51,7 +50,7 @@ def test_a_state_that_a_study_wrote_is_loaded_and_learned_on(dark_days: list[Mar
         assert up.service.engine.learner.router.state()["memory"] != state["memory"]
     other = service_config(tmp_path, router={"name": "sweep", "state": str(path)})
     with pytest.raises(InputError, match=f"router.name must be {ROUTER.replace('+', '.')}, as in its state file"):
-        configured_router(other)
+        other.build_router()
 
 
 MORNING = int(dt.datetime(2024, 3, 12, 11, 0, tzinfo=ZoneInfo("America/New_York")).timestamp()) * NANO
@@ -133,7 +132,7 @@ def test_a_live_log_is_a_data_set_that_backtest_and_study_read(
     assert "For orders of 500 shares of QVEX for immediate execution, use sweep." in capsys.readouterr().out
     (state,) = (tmp_path / "study").glob("state-*.json")
     router = {"name": "sweep", "state": str(state)}
-    assert configured_router(service_config(tmp_path, router=router)).name == "sweep"
+    assert service_config(tmp_path, router=router).build_router().name == "sweep"
 
 
 def test_a_log_without_orders_has_nothing_to_export(tmp_path: Path) -> None:

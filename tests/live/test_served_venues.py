@@ -8,13 +8,13 @@ from live_engines import Clock
 from live_orders import START, child_order, parent_order, quotes
 from live_services import order_json, running, service_config
 from riskroute.live.state.events import NANO, ExecutionReport
-from riskroute.live.venues.simulated import FeeMarket, JournalledVenue
+from riskroute.live.venues.simulated import JournalledVenue, QuotedMarket
 
 ORDER = parent_order(quantity=1000)
 
 
 def venue(journal: Path, clock: Clock, heard: list[ExecutionReport]) -> JournalledVenue:
-    market = FeeMarket(lambda symbol: quotes(clock.now), {"A": (3, -2)}, come=0.5)
+    market = QuotedMarket(lambda symbol: quotes(clock.now), fees={"A": (3, -2)}, fill_seconds=0.5)
     made = JournalledVenue("A", market, clock, latency=0.001, journal=journal)
     made.connect(lambda *reports: heard.extend(reports))
     return made
@@ -62,7 +62,7 @@ def test_a_venue_that_was_killed_knows_its_children_and_goes_on(tmp_path: Path) 
 
 
 def test_fees_are_for_taking_or_for_resting_and_nothing_trades_without_books() -> None:
-    market = FeeMarket(lambda symbol: (), {"A": (3, -2)})
+    market = QuotedMarket(lambda symbol: (), fees={"A": (3, -2)})
     assert (market.fee("A", "take"), market.fee("A", "limit"), market.fee("A", "sweep")) == (3, -2, 3)
     assert market.trades(child_order(ORDER, 0, 300, kind="take", until=0), START, START) == []
 

@@ -269,7 +269,7 @@ def test_an_address_that_is_taken_is_refused(service: ServiceProcess, tmp_path: 
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT) as one:
         said = one.communicate(timeout=60)[0]
     assert one.returncode == 2
-    assert f"cannot listen on {service.listen}: another program may do so" in said
+    assert f"cannot listen on {service.listen}: another program may be using it" in said
 
 
 def test_orders_that_are_under_way_are_answered_before_the_service_stops(tmp_path: Path) -> None:

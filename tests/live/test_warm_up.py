@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from live_services import service_config
-from riskroute.live.readiness import ORDERS, warm_up
+from riskroute.live.readiness import warm_up
 from riskroute.routers.registry import make_router
 from riskroute.routers.report import Report
 from riskroute.routers.router import Router
@@ -28,7 +28,7 @@ def test_a_copy_decides_and_learns(name: str, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(type(router), "learn", learn)
     warm_up(service_config(tmp_path), router)
     assert router.state() == before
-    assert len(learned) == ORDERS
+    assert len(learned) == 6
     assert not any(one is router for one in learned)
 
 

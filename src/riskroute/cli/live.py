@@ -1,4 +1,4 @@
-"""The commands of the running router: ``live init``, ``serve``, ``verify``, ``replay``, ``export`` and ``doctor``."""
+"""The commands ``riskroute live``: ``init``, ``token``, ``serve``, ``verify``, ``replay``, ``export``, ``doctor``."""
 
 from __future__ import annotations
 
@@ -13,31 +13,29 @@ if TYPE_CHECKING:
 
 live = typer.Typer(
     no_args_is_help=True,
-    help="A router that runs: takes orders over HTTP, learns from fills, and loses nothing.\n\n"
+    help="Run a router: it takes orders over HTTP, learns from fills, and survives crashes.\n\n"
     "First `riskroute live init`, then `riskroute live serve live.toml`.",
 )
 
 ConfigArgument = Annotated[Path, typer.Argument(help="Configuration, as `riskroute live init` writes it.")]
 LogArgument = Annotated[Path, typer.Argument(help="A log's SQLite file, or a configuration (.toml) that names one.")]
 
-NEEDED = ("starlette", "uvicorn", "prometheus_client")
-
 
 def require_live_command() -> None:
-    """Say what to install if the commands of this file cannot run."""
+    """Name the extra to install if the live router's dependencies are missing."""
     from riskroute.core.runtime import require_extra
 
-    require_extra("the commands of riskroute live", "live", *NEEDED)
+    require_extra("the commands of riskroute live", "live", "starlette", "uvicorn", "prometheus_client")
 
 
 @live.command("init")
-def live_init_command(
+def _init_command(
     file: Annotated[Path, typer.Argument(help="File to write.")] = Path("live.toml"),
-    shadow: Annotated[bool, typer.Option("--shadow", help="For a router that watches another one.")] = False,
+    shadow: Annotated[bool, typer.Option("--shadow", help="For shadow mode.")] = False,
 ) -> None:
-    """Write a configuration with comments, and print its tokens: once, since the file holds only their hashes.
+    """Write a commented configuration, and print its tokens once: the file holds only their hashes.
 
-    The configuration runs as it is, on simulated venues.
+    The configuration runs as written, on simulated venues.
     Example:
 
     riskroute live init live.toml
@@ -48,15 +46,15 @@ def live_init_command(
 
     tokens = write_template(file, mode="shadow" if shadow else "live")
     say(f"wrote {file}")
-    say("tokens, shown once; keep them where you keep passwords:")
+    say("tokens, shown only once; keep them like passwords:")
     for name, token in tokens.items():
         say(f"  {name:8} {token}")
     say(f"next: riskroute live serve {file}")
 
 
 @live.command("token")
-def live_token_command() -> None:
-    """Make a token, and print it with the hash that belongs into the configuration.
+def _token_command() -> None:
+    """Make a token, and print it with its hash for the configuration.
 
     Example:
 
@@ -72,18 +70,18 @@ def live_token_command() -> None:
 
 
 @live.command("serve")
-def live_serve_command(
+def _serve_command(
     config: ConfigArgument,
     partition: Annotated[
         str | None,
-        typer.Option(metavar="K/N", help="Trade the K-th of N parts of the symbols; on PostgreSQL, one process each."),
+        typer.Option(metavar="K/N", help="Trade partition K of N of the symbols; needs PostgreSQL, one process each."),
     ] = None,
-    listen: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Listen here, not as configured.")] = None,
+    listen: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Override the configured address.")] = None,
 ) -> None:
-    """Run the router until Ctrl-C or SIGTERM: recover from the log, ask the venues, then take orders.
+    """Run the router until Ctrl-C or SIGTERM: recover from the log, query the venues, then take orders.
 
-    Orders come to POST /orders with a token, and are answered once their decision is durable. SIGUSR1, POST /halt and
-    the halt file stop trading; POST /resume goes on. After a crash, start it again: nothing that was answered is lost.
+    POST /orders with a token places an order, which is answered once its decision is durable. SIGUSR1, POST /halt and
+    the halt file halt trading; POST /resume resumes it. After a crash, start it again: no answered order is lost.
     On PostgreSQL, a second process for the same partition stands by, and takes over when the first one ends.
     Example:
 
@@ -96,14 +94,13 @@ def live_serve_command(
 
 
 def _serve(read: LiveConfig) -> None:
-    """Run the router until it ends."""
     from riskroute.cli.output import say
     from riskroute.live.http.server import serve
     from riskroute.live.service import Service
 
     service = Service(read)
     try:
-        say("starting: reading the log, asking the venues, warming up")
+        say("starting: reading the log, querying the venues, warming up")
         if read.log.postgres is None:
             service.start()
         else:
@@ -123,33 +120,32 @@ def _serve(read: LiveConfig) -> None:
     began = serve(service, started)
     if not began:
         service.close()
-        say(f"cannot listen on {read.listen}: another program may do so", err=True)
+        say(f"cannot listen on {read.listen}: another program may be using it", err=True)
         raise typer.Exit(2)
     if service.engine.fenced:
         say("stopped: another process has taken over", err=True)
         raise typer.Exit(3)
     state = service.engine.state
-    say(f"stopped: {state.decisions:,} orders, {len(state.unsettled):,} not settled, all of it in the log")
+    say(f"stopped: {state.decisions:,} orders, {len(state.unsettled):,} unsettled, all in the log")
 
 
 def _log(path: Path) -> Log:
-    """The log of a configuration, or in a file."""
-    from riskroute.live.config import open_log, read_live_config
+    from riskroute.live.config import read_live_config
     from riskroute.live.log.sqlite import SqliteLog
 
-    return open_log(read_live_config(path), create=False) if path.suffix == ".toml" else SqliteLog(path, create=False)
+    return read_live_config(path).open_log(create=False) if path.suffix == ".toml" else SqliteLog(path, create=False)
 
 
 @live.command("verify")
-def live_verify_command(
+def _verify_command(
     log: LogArgument,
     refits: Annotated[
-        bool, typer.Option("--refits", help="The router learned in a worker: refit_every was above 0.")
+        bool, typer.Option("--refits", help="The router learned in a worker process (refit_every above 0).")
     ] = False,
 ) -> None:
-    """Check that no row of a log was changed, and that every decision in it can be computed again, bit for bit.
+    """Verify the hash chain of a log, and recompute every decision in it, bit for bit.
 
-    The second needs the machine type and the versions that the log was begun with. Exit code 1 if something differs.
+    Recomputing needs the machine type and the versions that started the log. Exit code 1 if something differs.
     Example:
 
     riskroute live verify live.sqlite
@@ -168,16 +164,16 @@ def live_verify_command(
         refits = refits or router.refit_every > 0
         name, _ = router_parameters(router.name)
         own = file_router(name) if in_file(name) else None
-    with _log(log) as opened, waiting("computing all decisions again"):
+    with _log(log) as opened, waiting("recomputing all decisions"):
         head = verify_chain(opened)
         found = verify(opened, own, refits=refits) if head.seq else None
         header = opened.header
-    say(f"{head.seq:,} rows follow from each other; the last one is {head.chain.hex()}")
+    say(f"{head.seq:,} rows, hash chain intact; the last hash is {head.chain.hex()}")
     if (header.machine, header.versions) != (machine_type(), provenance_versions()):
-        say("the log was begun on another type of machine or with other versions: decisions may differ in the last bit")
+        say("the log was started on another machine type or with other versions: decisions may differ in the last bit")
     if found is None:
         return
-    say(f"{found.decisions:,} decisions computed again, {len(found.different):,} differ")
+    say(f"{found.decisions:,} decisions recomputed, {len(found.different):,} differ")
     for key in found.different[:10]:
         say(f"  {key}")
     if not found.holds:
@@ -185,11 +181,11 @@ def live_verify_command(
 
 
 @live.command("replay")
-def live_replay_command(
+def _replay_command(
     log: LogArgument,
     json: Annotated[Path | None, typer.Option(help="Write the state to this .json file.")] = None,
 ) -> None:
-    """Apply a log from its beginning and show where it ends: orders, positions, costs. It gives the same anywhere.
+    """Replay a log and print its final state: orders, positions and costs. The result is the same on any machine.
 
     Example:
 
@@ -202,14 +198,15 @@ def live_replay_command(
     from riskroute.live.log.recovery import replay
 
     check_outputs({"--json": json})
-    with _log(log) as opened, waiting("applying the log"):
+    with _log(log) as opened, waiting("replaying the log"):
         view = replay_view(replay(opened))
-    say(f"{view['events']:,} events, {view['orders']:,} orders, {view['settled']:,} settled, {view['unsettled']:,} not")
+    counts = "{events:,} events, {orders:,} orders, {settled:,} settled, {unsettled:,} unsettled"
+    say(counts.format_map(view))
     for symbol, held in view["positions"].items():
         say(f"{symbol:10} {held['shares']:>12,} shares {held['cash']:>16,.2f} cash {held['fees']:>12,.2f} fees")
     cost = view["totals"]["cost_bps"]
     if cost["mean"] is not None:
-        say(f"cost against the arrival mid: {_interval(cost)} bps")
+        say(f"cost against arrival mid: {_interval(cost)} bps")
         say(f"saving against {view['against']}: {_interval(view['totals']['saving_bps'])} bps, estimated")
     if view["halted"]:
         say(f"halted: {view['halted']}")
@@ -226,14 +223,14 @@ def _interval(mean: dict[str, float]) -> str:
 
 
 @live.command("export")
-def live_export_command(
+def _export_command(
     log: LogArgument,
     out: Annotated[Path, typer.Option(help="Folder for the Parquet files.")] = Path("out/live"),
 ) -> None:
-    """Write the orders, children and fills of a log as Parquet files, and the books that it was told of.
+    """Export orders, children, fills and books of a log as Parquet files.
 
-    `riskroute market import OUT/books/*` makes a market of the books, for `--market` of `riskroute backtest` and
-    `riskroute study`; OUT/fees.toml has the fees, for their `--fees`.
+    `riskroute market import OUT/books/*` makes a market of the books for `--market` of `riskroute backtest` and
+    `riskroute study`; OUT/fees.toml holds the fees for their `--fees`.
     Example:
 
     riskroute live export live.sqlite --out out/live
@@ -250,10 +247,10 @@ def live_export_command(
 
 
 @live.command("doctor")
-def live_doctor_command(config: ConfigArgument) -> None:
-    """Look at what the router needs: configuration, disk and fsync, log, clock, versions, and the time of decisions.
+def _doctor_command(config: ConfigArgument) -> None:
+    """Check what the router needs: configuration, disk, fsync, log, clock, versions and decision time.
 
-    Exit code 1 if something is not good.
+    Exit code 1 if a check fails.
     Example:
 
     riskroute live doctor live.toml
@@ -266,6 +263,6 @@ def live_doctor_command(config: ConfigArgument) -> None:
     bad = 0
     for finding in examine(read_live_config(config)):
         bad += not finding.good
-        say(f"{'good' if finding.good else 'BAD ':4}  {finding.what:14} {finding.found}")
+        say(f"{'ok' if finding.good else 'BAD':4}  {finding.what:14} {finding.found}")
     if bad:
         raise typer.Exit(1)

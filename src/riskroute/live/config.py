@@ -1,4 +1,4 @@
-"""What a running router is: its log, router, venues, limits and who may do what, from one TOML file."""
+"""The configuration of the live router, from one TOML file: log, router, venues, limits and tokens."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -26,7 +26,7 @@ from riskroute.live.market_history import MarketHistory
 from riskroute.live.orders import LARGEST_QUANTITY
 from riskroute.live.state.events import NANO
 from riskroute.live.venues.gateway import Gateway
-from riskroute.live.venues.simulated import Faults, FeeMarket, JournalledVenue, ServedVenue
+from riskroute.live.venues.simulated import Faults, JournalledVenue, QuotedMarket, ServedVenue
 from riskroute.routers.registry import (
     file_router,
     in_file,
@@ -36,58 +36,6 @@ from riskroute.routers.registry import (
     router_parameters,
 )
 from riskroute.routers.router import Router
-
-HASH = "sha256:"
-"""How the hash of a token begins; tokens are random and long, so a plain hash of one cannot be undone."""
-
-LONGEST_TOKEN = 200
-"""Characters of a token, at most."""
-
-
-class Known(Protocol):
-    """What is known of a token: its hash, and what it is good for."""
-
-    @property
-    def hash(self) -> str:
-        """As `token_hash` gives it."""
-
-    @property
-    def scopes(self) -> Sequence[str]:
-        """What it is good for."""
-
-
-def new_token() -> str:
-    """A token that nobody guesses."""
-    return secrets.token_urlsafe(32)
-
-
-def token_hash(token: str) -> str:
-    """The hash of a token, as it stands in the configuration."""
-    return HASH + hashlib.sha256(token.encode()).hexdigest()
-
-
-def token_owner(tokens: Mapping[str, Known], token: str) -> tuple[str, frozenset[str]] | None:
-    """Who has a token, and its scopes; None if nobody has. The time does not tell how near a guess was."""
-    given, found = token_hash(token), None
-    for name, one in tokens.items():
-        if hmac.compare_digest(given, one.hash):
-            found = name, frozenset(one.scopes) | {"read"}
-    return found
-
-
-def bearer_owner(tokens: Mapping[str, Known], header: str) -> tuple[str, frozenset[str]] | None:
-    """Who sent a header ``Authorization``, and the scopes of the token; None if the token is nobody's or missing."""
-    word, _, token = header.partition(" ")
-    if word.lower() != "bearer" or not 0 < len(token) <= LONGEST_TOKEN:
-        return None
-    return token_owner(tokens, token)
-
-
-SCOPES = ("trade", "halt", "read")
-"""What a token may be good for: orders and resuming, halting, and looking. To trade or to halt includes to read."""
-
-MOST_PARTITIONS = 1_000
-"""Processes that share the symbols, at most."""
 
 Scope = Literal["trade", "halt", "read"]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -102,7 +50,7 @@ class _Section(BaseModel):
 
 
 class LogConfig(_Section):
-    """Where everything is written: a file of SQLite, or a database of PostgreSQL."""
+    """Where the log is: a SQLite file or a PostgreSQL database."""
 
     path: Path | None = None
     postgres: str | None = None
@@ -114,12 +62,12 @@ class LogConfig(_Section):
     @model_validator(mode="after")
     def _one_store(self) -> LogConfig:
         if (self.path is None) == (self.postgres is None):
-            raise ValueError("given either a path or a postgres address, one of them and not both")
+            raise ValueError("given either a path or a postgres address, and not both")
         return self
 
 
 class RouterConfig(_Section):
-    """Which router decides; with ``state``, as it is in that file."""
+    """Which router decides; with ``state``, as trained in that file."""
 
     name: str = "dark-first+sweep"
     state: Path | None = None
@@ -128,7 +76,7 @@ class RouterConfig(_Section):
 
 
 class PlaceConfig(_Section):
-    """A venue or a pool, simulated: its fees in dollars a share, and how it behaves."""
+    """A simulated venue or pool: fees in dollars a share, latency and faults."""
 
     kind: Literal["simulated"] = "simulated"
     taker: Dollars = 0.0
@@ -145,12 +93,12 @@ class PlaceConfig(_Section):
 
     @property
     def faults(self) -> Faults:
-        """What goes wrong there."""
+        """The probabilities of its faults."""
         return Faults(self.reject, self.partial, self.duplicate, self.disorder, self.silence, self.lost)
 
 
 class PoolConfig(PlaceConfig):
-    """A dark pool: its fee, where it trades, and the shares that it holds on average."""
+    """A dark pool: fee, price improvement and mean hidden size."""
 
     fee: Dollars = 0.0
     improvement: Annotated[float, Field(ge=-1, le=1)] = 0.0
@@ -158,7 +106,7 @@ class PoolConfig(PlaceConfig):
 
 
 class InstrumentConfig(_Section):
-    """What may be traded."""
+    """A tradable symbol."""
 
     lot: Annotated[int, Field(ge=1, le=LARGEST_QUANTITY, strict=True)] = 1
     tick: Amount = 0.01
@@ -186,7 +134,7 @@ class LimitsConfig(_Section):
     slow_write_seconds: Seconds = 10.0
 
     def limits(self) -> Limits:
-        """The same in the units of the engine."""
+        """Return the limits in the engine's units."""
         given = self.model_dump()
         moved = {"collar_bps": "collar"} | {
             f"{name}_seconds": name for name in ("clock_jump", "slow_write")
@@ -202,14 +150,14 @@ class LimitsConfig(_Section):
 
 
 def _hash(value: str) -> str:
-    digits = value.removeprefix(HASH)
-    if not value.startswith(HASH) or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
-        raise ValueError(f"{HASH} and 64 hexadecimal digits, as `riskroute live init` writes it")
+    digits = value.removeprefix("sha256:")
+    if digits == value or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
+        raise ValueError("sha256: and 64 hexadecimal digits, as `riskroute live init` writes it")
     return value
 
 
 class TokenConfig(_Section):
-    """Somebody who may use the service: the hash of the token, and what it is good for."""
+    """A token of the service: its hash and its scopes. Scopes trade and halt include read."""
 
     hash: Annotated[str, AfterValidator(_hash)] = Field(repr=False)
     scopes: Annotated[list[Scope], BeforeValidator(config_list), Field(min_length=1)]
@@ -223,14 +171,14 @@ def _address(value: str) -> str:
 
 
 def _partition(value: str) -> str:
-    one, slash, all_of_them = value.partition("/")
-    if not (slash and one.isdigit() and all_of_them.isdigit() and 1 <= int(one) <= int(all_of_them) <= MOST_PARTITIONS):
-        raise ValueError(f"K/N, the how-manieth of how many, at most {MOST_PARTITIONS}, such as 1/2")
+    one, slash, count = value.partition("/")
+    if not (slash and one.isdigit() and count.isdigit() and 1 <= int(one) <= int(count) <= 1_000):
+        raise ValueError("K/N, partition K of at most 1000, such as 1/2")
     return value
 
 
 class LiveConfig(_Section):
-    """Everything in the file."""
+    """The whole file."""
 
     mode: Literal["live", "shadow"] = "live"
     partition: Annotated[str, AfterValidator(_partition)] = "1/1"
@@ -256,30 +204,87 @@ class LiveConfig(_Section):
 
     @property
     def part(self) -> tuple[int, int]:
-        """Which partition this is, from 1 on, and of how many."""
+        """Number of the partition, from 1, and number of partitions."""
         return _part(self.partition)
 
     @property
     def stream(self) -> str:
-        """Name of the log: each partition has its own."""
-        one, all_of_them = self.part
-        return self.log.stream if all_of_them == 1 else f"{self.log.stream}.{one}of{all_of_them}"
+        """Name of the log; each partition has its own."""
+        one, count = self.part
+        return self.log.stream if count == 1 else f"{self.log.stream}.{one}of{count}"
 
     @property
     def lease_seconds(self) -> float:
-        """How long a lease lasts: on PostgreSQL another router may stand by, a file of SQLite has one router."""
+        """Duration of the lease: limited on PostgreSQL, where a standby may take over; a SQLite file has no standby."""
         return math.inf if self.log.postgres is None else self.log.lease_seconds
 
     def partition_of(self, symbol: str) -> int:
-        """Which partition trades a symbol, from 1 on: the same in all processes, for any list of symbols."""
+        """Return the partition of a symbol, from 1: a hash, so that all processes agree whatever symbols they list."""
         parts = self.part[1]
         return int.from_bytes(hashlib.blake2b(symbol.encode(), digest_size=8).digest()) % parts + 1 if parts > 1 else 1
+
+    def open_log(self, *, create: bool = True) -> Log:
+        """Open the log."""
+        if self.log.path is not None:
+            return SqliteLog(self.log.path, self.stream, create=create)
+        from riskroute.live.log.postgres import PostgresLog
+
+        return PostgresLog(str(self.log.postgres), self.stream, create=create)
+
+    def build_router(self) -> Router:
+        """Return the router, by name or from its state file; if both are given, they must agree."""
+        name, parameters = router_parameters(self.router.name)
+        if self.router.state is None:
+            return make_router(name, **parameters)
+        state = _read_state(self.router.state)
+        if in_file(name):
+            return file_router(name).restore(state)
+        router = restore_router(state)
+        given = "name" in self.router.model_fields_set
+        if given and router_name(name) not in (router.name, router.parameters.get("policy")):
+            raise InputError(f"router.name must be {router.name}, as in its state file, was {name}")
+        return router
+
+    def build_venues(self, history: MarketHistory, clock: Callable[[], int]) -> dict[str, Gateway]:
+        """Return the gateways of venues and pools; none in shadow mode, which sends nothing."""
+        if self.mode == "shadow":
+            return {}
+        fees = {name: (nano(venue.taker), nano(venue.maker)) for name, venue in self.venues.items()}
+        fees |= {name: (nano(pool.fee), nano(pool.fee)) for name, pool in self.pools.items()}
+        hidden = {name: pool.hidden for name, pool in self.pools.items()}
+        beside = self.log.path or self.halt_file
+        folder = Path.cwd() if beside is None else beside.parent
+        stem = self.stream if self.log.path is None else self.log.path.name
+        made: dict[str, Gateway] = {}
+        for name, place in {**self.venues, **self.pools}.items():
+            venue = JournalledVenue(
+                name,
+                QuotedMarket(history, place.seed, hidden, place.fill_seconds, fees),
+                clock,
+                latency=place.latency_ms / 1000,
+                faults=place.faults,
+                seed=place.seed,
+                journal=folder / f"{stem}-venue-{in_file_name(name)}.jsonl",
+            )
+            made[name] = ServedVenue(venue)
+        return made
+
+    def token_owner(self, authorization: str) -> tuple[str, frozenset[str]] | None:
+        """Return name and scopes of the token in an ``Authorization`` header; None if it is not configured."""
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not 0 < len(token) <= 200:
+            return None
+        given, found = token_hash(token), None
+        for name, one in self.tokens.items():  # always all of them, each in constant time: timing tells nothing
+            if hmac.compare_digest(given, one.hash):
+                found = name, frozenset(one.scopes) | {"read"}
+        return found
 
 
 @lru_cache
 def _part(partition: str) -> tuple[int, int]:
-    one, _, all_of_them = partition.partition("/")
-    return int(one), int(all_of_them)
+    one, _, count = partition.partition("/")
+    return int(one), int(count)
 
 
 def _is_loopback(host: str) -> bool:
@@ -291,8 +296,32 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+def nano(dollars: float) -> int:
+    """Convert dollars to the log's units of 1e-9 dollars."""
+    return round(dollars * NANO)
+
+
+def _read_state(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        raise InputError(f"router.state must be a readable file, was {str(path)!r}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"router.state must be a JSON file, was {str(path)!r}, which is none") from None
+
+
+def new_token() -> str:
+    """Return a random token."""
+    return secrets.token_urlsafe(32)
+
+
+def token_hash(token: str) -> str:
+    """Return the hash of a token for the configuration. Tokens are long and random, so no salt is needed."""
+    return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
+
+
 def live_config(values: Mapping[str, Any]) -> LiveConfig:
-    """Make a configuration of plain values; `InputError` names field, value and what was expected."""
+    """Validate a configuration; `InputError` names the field, its value and the expectation."""
     config = validated_config(LiveConfig, dict(values))
     both = sorted(set(config.venues) & set(config.pools))
     if both:
@@ -305,29 +334,29 @@ def live_config(values: Mapping[str, Any]) -> LiveConfig:
 
 
 def read_live_config(path: Path, **more: str | None) -> LiveConfig:
-    """Read a configuration file; paths in it are beside the file unless they are absolute.
+    """Read a configuration file; relative paths are relative to its folder.
 
-    ``more`` are values that count instead of those in the file, unless they are None.
+    ``more`` overrides values of the file, except with None.
     """
     given = {name: value for name, value in more.items() if value is not None}
     config = live_config({**read_toml_config(path), **given})
     beside = path.absolute().parent
 
-    def placed(given: Path | None) -> Path | None:
+    def absolute(given: Path | None) -> Path | None:
         return None if given is None else beside / given.expanduser()
 
-    log = config.log.model_copy(update={"path": placed(config.log.path)})
+    log = config.log.model_copy(update={"path": absolute(config.log.path)})
     name = config.router.name
-    if ".py:" in name:  # the file of a router of your own
-        name = str(placed(Path(name)))
-    router = config.router.model_copy(update={"name": name, "state": placed(config.router.state)})
-    return config.model_copy(update={"log": log, "router": router, "halt_file": placed(config.halt_file)})
+    if ".py:" in name:  # a router in a file
+        name = str(absolute(Path(name)))
+    router = config.router.model_copy(update={"name": name, "state": absolute(config.router.state)})
+    return config.model_copy(update={"log": log, "router": router, "halt_file": absolute(config.halt_file)})
 
 
 def write_template(path: Path, *, mode: str = "live") -> dict[str, str]:
-    """Write a commented configuration and return the tokens by name; they are written nowhere."""
+    """Write a commented configuration, and return the tokens by name, which are stored nowhere."""
     if path.exists():
-        raise InputError(f"file must be new, was {str(path)!r}, which is there already")
+        raise InputError(f"file must be new, was {str(path)!r}, which exists")
     tokens = {name: new_token() for name in ("desk", "risk", "screen")}
     text = TEMPLATE.format(mode=mode, **{name: token_hash(token) for name, token in tokens.items()})
     try:
@@ -339,41 +368,42 @@ def write_template(path: Path, *, mode: str = "live") -> dict[str, str]:
     return tokens
 
 
+# Written by `riskroute live init`.
 TEMPLATE = """\
-# A running router: riskroute live serve THIS-FILE. Paths are beside this file.
+# Configuration of riskroute live serve. Paths are relative to this file.
 
-mode = "{mode}"                # live: trades; shadow: learns from what another router did, and sends nothing
-listen = "127.0.0.1:8470"    # only this machine can reach it; put a proxy with TLS before it for others
-# partition = "1/1"          # K/N: trade the K-th of N parts of the symbols; several parts need PostgreSQL
-# public = true              # needed to listen on an address that others can reach
-# patience_seconds = 2.0     # after so long without an answer a venue is asked
-# longest_seconds = 3600.0   # an order must be done within that time
+mode = "{mode}"                # live: trades; shadow: learns from executions of another router, and sends nothing
+listen = "127.0.0.1:8470"    # loopback only; put a TLS proxy in front of it for other machines
+# partition = "1/1"          # K/N: trade partition K of N of the symbols; N > 1 needs PostgreSQL
+# public = true              # required to listen on an address other than loopback
+# patience_seconds = 2.0     # a venue that has not answered for so long is queried
+# longest_seconds = 3600.0   # longest deadline of an order
 # body_bytes = 1000000       # larger requests are refused
-halt_file = "HALT"           # while this file is there, trading is halted; so does the signal SIGUSR1
+halt_file = "HALT"           # trading is halted while this file exists; SIGUSR1 halts too
 
 [log]
 path = "live.sqlite"         # or: postgres = "host=/run/postgresql dbname=riskroute" (riskroute[postgres])
 stream = "main"
 # snapshot_every = 10000     # events
-# quotes = true              # whether books and trades sent to /quotes are written down too, to backtest on them
-# lease_seconds = 3.0        # PostgreSQL: a router that is silent for so long may be replaced by one that stands by
+# quotes = true              # log books and trades sent to /quotes, for backtests
+# lease_seconds = 3.0        # PostgreSQL: a standby takes over after so long
 
 [router]
 name = "dark-first+sweep"    # NAME or NAME:KEY=VALUE,... as in riskroute backtest, or your own: FILE.py:CLASS
-# state = "state.json"       # begin with what a router has learned: written by riskroute study
-# refit_every = 0            # 0: learn from every order at once; otherwise from so many together, beside trading
-# decision_ms = 50.0         # a router that takes longer is put out of service
+# state = "state.json"       # start from a trained router, as written by riskroute study
+# refit_every = 0            # 0: learn from every order at once; N: a worker learns from N orders together
+# decision_ms = 50.0         # a router that takes longer is disabled
 
 [instruments.DEMO]
 lot = 1
 tick = 0.01
 
-[venues.NYSE]                # simulated venues trade on the quotes that orders bring
+[venues.NYSE]                # simulated venues trade on the quotes of orders
 taker = 0.0030               # dollars a share; a rebate is negative
 maker = -0.0020
 # latency_ms = 1.0
 # seed = 0
-# fill_seconds = 1.0         # a resting order meets somebody so often, on average
+# fill_seconds = 1.0         # mean time between trades with a resting order
 
 [venues.NASDAQ]
 taker = 0.0030
@@ -381,102 +411,38 @@ maker = -0.0015
 
 [pools.DARK]
 fee = 0.0010
-improvement = 0.0            # half-spreads from the mid, in favour of the order
-hidden = 300                 # shares that it holds, on average
+improvement = 0.0            # in half-spreads from the mid
+hidden = 300                 # mean hidden size in shares
 
-[limits]                     # hold whatever the router says
+[limits]                     # enforced whatever the router decides
 order_quantity = 100000      # shares
 order_notional = 1000000     # dollars
-symbol_quantity = 1000000    # of orders that are not settled
+symbol_quantity = 1000000    # over unsettled orders
 symbol_notional = 10000000
-venue_open = 1000            # children at one venue
+venue_open = 1000            # open children at one venue
 day_orders = 100000
 day_notional = 100000000
-day_loss = 10000             # dollars of cost against arrival mids; more halts
-day_rejects = 1000           # more halts, and so do the next three
+day_loss = 10000             # dollars of cost against arrival mids; more halts trading
+day_rejects = 1000           # more halts trading; so for the next three
 rejects_in_a_row = 20
 unknown = 20
 stale_quotes = 100
-unsettled = 1000             # beyond, the safe router sweep decides
-collar_bps = 500             # no child is sent further from the arrival mid
+unsettled = 1000             # beyond, the safe router (sweep) decides
+collar_bps = 500             # largest distance of a child's limit price from the arrival mid
 quote_seconds = 2.0          # older quotes are refused
 clock_jump_seconds = 5.0
 slow_write_seconds = 10.0
 
-# Tokens are sent as "Authorization: Bearer TOKEN". Only their hashes are here: riskroute live token makes more.
+# Clients send "Authorization: Bearer TOKEN". This file holds hashes; riskroute live token makes more tokens.
 [tokens.desk]
 hash = "{desk}"
-scopes = ["trade"]           # orders, quotes, and to resume after a halt
+scopes = ["trade"]           # orders, quotes, resume
 
 [tokens.risk]
 hash = "{risk}"
-scopes = ["halt"]            # to halt
+scopes = ["halt"]            # halt
 
 [tokens.screen]
 hash = "{screen}"
-scopes = ["read"]            # to look; the others may look too
+scopes = ["read"]            # read; included in the others
 """
-"""The commented configuration that `riskroute live init` writes."""
-
-
-def open_log(config: LiveConfig, *, create: bool = True) -> Log:
-    """The log of a configuration."""
-    if config.log.path is not None:
-        return SqliteLog(config.log.path, config.stream, create=create)
-    from riskroute.live.log.postgres import PostgresLog
-
-    return PostgresLog(str(config.log.postgres), config.stream, create=create)
-
-
-def configured_router(config: LiveConfig) -> Router:
-    """The router of a configuration: by name, or as it is in a state file; both must agree if both are given."""
-    name, parameters = router_parameters(config.router.name)
-    if config.router.state is None:
-        return make_router(name, **parameters)
-    state = _read_state(config.router.state)
-    if in_file(name):
-        return file_router(name).restore(state)
-    router = restore_router(state)
-    given = "name" in config.router.model_fields_set
-    if given and router_name(name) not in (router.name, router.parameters.get("policy")):
-        raise InputError(f"router.name must be {router.name}, as in its state file, was {name}")
-    return router
-
-
-def _read_state(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except OSError as error:
-        raise InputError(f"router.state must be a readable file, was {str(path)!r}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise InputError(f"router.state must be a JSON file, was {str(path)!r}, which is none") from None
-
-
-def configured_venues(config: LiveConfig, board: MarketHistory, clock: Callable[[], int]) -> dict[str, Gateway]:
-    """The venues and pools of a configuration; none in shadow mode, which sends nothing."""
-    if config.mode == "shadow":
-        return {}
-    fees = {name: (nano(one.taker), nano(one.maker)) for name, one in config.venues.items()}
-    fees |= {name: (nano(one.fee), nano(one.fee)) for name, one in config.pools.items()}
-    hidden = {name: one.hidden for name, one in config.pools.items()}
-    beside = config.log.path or config.halt_file
-    folder = Path.cwd() if beside is None else beside.parent
-    stem = config.stream if config.log.path is None else config.log.path.name
-    made: dict[str, Gateway] = {}
-    for name, one in {**config.venues, **config.pools}.items():
-        venue = JournalledVenue(
-            name,
-            FeeMarket(board, fees, one.seed, hidden, one.fill_seconds),
-            clock,
-            latency=one.latency_ms / 1000,
-            faults=one.faults,
-            seed=one.seed,
-            journal=folder / f"{stem}-venue-{in_file_name(name)}.jsonl",
-        )
-        made[name] = ServedVenue(venue)
-    return made
-
-
-def nano(dollars: float) -> int:
-    """Convert dollars to the log's units of 1e-9 dollars."""
-    return round(dollars * NANO)

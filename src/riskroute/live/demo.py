@@ -1,6 +1,6 @@
-"""A running router on simulated venues that is killed in the middle, and a count of what was lost: nothing.
+"""A demonstration of crash safety: a live router on simulated venues, killed and restarted while it trades.
 
-Orders are sent as a client would send them: one that got no answer is sent again with the same key.
+Clients repeat an order without an answer with the same key; at the end, log and venues are compared.
 """
 
 from __future__ import annotations
@@ -31,18 +31,12 @@ from riskroute.live.log.event_rows import events_after
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.state.events import NANO, Accepted, ExecutionReport, Intended, Reported, Settled
 
-PACE = 0.03
-"""Seconds between two orders of a client."""
-
-LONGEST = 60.0
-"""Seconds that an answer may take."""
-
-VENUES = ("NYSE", "NASDAQ", "BATS")
+_TIMEOUT = 60.0  # seconds for an answer, a start, or settling
 
 
 @dataclass
-class DemoClient:
-    """Sends orders until each is answered."""
+class _Client:
+    """A client that repeats every order until it is answered."""
 
     port: int
     token: str
@@ -56,18 +50,18 @@ class DemoClient:
         try:
             while True:
                 self._send(self.todo.get_nowait())
-                time.sleep(PACE)
+                time.sleep(0.03)
         except queue.Empty:
             return
-        except Exception as error:  # told by the thread that waits
+        except Exception as error:  # raised by the main thread
             self.failed = f"{type(error).__name__}: {error}"
 
     def _send(self, number: int) -> None:
-        order = demo_order(number, time.time_ns())
-        until, tried, said = time.monotonic() + LONGEST, False, "nothing"
+        order = _order(number, time.time_ns())
+        until, tried, said = time.monotonic() + _TIMEOUT, False, "nothing"
         while time.monotonic() < until:
             try:
-                status, said = ask(self.port, "POST", "/orders", self.token, order)
+                status, said = _request(self.port, "POST", "/orders", self.token, order)
             except OSError:
                 self.again += not tried
                 tried = True
@@ -81,21 +75,21 @@ class DemoClient:
                 self.answered.append(order["key"])
                 self.on_answer()
                 return
-            if status == 422:  # it was not accepted, and its quotes or its deadline are out of date now
-                order = demo_order(number, time.time_ns())
+            if status == 422:  # refused: its quotes or its deadline are out of date
+                order = _order(number, time.time_ns())
             elif status != 503 or "halted" in said["error"]:
                 raise StateError(f"an order of the demo must be accepted, was answered {status}: {said}")
             time.sleep(0.05)
-        raise StateError(f"an order must be accepted within {LONGEST:g} s, was not; the last answer: {said}")
+        raise StateError(f"an order must be accepted within {_TIMEOUT:g} s, was not; the last answer: {said}")
 
 
-def demo_order(number: int, now: int) -> dict[str, Any]:
-    """An order with books around a mid that wanders; the same number is the same order but for times."""
+def _order(number: int, now: int) -> dict[str, Any]:
+    """Return an order with books around a moving mid; a number gives the same order but for its times."""
     rng = np.random.default_rng(seed_stream(0, "live demo", number))
     symbol, base = (("DEMO", 5000), ("OTHER", 2500))[number % 2]
     mid = base + round(6 * float(np.sin(number / 80)))
     quotes = []
-    for venue in VENUES:
+    for venue in ("NYSE", "NASDAQ", "BATS"):
         half = int(rng.integers(1, 3))
         sizes = rng.integers(1, 8, size=(2, 3)) * 100
         sides = {
@@ -113,9 +107,9 @@ def demo_order(number: int, now: int) -> dict[str, Any]:
     }
 
 
-def ask(port: int, method: str, path: str, token: str = "", body: Any = None) -> tuple[int, Any]:
-    """Ask the service; returns status and answer."""
-    line = http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST)
+def _request(port: int, method: str, path: str, token: str = "", body: Any = None) -> tuple[int, Any]:
+    """Send a request; return status and body."""
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT)
     try:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         line.request(method, path, None if body is None else json.dumps(body), headers)
@@ -124,11 +118,6 @@ def ask(port: int, method: str, path: str, token: str = "", body: Any = None) ->
     finally:
         line.close()
 
-
-CLIENTS = 4
-"""Connections that send orders."""
-
-_USUAL_PORT = 8470
 
 _CONFIG = """\
 # Written by riskroute live demo.
@@ -180,7 +169,7 @@ silence = 0.01
 
 @dataclass
 class DemoResult:
-    """What was sent, and what the log and the venues hold of it."""
+    """Counts of the clients, the log and the venues."""
 
     sent: int
     answered: int
@@ -198,7 +187,7 @@ class DemoResult:
 
     @property
     def nothing_lost(self) -> bool:
-        """Whether everything that was answered is there, once, and positions are the venues'."""
+        """Whether every answered order is in the log once, and positions equal the venues'."""
         return (
             self.sent == self.answered == self.decisions == self.settled
             and self.missing == self.strangers == 0
@@ -208,7 +197,7 @@ class DemoResult:
 
     @property
     def table(self) -> TextTable:
-        """All of it, beside what it must be."""
+        """The counts beside their expected values."""
 
         def shares(held: dict[str, int]) -> str:
             return ", ".join(f"{name} {count:+,}" for name, count in sorted(held.items()))
@@ -216,16 +205,16 @@ class DemoResult:
         rows = [
             ["orders sent", f"{self.sent:,}", ""],
             ["orders answered", f"{self.answered:,}", f"{self.sent:,}"],
-            ["of these, sent again after the kill", f"{self.in_doubt:,}", ""],
+            ["repeated after the kill", f"{self.in_doubt:,}", ""],
             ["decisions in the log", f"{self.decisions:,}", f"{self.answered:,}"],
             ["answered, but not in the log", f"{self.missing:,}", "0"],
             ["orders settled and learned", f"{self.settled:,}", f"{self.decisions:,}"],
             ["children at the venues", f"{self.children:,}", ""],
-            ["of these, not in the log", f"{self.strangers:,}", "0"],
-            ["fills booked, each once", f"{self.booked_fills:,}", f"{self.venue_fills:,}"],
+            ["unknown to the log", f"{self.strangers:,}", "0"],
+            ["fills booked", f"{self.booked_fills:,}", f"{self.venue_fills:,}"],
             ["positions", shares(self.positions), shares(self.venue_positions)],
         ]
-        return TextTable(["after kill -9 and restart", "found", "must be"], rows)
+        return TextTable(["after kill -9 and restart", "found", "expected"], rows)
 
 
 class Demo:
@@ -240,12 +229,12 @@ class Demo:
     router : str
         The router to run.
     port : int, optional
-        Port of the service; the usual one if it is free, otherwise any.
+        Port of the service; default: 8470 if it is free, otherwise any.
     """
 
     def __init__(self, folder: Path, orders: int = 500, *, router: str = "contextual", port: int | None = None) -> None:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise InputError(f"out must be a new folder, was {str(folder)!r}, which holds something")
+            raise InputError(f"out must be a new folder, was {str(folder)!r}, which is not empty")
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.orders = folder, orders
         self.port = _free_port(port)
@@ -276,12 +265,12 @@ class Demo:
         words = [sys.executable, "-m", "riskroute", "live", "serve", str(self.config)]
         with (self.folder / "service.txt").open("ab") as output:
             self.process = subprocess.Popen(words, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
-        until = time.monotonic() + LONGEST
+        until = time.monotonic() + _TIMEOUT
         while time.monotonic() < until:
             if self.process.poll() is not None:
                 raise StateError(f"the service must run, ended: see {self.folder / 'service.txt'}")
             try:
-                status, said = ask(self.port, "GET", "/state", self.tokens["screen"])
+                status, said = _request(self.port, "GET", "/state", self.tokens["screen"])
                 if status == 401:
                     raise StateError(f"port {self.port} must be ours, belongs to another service")
                 if status == 200 and said["status"] in ("ready", "halted"):
@@ -289,7 +278,7 @@ class Demo:
             except (OSError, http.client.HTTPException):
                 pass
             time.sleep(0.05)
-        raise StateError(f"the service must be ready within {LONGEST:g} s, was not")
+        raise StateError(f"the service must be ready within {_TIMEOUT:g} s, was not")
 
     def kill(self) -> None:
         """Kill the service as `kill -9` does."""
@@ -302,12 +291,12 @@ class Demo:
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(LONGEST)
+                self.process.wait(_TIMEOUT)
             except subprocess.TimeoutExpired:
                 self.kill()
 
     def trade(self, said: Callable[[str], None], answered: Callable[[], None]) -> DemoResult:
-        """Send all orders, kill the service in the middle, start it again, and count; it must be running."""
+        """Send all orders to the running service, kill it half-way, restart it, and compare log and venues."""
         todo: queue.SimpleQueue[int] = queue.SimpleQueue()
         for number in range(self.orders):
             todo.put(number)
@@ -317,14 +306,14 @@ class Demo:
             count.release()
             answered()
 
-        clients = [DemoClient(self.port, self.tokens["desk"], todo, one_more) for _ in range(min(CLIENTS, self.orders))]
+        clients = [_Client(self.port, self.tokens["desk"], todo, one_more) for _ in range(min(4, self.orders))]
         threads = [threading.Thread(target=client.run, daemon=True) for client in clients]
         for thread in threads:
             thread.start()
         for _ in range(half):
-            if not count.acquire(timeout=LONGEST):
+            if not count.acquire(timeout=_TIMEOUT):
                 self._check(clients)
-                raise StateError(f"an order must be answered within {LONGEST:g} s, was not")
+                raise StateError(f"an order must be answered within {_TIMEOUT:g} s, was not")
         self.kill()
         began = time.monotonic()
         said(f"killed the service (kill -9) after {half:,} answers")
@@ -339,22 +328,22 @@ class Demo:
         return self._counted(keys, sum(client.again for client in clients), down)
 
     @staticmethod
-    def _check(clients: list[DemoClient]) -> None:
+    def _check(clients: list[_Client]) -> None:
         for client in clients:
             if client.failed:
                 raise StateError(client.failed)
 
     def _settle(self) -> None:
-        until = time.monotonic() + LONGEST
+        until = time.monotonic() + _TIMEOUT
         while time.monotonic() < until:
-            state = ask(self.port, "GET", "/state", self.tokens["screen"])[1]
+            state = _request(self.port, "GET", "/state", self.tokens["screen"])[1]
             if state["unsettled"] == state["waiting"] == 0:
                 return
             time.sleep(0.1)
-        raise StateError(f"all orders must be settled within {LONGEST:g} s, were not")
+        raise StateError(f"all orders must be settled within {_TIMEOUT:g} s, were not")
 
     def _counted(self, keys: list[str], again: int, down: float) -> DemoResult:
-        """Count what the log and the journals of the venues hold."""
+        """Compare the log with the journals of the venues."""
         accepted: list[str] = []
         settled: list[str] = []
         intended: set[str] = set()
@@ -374,7 +363,7 @@ class Demo:
         for report in reports.values():
             symbol, sign = children[report.child]
             held[symbol] = held.get(symbol, 0) + sign * report.quantity
-        positions = ask(self.port, "GET", "/positions", self.tokens["screen"])[1]
+        positions = _request(self.port, "GET", "/positions", self.tokens["screen"])[1]
         return DemoResult(
             sent=self.orders,
             answered=len(set(keys)),
@@ -392,7 +381,7 @@ class Demo:
         )
 
     def _journals(self) -> tuple[dict[str, tuple[str, int]], dict[tuple[str, str], ExecutionReport]]:
-        """Children at the venues with symbol and sign, and their fills, from what the venues have written down."""
+        """Return symbol and sign of the children in the venues' journals, and their fills."""
         children: dict[str, tuple[str, int]] = {}
         fills: dict[tuple[str, str], ExecutionReport] = {}
         for path in sorted(self.folder.glob("live.sqlite-venue-*.jsonl")):
@@ -400,7 +389,7 @@ class Demo:
                 try:
                     found = msgspec.json.decode(line)
                 except msgspec.MsgspecError:
-                    continue  # the end of a line that the kill cut off
+                    continue  # truncated by the kill
                 if (child := found.get("child")) is not None:  # the first line of a child
                     children[child["id"]] = child["symbol"], 1 if child["side"] == "buy" else -1
                 if (report := found.get("report")) is not None and report["kind"] == "filled":
@@ -410,8 +399,8 @@ class Demo:
 
 
 def _free_port(asked: int | None) -> int:
-    """The port that was asked for; the usual one if it is free, otherwise any."""
-    for port in (asked,) if asked else (_USUAL_PORT, 0):
+    """Return the requested port; by default 8470 if it is free, otherwise any."""
+    for port in (asked,) if asked else (8470, 0):
         with socket.socket() as line:
             line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -1,4 +1,4 @@
-"""Whether this machine can run the router: the disk, the clock, the versions, and how long a decision takes."""
+"""Readiness of a machine for the live router: checks of disk, clock, log and decision time, and warming up."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from pathlib import Path
 
 from riskroute.core.errors import RiskrouteError
 from riskroute.core.runtime import machine_type, provenance_versions
-from riskroute.live.config import LiveConfig, configured_router, nano, open_log
+from riskroute.live.config import LiveConfig, nano
 from riskroute.live.learner import Learner, learn_quietly, router_bytes, router_from
 from riskroute.live.state.events import NANO, ChildOutcome, Outcome, ParentOrder, PoolQuote, VenueQuote
 from riskroute.routers.router import Router
 
-ORDERS = 6
-"""Orders that a copy of the router decides, and learns from, before the first one comes."""
 
-
-def sample_order(config: LiveConfig, number: int) -> ParentOrder:
-    """An order like those to come."""
+def _sample_order(config: LiveConfig, number: int) -> ParentOrder:
+    """Return an order in the first configured symbol, on books of all venues."""
     now = time.time_ns()
     symbol, instrument = next(iter(config.instruments.items()))
     bids, asks = ((100 * NANO, 5_000),), ((100 * NANO + nano(instrument.tick), 5_000),)
@@ -39,20 +36,20 @@ def sample_order(config: LiveConfig, number: int) -> ParentOrder:
     )
 
 
-def warm_up(config: LiveConfig, router: Router) -> None:
-    """Let a copy of a router decide and learn; whatever it raises matters when it is asked in earnest."""
+def warm_up(config: LiveConfig, router: Router, orders: int = 6) -> None:
+    """Let a copy of a router decide and learn, so that nothing is compiled or loaded during the first order."""
     learner = Learner(router_from(type(router), router_bytes(router)))
-    for number in range(ORDERS):
-        order = sample_order(config, number)
+    for number in range(orders):
+        order = _sample_order(config, number)
         try:
             learner.decide(order, order.received)
-        except RiskrouteError:
+        except RiskrouteError:  # reported with the first real decision
             return
-        learn_quietly(learner.router, _swept(order))
+        learn_quietly(learner.router, _taken_outcome(order))
 
 
-def _swept(order: ParentOrder) -> Outcome:
-    """The outcome of an order that was taken at one venue."""
+def _taken_outcome(order: ParentOrder) -> Outcome:
+    """Return the outcome of an order filled at the touch of one venue."""
     half = order.quotes[0].asks[0][0] - order.quotes[0].bids[0][0]
     slot = ChildOutcome(
         slot=0,
@@ -80,13 +77,9 @@ def _swept(order: ParentOrder) -> Outcome:
     )
 
 
-SYNCS, DECISIONS = 50, 200
-SLOW_SYNC, LEAST_FREE = 0.05, 1 << 30
-
-
 @dataclass(frozen=True)
 class Finding:
-    """Something that was looked at: whether it is good, and what was found."""
+    """The result of one check."""
 
     what: str
     good: bool
@@ -94,7 +87,7 @@ class Finding:
 
 
 def examine(config: LiveConfig) -> Iterator[Finding]:
-    """Look at everything in turn."""
+    """Run all checks."""
     yield Finding("configuration", True, f"{config.mode} on {config.listen}, {len(config.tokens)} tokens")
     versions = ", ".join(f"{name} {version}" for name, version in provenance_versions().items())
     yield Finding("versions", True, f"{versions}; {machine_type()}")
@@ -105,15 +98,15 @@ def examine(config: LiveConfig) -> Iterator[Finding]:
     yield _decision(config)
 
 
-def _disk(folder: Path) -> Iterator[Finding]:
+def _disk(folder: Path, syncs: int = 50) -> Iterator[Finding]:
     there = next((place for place in (folder, *folder.parents) if place.is_dir()), Path("/"))
     free = shutil.disk_usage(there).free
-    yield Finding("disk", free >= LEAST_FREE, f"{free / 1e9:.1f} GB free at {there}, at least 1 is good")
+    yield Finding("disk", free >= 1 << 30, f"{free / 1e9:.1f} GB free at {there}; 1 GB is needed")
     probe = there / f".riskroute-doctor-{os.getpid()}"
     times = []
     try:
         with probe.open("wb", buffering=0) as file:
-            for _ in range(SYNCS):
+            for _ in range(syncs):
                 file.write(bytes(4096))
                 began = time.perf_counter()
                 os.fdatasync(file.fileno())
@@ -124,54 +117,53 @@ def _disk(folder: Path) -> Iterator[Finding]:
     finally:
         probe.unlink(missing_ok=True)
     middle, worst = statistics.median(times), max(times)
-    text = f"{1e3 * middle:.2f} ms in the middle, {1e3 * worst:.2f} ms at worst of {SYNCS}; 50 ms is slow"
-    yield Finding("fsync", worst < SLOW_SYNC, text)
+    text = f"median {1e3 * middle:.2f} ms, maximum {1e3 * worst:.2f} ms of {syncs}; 50 ms is too slow"
+    yield Finding("fsync", worst < 0.05, text)
 
 
 def _log(config: LiveConfig) -> Finding:
     if config.log.path is not None and not config.log.path.exists():
-        return Finding("log", True, f"{config.log.path} is not there yet: serve makes it")
+        return Finding("log", True, f"{config.log.path} does not exist yet; serve creates it")
     try:
-        with open_log(config, create=False) as log:
+        with config.open_log(create=False) as log:
             return Finding("log", True, f"{log.head().seq:,} rows, stream {log.header.stream}")
     except RiskrouteError as error:
         return Finding("log", False, str(error))
 
 
 def _clock() -> Finding:
-    """The clock must not jump against the time that passes, and must know the year."""
+    """Compare the wall clock with the monotonic clock, and its year with a plausible one."""
     before = time.time_ns() - time.monotonic_ns()
     time.sleep(0.05)
     drift = (time.time_ns() - time.monotonic_ns()) - before
     year = time.gmtime().tm_year
     good = abs(drift) < 10_000_000 and 2024 <= year < 2100
     return Finding(
-        "clock", good, f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC, moved {drift / 1e6:.3f} ms"
+        "clock", good, f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC, drift {drift / 1e6:.3f} ms in 50 ms"
     )
 
 
-def _decision(config: LiveConfig) -> Finding:
-    """Time of decisions on books like those to come, after the first few, which load and compile."""
+def _decision(config: LiveConfig, decisions: int = 200) -> Finding:
+    """Measure decision times, without the first quarter, which loads and compiles."""
     try:
-        learner = Learner(configured_router(config))
+        learner = Learner(config.build_router())
         began = time.perf_counter()
-        times = [_one(learner, config, number) for number in range(DECISIONS)]
+        times = [_decision_seconds(learner, config, number) for number in range(decisions)]
     except RiskrouteError as error:
         return Finding("router", False, str(error))
-    warm = sorted(times[DECISIONS // 4 :])
+    warm = sorted(times[decisions // 4 :])
     text = (
-        f"{learner.router.name}: first decision {1e3 * times[0]:.0f} ms (serve warms up), then "
-        f"{1e3 * warm[len(warm) // 2]:.3f} ms in the middle and "
-        f"{1e3 * warm[int(len(warm) * 0.99)]:.3f} ms at the 99th percentile"
+        f"{learner.router.name}: first decision {1e3 * times[0]:.0f} ms (serve warms up), then median "
+        f"{1e3 * warm[len(warm) // 2]:.3f} ms, 99th percentile {1e3 * warm[int(len(warm) * 0.99)]:.3f} ms"
     )
     most = config.router.decision_ms
     return Finding(
-        "router", most is None or 1e3 * warm[-1] < most, f"{text}; {time.perf_counter() - began:.1f} s in all"
+        "router", most is None or 1e3 * warm[-1] < most, f"{text}; {time.perf_counter() - began:.1f} s in total"
     )
 
 
-def _one(learner: Learner, config: LiveConfig, number: int) -> float:
-    order = sample_order(config, number)
+def _decision_seconds(learner: Learner, config: LiveConfig, number: int) -> float:
+    order = _sample_order(config, number)
     began = time.perf_counter()
     learner.decide(order, order.received)
     return time.perf_counter() - began

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from riskroute.core.errors import InputError, StateError
-from riskroute.live.config import LiveConfig, configured_router, configured_venues, open_log
+from riskroute.live.config import LiveConfig
 from riskroute.live.engine import RefusedError, TradingEngine, new_answer
 from riskroute.live.http.requests import OrderIn, OrderTerms, QuotesIn, ShadowIn
 from riskroute.live.learner import Refit, RefitWorker, router_bytes
@@ -53,11 +53,11 @@ class Service:
         self.config, self.clock = config, clock
         self.history = MarketHistory(keep=config.mode == "shadow")
         self._terms = OrderTerms(config)
-        router = configured_router(config)
+        router = config.build_router()
         self._worker: Executor | None = RefitWorker() if config.router.refit_every else None
         self.engine = TradingEngine(
-            open_log(config) if log is None else log,
-            configured_venues(config, self.history, clock),
+            config.open_log() if log is None else log,
+            config.build_venues(self.history, clock),
             router,
             config.limits.limits(),
             refit_every=config.router.refit_every,
@@ -69,7 +69,7 @@ class Service:
             snapshot_every=config.log.snapshot_every,
             owner=f"{socket.gethostname()}:{os.getpid()}"[-64:],
             lease_seconds=config.lease_seconds,
-            reopen=(lambda: open_log(config)) if log is None else None,
+            reopen=config.open_log if log is None else None,
             history=self.history,
         )
         self.engine.on_recovered = self._show_books

@@ -22,7 +22,6 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from riskroute.core.errors import DataError, InputError, RiskrouteError
-from riskroute.live.config import bearer_owner
 from riskroute.live.engine import KeyUsedError, RefusedError
 from riskroute.live.http.requests import HaltIn, MalformedError, OrderIn, QuotesIn, ShadowIn, read_json
 from riskroute.live.http.views import (
@@ -98,7 +97,7 @@ class _Endpoint:
         by = ""
         if self._scope:  # without one, anybody may ask
             header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-            found = bearer_owner(self._service.config.tokens, header.decode("latin-1"))
+            found = self._service.config.token_owner(header.decode("latin-1"))
             if found is None:
                 headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
                 return _refusal(401, "a valid token must be sent as Authorization: Bearer TOKEN, was not", headers)

@@ -1,4 +1,4 @@
-"""The interface to a venue: child orders go out, reports come back, whenever they come."""
+"""The gateway interface: child orders go to a venue, execution reports come back at any time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from riskroute.live.state.events import ChildOrder, ExecutionReport
 
 
 class ReportSink(Protocol):
-    """Takes reports, in their sequence; any thread may call it. Reports that come together should be handed on so."""
+    """Takes execution reports in sequence, from any thread; pass reports that arrive together in one call."""
 
     def __call__(self, *reports: ExecutionReport) -> None:
         """Book reports."""
@@ -18,12 +18,12 @@ class ReportSink(Protocol):
 class Gateway(Protocol):
     """One venue or pool.
 
-    No call waits for the venue: answers are reports. `send` raises an error only if it is certain that the child was
-    not sent, and will not be. A venue that gets a child id for the second time must not trade on it again.
+    No call waits for the venue: its answers are execution reports. `send` may raise only if the child was certainly not
+    sent. A venue must not trade a child id twice.
     """
 
     def connect(self, reports: ReportSink) -> None:
-        """Begin to report; reports that were missed while nobody listened are sent again."""
+        """Start reporting; reports missed since the last connection are sent again."""
         ...
 
     def send(self, child: ChildOrder) -> None:
@@ -31,17 +31,17 @@ class Gateway(Protocol):
         ...
 
     def cancel(self, child: ChildOrder) -> None:
-        """Ask for the remainder of a child back."""
+        """Cancel the remainder of a child order."""
         ...
 
     def query(self, child: ChildOrder) -> None:
-        """Ask for all reports of a child again, and for its state.
+        """Request all reports of a child again, and its state.
 
-        The last of the answers is an ``acknowledged``, ``cancelled``, ``rejected`` or ``expired`` with the shares that
-        the venue has counted, a ``filled`` that leaves nothing, or ``not_known``. It has an exec id of its own.
+        The last answer is ``acknowledged``, ``cancelled``, ``rejected`` or ``expired`` with the venue's cumulative
+        quantity, a ``filled`` that leaves nothing, or ``not_known``. It has an exec id of its own.
         """
         ...
 
     def close(self) -> None:
-        """End the connection."""
+        """Disconnect."""
         ...

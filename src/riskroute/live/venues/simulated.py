@@ -1,7 +1,8 @@
-"""A simulated venue behind the gateway interface: it trades on books, and answers as unreliably as it is told to.
+"""Simulated venues behind the gateway interface: they trade on books, and report as unreliably as configured.
 
-Nothing happens by itself: `SimulatedVenue.deliver` plays everything that is due by the clock. What it knows of orders
-and fills survives an engine that dies, so that tests can compare. All chance comes from the seed.
+`SimulatedVenue` is passive: `SimulatedVenue.deliver` plays what is due by the clock, so that tests control time, and
+what it knows survives an engine that dies. `JournalledVenue` also survives the process, and `ServedVenue` runs one in
+a thread for the service. All randomness comes from the seed.
 """
 
 from __future__ import annotations
@@ -27,41 +28,38 @@ from riskroute.core.validation import real_number
 from riskroute.live.state.events import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote, touch_prices
 from riskroute.live.venues.gateway import ReportSink
 
-_DAY = 86_400 * NANO
-
-Trade = tuple[int, int, int]
-"""When, at what price, and how many shares."""
+Trade = tuple[int, int, int]  # time, price and shares
 
 
 class Market(Protocol):
-    """What a venue trades on: prices in 1e-9 dollars, times in nanoseconds."""
+    """Liquidity that a venue trades against: prices in 1e-9 dollars, times in nanoseconds."""
 
     def trades(self, child: ChildOrder, begin: int, end: int) -> list[Trade]:
-        """Return what an order trades that comes at ``begin`` and stays until ``end``: no time if it is immediate."""
+        """Return the trades of a child from ``begin`` until ``end``, which are equal if it is immediate."""
         ...
 
     def fee(self, place: str, kind: str) -> int:
-        """Return the fee a share."""
+        """Return the fee per share."""
         ...
 
 
 class QuotedMarket:
-    """Books that stand still: takers walk them, limit orders and pools meet others at random times.
+    """A market of given books: takers walk them, resting orders and pools trade at random times.
 
-    Nothing trades in a symbol that has no books.
-
-    What a child meets depends on its id and the seed alone, whatever else happens.
+    The trades of a child depend on its id and the seed alone. Nothing trades in a symbol without books.
 
     Parameters
     ----------
     quotes : Callable
         Returns the books of a symbol.
     seed : int
-        Seed of what pools hold and of who comes to resting orders.
+        Seed of hidden sizes in pools and of trades with resting orders.
     hidden : Mapping[str, int]
-        Shares that a pool holds on average; 0 for those not named.
-    come : float
-        Seconds between others who trade with a resting order, on average.
+        Mean hidden size of a pool in shares; default: 0.
+    fill_seconds : float
+        Mean time between trades with a resting order.
+    fees : Mapping[str, tuple[int, int]]
+        Taker and maker fee by place, in 1e-9 dollars a share; default: none.
     """
 
     def __init__(
@@ -69,9 +67,11 @@ class QuotedMarket:
         quotes: Callable[[str], tuple[VenueQuote, ...]],
         seed: int = 0,
         hidden: Mapping[str, int] | None = None,
-        come: float = 1.0,
+        fill_seconds: float = 1.0,
+        fees: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
-        self.quotes, self.hidden, self.come, self.seed = quotes, dict(hidden or {}), come, seed
+        self.quotes, self.hidden, self.seed = quotes, dict(hidden or {}), seed
+        self._fill_seconds, self._fees = fill_seconds, dict(fees or {})
 
     def trades(self, child: ChildOrder, begin: int, end: int) -> list[Trade]:
         books, place, shares, limit = self.quotes(child.symbol), child.place, child.quantity, child.limit
@@ -95,27 +95,28 @@ class QuotedMarket:
             return [(begin, price, min(held, shares))] if held > 0 else []
         rng = np.random.default_rng(seed_stream(self.seed, "market", child.id))
         time = begin
-        while shares > 0 and (time := time + int(rng.exponential(self.come) * NANO) + 1) < end:
+        while shares > 0 and (time := time + int(rng.exponential(self._fill_seconds) * NANO) + 1) < end:
             some = min(shares, 100 * int(rng.integers(1, 4)))
             found.append((time, price, some))
             shares -= some
         return found
 
     def _held(self, child: ChildOrder) -> int:
-        """Shares that a pool holds when a child comes: geometrically distributed."""
+        """Return the hidden size of a pool for a child: geometrically distributed."""
         mean = self.hidden.get(child.place, 0)
         return int(math.log(seeded_uniform(self.seed, "market", child.id)) / math.log(mean / (1 + mean))) if mean else 0
 
     def fee(self, place: str, kind: str) -> int:
-        return 0
+        taker, maker = self._fees.get(place, (0, 0))
+        return maker if kind == "limit" else taker
 
 
 @dataclass(frozen=True)
 class Faults:
-    """How often something goes wrong, each from 0 to 1.
+    """Probabilities of faults.
 
-    ``reject``: a child is rejected. ``partial``: a fill comes in two parts. ``duplicate``: a report comes twice.
-    ``disorder``: a report is late, and others overtake it. ``silence``: a report is lost, until somebody asks.
+    ``reject``: a child is rejected. ``partial``: a fill is split in two. ``duplicate``: a report is sent twice.
+    ``disorder``: a report is delayed, and others overtake it. ``silence``: a report is lost until a query.
     ``lost``: a child never arrives.
     """
 
@@ -133,7 +134,7 @@ class Faults:
 
 @dataclass
 class VenueChild:
-    """A child as the venue knows it."""
+    """A child order at its venue."""
 
     child: ChildOrder
     leaves: int
@@ -151,22 +152,22 @@ class SimulatedVenue:
     place : str
         Its name.
     market : Market
-        What it trades on.
+        Its liquidity.
     clock : Callable[[], int]
-        The time, in nanoseconds since 1970.
+        Nanoseconds since 1970.
     latency : float
-        Seconds from here to there, and from there to here.
+        Seconds in each direction.
     faults : Faults
-        What goes wrong.
+        Probabilities of faults.
     seed : int
-        Seed of that.
+        Seed of the faults.
 
     Attributes
     ----------
     children : dict[str, VenueChild]
         All children that arrived, by id.
     arrivals : list[str]
-        Ids as they arrived, those that came twice included.
+        Ids in the sequence of arrival, repeated ones included.
     """
 
     def __init__(
@@ -209,20 +210,20 @@ class SimulatedVenue:
         self._later(self.latency, lambda: self._cancelled(child.id))
 
     def query(self, child: ChildOrder) -> None:
-        self._later(self.latency, lambda: self._asked(child))
+        self._later(self.latency, lambda: self._answer_query(child))
 
     def close(self) -> None:
         self._sink = None
 
-    # what happens there
+    # the venue
 
     @property
     def next_due(self) -> int | None:
-        """When something is due next; None if nothing is."""
+        """The time of the next action; None if there is none."""
         return self._due[0][0] if self._due else None
 
     def deliver(self) -> int:
-        """Play everything that is due by the clock; return how much that was."""
+        """Do everything that is due by the clock; return the number of actions."""
         played = 0
         self._playing = True
         try:
@@ -233,13 +234,13 @@ class SimulatedVenue:
             self._playing = False
         return played
 
-    def _later(self, wait: int, what: Callable[[], None]) -> None:
-        """Let something happen after a time; at once if that is none and other things are being played anyway."""
+    def _later(self, wait: int, action: Callable[[], None]) -> None:
+        """Do something after a time; at once if that is zero and `deliver` is running."""
         if wait == 0 and self._playing:
-            what()
+            action()
             return
         self._count += 1
-        heapq.heappush(self._due, (self.clock() + wait, self._count, what))
+        heapq.heappush(self._due, (self.clock() + wait, self._count, action))
 
     def _arrive(self, child: ChildOrder) -> None:
         self.arrivals.append(child.id)
@@ -282,13 +283,13 @@ class SimulatedVenue:
             self._end(there, "cancelled")
 
     def bust(self, name: str, exec_id: str) -> None:
-        """Take a fill back."""
+        """Bust a fill."""
         there = self.children[name]
         old = next(one for one in there.reports if one.exec_id == exec_id)
         there.cum -= old.quantity
         self._say(there, "busted", reference=exec_id, quantity=old.quantity, price=old.price)
 
-    def _asked(self, child: ChildOrder) -> None:
+    def _answer_query(self, child: ChildOrder) -> None:
         there = self.children.get(child.id)
         if there is None:
             self._post(self._report(child, "not_known", 0, 0), self.latency)
@@ -303,8 +304,9 @@ class SimulatedVenue:
     def _report(self, child: ChildOrder, kind: ReportKind, cum: int, leaves: int, **more: Any) -> ExecutionReport:
         self._exec_ids += 1
         now = self.clock()
-        if now // _DAY != self._day[0]:
-            self._day = now // _DAY, dt.datetime.fromtimestamp(now // NANO, dt.UTC).strftime("%Y%m%d")
+        day = now // (86_400 * NANO)
+        if day != self._day[0]:
+            self._day = day, dt.datetime.fromtimestamp(now // NANO, dt.UTC).strftime("%Y%m%d")
         return ExecutionReport(
             venue=self.place,
             day=self._day[1],
@@ -332,45 +334,17 @@ class SimulatedVenue:
             self._post(report, self.latency + late + int(rng.exponential(5) * self.latency))
 
     def _post(self, report: ExecutionReport, wait: int) -> None:
-        def come() -> None:
+        def arrive() -> None:
             if self._sink is None:
                 self._missed.append(report)
             else:
                 self._sink(report)
 
-        self._later(wait, come)
-
-
-_LOGGER = logging.getLogger("riskroute.live")
-
-
-class FeeMarket(QuotedMarket):
-    """Books that stand still, with fees.
-
-    Parameters
-    ----------
-    fees : Mapping[str, tuple[int, int]]
-        For taking and for resting, by venue or pool, in 1e-9 dollars a share.
-    """
-
-    def __init__(
-        self,
-        quotes: Callable[[str], tuple[VenueQuote, ...]],
-        fees: Mapping[str, tuple[int, int]],
-        seed: int = 0,
-        hidden: Mapping[str, int] | None = None,
-        come: float = 1.0,
-    ) -> None:
-        super().__init__(quotes, seed, hidden, come)
-        self.fees = dict(fees)
-
-    def fee(self, place: str, kind: str) -> int:
-        taker, maker = self.fees[place]
-        return maker if kind == "limit" else taker
+        self._later(wait, arrive)
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """What a venue has done with a child so far, and its newest report; the child itself in its first line alone."""
+    """A line of the journal: the state of a child and its newest report; only its first line has the child itself."""
 
     leaves: int
     cum: int
@@ -380,18 +354,15 @@ class _Line(msgspec.Struct, omit_defaults=True):
     report: ExecutionReport | None = None
 
 
-_ENCODER = msgspec.json.Encoder()
-
-
 class JournalledVenue(SimulatedVenue):
-    """A simulated venue that writes down what it does, before anybody hears of it, and goes on from there.
+    """A simulated venue that journals what it does before it reports it, and recovers from the journal.
 
-    The journal is read when somebody connects, who must be the only one then.
+    The journal is read when the first engine connects.
 
     Parameters
     ----------
     journal : Path
-        The file, which is made if it is not there.
+        The file; created if missing.
     """
 
     def __init__(self, *arguments: Any, journal: Path, **more: Any) -> None:
@@ -400,56 +371,56 @@ class JournalledVenue(SimulatedVenue):
         self._journal: BinaryIO | None = None
         self._lines: list[_Line] = []
         self._news: list[ExecutionReport] = []
-        self._told: ReportSink | None = None
+        self._engine: ReportSink | None = None
 
     def connect(self, reports: ReportSink) -> None:
         if self._journal is None:
-            self._exec_ids = self.clock()  # no exec id of an earlier run comes again
+            self._exec_ids = self.clock()  # exec ids of an earlier run must not be used again
             self._read()
-        self._told = reports
+        self._engine = reports
         super().connect(lambda *some: self._news.extend(some))
 
     def close(self) -> None:
-        self._told = None
+        self._engine = None
         super().close()
 
     def deliver(self) -> int:
-        """Play everything that is due, write it down, and only then tell of it."""
+        """Do everything that is due, journal it, and only then report it."""
         try:
             return super().deliver()
         finally:
             if self._lines and self._journal is not None:
-                self._journal.write(_ENCODER.encode_lines(self._lines))
+                self._journal.write(msgspec.json.Encoder().encode_lines(self._lines))
             self._lines.clear()
             news, self._news = self._news, []
-            if news and self._told is not None:
-                self._told(*news)
+            if news and self._engine is not None:
+                self._engine(*news)
 
     def _read(self) -> None:
         decoder = msgspec.json.Decoder(_Line)
         read = self.path.read_bytes() if self.path.exists() else b""
         self._journal = self.path.open("ab", buffering=0)
         if read and not read.endswith(b"\n"):
-            self._journal.write(b"\n")  # or the next line would be lost with the one that was cut off
+            self._journal.write(b"\n")  # otherwise the next line would be lost with the truncated one
         for line in read.splitlines():
             try:
                 one = decoder.decode(line)
             except msgspec.MsgspecError:
-                continue  # the end of a line that a crash cut off
+                continue  # truncated by a crash
             if one.child is not None:
                 there = self.children.setdefault(one.child.id, VenueChild(one.child, one.leaves))
             elif one.report is not None and one.report.child in self.children:
                 there = self.children[one.report.child]
             else:
-                continue  # of a child whose first line was lost
+                continue  # the first line of its child was lost
             there.leaves, there.cum, there.open, there.end = one.leaves, one.cum, one.open, one.end
             if one.report is not None:
                 there.reports.append(one.report)
         for there in self.children.values():
             if there.open:
-                self._go_on(there)
+                self._resume(there)
 
-    def _go_on(self, there: VenueChild) -> None:
+    def _resume(self, there: VenueChild) -> None:
         now, child = self.clock(), there.child
         until = now if child.immediate else max(child.until, now)
         before = there.cum
@@ -476,8 +447,7 @@ class ServedVenue:
     def __init__(self, venue: JournalledVenue) -> None:
         self.venue = venue
         self._calls: deque[Callable[[], None]] = deque()
-        self._woken: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        """Wakes the thread: whether to go on."""
+        self._woken: queue.SimpleQueue[bool] = queue.SimpleQueue()  # False ends the thread
         self._thread: threading.Thread | None = None
 
     def connect(self, reports: ReportSink) -> None:
@@ -495,7 +465,7 @@ class ServedVenue:
         self._call(lambda: self.venue.query(child))
 
     def _call(self, call: Callable[[], None]) -> None:
-        """Let the thread make a call; it is woken only if it has not been since it last looked."""
+        """Let the thread make a call; wake it unless it is about to look anyway."""
         self._calls.append(call)
         if self._woken.empty():
             self._woken.put(True)
@@ -508,20 +478,20 @@ class ServedVenue:
         self.venue.stop()
 
     def _run(self) -> None:
-        """Make calls, all that wait, and deliver what is due, until the end."""
-        goes_on = True
-        while goes_on:
+        """Make waiting calls and deliver what is due, until `close`."""
+        running = True
+        while running:
             due = self.venue.next_due
             wait = None if due is None else max((due - self.venue.clock()) / NANO, 0)
             with suppress(queue.Empty):
-                goes_on = self._woken.get(timeout=wait)
+                running = self._woken.get(timeout=wait)
             while self._calls:
                 self._attempt(self._calls.popleft())
             self._attempt(self.venue.deliver)
 
     def _attempt(self, call: Callable[[], Any]) -> None:
-        """Make a call; one that fails, or a report that cannot be booked, must not end the venue."""
+        """Make a call; one that fails, such as a report that cannot be booked, must not end the venue."""
         try:
             call()
         except Exception:
-            _LOGGER.exception("venue %s", self.venue.place)
+            logging.getLogger("riskroute.live").exception("venue %s", self.venue.place)
