@@ -96,7 +96,7 @@ MISTAKES = [
     (["simulate", "--risk-tolerance", "-1"], "risk_tolerance must be a number of at least 0, was -1.0"),
     (
         ["simulate", "--shares", "100", "--slots", "20", "--policy", "risk-ucb"],
-        "policies must not need a list .* was risk-ucb for about 4.9e\\+21 splits",
+        "risk-ucb needs a list of all about 4.9e\\+21 splits",
     ),
     (["design", "--shares", "0", "--slots", "3"], "shares must be a positive integer, was 0"),
     (["design", "--shares", "9", "--slots", "3", "--lot", "2"], "shares must be a multiple of the lot of 2, was 9"),

@@ -171,7 +171,7 @@ def test_mistakes_are_named() -> None:
             Replay(problem, profits, [shared])
     broken = book()
     broken.crossing[1, 4] = np.nan
-    with pytest.raises(InputError, match="crossing must be finite wherever shares may cross"):
+    with pytest.raises(InputError, match="crossing must be finite for all amounts"):
         Replay(problem, profits, [broken])
     capped = Problem(actions=Allocations(4, 3, caps=[1, 2, 4]), mean_coef=np.zeros(6), var_coef=np.zeros(6))
     assert Replay(capped, np.zeros((3, 3, 5)), [broken]).beyond((1, 2, 1)) == 1.0

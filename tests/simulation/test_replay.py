@@ -135,7 +135,7 @@ def test_caps_leave_unknown_profits_alone() -> None:
     profits[1, :, 2:] = np.nan
     assert np.isfinite(Replay(problem, profits).totals(np.array([[3, 1], [4, 0]]))).all()
     profits[1, 1, 1] = np.nan
-    with pytest.raises(InputError, match="profits must be finite wherever a split may put shares"):
+    with pytest.raises(InputError, match="profits must be finite for all amounts"):
         Replay(problem, profits)
 
 
@@ -148,5 +148,5 @@ def test_bad_input_is_named(gaussian_problem: Problem) -> None:
         Replay(problem, np.zeros((2, 0, 5)))
     with pytest.raises(InputError, match="problem must be over splits of an order"):
         Replay(gaussian_problem, np.zeros((3, 3, 4)))
-    with pytest.raises(InputError, match="splits must not be listed to climb"):
+    with pytest.raises(InputError, match="local search needs an unlisted set"):
         random_replay(0).climb((4, 0, 0))

@@ -72,10 +72,10 @@ class Unknown(Faulty):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (TooMuch, "its plans can be played: does not hold: child orders must hold at most"),
+        (TooMuch, "plans can be executed: does not hold: child orders must hold at most"),
         (Random, "decides alike on the same orders: does not hold"),
-        (Forgetful, "goes on alike, saved after .* orders: does not hold"),
-        (Greedy, "learns a report once, however often it comes: does not hold"),
+        (Forgetful, "decides alike when saved after .* orders: does not hold"),
+        (Greedy, "learns a repeated report once: does not hold"),
         (Unknown, "feedback is one of F0, F1, F2, F3, F4: does not hold"),
     ],
 )

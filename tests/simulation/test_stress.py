@@ -190,7 +190,7 @@ def test_riskless_slot_of_a_set_that_is_not_listed() -> None:
             lambda: NonlinearVariance(
                 Problem(actions=PROBLEM.actions, mean_coef=np.zeros(6), var_coef=np.zeros(6), base_variance=0.0)
             ),
-            "base_variance must be positive for a bent variance, was 0.0",
+            "base_variance must be positive for a nonlinear variance, was 0.0",
         ),
         (lambda: WrongBaseVariance(PROBLEM, 0), "factor must be a number above 0, was 0"),
         (lambda: WrongBaseVariance(PROBLEM, float("nan")), "factor must be a number above 0, was nan"),

@@ -103,8 +103,11 @@ def test_one_value_stands_for_a_list_and_everything_has_a_default() -> None:
         ({"instances": [1, 2, 1]}, r"instances must have different values, was 1 twice"),
         ({"horizons": [0]}, r"horizons.0 must be greater than or equal to 1, was 0"),
         ({"parameters": {"rise": {"x": 3}}}, r"parameters of rise must be its own"),
-        ({"policies": "rise", "parameters": {"greedy": {}}}, r"parameters must be of policies that are played"),
-        ({"policies": "risk-ucb", "shares": 1000, "slots": 20}, r"policies must not need a list of all splits"),
+        (
+            {"policies": "rise", "parameters": {"greedy": {}}},
+            r"parameters given for 'greedy', which is not in policies",
+        ),
+        ({"policies": "risk-ucb", "shares": 1000, "slots": 20}, r"risk-ucb needs a list of all"),
     ],
 )
 def test_bad_values_are_told(values: dict[str, object], message: str) -> None:

@@ -1,6 +1,6 @@
-"""Checks that every policy, action set and environment must pass, shipped for users to run on their own.
+"""Conformance checks for policies, action sets and environments, shipped to users.
 
-Each raises `CheckError` (or the error met on the way) at the first property that does not hold, and returns nothing.
+Each raises `CheckError` (or the error it meets) at the first property that does not hold.
 """
 
 from __future__ import annotations
@@ -25,17 +25,14 @@ from riskroute.learning.tickets import Ticket, Tickets
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.runner import simulate
 
-ROUNDS = 240
-DEPTH = 20
-SAVED = (15, 130)
-ABANDONED, OTHERWISE = 0.04, 0.1
-"""Parts of the tickets that are abandoned, and that are settled with another action."""
-
-Rewards = Callable[[], Callable[[Action], float]]
+_DEPTH = 20  # tickets outstanding at once
+_HORIZON = 600
+_UNITS_HORIZON = 200
+_Rewards = Callable[[], Callable[[Action], float]]
 
 
-def broken_ticket_property(policy: Policy, setting: Setting, decisions: list[Action], rewards: Rewards) -> str | None:
-    """Return the first property that does not hold, or None; ``decisions`` are those of `Policy.select`."""
+def _broken_ticket_property(policy: Policy, setting: Setting, decisions: list[Action], rewards: _Rewards) -> str | None:
+    """Return the first property of tickets that fails, or None; ``decisions`` are those of `Policy.select`."""
     try:
         return (
             _one_by_one(policy, setting, decisions, rewards)
@@ -43,10 +40,10 @@ def broken_ticket_property(policy: Policy, setting: Setting, decisions: list[Act
             or _all_abandoned(policy, setting)
         )
     except RiskrouteError as error:
-        return f"plays with many tickets out: {error}"
+        return f"handles many outstanding tickets: {error}"
 
 
-def _one_by_one(policy: Policy, setting: Setting, decisions: list[Action], rewards: Rewards) -> str | None:
+def _one_by_one(policy: Policy, setting: Setting, decisions: list[Action], rewards: _Rewards) -> str | None:
     tickets, reward = Tickets(policy.clone().start(setting, 3)), rewards()
     for expected in decisions[:-1]:
         ticket = tickets.issue()
@@ -54,41 +51,41 @@ def _one_by_one(policy: Policy, setting: Setting, decisions: list[Action], rewar
             return "tickets one by one give the decisions of select() and update()"
         tickets.settle(ticket.number, reward(ticket.action))
     holds = tickets.recommend() == decisions[-1] == tickets.issue().action
-    return None if holds else "tickets go on with the recommendation after the horizon"
+    return None if holds else "tickets carry the recommendation after the horizon"
 
 
-def _many_out(policy: Policy, setting: Setting, rewards: Rewards) -> str | None:
-    """Settle in random sequence, in two runs of which one is saved and restored: both must decide alike."""
-    once, saved = (_play(policy, setting, rewards, at) for at in ((), SAVED))
+def _many_out(policy: Policy, setting: Setting, rewards: _Rewards) -> str | None:
+    """Settle tickets in random order, with and without a save in between: both must decide alike."""
+    once, saved = (_play(policy, setting, rewards, at) for at in ((), (15, 130)))
     if once != saved:
-        return "tickets go on alike when they are saved while decisions are out"
+        return "a save with tickets outstanding does not change decisions"
     issued, learned, played = once
     members = set(map(as_action, setting.actions.listed().handles)) if setting.actions.size <= 10**4 else None
     if members is not None and not members.issuperset(issued):
         return "tickets carry actions of the set"
-    return None if played == learned else f"every reward is learned once (of {learned}, {played} were)"
+    return None if played == learned else f"every reward is learned once ({played} of {learned} were)"
 
 
-def _play(policy: Policy, setting: Setting, rewards: Rewards, saved: tuple[int, ...]) -> tuple[list[Action], int, int]:
+def _play(policy: Policy, setting: Setting, rewards: _Rewards, saved: tuple[int, ...]) -> tuple[list[Action], int, int]:
     rng, reward = np.random.default_rng(5), rewards()
     tickets, out = Tickets(policy.clone().start(setting, 3)), list[Ticket]()
     issued, learned = list[Action](), 0
 
     def back(ticket: Ticket) -> int:
-        if rng.random() < ABANDONED:
+        if rng.random() < 0.04:
             tickets.abandon(ticket.number)
             return 0
-        other = issued[0] if rng.random() < OTHERWISE else None
+        other = issued[0] if rng.random() < 0.1 else None  # filled otherwise than asked
         tickets.settle(ticket.number, reward(ticket.action if other is None else other), other)
         return int(ticket.learned)
 
-    for count in range(ROUNDS):
+    for count in range(240):
         if count in saved:
             state = json.loads(json.dumps(tickets.state(), allow_nan=False))
             tickets = Tickets.restore(state, setting.actions, type(policy))
         out.append(tickets.issue())
         issued.append(out[-1].action)
-        if len(out) > DEPTH:
+        if len(out) > _DEPTH:
             learned += back(out.pop(int(rng.integers(len(out)))))
     while out:
         learned += back(out.pop())
@@ -100,24 +97,14 @@ def _play(policy: Policy, setting: Setting, rewards: Rewards, saved: tuple[int, 
 def _all_abandoned(policy: Policy, setting: Setting) -> str | None:
     tickets = Tickets(policy.clone().start(setting, 3))
     for _ in range(3):
-        for ticket in [tickets.issue() for _ in range(DEPTH)]:
+        for ticket in [tickets.issue() for _ in range(_DEPTH)]:
             tickets.abandon(ticket.number)
-    holds = tickets.policy.played == 0 and not tickets.out and tickets.abandoned == 3 * DEPTH
+    holds = tickets.policy.played == 0 and not tickets.out and tickets.abandoned == 3 * _DEPTH
     return None if holds else "abandoned tickets are not played"
 
 
-HORIZON = 600
-SAVED_AT = (0, 1, 37, 211, HORIZON - 1)
-EASY_HORIZON = 20_000
-EASY_PART = 0.8  # of the regret of uniform play, at most
-STRONG_ROUNDS = 20  # per dimension
-MORE_CHARACTERS = 8000  # fewer than five for each round that a longer episode has more
-UNITS = (1e-6, 0.37, 1e6)
-UNITS_HORIZON = 200
-
-
 class CheckError(RiskrouteError, AssertionError):
-    """A property that every policy, action set or environment must have does not hold."""
+    """A required property of a policy, action set or environment does not hold."""
 
 
 def _require(holds: Any, subject: object, property_: str) -> None:
@@ -126,7 +113,7 @@ def _require(holds: Any, subject: object, property_: str) -> None:
 
 
 def easy_check_problem() -> Problem:
-    """Twelve actions in three dimensions, one of them far better than the rest."""
+    """Return a problem of twelve actions in three dimensions with one clear winner."""
     angles = np.linspace(0, np.pi / 2, 12)
     features = np.column_stack([np.cos(angles), np.sin(angles), np.sin(2 * angles) / 2])
     return Problem(
@@ -136,12 +123,12 @@ def easy_check_problem() -> Problem:
     )
 
 
-def strong_check_problem(seed: int) -> Problem:
-    """Twenty actions of three positive features, whose means lie up to 10,000 noise deviations apart.
+def _strong_check_problem(seed: int) -> Problem:
+    """Return a problem of twenty actions whose means lie up to 10,000 noise deviations apart.
 
-    The best action is more than 100 deviations ahead of the next, and the best by the mean alone as well.
+    The best action leads by more than 100 deviations, by the mean alone as well.
     """
-    rng = np.random.default_rng(whole_number("seed", seed, minimum=0))
+    rng = np.random.default_rng(seed)
     while True:
         features, coef = rng.uniform(0.05, 1.0, (20, 3)), rng.standard_normal(3)
         means = np.sort(features @ coef)
@@ -153,27 +140,26 @@ def strong_check_problem(seed: int) -> Problem:
 def check_policy(policy: Policy, *, learns: bool = True) -> None:
     """Check seeding, save and restore, independence of clones, all forms of play, memory, learning and bad input.
 
-    With tickets (`riskroute.learning.tickets`), one decision out must be what `Policy.select` returns. With many out,
-    settled in any order, with other actions or never, every reward must be learned once, and a save lose nothing.
+    A single ticket (`riskroute.learning.tickets`) must carry the action of `Policy.select`. With many outstanding,
+    settled in any order, with other actions or never, every reward must be learned once and survive a save.
 
-    A policy that says it is ``unit_free`` must decide alike in every unit of reward, and a `LinearPolicy` must find the
-    best action soon where means lie thousands of noise deviations apart. ``learns=False`` leaves out the comparison
-    with uniform play and these strong signals.
+    A ``unit_free`` policy must decide alike in every unit of reward. A `LinearPolicy` must find the best action soon
+    where means lie thousands of noise deviations apart. ``learns=False`` skips this and the test against uniform play.
     """
     instance_of("policy", policy, Policy, "a Policy")
     true_or_false("learns", learns)
-    setting = Environment(easy_check_problem()).setting(HORIZON)
+    setting = Environment(easy_check_problem()).setting(_HORIZON)
     decisions, size = _check_seeding(policy, setting)
     _check_restore(policy, setting, decisions)
     _check_clones(policy, setting, decisions)
     _check_plans_equal_rounds(policy, setting, decisions)
-    broken = broken_ticket_property(policy, setting, decisions, _rewards)
+    broken = _broken_ticket_property(policy, setting, decisions, _rewards)
     _require(broken is None, policy.name, broken or "")
     _check_memory(policy, setting, size)
     _check_edges(policy)
     _check_bad_input(policy, setting)
     if policy.unit_free:
-        _check_units(policy, dataclasses.replace(setting, horizon=UNITS_HORIZON))
+        _check_units(policy, dataclasses.replace(setting, horizon=_UNITS_HORIZON))
     if learns:
         _check_learning(policy)
         if isinstance(policy, LinearPolicy):
@@ -181,7 +167,7 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
 
 
 def _rewards() -> Callable[[Action], float]:
-    """Rewards of the easy problem, the same sequence every time it is asked for."""
+    """Return a source of rewards of the easy problem, the same sequence each time."""
     return Environment(easy_check_problem()).run(np.random.default_rng(7)).reward
 
 
@@ -195,7 +181,7 @@ def _trace(policy: Policy, rounds: int, reward: Callable[[Action], float]) -> li
 
 def _check_seeding(policy: Policy, setting: Setting) -> tuple[list[Action], int]:
     """Return the decisions of an undisturbed episode, its recommendation the last, and the size of its state."""
-    first, again = (_episode(policy.clone().start(setting, 3), HORIZON) for _ in range(2))
+    first, again = (_episode(policy.clone().start(setting, 3), _HORIZON) for _ in range(2))
     _require(first == again, policy.name, "the same seed and rewards give the same decisions")
     return first
 
@@ -207,18 +193,18 @@ def _episode(running: Policy, rounds: int) -> tuple[list[Action], int]:
 
 
 def _check_restore(policy: Policy, setting: Setting, expected: list[Action]) -> None:
-    """Save and restore one episode again and again; decisions must be those of the undisturbed episode.
+    """Save and restore one episode repeatedly; decisions must be those of the undisturbed episode.
 
-    What a save loses stays lost, so every save is checked by all rounds after it.
+    A loss in one save would persist, so the rounds after it check every save.
     """
     running, reward, last = policy.clone().start(setting, 3), _rewards(), 0
-    for saved_at in (*SAVED_AT, HORIZON):
+    for saved_at in (0, 1, 37, 211, _HORIZON - 1, _HORIZON):
         decisions = _trace(running, saved_at - last, reward)
-        _require(decisions == expected[last:saved_at], policy.name, f"goes on alike, saved after {last} rounds")
+        _require(decisions == expected[last:saved_at], policy.name, f"decides alike when saved after {last} rounds")
         saved, last = running.state(), saved_at
         running = type(policy).restore(json.loads(json.dumps(saved, allow_nan=False)), setting.actions)
         _require(running.state() == saved, policy.name, f"state survives a save after {saved_at} rounds")
-    _require(running.recommend() == expected[-1], policy.name, f"recommends alike, saved after {last} rounds")
+    _require(running.recommend() == expected[-1], policy.name, f"recommends alike when saved after {last} rounds")
     other = Actions.scaled(np.eye(3))
     state = policy.clone().start(setting).state()
     _expect(StateError, lambda: type(policy).restore(state, other), policy.name, "refuses another action set")
@@ -243,11 +229,11 @@ def _check_clones(policy: Policy, setting: Setting, expected: list[Action]) -> N
     _require(clone == original and not clone.started, policy.name, "a clone has the parameters and nothing learned")
     _trace(clone.start(setting, 9), 50, _rewards())
     _require(json.dumps(original.state()) == before, policy.name, "a clone does not touch the original")
-    _require(_trace(original, 50, reward) == expected[50:100], policy.name, "goes on alike, saved and cloned")
+    _require(_trace(original, 50, reward) == expected[50:100], policy.name, "decides alike when saved and cloned")
 
 
 def _check_plans_equal_rounds(policy: Policy, setting: Setting, expected: list[Action]) -> None:
-    """Feed the rewards of the episode played round by round to plans, as tallies."""
+    """Feed the same rewards to plans, as tallies."""
     decisions, reward = list[Action](), _rewards()
     planner = policy.clone().start(setting, 3)
     while planner.remaining:
@@ -262,14 +248,11 @@ def _check_plans_equal_rounds(policy: Policy, setting: Setting, expected: list[A
 
 
 def _check_memory(policy: Policy, setting: Setting, size: int) -> None:
-    """What is saved at the end may not grow with the number of rounds, beyond a fixed sum."""
-    longer = dataclasses.replace(setting, horizon=4 * HORIZON)
-    _, then = _episode(policy.clone().start(longer, 3), 4 * HORIZON)
-    _require(
-        then < size + MORE_CHARACTERS,
-        policy.name,
-        f"memory is bounded (state of {size}, then {then} characters)",
-    )
+    """Check that the size of the final state does not grow with the number of rounds."""
+    longer = dataclasses.replace(setting, horizon=4 * _HORIZON)
+    _, then = _episode(policy.clone().start(longer, 3), 4 * _HORIZON)
+    # 8,000 characters are fewer than five for each additional round
+    _require(then < size + 8000, policy.name, f"memory is bounded (state of {size}, then {then} characters)")
 
 
 def _check_edges(policy: Policy) -> None:
@@ -307,13 +290,11 @@ def _check_bad_input(policy: Policy, setting: Setting) -> None:
 
 
 def _check_learning(policy: Policy) -> None:
-    """Two runs are enough where both end below half of what is asked for; else the mean of four decides."""
+    """Compare with uniform play: two runs suffice if both end below half the limit, else the mean of four decides."""
     for runs in (2, 4):
-        result = simulate(
-            easy_check_problem(), {"this": policy, "uniform": "uniform"}, EASY_HORIZON, runs=runs, seed=11
-        )
+        result = simulate(easy_check_problem(), {"this": policy, "uniform": "uniform"}, 20_000, runs=runs, seed=11)
         ours, uniform = (one.regret[:, -1] for one in result.policies.values())
-        limit = EASY_PART * float(uniform.mean())
+        limit = 0.8 * float(uniform.mean())
         if ours.max() < limit / 2:
             return
     _require(
@@ -324,7 +305,7 @@ def _check_learning(policy: Policy) -> None:
 
 
 def _check_units(policy: Policy, setting: Setting) -> None:
-    """Play once, and then again in other units, with the same rewards in these units."""
+    """Play once, then again with the same rewards in other units."""
     rewards, reward = list[float](), _rewards()
 
     def noted(action: Action) -> float:
@@ -332,20 +313,20 @@ def _check_units(policy: Policy, setting: Setting) -> None:
         return rewards[-1]
 
     running = policy.clone().start(setting, 3)
-    decisions = [*_trace(running, UNITS_HORIZON, noted), running.recommend()]
-    for factor in UNITS:
+    decisions = [*_trace(running, _UNITS_HORIZON, noted), running.recommend()]
+    for factor in (1e-6, 0.37, 1e6):
         other = dataclasses.replace(
             setting, risk_tolerance=setting.risk_tolerance * factor, base_variance=setting.base_variance * factor**2
         )
         running = policy.in_units(factor).start(other, 3)
-        again = [*_trace(running, UNITS_HORIZON, _replay(factor * np.array(rewards))), running.recommend()]
+        again = [*_trace(running, _UNITS_HORIZON, _replay(factor * np.array(rewards))), running.recommend()]
         _require(again == decisions, policy.name, f"decides alike when rewards are multiplied by {factor:g}")
 
 
 def _check_strong_signals(policy: LinearPolicy) -> None:
     for seed in range(4):
-        problem = strong_check_problem(seed)
-        environment, rounds = Environment(problem), STRONG_ROUNDS * problem.actions.dim
+        problem = _strong_check_problem(seed)
+        environment, rounds = Environment(problem), 20 * problem.actions.dim
         running, run = (
             policy.clone().start(environment.setting(rounds), seed),
             environment.run(np.random.default_rng(seed)),
@@ -368,7 +349,7 @@ def _expect(error: type[Exception], call: Callable[[], Any], subject: object, pr
 
 
 def check_actions(actions: ActionSet, *, seed: int = 0) -> None:
-    """Check that an action set's answers agree with each other."""
+    """Check that an action set's methods agree with each other."""
     instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
     rng = np.random.default_rng(whole_number("seed", seed, minimum=0))
     drawn = actions.sample(rng, 64)
@@ -429,14 +410,14 @@ def check_environment(environment: Environment, *, runs: int = 4000, seed: int =
         by_round = environment.run(np.random.default_rng([seed, run, 1]))
         one = Tally.of(by_round.reward(action) for action in path)
         single[run] = one.mean, one.spread
-        _require(by_round.time == 8, environment, "time goes on by the rounds played")
+        _require(by_round.time == 8, environment, "time advances by the rounds played")
         if environment.one_set:
             by_plan = environment.run(np.random.default_rng([seed, run, 0]))
             t = by_plan.tally(plan)
             parts = (Tally(int(n), m, s) for n, m, s in zip(t.counts, t.means, t.spreads, strict=True))
             both = reduce(Tally.merge, parts)
             tallied[run] = both.mean, both.spread
-            _require(by_plan.time == 8, environment, "time goes on by the rounds played")
+            _require(by_plan.time == 8, environment, "time advances by the rounds played")
     if environment.one_set:
         error = np.sqrt(tallied.var(axis=0) / runs + single.var(axis=0) / runs)
         apart = np.abs(tallied.mean(axis=0) - single.mean(axis=0))
@@ -446,7 +427,7 @@ def check_environment(environment: Environment, *, runs: int = 4000, seed: int =
             InputError,
             lambda: environment.run(np.random.default_rng(seed)).tally(plan),
             environment,
-            "refuses whole plans where the action set changes",
+            "refuses whole plans with changing action sets",
         )
     expected = environment.expected_comparator(np.array([8]))[0]
     value = single[:, 1] - environment.risk_tolerance * 8 * single[:, 0]

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-Final = Mapping[str, Mapping[str, float]]
-"""By policy: where it ended, as the digest of a result says under ``final``."""
+Final = Mapping[str, Mapping[str, float]]  # final regret and its error by policy, from the digest of a result
 
 
 @dataclass(frozen=True)
@@ -55,10 +54,10 @@ class PanelSize:
 
 @dataclass(frozen=True)
 class Panel:
-    """One environment and the policies played in it.
+    """One environment and the policies compared in it: a panel of a figure, or a cell of a sweep.
 
-    ``policies`` are names, or labels with names or policies. ``facts`` are what a reader wants to know about the
-    panel, as plain values: slots, shares, instance and the like.
+    ``policies`` are names, or labels with names or policies. ``facts`` describe the panel in plain values: slots,
+    shares, instance and so on.
     """
 
     name: str
@@ -71,11 +70,11 @@ class Panel:
     spacing: str = "both"
 
     def chosen(self) -> dict[str, Policy]:
-        """The policies by label."""
+        """Return the policies by label."""
         return policies_by_label(self.policies, self.environment, self.size.horizon)
 
     def tasks(self) -> list[Task]:
-        """All its runs, divided into tasks."""
+        """Return all runs, divided into tasks."""
         size, tasks = self.size, []
         for label, policy in self.chosen().items():
             whole = Task(
@@ -90,7 +89,7 @@ class Panel:
         return self.size.runs * len(self.policies)
 
     def gather(self, tasks: Sequence[Task], results: Iterable[PolicyResult]) -> SimulationResult:
-        """Put the results of its tasks together."""
+        """Combine the results of the tasks."""
         by_task: dict[str, list[PolicyResult]] = {}
         for task, result in zip(tasks, results, strict=True):
             by_task.setdefault(task.label, []).append(result)
@@ -100,7 +99,7 @@ class Panel:
         return SimulationResult(self.facts | config, found, self.environment.last_comparator(horizon))
 
     def tidy(self, result: SimulationResult) -> polars.DataFrame:
-        """The result as a tidy table, with the single facts as columns."""
+        """Return the result as a tidy table, with the scalar facts as columns."""
         import polars
 
         single = {name: value for name, value in self.facts.items() if isinstance(value, str | int | float)}
@@ -119,9 +118,9 @@ def play_panels(
     resume: bool = False,
     finished: Finished | None = None,
 ) -> Iterator[SimulationResult]:
-    """Play all panels at once, then give their results one after the other, so that one at a time is in memory.
+    """Simulate all panels, then yield their results one by one, so that only one is in memory.
 
-    With ``resume`` tasks found on the cache are not done again; without, they are forgotten first.
+    ``resume`` reuses the tasks in the cache; otherwise they are deleted first.
     """
     cuts = [panel.tasks() for panel in panels]
     tasks = [task for some in cuts for task in some]
@@ -133,22 +132,22 @@ def play_panels(
 
 
 def panel_average(members: Sequence[Final], label: str) -> str:
-    """Mean final regret of a policy with its standard error: over the runs of one panel, or over several panels."""
+    """Return mean final regret with its standard error, over the runs of one panel or over several panels."""
     ends = np.array([one[label]["regret"] for one in members])
     error = members[0][label]["regret_error"] if len(ends) == 1 else ends.std(ddof=1) / len(ends) ** 0.5
     return f"{number_text(ends.mean())} +- {number_text(error)}"
 
 
 class PanelWriter:
-    """One Parquet table of many panels, gathered in parts beside it so that it never has to fit into memory."""
+    """Write one Parquet table of many panels through part files, so that it need not fit into memory."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
         self.parts: list[Path] = []
 
     def add(self, frame: polars.DataFrame) -> None:
-        """Append some rows."""
-        if not self.parts:  # a writer that was killed may have left some
+        """Append rows."""
+        if not self.parts:  # delete what a killed writer left
             for begun in (f".{self.target.stem}.*", f"..{self.target.stem}.part*"):  # parts, and parts of parts
                 for left in self.target.parent.glob(begun):
                     left.unlink(missing_ok=True)
@@ -156,7 +155,7 @@ class PanelWriter:
         self.parts.append(write_whole(part, frame.write_parquet))
 
     def close(self) -> Path:
-        """Put the parts together."""
+        """Concatenate the parts; returns the table's path."""
         import polars
 
         rows = polars.scan_parquet(self.parts)
@@ -172,24 +171,22 @@ DEMO_POLICIES = ("adaptive", "risk-ucb", "greedy", "uniform", "risk-exp-exp", "t
 
 DEMO_SIZE = PanelSize()  # 50 runs of 100,000 rounds
 
-FEATURE_FILES = (".npy", ".csv", ".parquet")
-
 
 def compared_policies(slots: int, shares: int) -> tuple[str, ...]:
-    """The compared policies that can play this many splits: all, or those that do not list them."""
+    """Return the compared policies that can handle this many splits."""
     if count_splits(shares, slots) <= list_limit(slots):
         return COMPARED
     return tuple(name for name in COMPARED if not POLICIES[name].needs_list)
 
 
 def comparison_must_list(policies: Sequence[str], slots: int, shares: int) -> bool | None:
-    """Whether one of the policies needs a list of all splits; None leaves the choice open, too many are refused."""
+    """Return True if a policy needs a list of all splits, None if either form will do; refuse too long a list."""
     size, limit = count_splits(shares, slots), list_limit(slots)
     listers = [name for name in policies if POLICIES[one_of("policy", name, tuple(POLICIES))].needs_list]
     if listers and size > limit:
         raise InputError(
-            f"policies must not need a list of all splits beyond {limit:,} of them, "
-            f"was {listers[0]} for {count_text(size)} splits"
+            f"{listers[0]} needs a list of all {count_text(size)} splits (limit {limit:,}); "
+            "choose another policy or a smaller order"
         )
     return True if listers else None
 
@@ -208,10 +205,9 @@ def compare_policies(
     backend: Backend | None = None,
     features: Floats | None = None,
 ) -> SimulationResult:
-    """Simulate policies on the random instance number ``instance_seed``; actions are reported as splits.
+    """Simulate policies on random instance ``instance_seed`` of ``shares`` over ``slots``.
 
-    With ``features``, ``(K, dim)``, there are no slots and shares: every row is an action, reported by its number. All
-    rows are divided by the largest norm of one.
+    ``features``, ``(K, dim)``, replaces the splits: every row is an action, and all are divided by the largest norm.
     """
     whole_number("instance_seed", instance_seed, minimum=0)
     instance: dict[str, int] = {} if features is not None else {"slots": slots, "shares": shares}
@@ -226,14 +222,14 @@ def compare_policies(
 
 
 def read_features(path: str | os.PathLike[str]) -> Floats:
-    """Read feature vectors ``(K, dim)`` from a .npy, .csv or .parquet file: one row per action, one column per feature.
+    """Read feature vectors ``(K, dim)`` from a .npy, .csv (with or without header) or .parquet file.
 
-    A CSV file may begin with the names of its columns. Rows are counted from 1, without such a line.
+    Errors count rows from 1, without the header.
     """
     import polars
 
     file = path_of("features", path)
-    kind = one_of("ending of the features file", file.suffix.lower(), FEATURE_FILES)
+    kind = one_of("ending of the features file", file.suffix.lower(), (".npy", ".csv", ".parquet"))
     try:
         if kind == ".npy":
             return _feature_matrix(file, np.load(file, allow_pickle=False))
@@ -251,7 +247,7 @@ def read_features(path: str | os.PathLike[str]) -> Floats:
 
 
 def _feature_matrix(file: Path, given: NDArray[Any] | polars.DataFrame) -> Floats:
-    """Numbers as a matrix; whatever is none is named by its row and column."""
+    """Return a matrix of numbers; an error names row and column of anything else."""
     import polars
 
     if not isinstance(given, polars.DataFrame):
@@ -277,7 +273,7 @@ def _feature_matrix(file: Path, given: NDArray[Any] | polars.DataFrame) -> Float
 
 
 def _numbered(names: list[str]) -> dict[str, str]:
-    """New names for columns that have none."""
+    """Return names for unnamed columns."""
     return {name: f"column {k}" for k, name in enumerate(names, 1)}
 
 
@@ -294,5 +290,7 @@ def demo_comparison(backend: Backend | None = None, finished: Finished | None = 
     facts = {"slots": 6, "shares": 8, "instance_seed": 0}
     environment = Environment(random_problem(routing_actions(8, 6, listed=True), 0))
     panel = Panel("demo", "the demo", environment, DEMO_POLICIES, facts, DEMO_SIZE)
-    tasks = sorted(panel.tasks(), key=lambda task: task.first)  # unlike ones first: each worker compiles other kernels
+    tasks = sorted(
+        panel.tasks(), key=lambda task: task.first
+    )  # different policies first, so that workers compile different kernels
     return panel.gather(tasks, run_tasks(tasks, backend or Backend(), finished=finished))

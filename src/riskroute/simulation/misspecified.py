@@ -1,4 +1,4 @@
-"""Environments that break what policies take for granted: Gaussian noise, linear variances, a known base variance."""
+"""Misspecified environments: heavy tails, nonlinear variances, a wrong base variance."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from riskroute.simulation.environments import Environment, Noise
 class HeavyTailed(Environment):
     """Independent rewards with Student t noise, scaled to the problem's means and variances.
 
-    Far outcomes are far more common than Gaussian ones. With at most four degrees of freedom the fourth moment is
-    infinite: empirical variances, and the regret of a run, then have no variance of their own.
+    With four degrees of freedom or fewer the fourth moment is infinite: empirical variances, and the regret of a run,
+    then have infinite variance.
 
     Parameters
     ----------
     degrees : float
-        Degrees of freedom, above 2, so that the variance is finite; large values are close to Gaussian.
+        Degrees of freedom, above 2 so that the variance is finite.
     """
 
     gaussian = False
@@ -41,10 +41,10 @@ class HeavyTailed(Environment):
         return super().describe() | {"degrees": self.degrees}
 
     def noise(self, rng: np.random.Generator) -> Noise:
-        return StudentNoise(checked_seed(rng), self.degrees)
+        return _StudentNoise(checked_seed(rng), self.degrees)
 
 
-class StudentNoise(Noise):
+class _StudentNoise(Noise):
     """Independent Student t noise of variance one."""
 
     def __init__(self, rng: np.random.Generator, degrees: float) -> None:
@@ -58,15 +58,15 @@ class StudentNoise(Noise):
 class NonlinearVariance(Environment):
     """Independent Gaussian rewards whose variance is a power of the linear one.
 
-    The true variance is ``base_variance * (linear variance / base_variance) ** power``. Regret compares with the best
-    action by the true mean-variance, which takes a list of all actions to find.
+    The true variance is ``base_variance * (linear variance / base_variance) ** power``. The comparator is the best
+    action by the true mean-variance, found by enumeration.
 
     Parameters
     ----------
     problem : Problem
         With a positive base variance.
     power : float
-        Above 0. A power above 1 moves variances away from the base variance, one below 1 moves them closer.
+        Above 0; above 1 moves variances away from the base variance, below 1 towards it.
     """
 
     kind: ClassVar[str] = "BentVariance"
@@ -74,7 +74,7 @@ class NonlinearVariance(Environment):
     def __init__(self, problem: Problem, power: float = 1.5) -> None:
         super().__init__(problem)
         if problem.base_variance == 0:
-            raise InputError("base_variance must be positive for a bent variance, was 0.0")
+            raise InputError("base_variance must be positive for a nonlinear variance, was 0.0")
         self.power = sized_number("power", power, above=0, largest=10, smallest=0)
 
     def describe(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class NonlinearVariance(Environment):
 
 
 class WrongBaseVariance(Environment):
-    """The problem's own rewards, but policies are told a wrong base variance: ``factor`` times the true one."""
+    """The problem's rewards, with ``factor`` times the true base variance in the `Setting` passed to policies."""
 
     kind: ClassVar[str] = "Mistold"
 

@@ -1,4 +1,4 @@
-"""Replay: rewards are what splits would have earned on recorded books, where the linear model may fail."""
+"""Replay: rewards of splits on recorded books, where the linear model may not hold, and a prior fitted to them."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from riskroute.routing.shared_books import SharedBook
 from riskroute.routing.splits import ListedAllocations
 from riskroute.simulation.environments import MOST_ROUNDS, Environment, Run
 
-_STARTS = 8  # random splits that climbs start from
-_CELLS = 4_000_000  # numbers held at once while many splits are looked at
+_STARTS = 8  # random starts of the local search
+_CELLS = 4_000_000  # limit on numbers in memory while many splits are evaluated
 
 
 class Replay(Environment):
-    """Draw one recorded scenario per round, in which a split earns what its slots earn.
+    """Draw one recorded scenario per round; a split earns the sum of its slots' profits in it.
 
-    Profits of slots add up, except that slots which take from the same book walk it together.
+    Slots that take from the same book walk it together.
 
     Parameters
     ----------
     problem : Problem
-        Over splits of an order (`Allocations`, or its `listed` form): what policies are told, and the linear
-        model that they believe in.
+        Over splits of an order (`Allocations`, or its `listed` form): the setting passed to policies, with the
+        linear model they assume.
     profits : Floats
-        ``(slots, scenarios, shares + 1)``, what 0, 1, 2 .. shares in a slot earn in a scenario, alone.
+        ``(slots, scenarios, shares + 1)``, profit of 0, 1, 2 .. shares alone in a slot, by scenario.
     shared : Sequence[SharedBook]
-        Books that several slots take from, and what that costs in addition.
+        Books that several slots take from, with the additional cost.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class Replay(Environment):
         self.profits = np.ascontiguousarray(given)
         known = np.concatenate([self.profits[slot, :, : high + 1].ravel() for slot, high in enumerate(highs)])
         if np.isinf(self.profits).any() or np.isnan(known).any():
-            raise InputError("profits must be finite wherever a split may put shares, was NaN or infinite somewhere")
+            raise InputError("profits must be finite for all amounts a split may use; found NaN or infinity")
         self._latest: tuple[tuple[bytes, tuple[int, ...]], Vector] = (b"", ()), np.zeros(0)
         self.shared = tuple(list_of("shared", shared, SharedBook, "shared books"))
         for book in self.shared:
@@ -76,7 +76,7 @@ class Replay(Environment):
                 expected = f"of {self.profits.shape[1:]} and some of {slots} slots"
                 raise InputError(f"shared books must be {expected}, was {book.crossing.shape}, slots {book.slots}")
             if not np.isfinite(book.crossing[:, : int(highs[list(book.slots)].sum()) + 1]).all():
-                raise InputError("crossing must be finite wherever shares may cross, was NaN or infinite somewhere")
+                raise InputError("crossing must be finite for all amounts that may cross; found NaN or infinity")
 
     @property
     def scenarios(self) -> int:
@@ -93,7 +93,7 @@ class Replay(Environment):
         return "blocks" if method == "auto" and self.listed_totals is None else method
 
     def totals(self, actions: ActionBatch) -> Vector:
-        """Profit of each split in every scenario, ``(n, scenarios)``."""
+        """Return the profit of each split in every scenario, ``(n, scenarios)``."""
         splits = self._splits(actions)
         total = np.zeros((len(splits), self.scenarios))
         for slot in range(splits.shape[1]):
@@ -103,26 +103,28 @@ class Replay(Environment):
         return total
 
     def _splits(self, actions: ActionBatch) -> ActionBatch:
-        """Return splits ``(n, slots)`` when what they put into a slot is known of."""
+        """Return splits ``(n, slots)``, checked to have known profits."""
         slots, _, amounts = self.profits.shape
         splits = exact_array("actions", actions, np.int64, (None, slots))
         if len(splits) and (splits.min() < 0 or splits.max() >= amounts):
-            raise InputError(f"actions must put 0 to {amounts - 1} shares into a slot, one did not")
+            raise InputError(
+                f"actions must have 0 to {amounts - 1} shares per slot, was {splits.min()} to {splits.max()}"
+            )
         return splits
 
     def values(self, action: Action) -> Vector:
-        """Profit of one split in every scenario, ``(scenarios,)``; looked up if the splits are listed and few."""
+        """Return the profit of one split in every scenario, ``(scenarios,)``."""
         table = self.listed_totals
         if table is None:
             batch = as_batch(action)
             key = batch.tobytes(), batch.shape
-            if self._latest[0] != key:  # the same split is often asked for many times in a row
+            if self._latest[0] != key:  # policies often repeat a split many times in a row
                 self._latest = key, np.asarray(self.totals(batch)[0])
             return self._latest[1]
         return np.asarray(table[int(self.actions.listed().rows_of(as_batch(action))[0])])
 
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, Integers, Vector]:
-        """Scenarios as pieces, without noise."""
+        """Return the scenarios as pieces, without noise."""
         listed = self.actions.listed()
         totals = self.totals(listed.handles) if self.listed_totals is None else self.listed_totals[listed.members]
         means = np.ascontiguousarray(totals.T)
@@ -131,7 +133,7 @@ class Replay(Environment):
 
     @cached_property
     def listed_totals(self) -> Vector | None:
-        """Totals of all splits by row, if they are listed and fit into memory easily."""
+        """Totals of all splits by row, if they are listed and fit into memory."""
         actions = self.actions
         if not isinstance(actions, Actions) or len(actions.matrix) * self.scenarios > _CELLS:
             return None
@@ -140,7 +142,7 @@ class Replay(Environment):
         return table
 
     def beyond(self, action: Action) -> float:
-        """Share of the scenarios in which a split crosses more of a book than its known levels hold."""
+        """Return the share of scenarios in which a split exhausts the known levels of a book."""
         splits = self._splits(as_batch(action))
         over = [book.beyond(splits)[0] for book in self.shared]
         return float(np.any(over, axis=0).mean()) if over else 0.0
@@ -158,12 +160,12 @@ class Replay(Environment):
         return np.concatenate(means), np.concatenate(deviations)
 
     def mean_variance(self, actions: ActionBatch, risk_tolerance: float | None = None) -> Vector:
-        """Mean-variance of each split over the scenarios; smaller is better. At tolerance infinity, minus the mean."""
+        """Return the mean-variance of each split over the scenarios; minus the mean at infinite tolerance."""
         mean, deviation = self.moments(actions)
         return _score(mean, deviation, self._tolerance(risk_tolerance))
 
     def _tolerance(self, risk_tolerance: float | None) -> float:
-        """The problem's own tolerance if there is no other; infinity is one."""
+        """Return the given tolerance, infinity included (default: the problem's)."""
         if risk_tolerance is None:
             return self.risk_tolerance
         if isinstance(risk_tolerance, float) and risk_tolerance == np.inf:
@@ -174,9 +176,9 @@ class Replay(Environment):
         return self.best_split()
 
     def best_split(self, risk_tolerance: float | None = None) -> Action:
-        """Best split over the scenarios: of all if they are listed, else the best end of several climbs.
+        """Return the best split over the scenarios, by enumeration if the splits are listed, else by local search.
 
-        They start from the model's best split, from one full slot after the other, and from some random splits.
+        The search starts from the model's best split, from each slot filled first, and from random splits.
         """
         actions = self.actions
         if not isinstance(actions, LatticeSet):
@@ -189,14 +191,14 @@ class Replay(Environment):
 
     @cached_property
     def _listed_moments(self) -> tuple[Vector, Vector]:
-        """Mean and standard deviation of all splits, if they are listed."""
+        """Mean and standard deviation of all listed splits."""
         return self.moments(self.actions.listed().handles)
 
     def climb(self, start: Action, risk_tolerance: float | None = None) -> Action:
-        """Move shares between two slots as long as that betters the mean-variance; steps halve down to one lot."""
+        """Move shares between two slots while that improves the mean-variance; steps halve down to one lot."""
         actions = self.actions
         if not isinstance(actions, LatticeSet):
-            raise InputError(f"splits must not be listed to climb among them, was {actions}")
+            raise InputError(f"local search needs an unlisted set of splits, was {actions}")
         split, lot = self._splits(as_batch(start))[0], actions.lot
         value = float(self.mean_variance(split[None], risk_tolerance)[0])
         tolerance = self._tolerance(risk_tolerance)
@@ -211,9 +213,9 @@ class Replay(Environment):
         return as_action(split)
 
     def _around(self, actions: LatticeSet, split: Integers, step: int) -> tuple[ActionBatch, Vector, Vector]:
-        """Where moves of ``step`` shares from slot to slot lead that a split allows, with mean and standard deviation.
+        """Return the splits reached by moving ``step`` shares between two slots, with mean and standard deviation.
 
-        The last two are remembered: climbs from the same starts come by the same splits at many risk tolerances.
+        Moments are cached: searches at many risk tolerances visit the same splits.
         """
         unit = np.eye(len(split), dtype=np.int64)
         moved = split + step * (unit[:, None] - unit[None, :]).reshape(-1, len(split))
@@ -228,23 +230,23 @@ class Replay(Environment):
 
     @cached_property
     def _seen(self) -> dict[tuple[bytes, int], tuple[Integers, Vector, Vector]]:
-        """Which moves a split allows and what comes of them, by split and step."""
+        """Allowed moves and their moments, by split and step."""
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what climbs remember, which need not go wherever tasks go."""
+        """Leave out the cache of the local search, which tasks on workers do not need."""
         return {name: value for name, value in self.__dict__.items() if name != "_seen"}
 
     def run(self, rng: np.random.Generator) -> Run:
-        return ReplayRun(self, checked_seed(rng))
+        return _ReplayRun(self, checked_seed(rng))
 
 
 def _score(mean: Vector, deviation: Vector, risk_tolerance: float) -> Vector:
     return np.asarray(-mean if np.isinf(risk_tolerance) else deviation**2 - risk_tolerance * mean)
 
 
-class ReplayRun(Run):
-    """Scenarios drawn independently, one per round."""
+class _ReplayRun(Run):
+    """Draw scenarios independently, one per round."""
 
     environment: Replay
 
@@ -274,7 +276,7 @@ class ReplayRun(Run):
         return center, spread
 
     def _looked_up(self, table: Vector, rows: Integers, counts: Integers) -> tuple[Vector, Vector]:
-        """Many short blocks at once, from the same draws as one after the other."""
+        """Draw many short blocks at once, with the same draws as one by one."""
         scenario = self.rng.integers(len(table[0]), size=int(counts.sum()))
         drawn = table[np.repeat(rows, counts), scenario]
         first = np.cumsum(counts) - counts
@@ -282,22 +284,19 @@ class ReplayRun(Run):
         return center, np.add.reduceat((drawn - np.repeat(center, counts)) ** 2, first)
 
 
-SPLITS = 400
-"""Splits drawn from all of them, to fit coefficients to."""
-
-RESAMPLES = 200
-
-
 def replay_belief(replay: Replay, buckets: Integers, *, firmness: float = 0.1, seed: int = 0) -> Belief:
-    """Fit a belief about the coefficients to the scenarios of a replay, for `Adaptive(prior=...)`.
+    """Fit a prior on the coefficients to the scenarios of a replay, for `Adaptive(prior=...)`.
+
+    Recorded books show the profit of every split, so means and variances of a sample of splits are regressed on the
+    features; the precision comes from resampling the buckets of the day.
 
     Parameters
     ----------
     buckets : Integers
-        ``(scenarios,)``, the bucket of the day that each scenario comes from; scenarios of one bucket are much alike.
+        ``(scenarios,)``, the bucket of the day of each scenario; scenarios of one bucket are strongly correlated.
     firmness : float
-        Weight of the belief, up to 1. Its standard errors are those within these books; books to come may differ by
-        more, and a belief that is too firm would never find out.
+        Weight of the prior, up to 1. Its standard errors hold within these books; future books may differ by more,
+        and too firm a prior would prevent the policy from learning that.
     """
     instance_of("replay", replay, Replay, "a Replay")
     buckets = exact_array("buckets", buckets, np.int64, (None,))
@@ -308,8 +307,8 @@ def replay_belief(replay: Replay, buckets: Integers, *, firmness: float = 0.1, s
     real_number("firmness", firmness, above=0, maximum=1)
     rng = np.random.default_rng(seed_stream(whole_number("seed", seed, minimum=0), "warm start"))
     problem = replay.pieces[0]
-    splits = np.unique(replay.actions.sample(rng, SPLITS), axis=0)
-    drawn = bootstrap_buckets(buckets, RESAMPLES, rng)
+    splits = np.unique(replay.actions.sample(rng, 400), axis=0)
+    drawn = bootstrap_buckets(buckets, 200, rng)
     means, variances = _moments(replay.totals(splits), np.vstack([np.ones_like(drawn[:1]), drawn]))
     typical = float(np.median(variances[0])) or float(variances[0].max()) or problem.base_variance or 1.0
     noise = np.maximum(variances[0], LEAST_VARIANCE * typical)
@@ -321,7 +320,7 @@ def replay_belief(replay: Replay, buckets: Integers, *, firmness: float = 0.1, s
 
 
 def _moments(totals: Matrix, weights: Integers) -> tuple[Matrix, Matrix]:
-    """Mean and variance of totals ``(n, scenarios)`` under each row of weights ``(R, scenarios)``: ``(R, n)`` each."""
+    """Return mean and variance ``(R, n)`` of totals ``(n, scenarios)`` under each row of weights ``(R, scenarios)``."""
     middle = totals.mean(axis=1)
     apart, share = (totals - middle[:, None]).T, weights / weights.sum(axis=1, keepdims=True)
     means = share @ apart
@@ -329,16 +328,16 @@ def _moments(totals: Matrix, weights: Integers) -> tuple[Matrix, Matrix]:
 
 
 def _fitted(features: Matrix, targets: Matrix, weights: Floats) -> Matrix:
-    """Coefficients of weighted least squares for each row of targets ``(R, n)``: ``(R, dim)``."""
+    """Return weighted least-squares coefficients ``(R, dim)`` for each row of targets ``(R, n)``."""
     root = np.sqrt(weights)
     return np.asarray(np.linalg.lstsq(features * root[:, None], (targets * root).T, rcond=None)[0].T)
 
 
 def _precision(coefficients: Matrix, buckets: int) -> Matrix:
-    """Inverse covariance of resampled coefficients ``(R, dim)``.
+    """Return the inverse covariance of resampled coefficients ``(R, dim)``, with correlations shrunk towards zero.
 
-    Correlations from few buckets would claim to know some combinations perfectly, so they are drawn towards none, the
-    more the fewer buckets there are per coefficient.
+    The fewer buckets per coefficient, the stronger the shrinkage: otherwise a few buckets would make some combinations
+    of coefficients look certain.
     """
     covariance = np.cov(coefficients, rowvar=False)
     error = np.sqrt(np.diag(covariance))

@@ -1,4 +1,4 @@
-"""Checks that every router should pass, shipped so that you can run them on your own."""
+"""Conformance checks for routers, shipped to users."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import FEEDBACK, Router
 from riskroute.simulation.checks import CheckError
 
-ORDERS = 60
+_ORDERS = 60
 
 
 def check_router(router: Router, *, seed: int = 0) -> None:
-    """Check a router; raises `CheckError` with the first property that does not hold.
+    """Check a router; raise `CheckError` at the first property that does not hold.
 
-    It routes orders of all sizes on books of all shapes, some of them thin or one-sided, with reports that come back
-    in parts, late, out of order, twice, or never. Its plans must be playable, its decisions must follow from what it
-    has seen, and its state must go on where it was saved.
+    Routes orders of many sizes on random books, some thin or one-sided, with reports that arrive in parts, late, out of
+    order, twice or never. Plans must be executable, decisions reproducible, and a saved state must resume unchanged.
 
     Examples
     --------
@@ -40,15 +39,15 @@ def check_router(router: Router, *, seed: int = 0) -> None:
     expected = _played(fresh, contexts, seed)
     again = type(router)(**router.parameters)
     _hold(_played(again, contexts, seed) == expected, router, "decides alike on the same orders")
-    for saved_at in (1, ORDERS // 2):
+    for saved_at in (1, _ORDERS // 2):
         plans = _played(type(router)(**router.parameters), contexts, seed, saved_at=saved_at)
-        _hold(plans == expected, router, f"goes on alike, saved after {saved_at} orders")
+        _hold(plans == expected, router, f"decides alike when saved after {saved_at} orders")
     told = type(router)(**router.parameters)
     plans = _played(told, contexts, seed, twice=True)
     _hold(
         plans == expected and told.state() == fresh.state(),
         router,
-        "learns a report once, however often it comes",
+        "learns a repeated report once",
     )
     _check_abandoning(router, contexts, seed)
 
@@ -60,11 +59,11 @@ def _hold(holds: bool, router: Router, property_: str) -> None:
 
 def _contexts(seed: int) -> list[Context]:
     rng = np.random.default_rng(seed)
-    return [_context(rng, number) for number in range(ORDERS)]
+    return [_context(rng, number) for number in range(_ORDERS)]
 
 
 def _context(rng: np.random.Generator, number: int) -> Context:
-    """An order on random books: two to five venues, one of which shows both sides."""
+    """Return an order on random books of two to five venues; one shows both sides."""
     venues: dict[str, Any] = {}
     for v in range(int(rng.integers(2, 6))):
         best, depth = 2000 - int(rng.integers(0, 3)), int(rng.integers(0 if v else 1, 4))
@@ -88,7 +87,7 @@ def _context(rng: np.random.Generator, number: int) -> Context:
 
 
 def _reports(rng: np.random.Generator, context: Context, plan: Plan) -> list[Report]:
-    """What might come back: children filled in part, in two reports."""
+    """Return two reports of partially filled children."""
     children: list[ChildReport] = []
     left = context.shares
     for kind in ("dark", "dark_rest", "limit", "take"):
@@ -109,7 +108,7 @@ def _reports(rng: np.random.Generator, context: Context, plan: Plan) -> list[Rep
 def _played(
     router: Router, contexts: Sequence[Context], seed: int, *, saved_at: int = -1, twice: bool = False
 ) -> list[dict[str, Any]]:
-    """Plans for all orders, with reports that come three orders late; saved and restored on the way if asked for."""
+    """Return the plans for all orders, with reports three orders late, saved and restored at ``saved_at``."""
     rng = np.random.default_rng([seed, 1])
     plans: list[dict[str, Any]] = []
     waiting: list[Report] = []
@@ -120,8 +119,8 @@ def _played(
         try:
             plan.checked(context)
         except RiskrouteError as error:
-            raise CheckError(f"{router.name}: its plans can be played: does not hold: {error}") from error
-        _hold(Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan, router, "its plans survive JSON")
+            raise CheckError(f"{router.name}: plans can be executed: does not hold: {error}") from error
+        _hold(Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan, router, "plans survive JSON")
         plans.append(plan.to_json())
         waiting += _reports(rng, context, plan)
         while len(waiting) > 6:
@@ -131,15 +130,15 @@ def _played(
                 router.learn(report)
     for report in waiting[::2] + waiting[1::2]:
         router.learn(report)
-    _hold(router.under_way == (), router, "is done with orders whose last report has come")
+    _hold(router.under_way == (), router, "forgets orders after their last report")
     return plans
 
 
 def _check_abandoning(router: Router, contexts: list[Context], seed: int) -> None:
-    """Abandon every fifth order, and let a twin follow the plans instead of making them."""
+    """Abandon every fifth order, and compare with a twin that follows the plans instead of making them."""
     first, twin = (type(router)(**router.parameters) for _ in range(2))
     rng = np.random.default_rng([seed, 2])
-    for number, context in enumerate(contexts[: ORDERS // 2]):
+    for number, context in enumerate(contexts[: _ORDERS // 2]):
         plan = first.route(context)
         plan.checked(context)
         twin.follow(context, plan)
@@ -149,5 +148,5 @@ def _check_abandoning(router: Router, contexts: list[Context], seed: int) -> Non
                 one.abandon(context.order)
             for report in reports:
                 one.learn(report)
-    _hold(first.under_way == (), router, "is done with orders that are abandoned")
-    _hold(first.state() == twin.state(), router, "is the same whether it makes a plan or follows it")
+    _hold(first.under_way == (), router, "forgets abandoned orders")
+    _hold(first.state() == twin.state(), router, "has the same state whether it makes or follows a plan")

@@ -1,4 +1,4 @@
-"""Sweeps: a grid of slots, shares, policies, risk tolerances, horizons and instances, for anybody's own study."""
+"""Sweeps: simulate a grid of slots, shares, policies, risk tolerances, horizons and instances."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Rounds = Annotated[int, Field(ge=1, le=LONGEST_HORIZON, strict=True)]
 
 
 class SweepConfig(BaseModel):
-    """What a sweep plays: every combination of the lists. One value stands for a list of one.
+    """Configuration of a sweep: every combination of the lists is simulated; a single value stands for a list of one.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class SweepConfig(BaseModel):
 
     @property
     def instance_numbers(self) -> list[int]:
-        """The instances one by one."""
+        """Numbers of the instances."""
         return list(range(self.instances)) if isinstance(self.instances, int) else self.instances
 
     @property
@@ -99,12 +99,12 @@ class SweepConfig(BaseModel):
 
 
 def read_sweep_config(path: Path) -> SweepConfig:
-    """Read a TOML file; the first mistake in it is told by field, expectation and value."""
+    """Read and validate a TOML file."""
     return checked_sweep_config(read_toml_config(path))
 
 
 def checked_sweep_config(values: dict[str, Any]) -> SweepConfig:
-    """Make a configuration of plain values."""
+    """Make and validate a configuration from plain values."""
     config = validated_config(SweepConfig, values)
     for name in ("slots", "shares", "risk_tolerances", "horizons", "instance_numbers", "policies"):
         config_all_different(name.replace("_numbers", "s"), getattr(config, name))
@@ -112,7 +112,7 @@ def checked_sweep_config(values: dict[str, Any]) -> SweepConfig:
         one_of("policies" if name in config.policies else "parameters", name, tuple(POLICIES))
     unused = [name for name in config.parameters if name not in config.policies]
     if unused:
-        raise InputError(f"parameters must be of policies that are played, was {unused[0]!r}")
+        raise InputError(f"parameters given for {unused[0]!r}, which is not in policies")
     _chosen(config)
     for slots, shares in itertools.product(config.slots, config.shares):
         comparison_must_list(config.policies, slots, shares)
@@ -120,7 +120,7 @@ def checked_sweep_config(values: dict[str, Any]) -> SweepConfig:
 
 
 def _chosen(config: SweepConfig) -> dict[str, str | Policy]:
-    """The policies with their parameters; `oracle` depends on the environment and stays a name."""
+    """Return the policies with their parameters; `oracle` depends on the environment and stays a name."""
     chosen: dict[str, str | Policy] = {}
     for name in dict.fromkeys(config.policies):
         changed = config.parameters.get(name)
@@ -129,7 +129,7 @@ def _chosen(config: SweepConfig) -> dict[str, str | Policy]:
 
 
 def sweep_panels(config: SweepConfig) -> list[Panel]:
-    """One panel per combination."""
+    """Return one panel per combination."""
     instance_of("config", config, SweepConfig, "a SweepConfig")
     policies = _chosen(config)
     combinations = itertools.product(
@@ -164,7 +164,7 @@ class SweepResult:
     files: list[Path]
 
     def table(self) -> TextTable:
-        """Header and rows: mean final regret with its standard error, over instances if there are several."""
+        """Return mean final regret with its standard error, over instances if there are several."""
         groups: dict[tuple[Any, ...], list[Final]] = {}
         for panel, final in zip(self.panels, self.finals, strict=True):
             key = tuple(value for name, value in panel.facts.items() if name != "instance")

@@ -208,7 +208,7 @@ class _Lazy(Rise):
 
 
 def test_check_suite_catches_a_policy_that_hides_state() -> None:
-    with pytest.raises(CheckError, match="test-broken: goes on alike"):
+    with pytest.raises(CheckError, match="test-broken: decides alike"):
         check_policy(_Broken())
 
 
