@@ -103,7 +103,7 @@ MISTAKES = [
     (["design", "--shares", "9", "--slots", "3", "--cap", "2"], "caps must add up to at least 9 shares, was 6"),
     (
         ["design", "--shares", "9", "--slots", "3", "--cap", "5", "--cap", "6"],
-        "caps must be one number or 3 of them",
+        "caps must be one number or 3, one per slot",
     ),
     (
         ["design", "--shares", "9", "--slots", "3", "--minimum", "4"],
