@@ -19,13 +19,13 @@ from riskroute.routers.literature.bayes_fill import (
     _PRIOR_STRENGTH,
     FILL_SHARES,
     BayesFill,
-    Drift,
     _best_split,
     _dirichlet_moments,
     _dirichlet_weights,
+    _Drift,
     _fill_class,
     _size_class,
-    venue_state,
+    _venue_state,
 )
 from riskroute.routers.literature.cont_kukanov import queues_now
 from riskroute.routers.report import ChildReport, Report
@@ -48,7 +48,7 @@ def order(number: int, shares: int = 400, **more: Any) -> Context:
 @settings(max_examples=30, deadline=None)
 def test_drift_is_updated_exactly(moves: list[float]) -> None:
     """All at once and one after the other by the textbook's formulas."""
-    start = Drift(0.1, 2.0, 3.0, 0.5)
+    start = _Drift(0.1, 2.0, 3.0, 0.5)
     mean, count, shape, scale = start
     for move in moves:
         scale += count * (move - mean) ** 2 / (2 * (count + 1))
@@ -61,7 +61,7 @@ def test_drift_is_updated_exactly(moves: list[float]) -> None:
 
 def test_drift_draws_have_the_moments_of_the_belief() -> None:
     """20,000 draws: means within four standard errors."""
-    rng, belief = np.random.default_rng(0), Drift(0.5, 4.0, 6.0, 2.0)
+    rng, belief = np.random.default_rng(0), _Drift(0.5, 4.0, 6.0, 2.0)
     means, variances = np.array([belief.draw(rng) for _ in range(20_000)]).T
     assert means.mean() == pytest.approx(0.5, abs=4 * means.std() / 141)
     assert variances.mean() == pytest.approx(2.0 / 5, abs=4 * variances.std() / 141)
@@ -85,7 +85,7 @@ def test_counts_are_added_to_the_pooled_prior() -> None:
     full, none = np.eye(6)[5], np.eye(6)[0]
     market = (_PRIOR_STRENGTH / 6 + 2 * full + 2 * none) / (_PRIOR_STRENGTH + 4)
     venue = (_PRIOR_STRENGTH * market + 2 * full) / (_PRIOR_STRENGTH + 2)
-    state = venue_state(order(9), "A")
+    state = _venue_state(order(9), "A")
     assert router.weights("A", "3+", 400) == pytest.approx(_PRIOR_STRENGTH * venue)
     assert router.weights("A", state, 400) == pytest.approx(_PRIOR_STRENGTH * venue + 2 * full)
     assert router.weights("C", "1=", 400) == pytest.approx(_PRIOR_STRENGTH * market)
@@ -97,7 +97,7 @@ def test_outflow_rates_are_gamma() -> None:
     router = BayesFill(decay=1.0)
     router.on_public_data(public(order(0), A=120, B=30))
     router.on_public_data(public(order(1), A=60, B=30))
-    state = venue_state(order(9), "A")
+    state = _venue_state(order(9), "A")
     assert router.rate("A", state) == pytest.approx((BayesFill.rate_prior[0] + 180) / (BayesFill.rate_prior[1] + 120))
     assert router.rate("A", "3+") == BayesFill.rate_prior[0] / BayesFill.rate_prior[1]
 
@@ -106,7 +106,7 @@ def test_what_was_seen_decays_order_by_order() -> None:
     router = BayesFill(decay=0.5)
     for number in range(3):
         router.on_public_data(public(order(number), A=500, B=0))
-    state = venue_state(order(9), "A")
+    state = _venue_state(order(9), "A")
     assert router.fills[f"1|A|{state}"] == [0, 0, 0, 0, 0, 1.75]
     assert router.drifts["True"][0] == 1.75
 
@@ -117,7 +117,7 @@ def test_moves_are_those_against_the_order() -> None:
     router.on_public_data(public(order(0), mid=10.0, A=900, B=0))
     move = 10.01 - 10.0
     assert router.drifts["False"] == pytest.approx([1, move, move**2])
-    assert router.drift("B", venue_state(order(0), "B"), filled=False).mean > 0.001
+    assert router.drift("B", _venue_state(order(0), "B"), filled=False).mean > 0.001
     assert router.drift("B", "3+", filled=True).mean == pytest.approx(router.drift("A", "3+", filled=True).mean)
 
 
@@ -126,7 +126,7 @@ def test_frequencies_converge_on_books_that_stand() -> None:
     rng, router = np.random.default_rng(2), BayesFill(decay=1.0)
     for number, outflow in enumerate(rng.choice([50, 50, 250, 900], 1000).tolist()):
         router.on_public_data(public(order(number), A=outflow, B=0))
-    weights = router.weights("A", venue_state(order(0), "A"), 400)
+    weights = router.weights("A", _venue_state(order(0), "A"), 400)
     assert weights / weights.sum() == pytest.approx([0.5, 0, 0.25, 0, 0, 0.25], abs=4 * np.sqrt(0.25 / 1000))
 
 
@@ -201,7 +201,7 @@ def test_own_fills_are_learned_instead_of_public_ones() -> None:
     for number in range(30):
         router.on_public_data(public(order(number), A=900, B=0))
     context = order(99)
-    state = venue_state(context, "A")
+    state = _venue_state(context, "A")
     before = list(router.fills[f"1|A|{state}"])
     assert router.route(context).limit == {"A": 400}
     child = ChildReport(0, "limit", "A", 400, 40, 10.02, 0.0, 5, 9)
@@ -225,7 +225,7 @@ def test_draws_differ_and_go_on_after_saving() -> None:
 def test_states_and_sizes_have_bins() -> None:
     books = {"A": {"bids": [[10.0, 700]], "asks": [[10.01, 300]]}, "B": {"asks": [[10.5, 5]]}}
     bought, sold = (read_context({"venues": books}, side=side, shares=1) for side in ("buy", "sell"))
-    assert (venue_state(bought, "A"), venue_state(sold, "A"), venue_state(bought, "B")) == ("1+", "1-", "3-")
+    assert (_venue_state(bought, "A"), _venue_state(sold, "A"), _venue_state(bought, "B")) == ("1+", "1-", "3-")
     assert [_size_class(size) for size in (1, 100, 101, 500, 501)] == [0, 0, 1, 1, 2]
     assert _fill_class(3, 3) == 5
     assert BayesFill()._sizes(1000) == [500, 1000]

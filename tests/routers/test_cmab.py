@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
 from riskroute.core.errors import InputError
-from riskroute.routers.literature.cmab import Cmab, best_super_arm, fill_index
+from riskroute.routers.literature.cmab import Cmab, _best_super_arm, _fill_index
 from riskroute.routers.literature.dark_allocation import PendingAllocation
 
 GRID = 10
@@ -38,7 +38,7 @@ def best_on_grid(pools: Any) -> tuple[tuple[int, ...], float]:
 @settings(max_examples=30, deadline=None)
 def test_the_oracle_is_exact(pools: int, prices: int, sizes: int, units: int, seed: int) -> None:
     values = np.random.default_rng(seed).normal(size=(pools, prices, sizes))
-    price, size = best_super_arm(values, units)
+    price, size = _best_super_arm(values, units)
 
     def worth(ps: Any, ss: Any) -> float:
         return float(sum(values[k, p, s - 1] for k, (p, s) in enumerate(zip(ps, ss, strict=True)) if s))
@@ -57,11 +57,11 @@ def test_indices_are_optimistic_and_fall_with_observations() -> None:
     rng = np.random.default_rng(1)
     few, many = np.array([4.0]), np.array([400.0])
     for index in ("ucb", "bayes-ucb"):
-        wide, narrow = fill_index(index, few, few / 4, 100, rng), fill_index(index, many, many / 4, 100, rng)
+        wide, narrow = _fill_index(index, few, few / 4, 100, rng), _fill_index(index, many, many / 4, 100, rng)
         assert wide > narrow > 0.25
-    draws = np.array([fill_index("ts", many, many / 4, 100, rng)[0] for _ in range(400)])
+    draws = np.array([_fill_index("ts", many, many / 4, 100, rng)[0] for _ in range(400)])
     assert draws.mean() == pytest.approx(101 / 402, abs=0.006)  # 5 s.e.
-    assert fill_index("ucb", np.zeros(1), np.zeros(1), 1, rng).tolist() == [1.0]
+    assert _fill_index("ucb", np.zeros(1), np.zeros(1), 1, rng).tolist() == [1.0]
 
 
 @pytest.mark.parametrize("index", ["ts", "bayes-ucb", "ucb"])

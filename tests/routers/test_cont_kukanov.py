@@ -18,8 +18,8 @@ from riskroute.routers.context import Context, read_context
 from riskroute.routers.literature.cont_kukanov import (
     ContKukanov,
     DarkFirstContKukanov,
-    OutflowSample,
     _nearest,
+    _OutflowSample,
     one_exchange_placement,
     queues_now,
 )
@@ -220,7 +220,7 @@ def test_past_outflows_are_those_of_the_moments_one_by_one() -> None:
             venue: (int(rng.integers(0, 3)), int(rng.integers(0, 900)), float(rng.integers(0, 3)))
             for venue in rng.permutation(["A", "B", "C"])[: rng.integers(1, 4)].tolist()
         }
-        router._remember(OutflowSample(float(rng.integers(10, 60)), queues))
+        router._remember(_OutflowSample(float(rng.integers(10, 60)), queues))
     again = ContKukanov.restore(json.loads(json.dumps(router.state())))
     assert len(router.moments) == 40
     for venue, ticks, rate in (("A", 0, 5.0), ("B", 1, 0.0), ("C", 2, 0.1), ("D", 0, 1.0)):

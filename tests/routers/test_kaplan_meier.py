@@ -15,14 +15,14 @@ from riskroute.core.errors import InputError
 from riskroute.routers.literature.dark_allocation import greedy_units
 from riskroute.routers.literature.kaplan_meier import (
     FINE,
-    BinCounts,
     KaplanMeier,
     ParMl,
     _bin_edges,
+    _BinCounts,
+    _optimistic_tails,
     binned_tails,
     count_fills,
     fit_exponent,
-    optimistic_tails,
     power_sizes,
     power_tails,
     theory_counts,
@@ -100,15 +100,15 @@ def test_the_greedy_split_by_all_splits_and_by_drawing() -> None:
 
 def test_the_theorem_wants_more_than_there_ever_is() -> None:
     assert theory_counts(10, 1.0, 0.1)[0] == pytest.approx(67_818, abs=0.5)
-    tails = optimistic_tails(np.array([0.5, 0.4]), np.array([5000.0, 3000.0]), theory_counts(2, 1.0, 0.1) * 10)
+    tails = _optimistic_tails(np.array([0.5, 0.4]), np.array([5000.0, 3000.0]), theory_counts(2, 1.0, 0.1) * 10)
     assert tails.tolist() == [1.0, 0.4], "one unit to every pool, and nothing else"
 
 
 def test_the_first_bin_beyond_what_is_known_counts_as_likely() -> None:
     tails = np.linspace(0.9, 0.1, 4)
-    assert optimistic_tails(tails, np.full(4, 50.0), 20).tolist() == tails.tolist()
-    assert optimistic_tails(tails, np.zeros(4), 20).tolist() == [1.0, *tails[1:]]
-    wide = optimistic_tails(np.full(300, 0.5) - np.arange(300) / 1000, np.full(FINE + 2, 20.0), 20)
+    assert _optimistic_tails(tails, np.full(4, 50.0), 20).tolist() == tails.tolist()
+    assert _optimistic_tails(tails, np.zeros(4), 20).tolist() == [1.0, *tails[1:]]
+    wide = _optimistic_tails(np.full(300, 0.5) - np.arange(300) / 1000, np.full(FINE + 2, 20.0), 20)
     assert wide[201] == wide[202] == wide[203] == pytest.approx(0.5 - 0.201)
     assert wide[204] == pytest.approx(0.5 - 0.204)
 
@@ -142,7 +142,7 @@ def test_reports_that_come_late_have_faded() -> None:
         for k in turn:
             router.learn(reported(orders[k], plans[k], np.array([3 - k])))
         states.append(router.counts)
-    counts = BinCounts(10**10, [0, 0, 1, 0.5, 0], [1.5, 1.5, 1.5, 0.5, 0])
+    counts = _BinCounts(10**10, [0, 0, 1, 0.5, 0], [1.5, 1.5, 1.5, 0.5, 0])
     assert states[0] == states[1] == {"P0 1": counts}
 
 

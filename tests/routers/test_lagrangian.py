@@ -17,8 +17,8 @@ from riskroute.routers.literature.kaplan_meier import power_tails
 from riskroute.routers.literature.lagrangian import (
     Lagrangian,
     Reinforcement,
+    _project_on_simplex,
     lagrangian_step,
-    project_on_simplex,
 )
 
 
@@ -133,7 +133,7 @@ def test_the_projection_is_the_nearest_point(point: list[float], floored: bool) 
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (middle, high) if sum(max(x - middle, floor) for x in point) > 1 else (low, middle)
-    found = project_on_simplex(point, floor)
+    found = _project_on_simplex(point, floor)
     assert found == pytest.approx([max(x - low, floor) for x in point], abs=1e-9)
     assert sum(found) == pytest.approx(1.0)
 

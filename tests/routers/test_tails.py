@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from riskroute.core.errors import InputError
 from riskroute.routers.context import Context, read_context
-from riskroute.routers.contextual.lit_belief import FillModel
+from riskroute.routers.contextual.lit_belief import _FillModel
 from riskroute.routers.contextual.market_features import market_features, posting_features
 from riskroute.routers.contextual.router import ContextualGreedy
 from riskroute.routers.contextual.tails import (
@@ -137,7 +137,7 @@ def outcome(number: int, rng: np.random.Generator) -> PublicData:
 
 
 def test_fills_are_learned_given_the_move_of_the_mid() -> None:
-    rng, law = np.random.default_rng(5), FillModel()
+    rng, law = np.random.default_rng(5), _FillModel()
     for number in range(800):
         public = outcome(number, rng)
         now = market_features(public.context, 0.013)

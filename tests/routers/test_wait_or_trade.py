@@ -15,10 +15,10 @@ from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError
 from riskroute.routers.contextual.wait_or_trade import (
     NO_POOLS,
-    PlanForecast,
     PoolSequence,
     UnitPlan,
     WaitOrTrade,
+    _PlanForecast,
     ping_in_turn,
     resting_tables,
 )
@@ -110,7 +110,7 @@ def test_what_all_shares_that_wait_have_in_common_is_not_diversified() -> None:
 
 
 def test_the_objective_charges_variance() -> None:
-    assert PlanForecast(1.0, 4.0, 1.0, 4.0, 1.0, 4.0, 1.0).objective(0.5) == pytest.approx(3.0)
+    assert _PlanForecast(1.0, 4.0, 1.0, 4.0, 1.0, 4.0, 1.0).objective(0.5) == pytest.approx(3.0)
 
 
 def test_tables_that_do_not_belong_together_are_refused() -> None:

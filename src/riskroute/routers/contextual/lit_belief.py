@@ -40,7 +40,7 @@ from riskroute.routers.router import PublicData
 MOST_VENUES = 24  # venues with an effect of their own; later ones have none
 
 
-class FillModel:
+class _FillModel:
     """Log-odds that a limit order does not fill, by horizon class: logistic regressions on public outcomes.
 
     Covariates are the move of the mid in standard deviations, the logarithm of the shares ahead of the order's middle
@@ -48,7 +48,7 @@ class FillModel:
 
     Examples
     --------
-    >>> FillModel().coefficients(60.0).round(3).tolist()
+    >>> _FillModel().coefficients(60.0).round(3).tolist()
     [-0.847, 0.0, 0.0, 0.0, 0.0]
     """
 
@@ -105,7 +105,7 @@ def _key(horizon: float) -> str:
     return str(horizon_class(horizon))
 
 
-class PostingForecast(NamedTuple):
+class _PostingForecast(NamedTuple):
     """Predicted outcome of waiting until the horizon, for one order.
 
     ``cost (V, n)`` and ``variance (V, n)`` are those of limit orders of ``n`` sizes at each venue, in dollars and
@@ -152,7 +152,7 @@ class LitBelief:
         self.limit = MeanVarianceRegression(prior, offset_sd=0.3)
         sweep_prior = MeanVarianceEstimate.independent(np.zeros(4), np.full(4, 0.5), [1.0], [1.0], variance=4.0)
         self.horizon_sweep = MeanVarianceRegression(sweep_prior)
-        self.fills = FillModel()
+        self.fills = _FillModel()
         self.venues: list[str] = [] if venues is None else venues
         self.lenders: Sequence[LitBelief] = ()  # beliefs of other symbols, to borrow evidence from
         self.estimate = self.limit.estimate  # last fit, with borrowed evidence
@@ -260,7 +260,7 @@ class LitBelief:
                 self.venues.append(name)
         return np.array([self.venues.index(name) if name in self.venues else -1 for name in context.books.venues])
 
-    def forecast(self, context: Context, market: MarketFeatures, shares: Floats) -> PostingForecast:
+    def forecast(self, context: Context, market: MarketFeatures, shares: Floats) -> _PostingForecast:
         """Return the predicted outcome of waiting with ``shares (n,)``."""
         books, known, half = context.books, context.features, market.half_spread
         coef, var_coef = self.estimate.mean_coef, self.estimate.var_coef
@@ -278,7 +278,7 @@ class LitBelief:
         spread = self._variance_rate(market) * context.horizon
         rise = float((_sweep_features(market) @ self.horizon_sweep.estimate.mean_coef)[0])
         common, mid_sd = float(var_coef[0]) * spread, math.sqrt(spread)
-        return PostingForecast(cost, variance, there, common, market.sweep + half * rise, model, fills[1:3], mid_sd)
+        return _PostingForecast(cost, variance, there, common, market.sweep + half * rise, model, fills[1:3], mid_sd)
 
     def _fill_coefficients(self, horizon: float) -> Floats:
         """Return the coefficients of the own fill model, or of another symbol's before the first own outcome."""

@@ -26,7 +26,7 @@ from riskroute.routers.rules import quickest_venue
 
 
 @dataclass
-class PendingOrder:
+class _PendingOrder:
     """Data of a routed order that its reports and public data need.
 
     ``horizon_sweep`` is the predicted cost per share of sweeping at the horizon. ``tail_class`` and ``per_bp`` belong
@@ -105,7 +105,7 @@ class ContextualGreedy(Router):
     lit_beliefs: dict[str, LitBelief] = field(init=False, repr=False)
     dark_beliefs: dict[str, DarkBelief] = field(init=False, repr=False)
     venues: list[str] = field(init=False, repr=False)
-    pending: dict[str, PendingOrder] = field(init=False, repr=False)
+    pending: dict[str, _PendingOrder] = field(init=False, repr=False)
     routed: int = field(init=False, repr=False)  # number of orders so far
     tails: dict[str, TailGuard] = field(init=False, repr=False)  # by class of horizon and size
 
@@ -133,7 +133,7 @@ class ContextualGreedy(Router):
         chosen, pools = self.choose(problem, self._variance_price(problem))
         self._update_tail_guard(problem, chosen)
         self.routed += 1
-        order = PendingOrder(context.symbol, context.horizon, context.time)
+        order = _PendingOrder(context.symbol, context.horizon, context.time)
         if problem.posting is not None:
             order.horizon_sweep = problem.posting.horizon_sweep
         if self._guards(context):

@@ -23,12 +23,12 @@ _MEMORY = 0.998  # discount factor of the sums, per update
 
 
 @dataclass
-class TailCorrection:
+class _TailCorrection:
     """Discounted sums of predicted and realised excess, and their numbers of terms.
 
     Examples
     --------
-    >>> correction = TailCorrection()
+    >>> correction = _TailCorrection()
     >>> correction.add_predicted(0.1)
     >>> for _ in range(100):
     ...     correction.add_realised(0.2)
@@ -73,7 +73,7 @@ class TailGuard:
         Smoothed difference between the expected shortfalls of plans and of the rule, in basis points.
     updates : float
         Number of updates so far.
-    plans, posted : TailCorrection
+    plans, posted : _TailCorrection
         Correction for the router's plans, and for orders posted as the rule posts them.
 
     Examples
@@ -95,8 +95,8 @@ class TailGuard:
     level: float = 2.0
     gap: float = 0.0
     updates: float = 0.0
-    plans: TailCorrection = field(default_factory=TailCorrection)
-    posted: TailCorrection = field(default_factory=TailCorrection)
+    plans: _TailCorrection = field(default_factory=_TailCorrection)
+    posted: _TailCorrection = field(default_factory=_TailCorrection)
 
     @property
     def charge(self) -> float:

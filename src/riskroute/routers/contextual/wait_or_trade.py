@@ -54,7 +54,7 @@ NO_POOLS = PoolSequence((), np.zeros(1), 1.0, 0.0)  # nothing to ping
 
 
 @dataclass(frozen=True)
-class PlanForecast:
+class _PlanForecast:
     """Predicted cost of a plan in dollars, and its variance in squared dollars.
 
     Parameters
@@ -125,9 +125,9 @@ class WaitOrTrade:
         units, before = _best_plan(*self._tables, price)
         return UnitPlan(units, bool(before))
 
-    def forecast(self, plan: UnitPlan) -> PlanForecast:
+    def forecast(self, plan: UnitPlan) -> _PlanForecast:
         """Return the predicted cost and variance of a plan."""
-        return PlanForecast(*_forecast(*self._tables, plan.units, plan.before))
+        return _PlanForecast(*_forecast(*self._tables, plan.units, plan.before))
 
     @cached
     def _tables(self) -> tuple[Floats, Floats, Matrix, Matrix, float, Floats, float, float, bool]:
@@ -212,7 +212,7 @@ def _forecast(
     units: Units,
     before: bool,
 ) -> tuple[float, float, float, float, float, float, float]:
-    """Return the fields of `PlanForecast`."""
+    """Return the fields of `_PlanForecast`."""
     if cost.shape != variance.shape or cost.shape != (len(units), len(shares)) or len(shares) < 2:
         raise InputError("tables of a plan must have one row per place and one column per unit")
     if len(sweep) != len(shares) or (pools and len(fills_if_any) != len(shares)):

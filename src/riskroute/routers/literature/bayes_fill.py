@@ -61,7 +61,7 @@ def _dirichlet_moments(weights: Vector) -> tuple[float, float]:
     return mean, float(chances @ FILL_SHARES**2) - mean**2
 
 
-class Drift(NamedTuple):
+class _Drift(NamedTuple):
     """Normal-inverse-gamma posterior of price moves: mean ``mean`` with the weight of ``times`` observations.
 
     ``shape`` and ``scale`` are those of the inverse gamma posterior of the variance.
@@ -72,13 +72,13 @@ class Drift(NamedTuple):
     shape: float
     scale: float
 
-    def after(self, number: float, total: float, squares: float) -> Drift:
+    def after(self, number: float, total: float, squares: float) -> _Drift:
         """Return the posterior after ``number`` (possibly discounted) moves, given their sum and sum of squares.
 
         Examples
         --------
-        >>> Drift(0.0, 1.0, 2.0, 1.0).after(2, 2 + 4, 2**2 + 4**2)
-        Drift(mean=2.0, times=3.0, shape=3.0, scale=5.0)
+        >>> _Drift(0.0, 1.0, 2.0, 1.0).after(2, 2 + 4, 2**2 + 4**2)
+        _Drift(mean=2.0, times=3.0, shape=3.0, scale=5.0)
         """
         if number <= 0:
             return self
@@ -86,7 +86,7 @@ class Drift(NamedTuple):
         spread = max(squares - number * mean**2, 0.0)
         between = self.times * number * (mean - self.mean) ** 2 / times
         centre, scale = (self.times * self.mean + total) / times, self.scale + (spread + between) / 2
-        return Drift(centre, times, self.shape + number / 2, scale)
+        return _Drift(centre, times, self.shape + number / 2, scale)
 
     @property
     def variance(self) -> float:
@@ -155,7 +155,7 @@ class BayesFill(Router):
     >>> for name in "abcdef":
     ...     queues = {"A": QueueOutflow(10.0, 200, 900)}
     ...     router.on_public_data(PublicData(order(name), {}, queues, MarketAtHorizon(10.005, 0.008)))
-    >>> router.weights("A", venue_state(order("g"), "A"), 400).round(2).tolist()
+    >>> router.weights("A", _venue_state(order("g"), "A"), 400).round(2).tolist()
     [0.25, 0.25, 0.25, 0.25, 0.25, 10.75]
     >>> router.route(order("g")).limit
     {'A': 400}
@@ -170,7 +170,7 @@ class BayesFill(Router):
     sample: bool = parameter(False, true_or_false)
     seed: int = parameter(0, whole_number, minimum=0)
     # priors: no drift with a variance of a squared cent (dollars), and an outflow of one share in one second
-    drift_prior: ClassVar[Drift] = Drift(0.0, 1.0, 2.0, 1e-4)
+    drift_prior: ClassVar[_Drift] = _Drift(0.0, 1.0, 2.0, 1e-4)
     rate_prior: ClassVar[tuple[float, float]] = (1.0, 1.0)
     fills: dict[str, list[float]] = field(init=False, repr=False)  # counts of fill classes, by size, venue and state
     rates: dict[str, list[float]] = field(init=False, repr=False)  # shares that left a queue, seconds; by venue, state
@@ -191,7 +191,7 @@ class BayesFill(Router):
         standing = {venue: queue for venue, queue in queues_now(context).items() if queue[0] == 0}
         if context.horizon <= 0 or not standing:
             return plan_sweep(context)
-        states = {venue: venue_state(context, venue) for venue in standing}
+        states = {venue: _venue_state(context, venue) for venue in standing}
         quickest = sorted(standing, key=lambda venue: (standing[venue][1] / self.rate(venue, states[venue]), venue))
         del quickest[6:]  # all splits over the rest are enumerated
         rng = np.random.default_rng([self.seed, self.decisions]) if self.sample else None
@@ -237,11 +237,11 @@ class BayesFill(Router):
         shares, seconds = self.rates.get(f"{venue}|{state}", (0.0, 0.0))
         return (self.rate_prior[0] + shares) / (self.rate_prior[1] + seconds)
 
-    def drift(self, venue: str, state: str, *, filled: bool) -> Drift:
+    def drift(self, venue: str, state: str, *, filled: bool) -> _Drift:
         """Return the posterior of the move until the horizon, given a fill or no fill."""
         market = self.drift_prior.after(*self.drifts.get(str(filled), (0.0, 0.0, 0.0)))
         usual = market.scale / (market.shape - 1)
-        prior = Drift(market.mean, _PRIOR_STRENGTH, self.drift_prior.shape, usual * (self.drift_prior.shape - 1))
+        prior = _Drift(market.mean, _PRIOR_STRENGTH, self.drift_prior.shape, usual * (self.drift_prior.shape - 1))
         return prior.after(*self.drifts.get(f"{filled}|{venue}|{state}", (0.0, 0.0, 0.0)))
 
     # learning
@@ -257,7 +257,7 @@ class BayesFill(Router):
         known = self.learned.pop(context.order, [])
         for venue, (ticks, _, _) in queues_now(context).items():
             if ticks == 0 and venue in public.queues:
-                queue, state = public.queues[venue], venue_state(context, venue)
+                queue, state = public.queues[venue], _venue_state(context, venue)
                 for size in self._sizes(context.shares):
                     if _fill_keys(venue, state, size)[-1] not in known:
                         self._count(venue, state, size, queue.filled(size))
@@ -297,14 +297,14 @@ class BayesFill(Router):
                     raise StateError(f"{name} of {key}: expected {length} numbers, got {len(values)}")
 
 
-def venue_state(context: Context, venue: str) -> str:
+def _venue_state(context: Context, venue: str) -> str:
     """Return the bins of a venue's spread in ticks and of its imbalance, signed by the order's side.
 
     Examples
     --------
     >>> from riskroute.routers.context import read_context
     >>> books = {"A": {"bids": [[10.00, 200]], "asks": [[10.02, 900]]}}
-    >>> venue_state(read_context({"venues": books}, side="buy", shares=1), "A")
+    >>> _venue_state(read_context({"venues": books}, side="buy", shares=1), "A")
     '2-'
     """
     books, v = context.books, context.books.venues.index(venue)

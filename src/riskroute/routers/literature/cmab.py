@@ -79,11 +79,11 @@ class Cmab(DarkAllocation):
         values = np.zeros((len(task.pools), 1, task.units))
         for k, pool in enumerate(task.pools):
             tried, sums = np.array(self.arms.get(f"{pool} {task.unit}", [[0.0] * self.grid] * 2))[:, : task.units]
-            shares = fill_index(index, tried, sums, time, task.rng)
+            shares = _fill_index(index, tried, sums, time, task.rng)
             if self.share:  # the filled fraction decreases with the size
                 shares = np.minimum.accumulate(shares)
             values[k, 0] = task.savings[k] * task.unit * np.arange(1, task.units + 1) * shares
-        return best_super_arm(values, task.units)[1]
+        return _best_super_arm(values, task.units)[1]
 
     def greedy(self, context: Context) -> Plan | None:
         task = self.task_of(context)
@@ -96,14 +96,15 @@ class Cmab(DarkAllocation):
             arms[1][size - 1] += min(size, filled) / size
 
 
-def fill_index(index: str, tried: Vector, sums: Vector, time: int, rng: np.random.Generator) -> Vector:
+def _fill_index(index: str, tried: Vector, sums: Vector, time: int, rng: np.random.Generator) -> Vector:
     """Return an optimistic filled fraction of each size, from trials and sums of filled fractions.
 
     ``index`` is that of `Cmab`, or ``mean`` for no optimism.
 
     Examples
     --------
-    >>> fill_index("ucb", np.array([0.0, 60.0]), np.array([0.0, 15.0]), 100, np.random.default_rng(0)).round(4).tolist()
+    >>> rng = np.random.default_rng(0)
+    >>> _fill_index("ucb", np.array([0.0, 60.0]), np.array([0.0, 15.0]), 100, rng).round(4).tolist()
     [1.0, 0.5893]
     """
     if index == "mean":
@@ -118,7 +119,7 @@ def fill_index(index: str, tried: Vector, sums: Vector, time: int, rng: np.rando
     return np.asarray(betaincinv(1 + sums, 1 + np.maximum(tried - sums, 0), 1 - 1 / max(time, 2)))
 
 
-def best_super_arm(values: Floats, units: int) -> tuple[Units, Units]:
+def _best_super_arm(values: Floats, units: int) -> tuple[Units, Units]:
     """Return the price and size for every pool with the largest total value, within ``units``.
 
     Parameters
@@ -135,7 +136,7 @@ def best_super_arm(values: Floats, units: int) -> tuple[Units, Units]:
 
     Examples
     --------
-    >>> prices, sizes = best_super_arm(np.array([[[1.0, 1.5], [0.9, 1.9]], [[0.8, 1.0], [0.2, 0.3]]]), 3)
+    >>> prices, sizes = _best_super_arm(np.array([[[1.0, 1.5], [0.9, 1.9]], [[0.8, 1.0], [0.2, 0.3]]]), 3)
     >>> prices.tolist(), sizes.tolist()
     ([1, 0], [2, 1])
     """

@@ -307,7 +307,7 @@ _FURTHEST = 2  # ticks behind the best price, capped: at the best price, one tic
 
 
 @dataclass(frozen=True)
-class OutflowSample:
+class _OutflowSample:
     """Horizon of a past order and, by venue, ticks behind the best price, outflow, and trades per second before."""
 
     horizon: float
@@ -373,7 +373,7 @@ class ContKukanov(Router):
     adverse: float = parameter(0.0, real_number, minimum=0, maximum=10)
     scaled: bool = parameter(True, true_or_false)
     behind: int = parameter(0, whole_number, minimum=0, maximum=_FURTHEST)
-    moments: list[OutflowSample] = field(init=False, repr=False)
+    moments: list[_OutflowSample] = field(init=False, repr=False)
     # the same by venue as an array, (n, 4): ticks, outflow, trades per second, horizon; NaN where the venue was absent
     past: dict[str, Floats] = field(init=False, repr=False, compare=False)
     missing: tuple[float, float] = field(
@@ -436,7 +436,7 @@ class ContKukanov(Router):
             values[known] *= np.clip(rate / then[known], 0.25, 4.0)
         return np.asarray(values[_nearest(rows, len(self.moments))] * context.horizon)
 
-    def _remember(self, sample: OutflowSample) -> None:
+    def _remember(self, sample: _OutflowSample) -> None:
         """Append a sample, and drop the oldest beyond ``remembered``."""
         for venue in sample.queues:
             self.past.setdefault(venue, np.full((len(self.moments), 4), np.nan))
@@ -462,7 +462,7 @@ class ContKukanov(Router):
                 self.moves[venue] = self._add(self.moves.get(venue, (0.0, 0.0)), filled / context.shares, against)
         if not queues:
             return
-        self._remember(OutflowSample(context.horizon, queues))
+        self._remember(_OutflowSample(context.horizon, queues))
         now = float(context.displayed.costs(context.shares)) / context.shares
         if np.isfinite(public.at_horizon.sweep - now):
             share = sum(unfilled) / len(unfilled)

@@ -192,7 +192,7 @@ class Exp3(ExpGrad):
         )
 
 
-class DrawnUnits(NamedTuple):
+class _DrawnUnits(NamedTuple):
     """Units drawn for pools, ``(K,)`` each.
 
     ``floors`` are certain, ``chances`` are the probabilities of one more, and ``lower`` counts the order's units below
@@ -229,7 +229,7 @@ def exp3_mixing(rate: float, units: int) -> float:
     return min(0.5, math.sqrt(2 * rate * units))
 
 
-def draw_units(weights: Matrix, mixing: float, rng: np.random.Generator) -> DrawnUnits:
+def draw_units(weights: Matrix, mixing: float, rng: np.random.Generator) -> _DrawnUnits:
     """Draw whole units with the expectation ``weights.sum(axis=0)``, mixed with uniform exploration."""
     parts = weights.sum(axis=0)
     floors = np.floor(parts + 1e-9)
@@ -239,7 +239,7 @@ def draw_units(weights: Matrix, mixing: float, rng: np.random.Generator) -> Draw
     chances *= more / chances.sum() if more else 0.0  # an integer, up to rounding errors
     up = systematic_sample(chances, rng)
     lower = (np.cumsum(weights, axis=0) <= floors + 1e-9).sum(axis=0)
-    return DrawnUnits(floors.astype(np.int64) + up, floors.astype(np.int64), chances, lower)
+    return _DrawnUnits(floors.astype(np.int64) + up, floors.astype(np.int64), chances, lower)
 
 
 def estimate_gradient(

@@ -27,7 +27,7 @@ FINE = 200  # sizes up to this have a hazard each; beyond, bins of 1, 2, 4, 8 ..
 
 
 @dataclass
-class BinCounts:
+class _BinCounts:
     """By size bin: children that ended there, and children that reached it (D and N), as of ``time``."""
 
     time: int
@@ -82,7 +82,7 @@ class KaplanMeier(DarkAllocation):
     epsilon: float = parameter(1.0, real_number, minimum=1e-9)
     delta: float = parameter(0.1, real_number, minimum=1e-9, below=1)
     seed: int = parameter(0, whole_number, minimum=0)
-    counts: dict[str, BinCounts] = field(init=False, repr=False)  # by pool and unit
+    counts: dict[str, _BinCounts] = field(init=False, repr=False)  # by pool and unit
     played: int = field(init=False, repr=False)  # number of orders
 
     def begin(self) -> None:
@@ -106,7 +106,7 @@ class KaplanMeier(DarkAllocation):
         needed[0] *= max(math.log(self.played), 1.0)
         if self.mode == "theory":
             needed = theory_counts(task.units, self.epsilon, self.delta)
-        return optimistic_tails(tails, tried, needed)
+        return _optimistic_tails(tails, tried, needed)
 
     def _decay(self, nanoseconds: int) -> float:
         """Return the weight of counts of that age."""
@@ -115,7 +115,7 @@ class KaplanMeier(DarkAllocation):
 
     def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
         time = order.time
-        counts = self.counts.setdefault(f"{pool} {order.unit}", BinCounts(time))
+        counts = self.counts.setdefault(f"{pool} {order.unit}", _BinCounts(time))
         # reports may come late: both the old counts and the new ones are discounted to the later time
         old, late = self._decay(time - counts.time), self._decay(counts.time - time)
         ended, tried = count_fills([(sent, int(filled))])
@@ -189,14 +189,14 @@ def binned_tails(ended: Vector, tried: Vector, units: int) -> Vector:
     return np.asarray(np.cumprod(1 - np.repeat(by_bin, width)[:units]), dtype=np.float64)
 
 
-def optimistic_tails(tails: Vector, tried: Vector, needed: float | Floats) -> Vector:
+def _optimistic_tails(tails: Vector, tried: Vector, needed: float | Floats) -> Vector:
     """Raise the tails in the first bin without enough trials to the last trusted value.
 
     ``needed`` is the required number of trials, for all sizes or ``(units,)`` for sizes 0, 1 ..
 
     Examples
     --------
-    >>> optimistic_tails(np.array([0.5, 0.4, 0.1, 0.05]), np.array([30.0, 20.0, 8.0]), 20).tolist()
+    >>> _optimistic_tails(np.array([0.5, 0.4, 0.1, 0.05]), np.array([30.0, 20.0, 8.0]), 20).tolist()
     [0.5, 0.4, 0.4, 0.05]
     """
     units = len(tails)
@@ -228,7 +228,7 @@ _EXPONENTS = np.linspace(-1.0, 4.0, 501)  # grid of the likelihood search
 
 
 @dataclass
-class FillCounts:
+class _FillCounts:
     """Children without fills, partial fills with the sum of their log sizes, and full fills of 1, 2 .. units."""
 
     empty: int = 0
@@ -264,7 +264,7 @@ class ParMl(DarkAllocation):
     memory: ClassVar[tuple[str, ...]] = ("pending", "counts")
     delay_cost: float = parameter(0.0, real_number, minimum=0)
     seed: int = parameter(0, whole_number, minimum=0)
-    counts: dict[str, FillCounts] = field(init=False, repr=False)  # by pool and unit
+    counts: dict[str, _FillCounts] = field(init=False, repr=False)  # by pool and unit
 
     def begin(self) -> None:
         super().begin()
@@ -290,7 +290,7 @@ class ParMl(DarkAllocation):
         return power_tails(nothing, fit_exponent(some, logs, full, len(full)), len(full))
 
     def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
-        counts = self.counts.setdefault(f"{pool} {order.unit}", FillCounts())
+        counts = self.counts.setdefault(f"{pool} {order.unit}", _FillCounts())
         counts.full += [0] * (order.units - len(counts.full))
         if filled == sent:
             counts.full[sent - 1] += 1

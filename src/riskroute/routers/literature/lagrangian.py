@@ -27,7 +27,7 @@ FLOOR_ROUNDS = 100  # rounds with a minimum share per pool of a tenth of the equ
 
 
 @dataclass
-class DarkShares(DarkAllocation):
+class _DarkShares(DarkAllocation):
     """Base class of routers that learn each pool's share of an order; fractional lots are rounded at random."""
 
     memory: ClassVar[tuple[str, ...]] = ("pending", "shares")
@@ -50,7 +50,7 @@ class DarkShares(DarkAllocation):
 
 
 @dataclass
-class Lagrangian(DarkShares):
+class Lagrangian(_DarkShares):
     """Projected stochastic gradient ascent on the pools' shares of an order, then sweep.
 
     Order and pool sizes may be any stationary sequence. The expected saving is concave in the shares, with the
@@ -135,15 +135,15 @@ def lagrangian_step(
     gains = [value if filled else 0.0 for filled, value in zip(full, worth, strict=True)]
     mean = sum(gains) / len(gains)
     moved = [share + step * size * (gain - mean) for share, gain in zip(shares, gains, strict=True)]
-    return project_on_simplex(moved, floor)
+    return _project_on_simplex(moved, floor)
 
 
-def project_on_simplex(point: Sequence[float], floor: float = 0.0) -> list[float]:
+def _project_on_simplex(point: Sequence[float], floor: float = 0.0) -> list[float]:
     """Return the nearest point whose entries are at least ``floor`` and sum to 1.
 
     Examples
     --------
-    >>> [round(value, 6) for value in project_on_simplex([1.2, 0.4, -0.3])]
+    >>> [round(value, 6) for value in _project_on_simplex([1.2, 0.4, -0.3])]
     [0.9, 0.1, 0.0]
     """
     left = 1.0 - floor * len(point)
@@ -156,7 +156,7 @@ def project_on_simplex(point: Sequence[float], floor: float = 0.0) -> list[float
 
 
 @dataclass
-class Reinforcement(DarkShares):
+class Reinforcement(_DarkShares):
     """Reinforcement: each pool's share of an order is its share of all savings so far, then sweep.
 
     Order and pool sizes may be any stationary sequence. Shares converge to equal *average* savings per share sent, not
