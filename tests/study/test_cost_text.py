@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-import pytest
-
 from cost_tables import NOON, SECOND, Tables, a_child, a_fill, an_order, as_tables
-from riskroute.core.errors import InputError
-from riskroute.study.cost_text import router_details, router_table, tercile_table, venue_table
+from riskroute.study.cost_text import router_details, tercile_table, venue_table
 from riskroute.study.costs import RouterCosts, router_costs
 from riskroute.study.venue_costs import venue_costs
 
@@ -29,18 +26,6 @@ def two_routers() -> Tables:
 
 def squeezed(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
-
-
-def test_routers_side_by_side() -> None:
-    lines = squeezed(router_table(router_costs(*two_routers())).plain())
-    assert lines[0] == (
-        "router orders cost bps slippage fees shortfall sd ES 5 % worst 1 % eff./quoted dark % limit % taken % "
-        "estimated % fade % 90 % in s markout 10 s"
-    )
-    assert lines[2:] == [
-        "sweep 1 1.20 1.00 0.20 1.20 - 1.20 1.20 1.00 0.0 0.0 100.0 0.0 0.0 0.001 -1.00",
-        "dark-first 1 0.55 0.45 0.10 0.55 - 0.55 0.55 0.45 50.0 0.0 50.0 0.0 - 0.011 -0.45",
-    ]
 
 
 def test_every_measure_has_a_row_in_the_details() -> None:
@@ -74,12 +59,3 @@ def test_venues_of_a_router() -> None:
     sure = replace(found[1], adverse_1_interval=(0.25, 1.5), toxic=False)
     assert venue_table([sure], "dark-first").rows[0][-3:] == ["0.25 to 1.50", "1.00", "no"]
     assert venue_table([replace(sure, toxic=True)], "dark-first").rows[0][-1] == "yes"
-
-
-def test_what_is_not_there_is_named() -> None:
-    with pytest.raises(InputError, match=r"^costs must have at least one router, had none$"):
-        router_table(())
-    with pytest.raises(InputError, match=r"^costs must have at least one venue, had none$"):
-        venue_table((), "sweep")
-    with pytest.raises(InputError, match=r"^router must be one of sweep, dark-first, was 'sweeep'"):
-        venue_table(venue_costs(*two_routers()), "sweeep")

@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cost_tables import recomputed_cost
 from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
-from riskroute.study.costs import recomputed_cost
 from riskroute.study.markets import MarketDay
 from riskroute.study.order_examples import _WHY, order_examples
 from riskroute.study.play import TableCache, play_routers, trading_day

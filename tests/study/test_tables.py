@@ -10,13 +10,13 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cost_tables import recomputed_cost
 from riskroute.core.errors import DataError
 from riskroute.market.clock import SECOND
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig
-from riskroute.study.costs import check_fills, recomputed_cost
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import TableCache, perform_plays, play_routers, play_tasks
 from riskroute.study.tables import CHILDREN, FILLS, ORDERS, Tables
@@ -34,7 +34,6 @@ def result(request: pytest.FixtureRequest, dark_days: list[MarketDay]) -> Backte
 
 def test_fills_of_every_order_sum_to_its_shares(result: BacktestResult) -> None:
     orders, fills = result.tables.orders, result.tables.fills
-    check_fills(orders, fills)
     sums = orders.join(fills.group_by(KEY).agg(filled=pl.col("shares").sum()), on=KEY, how="left")
     assert sums.height == orders.height == len(result.candidates) * 48
     assert (sums["shares"] == sums["filled"]).all()

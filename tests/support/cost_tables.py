@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from riskroute.market.clock import TRADING_ZONE, local_time
-from riskroute.study.costs import CHILD_COLUMNS, FILL_COLUMNS, KEY, ORDER_COLUMNS
+from riskroute.study.tables import CHILDREN, FILLS, KEY, ORDERS
 
 SECOND = 1_000_000_000
 NOON = 1_700_154_000 * SECOND
@@ -48,9 +48,9 @@ def a_fill(child: dict[str, Any], after: float, shares: int, price: float, **oth
 def as_tables(orders: Rows, children: Rows, fills: Rows) -> Tables:
     """Rows as tables."""
     return (
-        pl.DataFrame(orders, schema=ORDER_COLUMNS),
-        pl.DataFrame(children, schema=CHILD_COLUMNS),
-        pl.DataFrame(fills, schema=FILL_COLUMNS),
+        pl.DataFrame(orders, schema={name: ORDERS[name] for name in ORDERS if name in an_order()}),
+        pl.DataFrame(children, schema=CHILDREN),
+        pl.DataFrame(fills, schema=FILLS),
     )
 
 
@@ -116,3 +116,18 @@ def _add_order(rng: np.random.Generator, router: str, number: int, orders: Rows,
         children.append(row)
     # some shares may never be filled
     orders.append(order | {"shares": max(total, 1) + 50 * int(rng.integers(2)), "cost": dollars, "fees": fees})
+
+
+def recomputed_cost(orders: pl.DataFrame, fills: pl.DataFrame) -> pl.DataFrame:
+    """Cost of every order in basis points, fees included, from its fills alone; null without fills."""
+    arrivals = orders.select(*KEY, "sign", arrival="mid", ordered="shares")
+    return (
+        arrivals.join(fills, on=KEY, how="left", maintain_order="left")
+        .with_columns(paid=pl.col("sign") * (pl.col("price") - pl.col("arrival")) + pl.col("fee"))
+        .group_by(KEY, maintain_order=True)
+        .agg(
+            dollars=pl.when(pl.col("shares").count() > 0).then((pl.col("shares") * pl.col("paid")).sum()),
+            value=(pl.col("ordered") * pl.col("arrival")).first(),
+        )
+        .select(*KEY, cost_bps=1e4 * pl.col("dollars") / pl.col("value"))
+    )

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from cost_tables import SECOND, Rows
-from riskroute.study.costs import KEY
+from riskroute.study.tables import KEY
 
 Row = dict[str, Any]
 DARK, PASSIVE = ("dark", "dark_rest"), ("dark", "dark_rest", "limit")

@@ -25,12 +25,12 @@ from riskroute.study.candidates import CLAIRVOYANT, Candidate, check_routers, ro
 from riskroute.study.comparison import LEGEND, Comparison, choose_bar, compare_routers, comparison_table, router_to_use
 from riskroute.study.config import BacktestConfig, risk_tolerance
 from riskroute.study.cost_text import router_details, tercile_table, venue_table
-from riskroute.study.costs import KEY, router_costs
+from riskroute.study.costs import router_costs
 from riskroute.study.invariants import check_bound
 from riskroute.study.markets import MarketDay, common_zone, market_days
 from riskroute.study.play import PlayTask, TableCache, check_hours, play_routers, protection_of
 from riskroute.study.static_fit import fitted_candidate
-from riskroute.study.tables import Tables
+from riskroute.study.tables import KEY, Tables
 from riskroute.study.venue_costs import venue_costs
 from riskroute.study.verdict import backtest_verdict, footprint_text
 

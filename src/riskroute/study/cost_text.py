@@ -1,40 +1,28 @@
-"""Costs as tables of text: all routers side by side, and the venues of one of them. A dash is what cannot be known."""
+"""Costs as text tables: routers side by side, and the venues of one router. A dash means unknown."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from riskroute.core.errors import InputError
 from riskroute.core.text import TextTable, fixed_text
-from riskroute.core.validation import one_of
 from riskroute.market.clock import zone_label
 from riskroute.study.costs import Interval, RouterCosts, VenueCosts
 
-Column = tuple[str, str, Callable[[Any], str]]
-"""Heading, field, and how the field is written."""
-
-
-def router_table(costs: Sequence[RouterCosts]) -> TextTable:
-    """One row per router: what its orders cost, how risky that was, and how they were filled.
-
-    Costs, spreads and markouts are basis points of the arrival mid, over orders or shares as `RouterCosts` says.
-    """
-    return TextTable([heading for heading, _, _ in _ROUTERS], [_cells(one, _ROUTERS) for one in _some(costs)])
+Column = tuple[str, str, Callable[[Any], str]]  # heading, field, format
 
 
 def router_details(costs: Sequence[RouterCosts]) -> TextTable:
-    """One row per measure with its unit, and one column per router: everything but the terciles."""
-    some = _some(costs)
-    rows = [[label, unit, *(write(getattr(one, field)) for one in some)] for label, unit, field, write in _DETAILS]
-    return TextTable(["measure", "unit", *(one.router for one in some)], rows)
+    """Return one row per measure and one column per router."""
+    rows = [[label, unit, *(write(getattr(one, field)) for one in costs)] for label, unit, field, write in _DETAILS]
+    return TextTable(["measure", "unit", *(one.router for one in costs)], rows)
 
 
 def tercile_table(costs: Sequence[RouterCosts]) -> TextTable:
-    """Costs of the orders with low, middle and high spreads, times of day and sizes, one row per router and third."""
-    header = ["router", "by", "third", "from", "to", "orders", "cost bps", "sd bps", "ES 5 % bps"]
+    """Return costs by tercile of spread, time of day and size, one row per router and tercile."""
+    header = ["router", "by", "tercile", "from", "to", "orders", "cost bps", "sd bps", "ES 5 % bps"]
     rows = []
-    for one in _some(costs):
+    for one in costs:
         for third in one.terciles:
             edges = (_TERCILES[third.measure][1](edge) for edge in (third.least, third.most))
             values = (_two(value) for value in (third.cost_bps, third.sd_bps, third.es95_bps))
@@ -46,19 +34,9 @@ def tercile_table(costs: Sequence[RouterCosts]) -> TextTable:
 
 
 def venue_table(costs: Sequence[VenueCosts], router: str) -> TextTable:
-    """One row per venue or pool and kind of child order of one router, the largest volume first."""
-    names = tuple(dict.fromkeys(one.router for one in costs))
-    if not names:
-        raise InputError("costs must have at least one venue, had none")
-    one_of("router", router, names)
+    """Return one row per venue or pool and kind of child order of one router, largest volume first."""
     rows = [_cells(one, _VENUES) for one in costs if one.router == router]
     return TextTable([heading for heading, _, _ in _VENUES], rows)
-
-
-def _some(costs: Sequence[RouterCosts]) -> Sequence[RouterCosts]:
-    if not costs:
-        raise InputError("costs must have at least one router, had none")
-    return costs
 
 
 def _cells(record: RouterCosts | VenueCosts, columns: Sequence[Column]) -> list[str]:
@@ -70,7 +48,7 @@ def _fixed(digits: int, times: float = 1.0) -> Callable[[float | None], str]:
 
 
 def _clock(hours: float) -> str:
-    """Hours since midnight as on a clock; the minute is rounded down."""
+    """Return hours since midnight as HH:MM, rounded down."""
     minutes = int(round(hours * 3600) // 60)
     return f"{minutes // 60:02d}:{minutes % 60:02d}"
 
@@ -92,26 +70,6 @@ _TERCILES: dict[str, tuple[str, Callable[[float], str]]] = {
     "size": ("shares / depth", _three),
 }
 
-_ROUTERS: tuple[Column, ...] = (
-    ("router", "router", str),
-    ("orders", "orders", _whole),
-    ("cost bps", "cost_bps", _two),
-    ("slippage", "slippage_bps", _two),
-    ("fees", "fees_bps", _two),
-    ("shortfall", "shortfall_bps", _two),
-    ("sd", "sd_bps", _two),
-    ("ES 5 %", "es95_bps", _two),
-    ("worst 1 %", "worst_bps", _two),
-    ("eff./quoted", "spread_ratio", _two),
-    ("dark %", "dark_share", _percent),
-    ("limit %", "limit_share", _percent),
-    ("taken %", "taken_share", _percent),
-    ("estimated %", "estimated_share", _percent),
-    ("fade %", "fade", _percent),
-    ("90 % in s", "fill_seconds_90", _three),
-    ("markout 10 s", "markout_10_bps", _two),
-)
-
 _VENUES: tuple[Column, ...] = (
     ("place", "place", str),
     ("kind", "kind", str),
@@ -128,7 +86,7 @@ _VENUES: tuple[Column, ...] = (
     ("10 s", "markout_10_bps", _two),
     ("60 s", "markout_60_bps", _two),
     ("adverse 1 s", "adverse_1_bps", _two),
-    ("95 %", "adverse_1_interval", _range),
+    ("95 % CI", "adverse_1_interval", _range),
     ("net saving", "net_saving_bps", _two),
     ("toxic", "toxic", _flag),
 )
@@ -141,7 +99,7 @@ _DETAILS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("arrival slippage", "bps", "slippage_bps", _two),
     ("fees", "bps", "fees_bps", _two),
     ("implementation shortfall", "bps", "shortfall_bps", _two),
-    ("of it opportunity cost", "bps", "opportunity_bps", _two),
+    ("thereof opportunity cost", "bps", "opportunity_bps", _two),
     ("filled late or not at all", "%", "late_share", _percent),
     ("standard deviation", "bps", "sd_bps", _two),
     ("expected shortfall 5 %", "bps", "es95_bps", _two),
@@ -157,10 +115,10 @@ _DETAILS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("taken", "%", "taken_share", _percent),
     ("fill rate, dark", "%", "dark_fill_rate", _percent),
     ("fill rate, limit", "%", "limit_fill_rate", _percent),
-    ("fill rate, take at once", "%", "ioc_fill_rate", _percent),
+    ("fill rate, IOC", "%", "ioc_fill_rate", _percent),
     ("hit rate, dark", "%", "dark_hit_rate", _percent),
     ("hit rate, limit", "%", "limit_hit_rate", _percent),
-    ("hit rate, take at once", "%", "ioc_hit_rate", _percent),
+    ("hit rate, IOC", "%", "ioc_hit_rate", _percent),
     ("fade", "%", "fade", _percent),
     ("time to fill 50 % of shares", "s", "fill_seconds_50", _three),
     ("time to fill 90 % of shares", "s", "fill_seconds_90", _three),
@@ -168,9 +126,9 @@ _DETAILS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("markout 1 s", "bps", "markout_1_bps", _two),
     ("markout 10 s", "bps", "markout_10_bps", _two),
     ("markout 60 s", "bps", "markout_60_bps", _two),
-    ("reversion 1 s, none of our impact in it", "bps", "reversion_1_bps", _two),
-    ("reversion 10 s, none of our impact in it", "bps", "reversion_10_bps", _two),
-    ("reversion 60 s, none of our impact in it", "bps", "reversion_60_bps", _two),
+    ("reversion 1 s, without own impact", "bps", "reversion_1_bps", _two),
+    ("reversion 10 s, without own impact", "bps", "reversion_10_bps", _two),
+    ("reversion 60 s, without own impact", "bps", "reversion_60_bps", _two),
     ("beyond the display, price estimated", "shares", "estimated_shares", _whole),
     ("of all shares", "%", "estimated_share", _percent),
     ("prevented by a better quote", "shares", "prevented_shares", _whole),

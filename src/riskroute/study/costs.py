@@ -1,6 +1,8 @@
-"""Expressions that cost measures are made of: share-weighted means, quantiles and tails.
+"""Costs of orders by router: slippage, shortfall, spreads, tails, fills, markouts and reversion.
 
-What is not known is null before it comes here, never NaN, and stays null where nothing is known at all.
+``s`` is 1 for a buy order and -1 for a sell order, ``S`` the shares of an order; a fill is of ``q`` shares at price
+``p`` at time ``t``, and ``m[t]`` is the consolidated mid then. Costs, spreads and markouts are basis points of the
+arrival mid ``m0``. Unknown values, such as the markout of a pool that never filled, are null, never NaN.
 """
 
 from __future__ import annotations
@@ -10,23 +12,22 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from riskroute.core.errors import DataError, one_line_error, shown
-from riskroute.core.validation import instance_of
 from riskroute.market.clock import SECOND
-from riskroute.routers.report import KINDS
+from riskroute.study.tables import KEY, MARKOUTS
 
 BPS = 1e4
-"""One is so many basis points."""
-
-MARKOUTS = (1, 10, 60)
-"""Seconds after a fill at which the mid is looked at again."""
-
-DARK, PASSIVE, TAKING = ("dark", "dark_rest"), ("dark", "dark_rest", "limit"), ("take", "sweep")
-"""Kinds of child orders: in dark pools, those whose fills we did not time, and those that cross the spread."""
+# kinds of child orders
+DARK, PASSIVE, TAKING = (
+    ("dark", "dark_rest"),
+    ("dark", "dark_rest", "limit"),
+    ("take", "sweep"),
+)  # kinds of child orders
+TERCILES = ("low", "middle", "high")
+_SHARES = pl.col("shares")
 
 
 def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
-    """``part / whole``, null unless the whole is above zero.
+    """Return ``part / whole``, null unless ``whole`` is positive.
 
     Examples
     --------
@@ -37,7 +38,7 @@ def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
 
 
 def weighted_means(table: pl.DataFrame, by: Sequence[str], weight: str, values: Mapping[str, pl.Expr]) -> pl.DataFrame:
-    """``sum(w x) / sum(w)`` of several values over the rows that know them, by group; null where they have no weight.
+    """Return ``sum(w x) / sum(w)`` of several values by group, over the rows where they are known.
 
     Examples
     --------
@@ -57,9 +58,7 @@ def weighted_means(table: pl.DataFrame, by: Sequence[str], weight: str, values: 
 def weighted_quantiles(
     table: pl.DataFrame, by: Sequence[str], weight: str, value: pl.Expr, parts: Mapping[str, int]
 ) -> pl.DataFrame:
-    """Quantiles by group: the smallest ``x`` for which rows of at most ``x`` have so many per cent of (whole) weights.
-
-    Rows whose value is null are left out, and so are groups that have no others.
+    """Return weighted quantiles by group, in per cent; rows with a null value are ignored.
 
     Examples
     --------
@@ -71,14 +70,14 @@ def weighted_quantiles(
     sorted_rows = table.select(*by, weight, _value=value).drop_nulls("_value").sort("_value")
     reached, total = pl.col(weight).cum_sum(), pl.col(weight).sum()
     return sorted_rows.group_by(by).agg(
-        # in whole numbers, so that nothing is rounded at the edge
+        # integer arithmetic, so that nothing is rounded at the edge
         pl.col("_value").filter(reached * 100 >= total * part).first().alias(name)
         for name, part in parts.items()
     )
 
 
 def plain_quantile(value: pl.Expr, part: int, parts: int = 100) -> pl.Expr:
-    """The smallest value that ``part / parts`` of the known values do not exceed; null without any.
+    """Return the smallest value that ``part / parts`` of the known values do not exceed.
 
     Examples
     --------
@@ -92,10 +91,7 @@ def plain_quantile(value: pl.Expr, part: int, parts: int = 100) -> pl.Expr:
 
 
 def expected_shortfall(cost: pl.Expr, percent: int = 5) -> pl.Expr:
-    """Mean cost of the worst ``percent`` of the rows: ``sum(w x) / (percent n / 100)`` from the largest ``x`` down.
-
-    Rows weigh 1 while the weights add up to at most ``percent n / 100``, and the last one weighs the fraction that is
-    then missing; so of ten orders it is the cost of the worst.
+    """Return the mean cost of the worst ``percent`` of the rows; the row at the edge counts by its fraction.
 
     Examples
     --------
@@ -109,35 +105,34 @@ def expected_shortfall(cost: pl.Expr, percent: int = 5) -> pl.Expr:
 
 
 def signed_bps(later: pl.Expr, earlier: pl.Expr) -> pl.Expr:
-    """``s (later - earlier) / m0`` in basis points, with the columns ``sign`` and ``arrival`` of the order."""
+    """Return ``s (later - earlier) / m0`` in basis points, from the columns ``sign`` and ``arrival`` of the order."""
     return BPS * pl.col("sign") * (later - earlier) / pl.col("arrival")
 
 
 def markout(seconds: int) -> pl.Expr:
-    """Markout ``s (m[t+D] - p) / m0`` of a fill; positive is good."""
+    """Return the markout ``s (m[t+D] - p) / m0`` of a fill; positive is good."""
     return signed_bps(pl.col(f"mid_{seconds}"), pl.col("price"))
 
 
 def mid_markout(seconds: int) -> pl.Expr:
-    """Mid-to-mid markout ``s (m[t+D] - m[t]) / m0`` of a fill, which has no spread in it."""
+    """Return the mid-to-mid markout ``s (m[t+D] - m[t]) / m0`` of a fill, without the spread."""
     return signed_bps(pl.col(f"mid_{seconds}"), pl.col("mid"))
 
 
 def effective_spread() -> pl.Expr:
-    """Effective spread ``2 s (p - m[t]) / m0`` of a fill, against the mid as of the fill."""
+    """Return the effective spread ``2 s (p - m[t]) / m0`` of a fill, against the mid as of the fill."""
     return 2 * signed_bps(pl.col("price"), pl.col("mid"))
 
 
 def half_spread() -> pl.Expr:
-    """Half the quoted spread ``(ask - bid) / (2 m0)`` as displayed over all venues at the decision."""
+    """Return half the quoted spread ``(ask - bid) / (2 m0)`` as displayed over all venues at the decision."""
     return BPS * (pl.col("ask") - pl.col("bid")) / (2 * pl.col("arrival"))
 
 
 def sums_by_kind(children: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Add up child orders: how many were sent, how many were filled at all, their shares, and what fade needs.
+    """Sum child orders: ``count``, ``hits`` (filled at all), shares ``sent`` and ``filled``, and the terms of `fade`.
 
-    ``hoped`` is ``min(sent, displayed)`` of those that take at once where some was displayed, and ``met`` what of these
-    was filled.
+    ``hoped`` is ``min(sent, displayed)`` of immediate child orders, ``met`` the shares of these that filled.
     """
     hoped = pl.min_horizontal("sent", "displayed")
     there = (pl.col("kind") == "take") & pl.col("displayed").is_not_null() & (hoped > 0)
@@ -158,7 +153,7 @@ def sums_by_kind(children: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 
 def fade(met: pl.Expr, hoped: pl.Expr) -> pl.Expr:
-    """Fade ``1 - sum(filled) / sum(min(sent, displayed))``; null where nothing was hoped for.
+    """Return the fade ``1 - sum(filled) / sum(min(sent, displayed))``; null where nothing was displayed.
 
     Examples
     --------
@@ -169,168 +164,14 @@ def fade(met: pl.Expr, hoped: pl.Expr) -> pl.Expr:
     return 1 - ratio(met, hoped)
 
 
-KEY = ("router", "seed", "symbol", "day", "number")
-"""Columns that name an order."""
-
-_KEY = {"router": pl.String, "seed": pl.Int64, "symbol": pl.String, "day": pl.String, "number": pl.Int64}
-_WHOLE = ("time", "sign", "shares", "block", "estimated", "prevented", "through", "stale")
-_REAL = (
-    *("horizon", "mid", "bid", "ask", "depth", "end_mid", "end_spread", "after_1", "after_10", "after_60"),
-    *("cost", "fees", "decision_us"),
-)
-_PLACED = _KEY | {"child": pl.Int64, "kind": pl.String, "place": pl.String}
-
-ORDER_COLUMNS = (
-    _KEY | dict.fromkeys(_WHOLE, pl.Int64) | dict.fromkeys(_REAL, pl.Float64) | {"clock": pl.Time, "zone": pl.String}
-)
-CHILD_COLUMNS = (
-    _PLACED
-    | dict.fromkeys(("sent", "filled", "posted", "last", "known"), pl.Int64)
-    | dict.fromkeys(("price", "fee", "displayed"), pl.Float64)
-)
-FILL_COLUMNS = (
-    _PLACED
-    | dict.fromkeys(("time", "shares"), pl.Int64)
-    | dict.fromkeys(("price", "fee", "mid", "mid_1", "mid_10", "mid_60"), pl.Float64)
-    | {"estimated": pl.Boolean}
-)
-
-_TOLD = ("order", "period", "arrival", "sign", "bid", "ask", "horizon")
-
-
-@dataclass(frozen=True, eq=False)
-class CostInputs:
-    """Checked tables, in which null stands for what is not known.
-
-    ``orders`` are numbered by a column ``order``, and time blocks over all days by ``period``; the arrival mid is
-    called ``arrival``. Each row of ``children`` and ``fills`` has ``order`` and what measures need to know of it: sign,
-    arrival mid, horizon, bid and ask at the decision, and the time of arrival as ``begin``.
-    """
-
-    orders: pl.DataFrame
-    children: pl.DataFrame
-    fills: pl.DataFrame
-
-
-def cost_inputs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> CostInputs:
-    """Check the tables, and join to child orders and fills what is known of their order."""
-    found = (
-        checked_orders(orders)
-        .rename({"mid": "arrival"})
-        .with_row_index("order")
-        .with_columns(pl.col("order").cast(pl.Int64), period=pl.struct("day", "block").rank("dense").cast(pl.Int64) - 1)
-    )
-    told = found.select(*KEY, *_TOLD, begin="time")
-    sent = _joined("children", _checked_children(children), told)
-    twice = sent.filter(pl.struct("order", "child").is_duplicated())
-    if len(twice):
-        raise DataError(
-            f"children must have each child once, had child {twice['child'][0]} of {_named(twice.select(KEY).row(0))} "
-            "more than once"
-        )
-    return CostInputs(found, sent, _joined("fills", checked_fills(fills), told))
-
-
-def checked_orders(orders: pl.DataFrame) -> pl.DataFrame:
-    """Orders in the types of `ORDER_COLUMNS`, of which there is at least one and none twice."""
-    table = _typed("orders", orders, ORDER_COLUMNS)
-    if table.is_empty():
-        raise DataError("orders must have at least one row, had none")
-    _hold_column("orders", table, "sign", pl.col("sign").is_in([-1, 1]), "1 or -1")
-    for name in ("shares", "mid"):
-        _hold_column("orders", table, name, pl.col(name) > 0, "above 0")
-    for name in ("cost", "fees", "horizon"):
-        _hold_column("orders", table, name, pl.col(name).is_not_null(), "a finite number")
-    for name in ("clock", "zone"):
-        _hold_column("orders", table, name, pl.col(name).is_not_null(), "given")
-    twice = table.select(KEY).filter(pl.struct(KEY).is_duplicated())
-    if len(twice):
-        raise DataError(f"orders must have each order once, had {_named(twice.row(0))} more than once")
-    return table
-
-
-def checked_fills(fills: pl.DataFrame) -> pl.DataFrame:
-    """Fills in the types of `FILL_COLUMNS`."""
-    table = _typed("fills", fills, FILL_COLUMNS)
-    _hold_column("fills", table, "kind", pl.col("kind").is_in(KINDS), f"one of {', '.join(KINDS)}")
-    _hold_column("fills", table, "shares", pl.col("shares") > 0, "above 0")
-    for name in ("price", "fee"):
-        _hold_column("fills", table, name, pl.col(name).is_not_null(), "a finite number")
-    return table
-
-
-def check_fills(orders: pl.DataFrame, fills: pl.DataFrame) -> None:
-    """Raise `DataError` unless the fills of every order add up to its shares."""
-    sums = checked_fills(fills).group_by(KEY).agg(filled=pl.col("shares").sum())
-    both = checked_orders(orders).select(*KEY, "shares").join(sums, on=KEY, how="full", coalesce=True)
-    wrong = both.filter(pl.col("filled").ne_missing(pl.col("shares"))).sort(KEY)
-    if len(wrong):
-        *key, shares, filled = wrong.row(0)
-        if shares is None:
-            raise DataError(f"fills must be of orders in the table, was {_named(key)}")
-        raise DataError(f"fills of {_named(key)} must add up to its {shares:,} shares, were {filled or 0:,}")
-
-
-def _checked_children(children: pl.DataFrame) -> pl.DataFrame:
-    table = _typed("children", children, CHILD_COLUMNS)
-    _hold_column("children", table, "kind", pl.col("kind").is_in(KINDS), f"one of {', '.join(KINDS)}")
-    _hold_column("children", table, "sent", pl.col("sent") >= 0, "at least 0")
-    _hold_column(
-        "children", table, "filled", pl.col("filled").is_between(0, pl.col("sent")), "between 0 and what was sent"
-    )
-    return table
-
-
-def _typed(name: str, table: pl.DataFrame, columns: dict[str, type[pl.DataType]]) -> pl.DataFrame:
-    """The columns of a table in their types, with null for what is no finite number."""
-    instance_of(name, table, pl.DataFrame, "a polars DataFrame")
-    missing = [column for column in columns if column not in table.columns]
-    if missing:
-        raise DataError(f"{name} must have the columns {', '.join(columns)}, was without {', '.join(missing)}")
-    try:
-        typed = table.select(pl.col(column).cast(kind) for column, kind in columns.items())
-    except pl.exceptions.PolarsError as error:
-        kinds = ", ".join(f"{column} {kind.__name__}" for column, kind in columns.items())
-        raise DataError(f"{name} must have the types {kinds}, could not be cast: {one_line_error(error)}") from None
-    real = [column for column, kind in columns.items() if kind is pl.Float64]
-    typed = typed.with_columns(
-        pl.when(pl.col(column).is_finite()).then(pl.col(column)).alias(column) for column in real
-    )
-    for column in _KEY:
-        _hold_column(name, typed, column, pl.col(column).is_not_null(), "given")
-    return typed
-
-
-def _hold_column(name: str, table: pl.DataFrame, column: str, rule: pl.Expr, expected: str) -> None:
-    """Raise `DataError` where a rule does not hold for a column."""
-    wrong = table.select((~rule.fill_null(False)).arg_true())
-    if len(wrong):
-        row = int(wrong.item(0, 0))
-        raise DataError(f"{column} of {name} must be {expected}, was {shown(table[column][row])} in row {row}")
-
-
-def _joined(name: str, table: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
-    both = table.join(told, on=KEY, how="left", maintain_order="left")
-    if both["order"].has_nulls():
-        lost = both.filter(pl.col("order").is_null()).select(KEY).row(0)
-        raise DataError(f"{name} must be of orders in the table, was {_named(lost)}")
-    return both
-
-
-def _named(key: list[object] | tuple[object, ...]) -> str:
-    router, seed, symbol, day, number = key
-    return f"order {number} of {symbol} on {day} by {router} with seed {seed}"
-
-
 Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class CostTercile:
-    """Costs of a third of the orders: those with a low, middle or high value of a measure.
+    """Costs of a tercile of the orders by a measure.
 
-    The thirds are those of the orders of all routers together, and orders of equal value stay together: a third may be
-    larger than the others, and is missing if no order is in it.
+    Terciles are of the orders of all routers; orders of equal value stay together, so terciles may differ in size.
 
     Parameters
     ----------
@@ -340,9 +181,9 @@ class CostTercile:
     tercile : str
         ``low``, ``middle`` or ``high``.
     least, most : float
-        The smallest and largest value in this third of the router's orders.
+        The smallest and largest value among the router's orders of this tercile.
     orders : int
-        How many there are.
+        Number of orders.
     cost_bps, sd_bps, es95_bps : float
         As in `RouterCosts`.
     """
@@ -359,19 +200,15 @@ class CostTercile:
 
 @dataclass(frozen=True)
 class RouterCosts:
-    """What the orders of one router cost, and how they were filled.
+    """Costs and fills of the orders of one router.
 
-    Costs are means over orders. Spreads, markouts and times are means and quantiles over shares. Seeds, symbols and
-    days are taken together.
+    Costs are means over orders; spreads, markouts and times are means and quantiles over shares. Seeds, symbols and
+    days are pooled.
 
     Parameters
     ----------
-    router : str
-        Its name.
-    orders, shares : int
-        How many it was given.
-    blocks : int
-        Time blocks that the orders came in; blocks of different days are different.
+    orders, shares, blocks : int
+        Numbers of orders, of shares, and of time blocks with orders.
     cost_bps : float
         Mean of ``cost / (S m0)``, fees included.
     slippage_bps : float
@@ -380,9 +217,9 @@ class RouterCosts:
         Mean of ``fees / (S m0)``; rebates are negative.
     shortfall_bps : float
         Implementation shortfall: mean of ``[sum_on_time(q s (p - m0)) + L (s (m[H] - m0) + spread[H] / 2) + fees] /
-        (S m0)``. A fill is late if it comes of a sweep at or after the horizon ``H`` of an order that has one (above
-        0 s); ``L = S - sum_on_time(q)`` are the shares filled late or not at all, which are charged the far touch at
-        the horizon. Orders whose mid at the horizon is not known are left out if they have such shares.
+        (S m0)``. A fill is late if it is a sweep at or after the deadline ``H`` (if ``H > 0``); ``L = S -
+        sum_on_time(q)`` are the shares filled late or not at all, which are charged the far touch at the deadline.
+        Orders with such shares and an unknown mid at the deadline are ignored.
     opportunity_bps : float
         Opportunity cost: mean of the second term alone, ``L (s (m[H] - m0) + spread[H] / 2) / (S m0)``.
     late_share : float
@@ -404,37 +241,34 @@ class RouterCosts:
     sd_bps : float
         Standard deviation of the cost of an order, ``n - 1`` in the denominator.
     es95_bps, worst_bps : float
-        Expected shortfall 5 %, the mean cost of the worst twentieth of the orders, and that of their worst hundredth;
-        the order at the edge is weighted by its fraction.
+        Expected shortfall at 5 % and at 1 %; the order at the edge counts by its fraction.
     dark_share, limit_share, taken_share : float
         Fractions of the filled shares that traded in dark pools, by limit orders, and by taking and sweeping; they sum
         to 1.
     dark_fill_rate, limit_fill_rate, ioc_fill_rate : float
-        Shares filled over shares sent, of child orders in dark pools, of limit orders, and of those that take at once
-        (immediate or cancel). Pools tried in turn count the same share as sent more than once. Sweeps are left out:
-        they look before they take.
+        Shares filled over shares sent, of child orders in dark pools, of limit orders, and of immediate-or-cancel
+        orders. Pools tried in turn count the same share more than once. Sweeps are excluded: they look first.
     dark_hit_rate, limit_hit_rate, ioc_hit_rate : float
-        Fraction of these child orders that were filled at all.
+        Fraction of these child orders with any fill.
     fade : float
-        ``1 - sum(filled) / sum(min(sent, displayed))`` of the child orders that take at once, with what was displayed
-        to them at the decision; below 0 where more was there. Shares that came back as a better price was elsewhere
-        count as faded, since the tables do not tell them by child order: see ``prevented_shares``.
+        ``1 - sum(filled) / sum(min(sent, displayed))`` of immediate child orders, with the size displayed at the
+        decision. ``prevented_shares`` count as faded, since they are not known by child order.
     fill_seconds_50, fill_seconds_90, fill_seconds_99 : float
-        Seconds from the order's arrival within which this per cent of the filled shares had traded.
+        Seconds after arrival within which this per cent of the filled shares traded.
     markout_1_bps, markout_10_bps, markout_60_bps : float
         ``s (m[t+D] - p) / m0`` over filled shares, D seconds after each fill; positive is good.
     reversion_1_bps, reversion_10_bps, reversion_60_bps : float
-        Mean over orders of ``s (m[end] - m[end+D]) / m0`` after the last fill; positive: the price came back. Recorded
-        books hold none of our own impact, so this is the market's own doing.
+        Mean over orders of ``s (m[end] - m[end+D]) / m0`` after the last fill; positive: the price reverted. Recorded
+        books contain no impact of our own.
     estimated_shares, prevented_shares, through_shares : int
-        Shares beyond what was displayed, at an estimated price; shares not taken as a better price was elsewhere; and
+        Shares beyond the displayed size, at an estimated price; shares not taken because a better price was elsewhere;
         shares that traded through a better quote.
     stale_books : int
-        Books that were too old to be shown, over all orders.
+        Books too old to be shown, over all orders.
     decision_us, decision_99_us : float
-        Microseconds per decision: mean, and what 99 % of them took at most.
+        Microseconds per decision: mean and 99 % quantile.
     terciles : tuple of CostTercile
-        Costs by spread, time of day and size. Volatility is not in the tables.
+        Costs by spread, time of day and size.
     zone : str
         Time zone of the days; empty if there are several.
     """
@@ -494,15 +328,14 @@ class RouterCosts:
 
 @dataclass(frozen=True)
 class VenueCosts:
-    """What one kind of child order of one router cost at one venue or pool; means are over filled shares.
+    """Costs of one kind of child order of one router at one venue or pool; means are over filled shares.
 
-    Adverse selection is that of fills which we did not time, in dark pools and of limit orders, and null for others.
-    Its excess over the markout of the venue at random moments needs more than the tables hold, and is not given.
+    Adverse selection is that of passive fills (dark pools and limit orders), and null for others.
 
     Parameters
     ----------
     router, place, kind : str
-        Whose, where (``beyond`` for shares beyond all displays) and what kind: take, sweep, limit, dark or dark_rest.
+        Router; venue or pool (``beyond`` for shares beyond all displays); kind: take, sweep, limit, dark or dark_rest.
     orders : int
         Orders that sent something there.
     blocks : int
@@ -510,7 +343,7 @@ class VenueCosts:
     sent, filled : int
         Shares.
     fill_rate, hit_rate : float
-        Shares filled over shares sent, and fraction of the orders that were filled at all there.
+        Shares filled over shares sent, and fraction of the orders with any fill there.
     volume_share : float
         Fraction of the router's filled shares.
     slippage_bps : float
@@ -520,9 +353,9 @@ class VenueCosts:
     effective_spread_bps : float
         ``2 s (p - m[t]) / m0``.
     fade : float
-        Of child orders that take at once, as in `RouterCosts`.
+        As in `RouterCosts`.
     fill_seconds_50, fill_seconds_90 : float
-        Seconds from when the child order was sent within which this per cent of the filled shares had traded.
+        Seconds after sending within which this per cent of the filled shares traded.
     markout_1_bps, markout_10_bps, markout_60_bps : float
         ``s (m[t+D] - p) / m0``; positive is good.
     mid_markout_1_bps, mid_markout_10_bps, mid_markout_60_bps : float
@@ -530,15 +363,14 @@ class VenueCosts:
     adverse_1_bps, adverse_10_bps, adverse_60_bps : float
         Adverse selection: minus the mid-to-mid markout.
     adverse_1_interval, adverse_10_interval, adverse_60_interval : tuple of float
-        Where 95 % of its bootstrap samples lie, with whole time blocks drawn together; null below 30 blocks.
+        95 % bootstrap interval over time blocks; null with fewer than 30 blocks.
     toxicity : float
         Adverse selection at 1 s over half the quoted spread at the decision, of the same fills.
     saving_bps : float
-        What fills which we did not time saved against a sweep: ``((ask - bid) / 2 - s (p - m[t]) - fee) / m0``. The
-        sweep is taken to have paid half the spread quoted at the decision; its taker fees, the depth it needed, and
-        the way to the pool are left out.
+        Saving of passive fills against a sweep at half the quoted spread: ``((ask - bid) / 2 - s (p - m[t]) - fee) /
+        m0``; the sweep's taker fees and depth are ignored.
     net_saving_bps : float
-        The same less the adverse selection at 10 s: ``((ask - bid) / 2 + s (m[t+10] - p) - fee) / m0``.
+        The same minus the adverse selection at 10 s: ``((ask - bid) / 2 + s (m[t+10] - p) - fee) / m0``.
     toxic : bool
         Whether the interval of the adverse selection at 1 s lies above the saving; null without an interval.
     """
@@ -577,36 +409,54 @@ class VenueCosts:
     toxic: bool | None
 
 
-TERCILES = ("low", "middle", "high")
+@dataclass(frozen=True, eq=False)
+class CostInputs:
+    """Tables with null for unknown values, and with the facts about an order joined to its child orders and fills.
 
-SAME_PRICE = 1e-9
-"""Dollars within which a price is the touch, and no better."""
+    ``orders`` are numbered by ``order`` and their time blocks over all days by ``period``; the arrival mid is
+    ``arrival``. ``children`` and ``fills`` have ``order``, ``period``, sign, arrival mid, horizon, bid and ask at the
+    decision, and the arrival time ``begin``.
+    """
 
-_BY = ("router",)
-_SHARES = pl.col("shares")
+    orders: pl.DataFrame
+    children: pl.DataFrame
+    fills: pl.DataFrame
+
+
+def cost_inputs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> CostInputs:
+    """Return the tables of a backtest as the measures need them."""
+    found = (
+        _nulls(orders)
+        .rename({"mid": "arrival"})
+        .with_row_index("order")
+        .with_columns(pl.col("order").cast(pl.Int64), period=pl.struct("day", "block").rank("dense").cast(pl.Int64) - 1)
+    )
+    facts = found.select(*KEY, "order", "period", "arrival", "sign", "bid", "ask", "horizon", begin="time")
+    sent, filled = (_nulls(table).join(facts, on=KEY, how="left", maintain_order="left") for table in (children, fills))
+    return CostInputs(found, sent, filled)
+
+
+def _nulls(table: pl.DataFrame) -> pl.DataFrame:
+    """Replace NaN and infinities by null."""
+    real = [name for name, kind in table.schema.items() if kind == pl.Float64]
+    return table.with_columns(pl.when(pl.col(name).is_finite()).then(name).alias(name) for name in real)
 
 
 def router_costs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> tuple[RouterCosts, ...]:
-    """Measure what the orders of each router cost; `RouterCosts` defines every measure.
+    """Return the costs of each router, in the order of first appearance; `RouterCosts` defines every measure.
 
-    Parameters
-    ----------
-    orders, children, fills : polars.DataFrame
-        With the columns of `cost_inputs.ORDER_COLUMNS`, `CHILD_COLUMNS` and `FILL_COLUMNS`.
-
-    Returns
-    -------
-    tuple of RouterCosts
-        One per router, in the order in which they first appear among the orders.
+    The tables have the columns of `riskroute.study.tables`.
     """
     tables = cost_inputs(orders, children, fills)
     per_order = _orders_with_sums(tables.orders, tables.fills)
     table = per_order.group_by("router", maintain_order=True).agg(**_order_measures())
     for part in (
-        weighted_means(per_order, _BY, "shares", {"quoted_spread_bps": 2 * half_spread()}),
+        weighted_means(per_order, ("router",), "shares", {"quoted_spread_bps": 2 * half_spread()}),
         _fill_measures(tables.fills),
         _volume_measures(tables.fills),
-        weighted_quantiles(tables.fills, _BY, "shares", _seconds(), {f"fill_seconds_{k}": k for k in (50, 90, 99)}),
+        weighted_quantiles(
+            tables.fills, ("router",), "shares", _seconds(), {f"fill_seconds_{k}": k for k in (50, 90, 99)}
+        ),
         _child_measures(tables.children),
     ):
         table = table.join(part, on="router", how="left", maintain_order="left")
@@ -615,29 +465,8 @@ def router_costs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFra
     return tuple(RouterCosts(**row, terciles=tuple(terciles.get(row["router"], ()))) for row in table.to_dicts())
 
 
-def recomputed_cost(orders: pl.DataFrame, fills: pl.DataFrame) -> pl.DataFrame:
-    """Cost of every order in basis points, fees included, from its fills alone.
-
-    Returns
-    -------
-    polars.DataFrame
-        The columns that name an order, and ``cost_bps``, in the order of ``orders``; null for an order without fills.
-    """
-    arrivals = checked_orders(orders).select(*KEY, "sign", arrival="mid", ordered="shares")
-    return (
-        arrivals.join(checked_fills(fills), on=KEY, how="left", maintain_order="left")
-        .with_columns(paid=pl.col("sign") * (pl.col("price") - pl.col("arrival")) + pl.col("fee"))
-        .group_by(KEY, maintain_order=True)
-        .agg(
-            dollars=pl.when(_SHARES.count() > 0).then((_SHARES * pl.col("paid")).sum()),
-            value=(pl.col("ordered") * pl.col("arrival")).first(),
-        )
-        .select(*KEY, cost_bps=BPS * pl.col("dollars") / pl.col("value"))
-    )
-
-
 def _orders_with_sums(orders: pl.DataFrame, fills: pl.DataFrame) -> pl.DataFrame:
-    """Orders with what their fills add up to, and their own cost, slippage, shortfall and reversion."""
+    """Return orders with the sums of their fills, and their cost, slippage, shortfall and reversion."""
     end = pl.col("begin") + (pl.col("horizon") * SECOND).cast(pl.Int64)
     late = (pl.col("kind") == "sweep") & (pl.col("horizon") > 0) & (pl.col("time") >= end)
     lost = pl.col("sign") * (pl.col("price") - pl.col("arrival")) * _SHARES
@@ -706,14 +535,14 @@ def _fill_measures(fills: pl.DataFrame) -> pl.DataFrame:
     measures = {
         "effective_spread_bps": effective_spread(),
         "improvement_bps": BPS * better / pl.col("arrival"),
-        "improved_share": (better > SAME_PRICE).cast(pl.Float64),
+        "improved_share": (better > 1e-9).cast(pl.Float64),
         **{f"markout_{seconds}_bps": markout(seconds) for seconds in MARKOUTS},
     }
-    return weighted_means(fills, _BY, "shares", measures)
+    return weighted_means(fills, ("router",), "shares", measures)
 
 
 def _volume_measures(fills: pl.DataFrame) -> pl.DataFrame:
-    """Shares by kind, and the spread that limit orders captured."""
+    """Return fractions of the volume by kind, and the spread captured by limit orders."""
     captured = pl.col("sign") * (pl.col("mid") - pl.col("price")) * _SHARES
     offered = (pl.col("ask") - pl.col("bid")) / 2 * _SHARES
     both = (pl.col("kind") == "limit") & captured.is_not_null() & offered.is_not_null()
@@ -745,7 +574,7 @@ def _child_measures(children: pl.DataFrame) -> pl.DataFrame:
 
 
 def _terciles(orders: pl.DataFrame) -> dict[str, list[CostTercile]]:
-    """Costs of the orders with low, middle and high spreads, times of day and sizes, by router."""
+    """Return costs by tercile of spread, time of day and size, by router."""
     measures = {
         "spread": 2 * half_spread(),
         "time": pl.col("clock").cast(pl.Int64) // SECOND / 3600,

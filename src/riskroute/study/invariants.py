@@ -1,4 +1,4 @@
-"""Invariants of a backtest, checked on its tables at the end of every run; a violation is an error."""
+"""Invariants of the tables of a backtest, checked after every run."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ import polars as pl
 from riskroute.core.errors import InvariantError
 from riskroute.market.clock import SECOND
 from riskroute.study.candidates import CLAIRVOYANT
-from riskroute.study.costs import KEY
-from riskroute.study.tables import Tables
+from riskroute.study.tables import KEY, Tables
 
-TOLERANCE_BPS = 1e-6  # sums of a thousand fills are exact to about this
+_TOLERANCE_BPS = 1e-6  # sums of a thousand fills are exact to about this
 
-Hours = Mapping[tuple[str, str], tuple[int, int]]
-"""First and last time of orders, UTC nanoseconds, by symbol and day."""
+Hours = Mapping[tuple[str, str], tuple[int, int]]  # first and last time, UTC nanoseconds, by symbol and day
 
 
 def check_tables(tables: Tables, hours: Hours) -> None:
-    """Raise `InvariantError` unless the tables of a backtest are consistent.
+    """Raise `InvariantError` unless shares and money are conserved and orders lie within the hours.
 
-    Shares and money are conserved: fills add up to the shares, the cost and the fees of their order, and to their child
-    orders. Estimated shares are counted. Orders arrive and end within the hours.
+    Fills must add up to the shares, cost, fees and estimated shares of their order, and to their child orders.
     """
     orders = tables.orders
     bps = 1e4 / (pl.col("shares") * pl.col("mid"))
@@ -67,17 +64,17 @@ def _check_hours(orders: pl.DataFrame, hours: Hours) -> None:
 
 
 def check_bound(orders: pl.DataFrame) -> None:
-    """Raise `InvariantError` if an order costs less than the clairvoyant's, which is a bound for any plan."""
+    """Raise `InvariantError` if an order costs less than with perfect foresight."""
     scale = 1e4 / (pl.col("shares") * pl.col("mid"))
     key = [name for name in KEY if name != "router"]
     bound = orders.filter(pl.col("router") == CLAIRVOYANT).select(*key, bound=pl.col("cost") * scale)
     both = orders.with_columns(bps=pl.col("cost") * scale).join(bound, on=key)
-    allowed = pl.col("bps") >= pl.col("bound") - TOLERANCE_BPS
+    allowed = pl.col("bps") >= pl.col("bound") - _TOLERANCE_BPS
     _hold(both, allowed, f"cost of {{bps}} bps is below the {{bound}} bps of the {CLAIRVOYANT}")
 
 
 def _same(one: pl.Expr, other: pl.Expr, scale: pl.Expr) -> pl.Expr:
-    return ((one - other) * scale).abs() <= TOLERANCE_BPS
+    return ((one - other) * scale).abs() <= _TOLERANCE_BPS
 
 
 def _hold(table: pl.DataFrame, rule: pl.Expr, text: str) -> None:

@@ -15,11 +15,11 @@ from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.study.comparison import ORDER, costs_in_bps
 from riskroute.study.config import BacktestConfig
-from riskroute.study.costs import KEY, TAKING
+from riskroute.study.costs import TAKING
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import trading_day
 from riskroute.study.records import BookLevel, ExampleChild, ExampleFill, OrderExample
-from riskroute.study.tables import Tables
+from riskroute.study.tables import KEY, Tables
 
 # why an order is shown: the median, best or worst saving, or cost if there is no other router
 _WHY = ("a typical order", "the best order", "the worst order", "an order that only swept")

@@ -19,7 +19,7 @@ from riskroute.routers.report import KINDS
 from riskroute.simulation.backtest import TradingDay
 from riskroute.study.comparison import ORDER, ROUNDING, Paired, block_numbers, costs_in_bps
 from riskroute.study.config import BacktestConfig
-from riskroute.study.costs import KEY, TERCILES, VenueCosts, plain_quantile
+from riskroute.study.costs import TERCILES, VenueCosts, plain_quantile
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import trading_day
 from riskroute.study.records import (
@@ -33,7 +33,7 @@ from riskroute.study.records import (
     StateDifference,
 )
 from riskroute.study.statistics import bootstrap_difference
-from riskroute.study.tables import Tables
+from riskroute.study.tables import KEY, Tables
 from riskroute.study.venue_costs import venue_costs
 
 _TERCILE_MEASURES = ("spread", "volatility", "depth")

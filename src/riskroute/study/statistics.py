@@ -1,7 +1,7 @@
-"""Whether a difference is significant: stationary bootstrap over time blocks, and the test for the best of many.
+"""Significance of a difference: stationary bootstrap over time blocks, and Hansen's test for the best of many.
 
-Costs of neighbouring orders are alike, so time blocks are resampled, several in a row, instead of orders. The best of
-many routers looks better than it is; Hansen's test asks whether any of them beats the benchmark all the same.
+Costs of neighbouring orders are correlated, so consecutive time blocks are resampled instead of orders. The best of
+many routers looks better than it is; Hansen's test asks whether any of them really beats the benchmark.
 
 References
 ----------
@@ -23,16 +23,13 @@ from riskroute.core.arrays import Floats, Integers, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.validation import exact_array, real_number, whole_number
 
-RESAMPLES = 2000
-LEAST_LENGTH = 5.0
-"""At least so many blocks are drawn in a row, on average."""
-
-POWER = 2.8
-"""A true difference of so many standard errors is found four times out of five, at the level of 5 %."""
+_RESAMPLES = 2000
+LEAST_LENGTH = 5.0  # minimum mean number of consecutive blocks drawn
+POWER = 2.8  # standard errors of a true difference that is detected with 80 % power at the 5 % level
 
 
 def stationary_draws(count: int, mean_length: float, resamples: int, rng: np.random.Generator) -> Integers:
-    """Indices ``(resamples, count)`` of a stationary bootstrap: runs of geometric length that wrap around.
+    """Return indices ``(resamples, count)`` of a stationary bootstrap: runs of geometric length that wrap around.
 
     Examples
     --------
@@ -44,16 +41,16 @@ def stationary_draws(count: int, mean_length: float, resamples: int, rng: np.ran
     drawn = rng.integers(0, count, size=(whole_number("resamples", resamples), count))
     new = rng.random((resamples, count)) < chance
     for column in range(1, count):
-        goes_on = ~new[:, column]
-        drawn[goes_on, column] = (drawn[goes_on, column - 1] + 1) % count
+        continues = ~new[:, column]
+        drawn[continues, column] = (drawn[continues, column - 1] + 1) % count
     return drawn
 
 
 def block_length(values: Vector) -> float:
-    """Mean run length for a stationary bootstrap of a series ``(n,)``, from its autocorrelations.
+    """Return the mean run length for a stationary bootstrap of a series ``(n,)`` by Politis and White's rule.
 
-    Those that matter end where five in a row are within ``2 sqrt(log10(n) / n)``; a flat-top window reaches to twice
-    the lag at which these begin. At least 1, at most ``min(3 sqrt(n), n / 3)``.
+    Autocorrelations are negligible from the lag where five in a row are within ``2 sqrt(log10(n) / n)``; the flat-top
+    window reaches to twice that lag. At least 1, at most ``min(3 sqrt(n), n / 3)``.
     """
     n = len(exact_array("values", values, np.float64, (None,)))
     deviations = values - values.mean()
@@ -79,9 +76,9 @@ def block_length(values: Vector) -> float:
 class Difference:
     """A mean difference, with its confidence interval from time blocks.
 
-    ``low`` and ``high`` are the ends of its 95 % confidence interval; ``error`` is its standard error over ``blocks``
-    time blocks, ``length`` of which are drawn in a row on average; ``detectable`` is the true difference that so many
-    blocks would show four times out of five.
+    ``low`` and ``high`` are its 95 % confidence interval; ``error`` is its standard error over ``blocks`` time blocks,
+    ``length`` the mean number of consecutive blocks drawn; ``detectable`` is the minimum difference detected with 80 %
+    power.
     """
 
     mean: float
@@ -94,22 +91,22 @@ class Difference:
 
 
 def block_means(values: Vector, blocks: Integers) -> tuple[Vector, Vector]:
-    """Return sums and counts of values ``(n,)``, block by block."""
+    """Return sums and counts of values ``(n,)`` by block."""
     _, place = np.unique(blocks, return_inverse=True)
     return np.asarray(np.bincount(place, weights=values)), np.bincount(place).astype(np.float64)
 
 
 def bootstrap_difference(
-    values: Vector, blocks: Integers, rng: np.random.Generator, *, resamples: int = RESAMPLES
+    values: Vector, blocks: Integers, rng: np.random.Generator, *, resamples: int = _RESAMPLES
 ) -> Difference:
-    """Return the mean of some values ``(n,)`` with an interval from a stationary bootstrap over their blocks.
+    """Return the mean of values ``(n,)`` with an interval from a stationary bootstrap over their blocks.
 
     Parameters
     ----------
     values : Vector
         One per order, such as the paired difference of two routers.
     blocks : Integers
-        ``(n,)``, the time block of each, numbered from the earliest on.
+        ``(n,)``, the time block of each, in order of time.
     """
     exact_array("values", values, np.float64, (None,))
     exact_array("blocks", blocks, np.int64, (len(values),))
@@ -131,14 +128,14 @@ def bootstrap_difference(
 
 
 def small_sample(count: int, length: float) -> tuple[float, float]:
-    """Return the factor by which bootstrap means of few blocks spread too little, and their degrees of freedom.
+    """Return the small-sample factor on the spread of bootstrap means, and their degrees of freedom.
 
-    Autocovariances ``k`` apart are taken from the mean of the very same blocks, which makes each of them ``1 / count``
-    of the variance too small; the bootstrap gives them the weights ``(1 - 1 / length) ** k``.
+    Autocovariances use the mean of the same blocks, so each is ``1 / count`` of the variance too small; the bootstrap
+    weights lag ``k`` by ``(1 - 1 / length) ** k``.
 
     Examples
     --------
-    >>> [round(value, 2) for value in small_sample(40, 1.0)]  # blocks on their own: the usual n / (n - 1), and n
+    >>> [round(value, 2) for value in small_sample(40, 1.0)]  # independent blocks: the usual n / (n - 1), and n
     [1.01, 40.0]
     >>> [round(value, 2) for value in small_sample(40, 5.0)]
     [1.14, 8.78]
@@ -148,11 +145,11 @@ def small_sample(count: int, length: float) -> tuple[float, float]:
 
 
 def superior_pvalue(
-    benchmark: Vector, others: Floats, rng: np.random.Generator, *, length: float, resamples: int = RESAMPLES
+    benchmark: Vector, others: Floats, rng: np.random.Generator, *, length: float, resamples: int = _RESAMPLES
 ) -> float:
-    """P-value of the hypothesis that none of several series of losses has a smaller mean than the benchmark's.
+    """Return the p-value of the hypothesis that no series of losses has a smaller mean than the benchmark.
 
-    Hansen's consistent version: others that are clearly worse are left out of the null hypothesis.
+    Hansen's consistent version: series that are clearly worse do not enter the null hypothesis.
 
     Parameters
     ----------

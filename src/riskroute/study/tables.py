@@ -1,4 +1,4 @@
-"""Tables of a backtest: every order, every child order and every fill, so that anybody can audit or recompute."""
+"""Tables of a backtest: every order, child order and fill, for audit and recomputation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,14 @@ _KEY: Schema = {
     "day": polars.String,
     "number": polars.Int64,
 }
+KEY = tuple(_KEY)  # identifies an order
 
+# Money is in dollars, times are nanoseconds of UTC. At the decision: `bid` and `ask` are the best prices of all venues,
+# `depth` the shares displayed on the side to take from. At the deadline: `end_mid`, `end_spread`. `after_10` is the mid
+# ten seconds after the last fill. `foreseen` is the cost if the display holds and nothing else fills; `impact` is the
+# estimated market impact of the shares taken, and not part of `cost`; `volume` is traded in the time block.
+# `exploration` is the cost minus that of the plan with the lowest estimated cost, NaN for routers that always send it.
+# `block` numbers the time blocks of the day; `judged` is false on training days; `clock` is local to `zone`.
 ORDERS: Schema = _KEY | {
     "time": polars.Int64,
     "sign": polars.Int64,
@@ -60,17 +67,8 @@ ORDERS: Schema = _KEY | {
     "clock": polars.Time,
     "zone": polars.String,
 }
-"""Columns of the orders. Money is in dollars, times are nanoseconds of UTC.
 
-``bid``, ``ask`` and ``depth`` are the best prices of all venues and the shares displayed on the side to take from, at
-the decision; ``end_mid`` and ``end_spread`` those at the horizon; ``after_10`` is the mid ten seconds after the last
-fill. ``foreseen`` is what the plan costs if the display holds and nothing else fills; ``impact`` is what the shares
-taken would cost by moving the price, and no part of ``cost``; ``volume`` is what traded in the time block.
-``exploration`` is how much more the order cost than with the plan that seemed best, NaN for routers that always send
-that one. ``block`` counts the time blocks of the day, and ``judged`` is false on the training days. ``clock`` is the
-time of day in ``zone``, that of the recordings.
-"""
-
+# `displayed` are shares at the venue at the decision, at most those sent
 CHILDREN: Schema = _KEY | {
     "child": polars.Int64,
     "kind": polars.String,
@@ -84,8 +82,8 @@ CHILDREN: Schema = _KEY | {
     "last": polars.Int64,
     "known": polars.Int64,
 }
-"""Columns of the child orders; ``displayed`` are shares at the venue at the decision, no more than were sent."""
 
+# `fee` is dollars per share, `mid_10` the consolidated mid ten seconds later
 FILLS: Schema = _KEY | {
     "child": polars.Int64,
     "kind": polars.String,
@@ -100,18 +98,13 @@ FILLS: Schema = _KEY | {
     "mid_10": polars.Float64,
     "mid_60": polars.Float64,
 }
-"""Columns of the fills; ``fee`` is dollars a share, ``mid_10`` the consolidated mid ten seconds later."""
 
-STATE = "state.json"
-"""File of the state of a router."""
-
-MARKOUTS = (1, 10, 60)
-"""Seconds after a fill at which the mid is looked at."""
+MARKOUTS = (1, 10, 60)  # seconds
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Orders, their children and their fills, as tables; and the state of the router after them, where there is one."""
+    """Orders, child orders and fills, and the state of the router after them if there is one."""
 
     orders: polars.DataFrame
     children: polars.DataFrame
@@ -121,17 +114,17 @@ class Tables:
     def write(self, folder: Path) -> list[Path]:
         """Write each as a Parquet file, and the state as JSON."""
         frames = {"orders": self.orders, "children": self.children, "fills": self.fills}
-        kept = [] if self.state is None else [write_json(folder / STATE, self.state)]
+        kept = [] if self.state is None else [write_json(folder / "state.json", self.state)]
         return kept + [write_whole(folder / f"{name}.parquet", frame.write_parquet) for name, frame in frames.items()]
 
     @classmethod
     def read(cls, folder: Path) -> Tables:
-        """Read what `write` wrote."""
+        """Read the tables from a folder of `write`."""
         try:
             orders, children, fills = (
                 polars.read_parquet(folder / f"{name}.parquet", glob=False) for name in ("orders", "children", "fills")
             )
-            state = json.loads((folder / STATE).read_text()) if (folder / STATE).exists() else None
+            state = json.loads((folder / "state.json").read_text()) if (folder / "state.json").exists() else None
         except (OSError, ValueError, polars.exceptions.PolarsError) as error:
             text = one_line_error(error)
             raise DataError(f"{folder} must hold the tables of `riskroute backtest`: {text}") from error
@@ -139,7 +132,7 @@ class Tables:
 
     @classmethod
     def together(cls, parts: Sequence[Tables]) -> Tables:
-        """Concatenate tables; they have no state in common."""
+        """Concatenate tables, without states."""
         return cls(
             *(polars.concat([getattr(part, name) for part in parts]) for name in ("orders", "children", "fills"))
         )
@@ -155,7 +148,7 @@ def day_tables(
     block_seconds: float,
     judged_from: int = 0,
 ) -> Tables:
-    """Return the tables of a day that was played.
+    """Return the tables of a played day.
 
     Parameters
     ----------
@@ -164,9 +157,9 @@ def day_tables(
     zone : str
         Time zone of the day.
     queue : QueueReplay, optional
-        What traded during the day; if None, the impact of orders is not known.
+        Trades of the day. Default: none, and the impact of orders is unknown.
     block_seconds : float
-        Length of the time blocks that ``block`` counts.
+        Length of the time blocks.
     judged_from : int
         Number of the first order that is judged.
     """
@@ -239,10 +232,7 @@ def _impacts(
     blocks: Integers,
     block_seconds: float,
 ) -> tuple[Floats, Floats]:
-    """Dollars that taken shares would cost by moving the price, each volatility times sqrt(taken / volume); the volume.
-
-    Volatility and volume are those of the order's time block.
-    """
+    """Return the impact in dollars, ``taken * volatility * sqrt(taken / volume)``, and the volume of the block."""
     if queue is None or not len(times):
         return np.full(len(orders), np.nan), np.full(len(orders), np.nan)
     length, first = int(block_seconds * SECOND), int(times.min())
@@ -283,7 +273,7 @@ def _children(one: PlayedOrder) -> list[tuple[Any, ...]]:
 
 
 def _displayed(context: Context, place: str, sent: int) -> float:
-    """Shares that a venue displayed at the decision, as far as a child of so many needed them."""
+    """Return the shares that a venue displayed at the decision, at most those sent."""
     venue = context.books.venues.index(place)
     return float(min(sent, context.displayed.sizes[venue].sum()))
 

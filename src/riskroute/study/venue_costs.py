@@ -1,4 +1,4 @@
-"""What orders cost venue by venue: fills, spreads and markouts by router, place and kind of child order."""
+"""Costs by venue: fills, spreads, markouts and adverse selection by router, place and kind of child order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from riskroute.market.clock import SECOND
 from riskroute.market.fitting import bootstrap_buckets
 from riskroute.study.costs import (
     BPS,
-    MARKOUTS,
     PASSIVE,
     VenueCosts,
     cost_inputs,
@@ -28,15 +27,7 @@ from riskroute.study.costs import (
     weighted_means,
     weighted_quantiles,
 )
-
-FEWEST_BLOCKS = 30
-"""With fewer time blocks than this, adverse selection gets no interval."""
-
-RESAMPLES = 1000
-"""Number of bootstrap samples behind an interval."""
-
-COVERED = (2.5, 97.5)
-"""Per cent of the bootstrap samples below the ends of an interval."""
+from riskroute.study.tables import MARKOUTS
 
 _ROW = ("router", "place", "kind")
 _SHARES = pl.col("shares")
@@ -45,20 +36,10 @@ _SHARES = pl.col("shares")
 def venue_costs(
     orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame, *, seed: int = 0
 ) -> tuple[VenueCosts, ...]:
-    """Measure what each kind of child order cost at each place; `VenueCosts` defines every measure.
+    """Return the costs by router, place and kind of child order; `VenueCosts` defines every measure.
 
-    Parameters
-    ----------
-    orders, children, fills : polars.DataFrame
-        As in `router_costs`.
-    seed : int
-        Seed of the bootstrap.
-
-    Returns
-    -------
-    tuple of VenueCosts
-        One per router, place and kind that something was sent to: routers in the order in which they first appear among
-        the orders, and the rows of each with the largest volume first.
+    Routers are in the order of first appearance, the rows of each with the largest volume first; ``seed`` is that of
+    the bootstrap.
     """
     tables = cost_inputs(orders, children, fills)
     routers = tables.orders.select("router").unique(maintain_order=True).with_row_index("rank")
@@ -76,7 +57,7 @@ def venue_costs(
         .with_columns(
             volume_share=ratio(pl.col("filled"), pl.col("volume")),
             blocks=pl.col("blocks").fill_null(0),
-            **{f"adverse_{s}_bps": _unasked(0.0 - pl.col(f"mid_markout_{s}_bps")) for s in MARKOUTS},
+            **{f"adverse_{s}_bps": _passive(0.0 - pl.col(f"mid_markout_{s}_bps")) for s in MARKOUTS},
         )
         .with_columns(toxicity=ratio(pl.col("adverse_1_bps"), pl.col("offered")))
         .sort("rank", -pl.col("filled"), -pl.col("sent"), "place", "kind")
@@ -87,7 +68,7 @@ def venue_costs(
 
 
 def _with_seconds(fills: pl.DataFrame, children: pl.DataFrame) -> pl.DataFrame:
-    """Fills with the seconds since their child order was sent, null for those of unknown children."""
+    """Return fills with the seconds since their child order was sent."""
     most = max((table.select(pl.col("child").max()).item() for table in (fills, children) if len(table)), default=0)
     name = pl.col("order") * (most + 1) + pl.col("child")  # one column to join on, which is faster than two
     posted = children.select("posted", name=name)
@@ -98,8 +79,8 @@ def _with_seconds(fills: pl.DataFrame, children: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _unasked(value: pl.Expr) -> pl.Expr:
-    """Keep a measure for fills that we did not time, and make it null for others."""
+def _passive(value: pl.Expr) -> pl.Expr:
+    """Keep a measure for passive fills only."""
     return pl.when(pl.col("kind").is_in(PASSIVE)).then(value)
 
 
@@ -125,8 +106,8 @@ def _fill_measures() -> dict[str, pl.Expr]:
         "effective_spread_bps": effective_spread(),
         **{f"markout_{seconds}_bps": markout(seconds) for seconds in MARKOUTS},
         **{f"mid_markout_{seconds}_bps": mid_markout(seconds) for seconds in MARKOUTS},
-        "saving_bps": _unasked(half_spread() - effective_spread() / 2 - fee),
-        "net_saving_bps": _unasked(half_spread() + markout(10) - fee),
+        "saving_bps": _passive(half_spread() - effective_spread() / 2 - fee),
+        "net_saving_bps": _passive(half_spread() + markout(10) - fee),
         "offered": pl.when(mid_markout(1).is_not_null()).then(half_spread()),
     }
 
@@ -143,12 +124,12 @@ def _record(row: dict[str, Any], intervals: dict[tuple[str, str, str, int], tupl
 def _adverse_intervals(
     fills: pl.DataFrame, periods: int, seed: int
 ) -> dict[tuple[str, str, str, int], tuple[float, float]]:
-    """Bootstrap intervals of adverse selection, by router, place, kind and seconds, where there are blocks enough.
+    """Return bootstrap intervals of adverse selection by router, place, kind and seconds.
 
-    The time blocks of all days are drawn with replacement, the same ones for every place.
+    Time blocks are drawn with replacement, the same ones for every place.
     """
     rng = seeded_generator(seed_stream(seed, "adverse selection"))
-    drawn = bootstrap_buckets(np.arange(periods), RESAMPLES, rng).astype(np.float64)
+    drawn = bootstrap_buckets(np.arange(periods), 1000, rng).astype(np.float64)
     passive = fills.filter(pl.col("kind").is_in(PASSIVE))
     found = {}
     for seconds in MARKOUTS:
@@ -157,7 +138,7 @@ def _adverse_intervals(
             .drop_nulls("total")
             .group_by(*_ROW, "period")
             .sum()
-            .filter(pl.len().over(_ROW) >= FEWEST_BLOCKS)
+            .filter(pl.len().over(_ROW) >= 30)  # fewer blocks give no reliable interval
             .with_columns(column=pl.struct(_ROW).rank("dense") - 1)
         )
         places = blocks.select("column", *_ROW).unique().sort("column").drop("column").rows()
@@ -170,6 +151,6 @@ def _adverse_intervals(
 
 
 def _interval(totals: Floats, shares: Floats) -> Floats:
-    """Ends ``(2, places)`` of the middle 95 % of ``totals / shares (R, places)``; draws without shares are left out."""
+    """Return the ends ``(2, places)`` of the middle 95 % of ``totals / shares (R, places)``."""
     ratios = np.divide(totals, shares, out=np.full(totals.shape, np.nan), where=shares > 0)
-    return np.asarray(np.nanpercentile(ratios, COVERED, axis=0))
+    return np.asarray(np.nanpercentile(ratios, (2.5, 97.5), axis=0))
