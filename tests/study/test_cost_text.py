@@ -36,7 +36,7 @@ def test_every_measure_has_a_row_in_the_details() -> None:
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["price improvement"] == ["bps", "0.00", "0.55"]
     assert rows["fill rate, dark"] == ["%", "-", "50.0"]
-    assert rows["reversion 10 s, none of our impact in it"] == ["bps", "0.00", "0.00"]
+    assert rows["reversion 10 s, without own impact"] == ["bps", "0.00", "0.00"]
     assert not any("nan" in cell or "None" in cell for row in table.rows for cell in row)
 
 
