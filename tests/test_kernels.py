@@ -149,7 +149,7 @@ def test_tallies_of_other_types_are_converted_where_nothing_is_lost() -> None:
     tallies = Tallies(*given)
     assert [getattr(tallies, name).dtype for name in ARRAYS] == [np.int64, np.int64, np.float64, np.float64]
     for field in ("actions", "counts"):
-        with pytest.raises(InputError, match=f"{field} must be whole numbers, was float64"):
+        with pytest.raises(InputError, match=f"{field} must be integers, was float64"):
             Tallies(**ARRAYS | {field: np.array([0.5, 1.0])})
     with pytest.raises(InputError, match="counts must not be negative, was -3"):
         Tallies(**ARRAYS | {"counts": np.array([3, -3])}).by_action()

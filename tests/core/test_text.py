@@ -18,8 +18,9 @@ from pages import Page, cells_of
 from riskroute import simulate
 from riskroute.cli.app import run as command
 from riskroute.core.errors import InputError, RiskrouteError
+from riskroute.core.files import in_file_name
 from riskroute.core.text import in_markdown, in_markdown_cell, json_in_script
-from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, as_name, in_file_name
+from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, as_name
 from riskroute.learning.problem import Problem
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.readers.reading import ImportOptions

@@ -1,27 +1,14 @@
-"""Names for the arrays that every room uses: what their entries are, and what they stand for."""
+"""Array types by meaning; shapes are stated in docstrings."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-"""Real numbers, of any shape."""
-
-Vector = NDArray[np.float64]
-"""Real numbers in one dimension, such as coefficients ``(d,)``."""
-
-Matrix = NDArray[np.float64]
-"""Real numbers in two dimensions, such as the features ``(K, d)`` of ``K`` actions."""
-
-Integers = NDArray[np.int64]
-"""Whole numbers, of any shape."""
-
-Units = NDArray[np.int64]
-"""Whole numbers of lots, slot by slot."""
-
-Stamps = NDArray[np.int64]
-"""Points in time, in nanoseconds since 1970 in UTC."""
-
+Floats = NDArray[np.float64]  # of any shape
+Vector = NDArray[np.float64]  # one dimension, such as coefficients (d,)
+Matrix = NDArray[np.float64]  # two dimensions, such as features (K, d) of K actions
+Integers = NDArray[np.int64]  # of any shape
+Units = NDArray[np.int64]  # numbers of lots by slot
+Stamps = NDArray[np.int64]  # nanoseconds since 1970, UTC
 Flags = NDArray[np.bool_]
-"""Yes or no for each of several things."""

@@ -1,4 +1,4 @@
-"""Configuration files: TOML in, checked values out, and the first mistake told in one line."""
+"""Configuration files: TOML to checked values; the first mistake is reported in one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def config_list(value: Any) -> Any:
-    """One value stands for a list of one."""
+    """Turn a single value into a list of one."""
     return value if isinstance(value, list) else [value]
 
 
@@ -39,7 +39,7 @@ Names = Annotated[list[Name], BeforeValidator(config_list)]
 
 
 def read_toml_config(path: Path) -> dict[str, Any]:
-    """Values of a TOML file."""
+    """Read the values of a TOML file."""
     path = path_of("config", path)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -50,7 +50,7 @@ def read_toml_config(path: Path) -> dict[str, Any]:
 
 
 def validated_config(model: type[Model], values: dict[str, Any]) -> Model:
-    """Make a configuration of plain values."""
+    """Make a configuration from plain values, or raise `InputError` for the first mistake."""
     instance_of("config", values, dict, "a dictionary")
     try:
         return model.model_validate(values)
@@ -59,14 +59,14 @@ def validated_config(model: type[Model], values: dict[str, Any]) -> Model:
 
 
 def config_all_different(name: str, values: list[Any]) -> None:
-    """Refuse a list that has a value twice."""
+    """Raise `InputError` if a value occurs twice."""
     twice = [value for value in values if values.count(value) > 1]
     if twice:
         raise InputError(f"{name} must have different values, was {shown(twice[0])} twice")
 
 
 def _explained(model: type[BaseModel], error: ValidationError) -> str:
-    """One line: field, expectation, value."""
+    """Return the first error as one line: field, expectation, value."""
     found = error.errors()
     first = max((one for one in found if one["loc"][0] == found[0]["loc"][0]), key=lambda one: len(one["loc"]))
     field = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("list[", "constrained", "int")))

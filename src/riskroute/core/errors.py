@@ -1,7 +1,4 @@
-"""Errors a user can act on.
-
-Every message names the field, the value and what was expected: ``shares must be a positive integer, was -3``.
-"""
+"""Errors for users. Messages name field, expectation and value: ``shares must be a positive integer, was -3``."""
 
 from __future__ import annotations
 
@@ -10,39 +7,39 @@ from typing import Any
 
 
 class RiskrouteError(Exception):
-    """Base of every error riskroute raises on purpose."""
+    """Base class of all errors of riskroute."""
 
 
 class InputError(RiskrouteError, ValueError):
-    """A value given by the user cannot be used as it is."""
+    """An argument is invalid."""
 
 
 class DataError(RiskrouteError):
-    """Data in a file cannot be used as they are."""
+    """Data in a file are invalid."""
 
 
 class StateError(RiskrouteError):
-    """A call came at the wrong moment, or a saved state does not fit."""
+    """A call came at the wrong time, or a saved state does not fit."""
 
 
 class InvariantError(RiskrouteError):
-    """A result contradicts itself: a defect of riskroute, or of a router or gateway that it was given."""
+    """A result contradicts itself: a bug in riskroute, or in a router or gateway of the user."""
 
 
 def shown(value: Any) -> str:
-    """``value`` as Python writes it, on one line of at most 80 characters.
+    """Return the ``repr`` of a value on one line of at most 80 characters.
 
     Examples
     --------
-    >>> shown([1, 2]), shown("x" * 100)
-    ('[1, 2]', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...")
+    >>> shown([1, 2]), len(shown("x" * 100))
+    ('[1, 2]', 80)
     """
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def described(value: Any) -> str:
-    """Plain values as they are, everything else by its kind, so that a message stays one line.
+    """Describe a value in an error message: plain values by `shown`, others by their type.
 
     Examples
     --------
@@ -56,11 +53,5 @@ def described(value: Any) -> str:
 
 
 def one_line_error(error: BaseException | str, most: int = 200) -> str:
-    r"""What a library said, short and without line breaks.
-
-    Examples
-    --------
-    >>> one_line_error("no such\nfile")
-    'no such file'
-    """
+    """Return a library's error message on one line of at most ``most`` characters."""
     return " ".join(str(error).split())[:most]

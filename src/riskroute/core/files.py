@@ -1,4 +1,4 @@
-"""Files written whole or not at all: beside their place first, then renamed."""
+"""Atomic writes: files are written beside their target, then renamed; names as parts of file names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from riskroute.core.validation import path_of
 
 
 def writable_folder(name: str, value: Any) -> Path:
-    """Return ``value`` as the path of a folder that is there or can be made.
+    """Return ``value`` as the path of a folder that exists or can be created.
 
     Examples
     --------
@@ -29,12 +29,12 @@ def writable_folder(name: str, value: Any) -> Path:
 
 
 def write_json(target: Path, content: Any) -> Path:
-    """Write plain values as JSON that people can read too."""
+    """Write plain values as indented JSON."""
     return write_whole(target, lambda beside: beside.write_text(json.dumps(content, indent=1) + "\n"))
 
 
 def write_whole(target: Path, write: Any) -> Path:
-    """Write a file beside ``target`` and rename it, so that no reader ever meets half of it."""
+    """Write a file beside ``target`` and rename it, so that no reader sees a partial file."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         beside = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
@@ -46,3 +46,18 @@ def write_whole(target: Path, write: Any) -> Path:
     except OSError as error:
         raise InputError(f"path must be writable, was {str(target)!r}: {error.strerror or error}") from error
     return target
+
+
+def in_file_name(text: str) -> str:
+    """Escape a text for a file name: percent codes for all but letters, digits, dots and hyphens.
+
+    Different texts stay different, also when joined by underscores.
+
+    Examples
+    --------
+    >>> in_file_name("BRK.B"), in_file_name("a_b/../c")
+    ('BRK.B', 'a%5Fb%2F..%2Fc')
+    """
+    return "".join(
+        c if c.isalpha() or c.isdecimal() or c in ".-" else "".join(f"%{b:02X}" for b in c.encode()) for c in text
+    )

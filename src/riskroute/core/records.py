@@ -63,12 +63,12 @@ def from_plain(kind: type[Record], value: Any, what: str = "the record") -> Reco
     try:
         record = msgspec.convert(value, kind, dec_hook=_decode, str_keys=True)
     except msgspec.ValidationError as error:
-        raise DataError(explain(error, value, what)) from None
+        raise DataError(_explain(error, value, what)) from None
     _refuse_unknown_fields(record, value, "", what)
     return record
 
 
-def explain(error: msgspec.ValidationError, value: Any, what: str) -> str:
+def _explain(error: msgspec.ValidationError, value: Any, what: str) -> str:
     """Return one line that says where ``value`` is invalid and what was expected there."""
     text, _, location = str(error).partition(" - at `")
     location = location.strip("`").removeprefix("key` in `")

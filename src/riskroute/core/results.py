@@ -1,4 +1,4 @@
-"""Results of simulations: plain data that prints, saves and can be drawn; nothing here computes a policy."""
+"""Results of simulations: regret of policies as data, tables and files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from riskroute.core.validation import exact_array, instance_of, list_of, path_of
 if TYPE_CHECKING:
     import polars
 
-QUANTILES = (0.05, 0.5, 0.95)
+QUANTILES = (0.05, 0.5, 0.95)  # of the regret over runs
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class RegretCurve:
 
 @dataclass(frozen=True)
 class PolicyResult:
-    """What one policy did: R runs, recorded at C checkpoints.
+    """Regret of one policy in R runs, recorded at C checkpoints.
 
-    ``regret``, ``pseudo_regret`` and ``luck`` have shape ``(R, C)``; ``exploration`` ``(R,)`` counts the rounds
-    spent on other actions than the one the run ended on (of those that offered the last round's set, if sets change),
-    and ``recommended`` lists those; ``seconds`` is the time all runs took.
+    ``regret``, ``pseudo_regret`` and ``luck`` have shape ``(R, C)``. ``recommended`` lists the final action of each
+    run, and ``exploration`` ``(R,)`` counts the rounds spent on other actions (if action sets change, of the rounds
+    that offered the last one). ``seconds`` is the time of all runs.
     """
 
     checkpoints: Integers
@@ -72,14 +72,12 @@ class PolicyResult:
 
     @property
     def steady_regret(self) -> Floats:
-        """Regret without luck, ``(R, C)``: of the same expectation, without the noise of the rewards.
+        """Regret without luck, ``(R, C)``: the same expectation without the reward noise.
 
-        A round of noise ``e``, true mean ``mu`` and true variance ``v`` adds ``e^2 - v - risk_tolerance e +
-        2 (mu - c) e`` to the regret, with ``c`` the comparator's mean. That is ``luck``. Its expectation is zero
-        whatever the policy does, as actions are chosen before the noise falls, so leaving it out changes no
-        expectation. What remains is the price of the actions, and varies between runs only as far as those do: hardly
-        for a policy that always finds the best action, as before for one that misses it in some runs. Where noise
-        carries over from round to round luck is recorded as zero, and this is the regret.
+        A round of noise ``e``, true mean ``mu`` and true variance ``v`` adds ``e^2 - v - risk_tolerance e + 2 (mu - c)
+        e`` to the regret, with ``c`` the comparator's mean. That is ``luck``. Actions are chosen before the noise is
+        drawn, so its expectation is zero for every policy: a control variate. The remainder varies between runs only
+        as far as actions do. With autocorrelated noise luck is recorded as zero, and this is the regret.
         """
         return np.asarray(self.regret - self.luck)
 
@@ -92,7 +90,7 @@ class PolicyResult:
         return _deviation(self.regret)
 
     def curve(self) -> RegretCurve:
-        """Return what a figure shows of the policy."""
+        """Return the data of a regret figure."""
         checkpoints, mean, deviation = (
             tuple(values.tolist()) for values in (self.checkpoints, self.mean_regret(), self.std_regret())
         )
@@ -103,7 +101,7 @@ class PolicyResult:
         return dict(zip(QUANTILES, np.quantile(self.regret, QUANTILES, axis=0), strict=True))
 
     def summary(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "runs": self.runs,
             "checkpoints": self.checkpoints.tolist(),
@@ -119,10 +117,10 @@ class PolicyResult:
         }
 
     def digest(self, best: Any) -> dict[str, Any]:
-        """Plain values that do not grow with the number of runs, nor depend on the machine; ``best`` is the target."""
-        full = self.summary()
+        """Return plain values independent of the number of runs and of the machine; ``best`` is the optimal action."""
+        full, per_run = self.summary(), ("exploration", "recommended", "seconds")
         ends = self.steady_regret[:, -1]
-        return {name: value for name, value in full.items() if name not in _PER_RUN} | {
+        return {name: value for name, value in full.items() if name not in per_run} | {
             "final": {
                 "regret": full["mean_regret"][-1],
                 "regret_error": full["std_regret"][-1] / self.runs**0.5,
@@ -135,14 +133,11 @@ class PolicyResult:
         }
 
 
-_PER_RUN = ("exploration", "recommended", "seconds")
-
-
 @dataclass(frozen=True, repr=False)
 class SimulationResult:
     """Regret of several policies on one problem.
 
-    ``config`` says exactly what was run; ``best`` is the action the regret compares with (at the end, if it changes).
+    ``config`` describes the run exactly; ``best`` is the optimal action (the last one if it changes).
     """
 
     config: dict[str, Any]
@@ -159,14 +154,14 @@ class SimulationResult:
 
     @property
     def action_count(self) -> int:
-        """Number of actions there were to choose from."""
+        """Number of actions."""
         return int(self.config["actions"])
 
     def table(self) -> TextTable:
         """Header and rows of the final standings, best policy first.
 
-        *elsewhere* is the share of rounds spent on other actions than the one the run ended on; *found best* the
-        share of runs that ended on the best action. The number of *runs* is there if it differs between policies.
+        *elsewhere* is the fraction of rounds on other actions than the final one, *found best* the fraction of runs
+        that ended on the best action. *runs* is shown if it differs between policies.
         """
         differ = len({one.runs for one in self.policies.values()}) > 1
         header = ["policy", "regret", "s.e.", "5 % .. 95 %", "elsewhere", "found best", *["runs"] * differ, "seconds"]
@@ -192,7 +187,7 @@ class SimulationResult:
         return self.table().plain()
 
     def summary(self) -> dict[str, Any]:
-        """Return what the JSON file holds."""
+        """Return the content of the JSON file."""
         return {
             "config": self.config,
             "best": self.best,
@@ -201,7 +196,7 @@ class SimulationResult:
         }
 
     def digest(self) -> dict[str, Any]:
-        """Return the summary without single runs and seconds: what figures and tables are made from."""
+        """Return the summary without single runs and seconds: the source of figures and tables."""
         return {
             "config": self.config,
             "best": self.best,
@@ -209,7 +204,7 @@ class SimulationResult:
         }
 
     def to_frame(self) -> polars.DataFrame:
-        """Tidy table: policy, run, round, regret, pseudo_regret, luck."""
+        """Return a tidy table: policy, run, round, regret, pseudo_regret, luck."""
         import polars
 
         parts = []
@@ -240,5 +235,5 @@ class SimulationResult:
 
 
 def _deviation(curves: Floats) -> Floats:
-    """Sample standard deviation over runs ``(C,)`` of curves ``(R, C)``; zero for a single run."""
+    """Return the sample standard deviation over runs, ``(C,)``; zero for a single run."""
     return np.asarray(curves.std(axis=0, ddof=1)) if len(curves) > 1 else np.zeros(curves.shape[1])

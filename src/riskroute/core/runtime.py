@@ -1,4 +1,4 @@
-"""Where a result comes from: the versions and the machine it depends on."""
+"""The Python environment: package versions, the machine, optional extras, and a cached property without a lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from riskroute.core.errors import RiskrouteError
 
 
 def provenance_versions() -> dict[str, str]:
-    """Versions of what results depend on."""
+    """Return the versions of the packages that results depend on."""
     return {"riskroute": __version__, "python": platform.python_version()} | {
         name: _version_of(name) for name in ("numpy", "scipy", "numba")
     }
@@ -28,7 +28,7 @@ def _version_of(package: str) -> str:
 
 @cache
 def machine_type() -> str:
-    """System, architecture and processor: on two machines of one type, sums agree to the last bit."""
+    """Return system, architecture and processor: on two machines of one type, sums agree to the last bit."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -37,16 +37,13 @@ def machine_type() -> str:
     return " ".join(filter(None, (platform.system(), platform.machine(), next(models, platform.processor()))))
 
 
-# MERGED: Libraries that only some people need: whether they are installed, and what to install if they are not.
-
-
 def extra_is_installed(library: str) -> bool:
-    """Whether a library can be imported; it is not."""
+    """Return whether a library can be imported, without importing it."""
     return find_spec(library) is not None
 
 
 def require_extra(what: str, extra: str, *libraries: str) -> None:
-    """Raise an error that says what to install if a library is missing, before any work is done.
+    """Raise an error with the command to install if a library is missing.
 
     Examples
     --------
@@ -61,20 +58,17 @@ def require_extra(what: str, extra: str, *libraries: str) -> None:
 
 
 def require_report_extra(*libraries: str) -> None:
-    """Do the same for libraries that draw figures and pages."""
+    """Require libraries of figures and pages."""
     require_extra("figures and pages", "report", *libraries)
-
-
-# MERGED: Values that are worked out when they are first asked for.
 
 
 Value = TypeVar("Value")
 
 
 class cached(Generic[Value]):  # noqa: N801 - a decorator, like property
-    """A property that is worked out once; as `functools.cached_property`, without the lock of Python 3.11.
+    """A property that is computed once: `functools.cached_property` without the lock of Python 3.11.
 
-    Two threads that ask at the same time may both work it out, so it must come out the same.
+    Two threads may both compute it, so the result must be deterministic.
 
     Examples
     --------

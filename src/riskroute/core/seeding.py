@@ -1,7 +1,7 @@
-"""Random streams by identity: what a task draws depends on what it is, never on when or where it runs.
+"""Random streams by identity: the draws of a task depend on what it is, never on when or where it runs.
 
-Processors differ in the last bits of a sum. Identities are therefore made of what the user asked for and of numbers
-rounded far above those bits (`coarse_for_seeding`, `seeding_digest`), so that one seed gives the same draws on every
+Processors differ in the last bits of a sum. Identities are therefore built from what the user asked for and from
+numbers rounded far above those bits (`coarse_for_seeding`, `seeding_digest`): one seed gives the same draws on every
 machine.
 """
 
@@ -17,11 +17,9 @@ from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError, described
 from riskroute.core.validation import instance_of, whole_number
 
-_GRID = 2.0**32  # steps between zero and the largest entry of a column
-
 
 def seed_stream(seed: int, *identity: str | int) -> np.random.SeedSequence:
-    """Seed sequence of the task named by ``identity``, for example ``("rise", 7, "noise")``.
+    """Return the seed sequence of the task named by ``identity``, for example ``("rise", 7, "noise")``.
 
     Examples
     --------
@@ -34,7 +32,7 @@ def seed_stream(seed: int, *identity: str | int) -> np.random.SeedSequence:
 
 
 def seeded_uniform(seed: int, *identity: str | int) -> float:
-    """One draw from the uniform distribution on (0, 1] for ``identity``: quicker than a stream, where one is enough.
+    """Draw once from the uniform distribution on (0, 1] for ``identity``; faster than a stream.
 
     Examples
     --------
@@ -45,17 +43,17 @@ def seeded_uniform(seed: int, *identity: str | int) -> float:
 
 
 def _digest(identity: tuple[str | int, ...]) -> bytes:
-    """Hash of an identity; 7 and "7" are two."""
+    """Hash an identity; 7 and "7" differ."""
     return hashlib.sha256("\x1f".join([f"{type(part).__name__}:{part}" for part in identity]).encode()).digest()
 
 
 def checked_seed(rng: np.random.Generator) -> np.random.Generator:
-    """Return ``rng`` when it is a source of random numbers."""
+    """Return ``rng`` if it is a NumPy generator."""
     return instance_of("rng", rng, np.random.Generator, "a numpy.random.Generator")
 
 
 def coarse_for_seeding(value: Any) -> Any:
-    """Round every float in a JSON-able value to about six digits; those of one list relative to the largest of them.
+    """Round floats in a JSON-able value to about six digits, those of a list relative to its largest.
 
     Examples
     --------
@@ -73,7 +71,7 @@ def coarse_for_seeding(value: Any) -> Any:
 
 
 def seeding_hash(value: Any, digits: int = 16) -> str:
-    """Hash of a JSON-able value, as ``digits`` hexadecimal digits.
+    """Hash a JSON-able value to ``digits`` hexadecimal digits, independent of the order of keys.
 
     Examples
     --------
@@ -84,9 +82,7 @@ def seeding_hash(value: Any, digits: int = 16) -> str:
 
 
 def seeding_digest(matrix: Floats) -> str:
-    """Hash of a matrix ``(n, d)`` whose entries count as equal when they differ by rounding errors only.
-
-    Every column is rounded to a grid of 2^-32 of its largest entry.
+    """Hash a matrix ``(n, d)`` up to rounding errors: columns are rounded to a grid of 2^-32 of their largest entry.
 
     Examples
     --------
@@ -95,13 +91,13 @@ def seeding_digest(matrix: Floats) -> str:
     True
     """
     largest = np.abs(matrix).max(axis=0, initial=0.0)
-    exponent = np.frexp(largest * (1 + 1e-9))[1]  # numbers just below a power of two are scaled as those just above it
-    steps = np.rint(np.ldexp(matrix, -exponent) * _GRID).astype("<i8")
+    exponent = np.frexp(largest * (1 + 1e-9))[1]  # numbers just below a power of two scale like those above
+    steps = np.rint(np.ldexp(matrix, -exponent) * 2.0**32).astype("<i8")
     return hashlib.sha256(steps.tobytes() + exponent.astype("<i4").tobytes()).hexdigest()[:16]
 
 
 def seeded_generator(seed: int | np.random.SeedSequence | None) -> np.random.Generator:
-    """A generator from a seed, or from fresh entropy without one.
+    """Return a generator from a seed, or from fresh entropy for None.
 
     Examples
     --------

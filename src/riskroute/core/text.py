@@ -1,6 +1,6 @@
-"""Text for tables, and on its way into pages, scripts and Markdown, where some characters mean more.
+"""Text for tables, and escaped text for pages, scripts and Markdown.
 
-Every text is escaped where it leaves, whether it was checked where it entered or not.
+Text is escaped on output, whether or not it was checked on input.
 """
 
 from __future__ import annotations
@@ -14,21 +14,19 @@ from typing import Any
 
 
 def json_in_script(value: Any) -> str:
-    r"""Plain values as JSON that may stand inside a script of an HTML page: no text in it can end or hide the script.
+    r"""Return plain values as JSON for a script of an HTML page: no text in it can end or hide the script.
 
     Examples
     --------
     >>> json_in_script({"name": "</script><!--<script>&"})
     '{"name": "\\u003c/script\\u003e\\u003c!--\\u003cscript\\u003e\\u0026"}'
     """
-    return json.dumps(value).translate(_IN_SCRIPTS)
-
-
-_IN_SCRIPTS = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+    escapes = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+    return json.dumps(value).translate(escapes)
 
 
 def in_markdown(text: str) -> str:
-    r"""A text as one line of Markdown that reads as it is: no table, link, tag, heading or list comes of it.
+    r"""Escape a text as one line of Markdown: no table, link, tag, heading or list.
 
     Examples
     --------
@@ -42,25 +40,23 @@ def in_markdown(text: str) -> str:
 
 
 def in_markdown_cell(text: str) -> str:
-    r"""A text as a cell of a Markdown table: as `in_markdown`, but for signs that mean something where a line begins.
+    r"""Escape a text as a cell of a Markdown table: `in_markdown` without the signs that matter at the start of a line.
 
-    Characters that not every kind of Markdown lets be escaped by a backslash become entities.
+    Characters that some dialects do not escape by a backslash become entities.
 
     Examples
     --------
     >>> print(in_markdown_cell("-$0.35"), in_markdown_cell("a|b_c"))
     -$0.35 a&#124;b\_c
     """
+    entities = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("|"): "&#124;", ord("~"): "&#126;"}
     line = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in " ".join(text.split()))
-    return re.sub(r"([\\`*_\[\]])", r"\\\1", line.translate(_ENTITIES))
-
-
-_ENTITIES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("|"): "&#124;", ord("~"): "&#126;"}
+    return re.sub(r"([\\`*_\[\]])", r"\\\1", line.translate(entities))
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """Header and rows of texts, to be written as plain text, Markdown or HTML; cells are escaped where that matters.
+    """Header and rows of a table, as plain text, Markdown or HTML with escaped cells.
 
     Examples
     --------
@@ -81,7 +77,7 @@ class TextTable:
     rows: Sequence[Sequence[str]]
 
     def plain(self) -> str:
-        """For a terminal: the first column to the left, the others to the right."""
+        """Format for a terminal: the first column left-aligned, the others right-aligned."""
         lines = [self.header, *self.rows]
         widths = [max(len(line[k]) for line in lines) for k in range(len(self.header))]
         first, *rest = (
@@ -93,12 +89,12 @@ class TextTable:
         return "\n".join([first, "-" * len(first), *rest])
 
     def markdown(self) -> str:
-        """For a Markdown page."""
+        """Format for a Markdown page."""
         lines = [self.header, ["---"] * len(self.header), *self.rows]
         return "\n".join("| " + " | ".join(map(in_markdown_cell, line)) + " |" for line in lines)
 
     def html(self) -> str:
-        """For an HTML page; long cells have the class ``long``."""
+        """Format for an HTML page; long cells have the class ``long``."""
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in self.header)
         rows = ("".join(f"<td{_long(cell)}>{html.escape(cell)}</td>" for cell in row) for row in self.rows)
         body = "".join(f"<tr>{row}</tr>" for row in rows)
@@ -110,14 +106,12 @@ def _long(cell: str) -> str:
 
 
 def number_text(value: float) -> str:
-    """Whole numbers with commas while they are short, powers of ten when not."""
+    """Format a number without decimals, from 1e12 in scientific notation."""
     return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"
 
 
 def fixed_text(value: float | None, digits: int = 2, *, signed: bool = False) -> str:
-    """A number with so many digits after the point, with a plus if it is ``signed``; a dash for none.
-
-    What rounds to zero has no sign.
+    """Format with a fixed number of decimals, with a plus sign if ``signed``; a dash for None, no sign for zero.
 
     Examples
     --------
@@ -133,7 +127,7 @@ def fixed_text(value: float | None, digits: int = 2, *, signed: bool = False) ->
 
 
 def rounds_to_zero(value: float, digits: int = 2) -> bool:
-    """Whether a number reads as zero with so many digits after the point.
+    """Return whether a number rounds to zero with the given decimals.
 
     Examples
     --------
@@ -144,7 +138,7 @@ def rounds_to_zero(value: float, digits: int = 2) -> bool:
 
 
 def difference_text(value: float, digits: int = 2) -> str:
-    """Basis points by which something costs more or less than what is named next.
+    """Format a cost difference in basis points, to be followed by the benchmark.
 
     Examples
     --------
@@ -157,7 +151,7 @@ def difference_text(value: float, digits: int = 2) -> str:
 
 
 def dollars_text(value: float | None) -> str:
-    """An amount, with a sign before the dollar; a dash for none.
+    """Format an amount in dollars; a dash for None.
 
     Examples
     --------
@@ -173,7 +167,7 @@ def dollars_text(value: float | None) -> str:
 
 
 def split_text(slots: Sequence[str], allocation: Sequence[int]) -> str:
-    """Where the shares go, short.
+    """Format an allocation: shares and slot, without empty slots.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""Checks of what users give: each returns the value in the type that is wanted, or raises an error that names it."""
+"""Checks of user input: each returns the value in the expected type, or raises an `InputError` that names it.
+
+Call them at the edge: public constructors and functions, command line, files, HTTP. Internal code trusts its types.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,11 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind")
 
-LARGEST = 1e30
-"""Rewards, features and coefficients beyond this size are refused: products of several of them must stay finite."""
+LARGEST = 1e30  # size of rewards, features and coefficients: products of several of them must stay finite
+SIDES = ("buy", "sell")
+LONGEST_SYMBOL, LONGEST_VENUE = 16, 32  # characters; a symbol and a venue must fit into one file name
+MARKS = "._-/"  # characters of a name besides letters, digits and spaces
+LABEL_MARKS = MARKS + "+,:%()="  # the same for labels, which are short descriptions
 
 
 def whole_number(name: str, value: Any, *, minimum: int = 1, maximum: int | None = None) -> int:
@@ -88,9 +94,9 @@ def real_number(
 def sized_number(
     name: str, value: Any, *, largest: float = LARGEST, smallest: float | None = None, **limits: float
 ) -> float:
-    """Return `real_number` of ``value``, which must be 0 or of a size between ``smallest`` and ``largest``.
+    """Return `real_number` of ``value``, which must be 0 or have a size between ``smallest`` and ``largest``.
 
-    The smallest size is one over the largest, unless given.
+    Default of ``smallest``: ``1 / largest``.
 
     Examples
     --------
@@ -109,7 +115,7 @@ def sized_number(
 
 
 def _as_float(value: Any) -> float:
-    """``value`` as a float, not a number if it is none."""
+    """Convert to float; NaN if that is not possible."""
     import numpy as np
 
     if isinstance(value, bool | np.bool | str | bytes) or getattr(value, "ndim", 0) > 0:
@@ -160,10 +166,9 @@ def finite_array(
 
 
 def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int | None, ...]) -> NDArray[Any]:
-    """Return ``value`` as an array of ``dtype`` (int64 or float64) and ``shape``, in which None stands for any length.
+    """Return ``value`` as an array of ``dtype`` (int64 or float64) and ``shape``, where None is any length.
 
-    An array that is one already comes back as it is, after a look at its type and shape alone. Anything else is
-    copied, if that loses nothing.
+    An array with this type and shape is returned as it is; anything else is converted if that loses nothing.
 
     Examples
     --------
@@ -173,7 +178,7 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     >>> exact_array("counts", [1.5, 2.0], np.int64, (2,))
     Traceback (most recent call last):
     ...
-    riskroute.core.errors.InputError: counts must be whole numbers, was float64
+    riskroute.core.errors.InputError: counts must be integers, was float64
     """
     import numpy as np
 
@@ -186,7 +191,7 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     right_shape = _fits(given.shape, shape)
     if right_shape and given.dtype == dtype:
         return given
-    words = "numbers" if dtype == np.float64 else "whole numbers"
+    words = "numbers" if dtype == np.float64 else "integers"
     if given.dtype.kind not in "iuf":
         raise InputError(f"{name} must be an array of {words}, was {described(value)}")
     if not right_shape:
@@ -198,7 +203,7 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
 
 
 def unchecked(kind: type[Kind], values: dict[str, Any]) -> Kind:
-    """Make a dataclass of values that were checked before, all of its fields, without its own checks.
+    """Make a dataclass from valid values of all its fields, without its checks.
 
     Examples
     --------
@@ -212,46 +217,19 @@ def unchecked(kind: type[Kind], values: dict[str, Any]) -> Kind:
 
 
 def _fits(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
-    """Whether an array's shape is the one wanted, in which None stands for any length."""
+    """Return whether a shape matches, where None is any length."""
     if found == shape:
         return True
     if len(found) != len(shape):
         return False
-    for length, wanted in zip(found, shape, strict=True):  # noqa: SIM110 - checked very often, and all() takes longer
+    for length, wanted in zip(found, shape, strict=True):  # noqa: SIM110 - a hot path, and all() is slower
         if wanted is not None and length != wanted:
             return False
     return True
 
 
-def kernel_array(name: str, value: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:
-    """Return an array of 64-bit real numbers, row after row in memory: what kernels take.
-
-    None in the shape stands for any length. It is ``value`` itself if that is one. An array that lies otherwise in
-    memory is copied, and anything else refused.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> kernel_array("normals", np.zeros((2, 3)), (3, 3))
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: normals must have shape (3, 3), was (2, 3)
-    """
-    import numpy as np
-
-    if (
-        type(value) is np.ndarray
-        and value.dtype == np.float64
-        and _fits(value.shape, shape)
-        and value.flags.c_contiguous
-    ):
-        return value
-    check_array(name, value, np.float64, shape)
-    return np.ascontiguousarray(value)
-
-
 def check_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int | None, ...]) -> None:
-    """Refuse what is not an array of exactly this type and shape: for compiled code, which would read beyond it.
+    """Raise `InputError` unless ``value`` is an array of this type and shape: compiled code would read beyond it.
 
     Examples
     --------
@@ -272,7 +250,7 @@ def _kind_of(value: Any) -> str:
 
 
 def true_or_false(name: str, value: Any) -> bool:
-    """Return ``value`` when it is True or False.
+    """Return ``value`` if it is a boolean.
 
     Examples
     --------
@@ -291,7 +269,7 @@ def true_or_false(name: str, value: Any) -> bool:
 
 
 def instance_of(name: str, value: Kind, kind: type[Any] | tuple[type[Any], ...], expected: str) -> Kind:
-    """Return ``value`` when it is of a ``kind``, described as ``expected``.
+    """Return ``value`` if it is an instance of ``kind``, described as ``expected``.
 
     Examples
     --------
@@ -306,14 +284,14 @@ def instance_of(name: str, value: Kind, kind: type[Any] | tuple[type[Any], ...],
 
 
 def list_of(name: str, value: Iterable[Kind], kind: type[Any] | tuple[type[Any], ...], expected: str) -> list[Kind]:
-    """Return the items of any iterable but a text as a list, all of one ``kind``, described as ``expected``.
+    """Return the items of an iterable (not a string) as a list, all of one ``kind``, described as ``expected``.
 
     Examples
     --------
-    >>> list_of("venues", ["XNAS", 3], str, "texts")
+    >>> list_of("venues", ["XNAS", 3], str, "strings")
     Traceback (most recent call last):
     ...
-    riskroute.core.errors.InputError: venues must be a list of texts, was 3 at [1]
+    riskroute.core.errors.InputError: venues must be a list of strings, was 3 at [1]
     """
     listed = isinstance(value, Iterable) and not isinstance(value, str | bytes) and getattr(value, "ndim", 1) > 0
     if not listed:
@@ -326,47 +304,21 @@ def list_of(name: str, value: Iterable[Kind], kind: type[Any] | tuple[type[Any],
 
 
 def day_of(name: str, value: Any) -> dt.date:
-    """Return ``value`` when it is a day, not a time of one.
-
-    Examples
-    --------
-    >>> day_of("date", dt.date(2019, 3, 27))
-    datetime.date(2019, 3, 27)
-    >>> day_of("date", "2019-03-27")
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: date must be a day, was '2019-03-27'
-    """
+    """Return ``value`` if it is a date without a time."""
     if not isinstance(value, dt.date) or isinstance(value, dt.datetime):
         raise InputError(f"{name} must be a day, was {described(value)}")
     return value
 
 
 def function_of(name: str, value: Any) -> Any:
-    """Return ``value`` when it can be called.
-
-    Examples
-    --------
-    >>> function_of("progress", 3)
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: progress must be a function, was int
-    """
+    """Return ``value`` if it is callable."""
     if not callable(value):
         raise InputError(f"{name} must be a function, was {type(value).__name__}")
     return value
 
 
 def path_of(name: str, value: Any) -> Path:
-    """Return ``value``, a text or a path, as a `Path`.
-
-    Examples
-    --------
-    >>> path_of("out", 3)
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: out must be a path, was 3
-    """
+    """Return a string or path-like ``value`` as a `Path`."""
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else ""
     if not isinstance(text, str) or not text or "\0" in text:
         raise InputError(f"{name} must be a path, was {described(value)}")
@@ -374,7 +326,7 @@ def path_of(name: str, value: Any) -> Path:
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return ``value`` when it is one of ``choices``, or raise with the nearest one named.
+    """Return ``value`` if it is one of ``choices``, else suggest the closest one.
 
     Examples
     --------
@@ -392,32 +344,15 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     raise InputError(f"{name} must be one of {', '.join(choices)}, was {shown(value)}{hint}")
 
 
-# MERGED: Names of venues, pools, symbols and labels: which are allowed, and how they become parts of file names.
-#
-# They are checked where they enter, since pages, tables and files show them.
-#
-
-
-MARKS = "._-/"
-"""What a name may have besides letters, digits and spaces."""
-
-LABEL_MARKS = MARKS + "+,:%()="
-"""The same for labels, which are short descriptions."""
-
-SIDES = ("buy", "sell")
-"""The sides of an order."""
-
-LONGEST_NAME, LONGEST_SYMBOL, LONGEST_VENUE = 64, 16, 32
-"""Characters at most. Symbols and venues together must fit into the name of a file."""
-
-
-def name_rule(longest: int = LONGEST_NAME, marks: str = MARKS) -> str:
-    """What a name must be, in words."""
+def name_rule(longest: int = 64, marks: str = MARKS) -> str:
+    """Describe the names that `is_name` accepts."""
     return f"a name of up to {longest} letters, digits, spaces or {marks} that begins with a letter or digit"
 
 
-def is_name(value: Any, *, longest: int = LONGEST_NAME, marks: str = MARKS) -> bool:
-    """Whether a value is a text that `name_rule` allows; letters of any language are letters.
+def is_name(value: Any, *, longest: int = 64, marks: str = MARKS) -> bool:
+    """Return whether a value is a valid name of a venue, pool, symbol or label; letters of any language count.
+
+    Names are checked on input since pages, tables and files show them.
 
     Examples
     --------
@@ -426,54 +361,25 @@ def is_name(value: Any, *, longest: int = LONGEST_NAME, marks: str = MARKS) -> b
     """
     if not isinstance(value, str) or not 0 < len(value) <= longest or value != value.rstrip():
         return False
-    return _plain(value[0]) and all(_plain(letter) or letter == " " or letter in marks for letter in value)
+    plain = [letter.isalpha() or letter.isdecimal() for letter in value]
+    return plain[0] and all(ok or letter == " " or letter in marks for ok, letter in zip(plain, value, strict=True))
 
 
-def _plain(letter: str) -> bool:
-    return letter.isalpha() or letter.isdecimal()
-
-
-def as_name(field: str, value: Any, *, longest: int = LONGEST_NAME, marks: str = MARKS) -> str:
-    """Return ``value`` if it is a name, or raise `InputError`.
-
-    Examples
-    --------
-    >>> as_name("name", "a|b")
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: name must be a name of up to 64 letters, digits, spaces or ._-/ that begins with a
-    letter or digit, was 'a|b'
-    """
+def as_name(field: str, value: Any, *, longest: int = 64, marks: str = MARKS) -> str:
+    """Return ``value`` if it is a name."""
     if not is_name(value, longest=longest, marks=marks):
         raise InputError(f"{field} must be {name_rule(longest, marks)}, was {shown(value)}")
     return str(value)
 
 
-def in_file_name(text: str) -> str:
-    """A text as part of a file name: other characters than letters, digits, dots and hyphens as their codes.
-
-    Different texts stay different, also with an underscore between them.
-
-    Examples
-    --------
-    >>> in_file_name("BRK.B"), in_file_name("a_b/../c")
-    ('BRK.B', 'a%5Fb%2F..%2Fc')
-    """
-    return "".join(c if _plain(c) or c in ".-" else "".join(f"%{b:02X}" for b in c.encode()) for c in text)
-
-
-# MERGED: Parameters of policies and routers: what a value must be is declared once, where the parameter is.
-
-
 def parameter(default: Any, check: Callable[..., Any], **limits: Any) -> Any:
-    """Declare a field of a dataclass with the check that its values must pass.
+    """Declare a dataclass field of a policy or router with the check of its values.
 
-    The check is a function of `riskroute.core.validation`, called with the name, the value and the ``limits``. Where
-    the default is None, None is valid too. A subclass that only changes the default keeps the check.
+    The check is a function of this module, called with name, value and ``limits``. None is valid if it is the default.
+    A subclass that only changes the default keeps the check.
 
     Examples
     --------
-    >>> from riskroute.core.validation import real_number
     >>> @dataclasses.dataclass
     ... class Coin:
     ...     chance: float = parameter(0.5, real_number, minimum=0, maximum=1)
@@ -488,7 +394,7 @@ def parameter(default: Any, check: Callable[..., Any], **limits: Any) -> Any:
 
 
 def checked_parameters(owner: Any) -> dict[str, Any]:
-    """Return the values of declared parameters as their checks return them, or raise `InputError`."""
+    """Return the checked values of the declared parameters of a dataclass."""
     checked = {}
     for name, (check, optional) in _declared(type(owner)).items():
         value = getattr(owner, name)
@@ -497,7 +403,7 @@ def checked_parameters(owner: Any) -> dict[str, Any]:
 
 
 def _declared(kind: type[Any]) -> dict[str, tuple[Callable[[str, Any], Any], bool]]:
-    """Check of every declared parameter, and whether the parameter may be None; the nearest declaration counts."""
+    """Return the check of every declared parameter, by the nearest declaration, and whether it may be None."""
     checks = {
         item.name: item.metadata["parameter"]
         for base in reversed(kind.__mro__)

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from riskroute.core.config import Name, Seed, config_list, read_toml_config, validated_config
 from riskroute.core.errors import InputError
-from riskroute.core.validation import in_file_name
+from riskroute.core.files import in_file_name
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import Log
 from riskroute.live.log.sqlite import SqliteLog

@@ -19,13 +19,12 @@ import polars
 
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import DataError, InputError, one_line_error
-from riskroute.core.files import write_json
+from riskroute.core.files import in_file_name, write_json
 from riskroute.core.validation import (
     LONGEST_SYMBOL,
     LONGEST_VENUE,
     as_name,
     day_of,
-    in_file_name,
     instance_of,
     list_of,
     one_of,

@@ -18,9 +18,9 @@ import numpy as np
 
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import DataError, InputError, one_line_error, shown
-from riskroute.core.files import writable_folder
+from riskroute.core.files import in_file_name, writable_folder
 from riskroute.core.seeding import seed_stream, seeding_hash
-from riskroute.core.validation import function_of, in_file_name, instance_of, list_of, one_of, whole_number
+from riskroute.core.validation import function_of, instance_of, list_of, one_of, whole_number
 from riskroute.market.clock import TRADING_ZONE
 from riskroute.market.day_books import (
     RECORD,

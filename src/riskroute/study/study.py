@@ -14,9 +14,9 @@ import polars
 
 from riskroute.core.config import config_list, read_toml_config
 from riskroute.core.errors import InputError
-from riskroute.core.files import writable_folder, write_json
+from riskroute.core.files import in_file_name, writable_folder, write_json
 from riskroute.core.runtime import provenance_versions
-from riskroute.core.validation import function_of, in_file_name, instance_of, one_of, path_of
+from riskroute.core.validation import function_of, instance_of, one_of, path_of
 from riskroute.routing.fees import FeeSchedule, load_fees
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import PoolModel
