@@ -9,7 +9,7 @@ import pytest
 from numba import njit
 
 from riskroute.core import compilation
-from riskroute.core.compilation import announce_compilation, compilation_timed
+from riskroute.core.runtime import announce_compilation, compilation_timed
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riskroute import Actions, Environment, Problem, random_routing_problem
-from riskroute.core.seeding import coarse_for_seeding, seed_stream, seeding_digest, seeding_hash
+from riskroute.core.seeding import _coarse, seed_stream, seeding_digest, seeding_hash
 from riskroute.learning.problem import problem_length
 from riskroute.routing.allocations import Allocations
 from riskroute.simulation.misspecified import HeavyTailed
@@ -60,17 +60,17 @@ def test_different_environments_have_different_streams(other: Environment) -> No
 
 
 def test_coarse_rounds_floats_and_leaves_the_rest() -> None:
-    assert coarse_for_seeding({"a": [1, 2], "b": "x", "c": None, "d": True}) == {
+    assert _coarse({"a": [1, 2], "b": "x", "c": None, "d": True}) == {
         "a": [1, 2],
         "b": "x",
         "c": None,
         "d": True,
     }
-    assert coarse_for_seeding([0.1 + 0.2, 1.0, -1e-18]) == coarse_for_seeding([0.3, 1.0, 0.0])
-    assert coarse_for_seeding([0.3, 1.0]) != coarse_for_seeding([0.30001, 1.0])
-    assert coarse_for_seeding([1.0, 1.0]) != coarse_for_seeding([2.0, 2.0])
-    assert coarse_for_seeding(0.1 + 0.2) == coarse_for_seeding(0.3) != coarse_for_seeding(0.3001)
-    assert coarse_for_seeding([0.0, 0.0]) == coarse_for_seeding((-0.0, 0.0))
+    assert _coarse([0.1 + 0.2, 1.0, -1e-18]) == _coarse([0.3, 1.0, 0.0])
+    assert _coarse([0.3, 1.0]) != _coarse([0.30001, 1.0])
+    assert _coarse([1.0, 1.0]) != _coarse([2.0, 2.0])
+    assert _coarse(0.1 + 0.2) == _coarse(0.3) != _coarse(0.3001)
+    assert _coarse([0.0, 0.0]) == _coarse((-0.0, 0.0))
 
 
 @given(values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=6))

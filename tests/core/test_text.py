@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from riskroute import simulate
 from riskroute.cli.app import run as command
 from riskroute.core.errors import InputError, RiskrouteError
 from riskroute.core.files import in_file_name
-from riskroute.core.text import in_markdown, in_markdown_cell, json_in_script
+from riskroute.core.text import in_markdown, json_in_script
 from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, as_name
 from riskroute.learning.problem import Problem
 from riskroute.market.dark_pools import DarkPool
@@ -170,7 +171,7 @@ def test_data_in_scripts_do_not_end_the_script(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_markdown_reads_as_the_text(text: str) -> None:
-    for escape in (in_markdown, in_markdown_cell):
+    for escape in (in_markdown, partial(in_markdown, cell=True)):
         written = escape(text)
         assert "\n" not in written
         assert len(cells_of(f"| {written} | 1 |")) == 2
@@ -182,14 +183,14 @@ def test_markdown_reads_as_the_text(text: str) -> None:
 @pytest.mark.parametrize("text", ["# a", "- a", "+ a", "1. a", "12) a", "---", "-"])
 def test_a_text_begins_no_block_of_markdown(text: str) -> None:
     assert re.match(r"(\d+)?\\[#+.)-]", in_markdown(text))
-    assert in_markdown_cell(text) == text
+    assert in_markdown(text, cell=True) == text
 
 
 @pytest.mark.parametrize(
     "text", ["4 XNAS, 1,200 Dark 1", "-$0.346", "10.5 %", "adaptive, warm", "$5.15 ± $0.046", "rise++"]
 )
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
-    assert in_markdown_cell(text) == text
+    assert in_markdown(text, cell=True) == text
     assert in_markdown(f"It cost {text}.") == f"It cost {text}."
 
 

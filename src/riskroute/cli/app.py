@@ -40,8 +40,8 @@ app.add_typer(live, name="live")
 
 def run(arguments: list[str]) -> int:
     """Run a command line and return its exit code; an error becomes one line on standard error."""
-    from riskroute.core.compilation import announce_compilation
     from riskroute.core.errors import RiskrouteError
+    from riskroute.core.runtime import announce_compilation
 
     announce_compilation(lambda text: typer.echo(f"riskroute: {text}", err=True))
     if not arguments:

@@ -190,7 +190,7 @@ def _reproduce(
     riskroute reproduce figure2 --panel a --runs 10
     """
     from riskroute.cli.output import check_outputs
-    from riskroute.core.runtime import require_report_extra
+    from riskroute.core.runtime import require_extra
 
     check_outputs({"--out": out / "tasks" / "x"})
     one_of("experiment", experiment, (*BOOKS, *PLAYED, "all"))
@@ -201,7 +201,7 @@ def _reproduce(
         for option, value in options.items():
             if value is not None and experiment in elsewhere:
                 raise InputError(f"{option} does not apply to {experiment}, was {str(value)!r}")
-    require_report_extra("matplotlib")
+    require_extra("figures and pages", "report", "matplotlib")
     summaries: dict[str, dict[str, Any]] = {}
     if experiment not in BOOKS:
         from riskroute.paper.reproduce import plan_experiments

@@ -63,10 +63,10 @@ def run_split_study(
     With ``lines`` it says how far it is also where a bar cannot be drawn.
     """
     from riskroute.cli.output import say, track_tasks, waiting
-    from riskroute.core.runtime import require_report_extra
+    from riskroute.core.runtime import require_extra
 
     require_market_command()
-    require_report_extra("jinja2")
+    require_extra("figures and pages", "report", "jinja2")
     with waiting("reading market data and estimating venue models", lines=lines):
         from riskroute.simulation.backends import Backend
         from riskroute.study.split_study import RESULT, SplitStudy

@@ -57,11 +57,6 @@ def require_extra(what: str, extra: str, *libraries: str) -> None:
             raise RiskrouteError(f"{what} need {library}: pip install 'riskroute[{extra}]'")
 
 
-def require_report_extra(*libraries: str) -> None:
-    """Require libraries of figures and pages."""
-    require_extra("figures and pages", "report", *libraries)
-
-
 Value = TypeVar("Value")
 
 

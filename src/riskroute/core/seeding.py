@@ -1,7 +1,7 @@
 """Random streams by identity: the draws of a task depend on what it is, never on when or where it runs.
 
 Processors differ in the last bits of a sum. Identities are therefore built from what the user asked for and from
-numbers rounded far above those bits (`coarse_for_seeding`, `seeding_digest`): one seed gives the same draws on every
+numbers rounded far above those bits (`seeding_hash`, `seeding_digest`): one seed gives the same draws on every
 machine.
 """
 
@@ -52,33 +52,31 @@ def checked_seed(rng: np.random.Generator) -> np.random.Generator:
     return instance_of("rng", rng, np.random.Generator, "a numpy.random.Generator")
 
 
-def coarse_for_seeding(value: Any) -> Any:
-    """Round floats in a JSON-able value to about six digits, those of a list relative to its largest.
-
-    Examples
-    --------
-    >>> coarse_for_seeding([0.1 + 0.2, 1e-17]) == coarse_for_seeding([0.3, 0.0])
-    True
-    """
+def _coarse(value: Any) -> Any:
+    """Round floats in a JSON-able value to about six digits, those of a list relative to its largest."""
     if isinstance(value, dict):
-        return {key: coarse_for_seeding(item) for key, item in value.items()}
+        return {key: _coarse(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         if any(isinstance(item, float) for item in value) and all(isinstance(item, int | float) for item in value):
             largest = max(abs(item) for item in value) or 1.0
             return [f"{largest:.6e}", *(round(1e6 * item / largest) for item in value)]
-        return [coarse_for_seeding(item) for item in value]
+        return [_coarse(item) for item in value]
     return f"{value:.6e}" if isinstance(value, float) else value
 
 
-def seeding_hash(value: Any, digits: int = 16) -> str:
+def seeding_hash(value: Any, digits: int = 16, *, coarse: bool = False) -> str:
     """Hash a JSON-able value to ``digits`` hexadecimal digits, independent of the order of keys.
+
+    With ``coarse``, floats count as equal if they differ in the seventh digit or beyond.
 
     Examples
     --------
     >>> seeding_hash({"a": 1, "b": 2}) == seeding_hash({"b": 2, "a": 1})
     True
+    >>> seeding_hash([0.1 + 0.2, 1e-17], coarse=True) == seeding_hash([0.3, 0.0], coarse=True)
+    True
     """
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:digits]
+    return hashlib.sha256(json.dumps(_coarse(value) if coarse else value, sort_keys=True).encode()).hexdigest()[:digits]
 
 
 def seeding_digest(matrix: Floats) -> str:

@@ -25,33 +25,24 @@ def json_in_script(value: Any) -> str:
     return json.dumps(value).translate(escapes)
 
 
-def in_markdown(text: str) -> str:
-    r"""Escape a text as one line of Markdown: no table, link, tag, heading or list.
+def in_markdown(text: str, *, cell: bool = False) -> str:
+    r"""Escape a text as one line of Markdown, or as a ``cell`` of a table: no table, link, tag, heading or list.
+
+    Headings and lists only begin at the start of a line, so a cell keeps its leading signs.
 
     Examples
     --------
     >>> print(in_markdown("a|b `c` <img> [d](e)"))
     a&#124;b \`c\` &lt;img&gt; \[d\](e)
-    >>> print(in_markdown("# no heading"), in_markdown("1. no list"), in_markdown("costs -$1.50, 5 %"))
-    \# no heading 1\. no list costs -$1.50, 5 %
+    >>> print(in_markdown("# no heading"), in_markdown("1. no list"), in_markdown("-$0.35", cell=True))
+    \# no heading 1\. no list -$0.35
     """
-    begins = r"^([#+-]|\d+[.)](?=\s|$))"
-    return re.sub(begins, lambda found: f"{found[0][:-1]}\\{found[0][-1]}", in_markdown_cell(text))
-
-
-def in_markdown_cell(text: str) -> str:
-    r"""Escape a text as a cell of a Markdown table: `in_markdown` without the signs that matter at the start of a line.
-
-    Characters that some dialects do not escape by a backslash become entities.
-
-    Examples
-    --------
-    >>> print(in_markdown_cell("-$0.35"), in_markdown_cell("a|b_c"))
-    -$0.35 a&#124;b\_c
-    """
+    # entities where some dialects do not escape by a backslash
     entities = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("|"): "&#124;", ord("~"): "&#126;"}
     line = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in " ".join(text.split()))
-    return re.sub(r"([\\`*_\[\]])", r"\\\1", line.translate(entities))
+    escaped = re.sub(r"([\\`*_\[\]])", r"\\\1", line.translate(entities))
+    begins = r"^([#+-]|\d+[.)](?=\s|$))"
+    return escaped if cell else re.sub(begins, lambda found: f"{found[0][:-1]}\\{found[0][-1]}", escaped)
 
 
 @dataclass(frozen=True)
@@ -91,7 +82,7 @@ class TextTable:
     def markdown(self) -> str:
         """Format for a Markdown page."""
         lines = [self.header, ["---"] * len(self.header), *self.rows]
-        return "\n".join("| " + " | ".join(map(in_markdown_cell, line)) + " |" for line in lines)
+        return "\n".join("| " + " | ".join(in_markdown(cell, cell=True) for cell in line) + " |" for line in lines)
 
     def html(self) -> str:
         """Format for an HTML page; long cells have the class ``long``."""
@@ -135,19 +126,6 @@ def rounds_to_zero(value: float, digits: int = 2) -> bool:
     (True, False, True)
     """
     return not fixed_text(value, digits).strip("0.")
-
-
-def difference_text(value: float, digits: int = 2) -> str:
-    """Format a cost difference in basis points, to be followed by the benchmark.
-
-    Examples
-    --------
-    >>> [f"It cost {difference_text(value)} the sweep." for value in (0.25, -0.25, -0.001)]
-    ['It cost 0.25 bps more than the sweep.', 'It cost 0.25 bps less than the sweep.', 'It cost the same as the sweep.']
-    """
-    if rounds_to_zero(value, digits):
-        return "the same as"
-    return f"{fixed_text(abs(value), digits)} bps {'more' if value > 0 else 'less'} than"
 
 
 def dollars_text(value: float | None) -> str:

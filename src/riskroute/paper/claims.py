@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.core.text import in_markdown_cell
+from riskroute.core.text import in_markdown
 
 Measure = Callable[[Mapping[str, Any]], tuple[str, bool]]
 """From the JSON summary of an experiment: what was measured, in words, and whether it agrees."""
@@ -475,7 +475,7 @@ def claims_markdown(verdicts: list[ClaimVerdict], *, remarks: bool = True) -> st
     columns = ["where", "the paper says", "measured", "agrees", *["remark"] * remarks]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for v in verdicts:
-        measured, agrees = in_markdown_cell(v.measured), "yes" if v.agrees else "**no**"
+        measured, agrees = in_markdown(v.measured, cell=True), "yes" if v.agrees else "**no**"
         cells = [v.claim.where, v.claim.text, measured, agrees, *[v.claim.remark] * remarks]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

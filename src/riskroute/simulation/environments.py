@@ -17,7 +17,7 @@ import scipy
 
 from riskroute.core.arrays import Floats, Integers, Vector
 from riskroute.core.errors import InputError, StateError, shown
-from riskroute.core.seeding import checked_seed, coarse_for_seeding, seed_stream, seeding_hash
+from riskroute.core.seeding import checked_seed, seed_stream, seeding_hash
 from riskroute.core.validation import exact_array, instance_of, list_of, one_of, real_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
@@ -237,7 +237,7 @@ class Environment:
     def stream_name(self) -> str:
         """Name of the random streams: the same on every machine, robust to rounding errors."""
         described = {key: value for key, value in self.describe().items() if key not in self.digests}
-        return seeding_hash(coarse_for_seeding(described) | {"size": str(self.actions.size), "dim": self.actions.dim})
+        return seeding_hash(described | {"size": str(self.actions.size), "dim": self.actions.dim}, coarse=True)
 
     @property
     def actions(self) -> ActionSet:

@@ -13,7 +13,7 @@ from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError, shown
 from riskroute.core.files import write_whole
 from riskroute.core.results import RegretCurve, SimulationResult
-from riskroute.core.runtime import require_report_extra
+from riskroute.core.runtime import require_extra
 from riskroute.core.validation import instance_of, one_of, path_of
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def plot_regret(result: SimulationResult, path: str | os.PathLike[str], *, title
 
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure, sizes in inches."""
-    require_report_extra("matplotlib")
+    require_extra("figures and pages", "report", "matplotlib")
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

@@ -29,11 +29,11 @@ from threadpoolctl import ThreadpoolController
 
 from riskroute._version import __version__
 from riskroute.core.arrays import Flags, Floats, Integers, Vector
-from riskroute.core.compilation import compilation_timed
 from riskroute.core.errors import InputError, shown
 from riskroute.core.files import write_whole
 from riskroute.core.records import to_plain
 from riskroute.core.results import PolicyResult, SimulationResult
+from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.core.validation import (
     LABEL_MARKS,

@@ -12,7 +12,7 @@ from typing import Any
 
 from riskroute.core.files import writable_folder, write_whole
 from riskroute.core.records import to_plain
-from riskroute.core.runtime import require_report_extra
+from riskroute.core.runtime import require_extra
 from riskroute.core.text import TextTable, dollars_text, fixed_text, in_markdown, rounds_to_zero
 from riskroute.core.validation import instance_of
 from riskroute.market.clock import zone_label
@@ -95,7 +95,7 @@ class Page:
 
     def write(self, path: Path) -> Path:
         """Write the page as HTML."""
-        require_report_extra("jinja2")
+        require_extra("figures and pages", "report", "jinja2")
         import jinja2
         from markupsafe import Markup
 

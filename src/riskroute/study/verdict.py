@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from riskroute.core.text import difference_text, dollars_text, fixed_text, rounds_to_zero
+from riskroute.core.text import dollars_text, fixed_text, rounds_to_zero
 from riskroute.study.candidates import CLAIRVOYANT, FITTED
 from riskroute.study.comparison import Comparison, best_router, too_much_estimated
 from riskroute.study.config import StudyConfig
@@ -212,7 +212,14 @@ def _static_split(one: Saving) -> str:
     begin = "Ignoring the books, a static split" if one.bps.mean > 0 else "A static split"
     cheaper = one.bps.mean < 0 and not rounds_to_zero(one.bps.mean)
     interval = _interval(one.bps.negated if cheaper else one.bps)
-    return f"{begin} cost {difference_text(one.bps.mean)} the sweep ({interval})."
+    return f"{begin} cost {_difference(one.bps.mean)} the sweep ({interval})."
+
+
+def _difference(bps: float) -> str:
+    """Format a cost difference, to be followed by the benchmark."""
+    if rounds_to_zero(bps):
+        return "the same as"
+    return f"{fixed_text(abs(bps))} bps {'more' if bps > 0 else 'less'} than"
 
 
 def _assumptions(case: StudyCase, config: StudyConfig) -> str:
