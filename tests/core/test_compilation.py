@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from numba import njit
 
-from riskroute.core import compilation
 from riskroute.core.runtime import announce_compilation, compilation_timed
 
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr(compilation, "_announce", [])
+    monkeypatch.setattr("riskroute.core.runtime._announce", [])
     said: list[str] = []
     announce_compilation(said.append)
     return said
