@@ -1,4 +1,4 @@
-"""The Python environment: package versions, the machine, optional extras, compilation, and a lock-free cached property."""
+"""The Python environment: package versions, machine, optional extras, compilation, a lock-free cached property."""
 
 from __future__ import annotations
 
