@@ -9,7 +9,6 @@ from riskroute.learning.policies.baselines import Uniform as Uniform
 from riskroute.learning.policies.change_test import ChangeTest as ChangeTest
 from riskroute.learning.policies.discounted import Discounted as Discounted
 from riskroute.learning.policies.guarded import Guarded as Guarded
-from riskroute.learning.policies.lin_thompson import LinThompson as LinThompson
 from riskroute.learning.policies.lin_ucb import LinUcb as LinUcb
 from riskroute.learning.policies.linear_policy import LinearPolicy as LinearPolicy
 from riskroute.learning.policies.mv_thompson import MvThompson as MvThompson
@@ -22,4 +21,5 @@ from riskroute.learning.policies.rise_plus_plus import RisePlusPlus as RisePlusP
 from riskroute.learning.policies.risk_exp_exp import RiskExpExp as RiskExpExp
 from riskroute.learning.policies.risk_ucb import RiskUcb as RiskUcb
 from riskroute.learning.policies.sliding_window import SlidingWindow as SlidingWindow
+from riskroute.learning.policies.thompson import LinThompson as LinThompson
 from riskroute.learning.policies.thompson import Thompson as Thompson

@@ -9,8 +9,8 @@ from riskroute import Belief
 from riskroute.learning import belief_fit
 from riskroute.learning.belief import draw_gaussian, draw_gaussian_plainly, invert_plainly
 from riskroute.learning.belief_fit import fit_belief, fit_by_kernels, fit_plainly
+from riskroute.learning.kernels import inverse
 from riskroute.learning.observations import Observations
-from riskroute.learning.small_matrices import inverse
 from riskroute.learning.tally import merge_tally_groups
 
 DIMS = (1, 2, 3, 5, 8, 12, 20)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from riskroute import InputError
-from riskroute.learning.handles import HandleIndex, different_handles
+from riskroute.learning.actions import HandleIndex, different_handles
 
 
 @pytest.mark.parametrize("seed", range(6))

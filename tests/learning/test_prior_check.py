@@ -7,9 +7,14 @@ import pytest
 
 from naive_fit import evidence_of
 from riskroute import Belief
-from riskroute.learning.belief_fit import fit_belief, vague_information
+from riskroute.learning.belief_fit import (
+    fit_belief,
+    temper_factor,
+    temper_factor_plainly,
+    temper_prior,
+    vague_information,
+)
 from riskroute.learning.observations import Observations
-from riskroute.learning.prior_check import temper_factor, temper_factor_plainly, temper_prior
 
 ROWS = np.random.default_rng(9).uniform(0.2, 1.0, size=(7, 3))
 THETA, PHI, BASE = np.array([0.4, -0.3, 0.6]), np.array([3.0, 0.5, 0.2]), 0.05

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from riskroute.core.errors import InputError, StateError
-from riskroute.learning.residual_test import ResidualTest
+from riskroute.learning.heteroscedastic import ResidualTest
 
 
 def alarms(errors: np.ndarray, kurtosis: float = 3.0, **parameters: float) -> list[int]:

@@ -16,7 +16,7 @@ from scipy.linalg import solve_triangular
 
 from riskroute.core.arrays import Matrix, Vector
 from riskroute.core.validation import exact_array, real_number, sized_number
-from riskroute.learning.small_matrices import LONGEST, inverse, upper_root
+from riskroute.learning.kernels import LONGEST, inverse, upper_root
 
 LEAST_VARIANCE = 0.1  # floor on the variance of any action, as a fraction of the typical variance
 
@@ -136,7 +136,7 @@ def _covariance(precision: Matrix) -> Matrix:
 
 
 def invert_plainly(matrix: Matrix) -> Matrix:
-    """Define the kernel `riskroute.learning.small_matrices.inverse` in terms of NumPy's Cholesky factor."""
+    """Define the kernel `riskroute.learning.kernels.inverse` in terms of NumPy's Cholesky factor."""
     root = solve_triangular(np.linalg.cholesky(matrix), np.eye(len(matrix)), lower=True)
     product: Matrix = root.T @ root
     return product

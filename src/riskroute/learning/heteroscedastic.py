@@ -33,9 +33,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import njit
+from scipy.special import chdtrc
 
 from riskroute.core.arrays import Integers, Matrix, Vector
-from riskroute.core.errors import DataError, InputError, StateError
+from riskroute.core.errors import DataError, InputError, StateError, described
 from riskroute.core.records import from_plain, to_plain
 from riskroute.core.validation import LARGEST, exact_array, finite_array, instance_of, real_number, whole_number
 from riskroute.learning.belief import LEAST_VARIANCE
@@ -466,7 +467,7 @@ class MeanVarianceRegression:
         return self.estimate.mean(rows), self.estimate.noise(rows), lever
 
     def standardised(self, rows: MeanVarianceRows) -> Vector:
-        """Return prediction errors over their standard deviations, ``(n,)``; see `riskroute.learning.residual_test`."""
+        """Return prediction errors over their standard deviations, ``(n,)``; see `ResidualTest`."""
         mean, noise, lever = self.predict(rows)
         return np.asarray((rows.rewards - mean) / np.sqrt(noise + lever))
 
@@ -589,3 +590,72 @@ def _with_offset(prior: MeanVarianceEstimate, deviation: float) -> MeanVarianceE
     precision[:p, :p] = prior.mean_precision
     precision[p, p] = deviation**-2
     return dataclasses.replace(prior, mean_coef=np.append(prior.mean_coef, 1.0), mean_precision=precision)
+
+
+class ResidualTest:
+    """Chi-squared change test on a window of standardised prediction errors.
+
+    Under a correct model the errors have mean zero and variance one. The sum of their squares detects increased noise
+    and large shifts; the square of their sum over ``n`` detects small shifts that last. Squares of heavy-tailed errors
+    vary more, so the law of their sum is matched in mean and variance, with ``2 n / (kurtosis - 1)`` degrees of
+    freedom. After an alarm, reset the model to its prior; the window starts afresh. See Wu, Iyer and Wang (2018),
+    https://arxiv.org/abs/1805.09365.
+
+    Parameters
+    ----------
+    length : int
+        Number of errors in the window.
+    level : float
+        Probability of a false alarm per test; half of it for each of the two sums.
+    least : int
+        Smallest number of errors to test.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> test = ResidualTest(length=40)
+    >>> any(test.add(rng.standard_normal(1)) for _ in range(2000))
+    False
+    >>> next(n for n in range(1, 41) if test.add(rng.standard_normal(1) + 2))  # rows until a shift by two is found
+    15
+    """
+
+    def __init__(self, length: int = 50, level: float = 1e-6, least: int = 10) -> None:
+        self.length = whole_number("length", length, maximum=10**6)
+        self.level = real_number("level", level, above=0, below=1)
+        self.least = whole_number("least", least, maximum=self.length)
+        self.window: Vector = np.zeros(0)
+
+    def add(self, errors: Vector, kurtosis: float = 3.0) -> bool:
+        """Take standardised errors, and say whether the window contradicts the belief; an alarm empties it."""
+        errors = finite_array("errors", errors, ndim=1)
+        kurtosis = real_number("kurtosis", kurtosis, minimum=KURTOSIS[0])
+        self.window = np.concatenate([self.window, errors])[-self.length :]
+        n = len(self.window)
+        if n < self.least:
+            return False
+        free = 2 / (kurtosis - 1)
+        chance = min(
+            float(chdtrc(n * free, free * float(self.window @ self.window))),
+            float(chdtrc(1, float(self.window.sum()) ** 2 / n)),
+        )
+        alarm = chance < self.level / 2
+        if alarm:
+            self.window = np.zeros(0)
+        return alarm
+
+    def state(self) -> dict[str, Any]:
+        """Everything, as plain JSON values."""
+        return {"length": self.length, "level": self.level, "least": self.least, "window": self.window.tolist()}
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> Self:
+        """Rebuild the test of a saved state."""
+        try:
+            test = cls(state["length"], state["level"], state["least"])
+            if state["window"]:
+                test.window = finite_array("window", state["window"], ndim=1)[-test.length :]
+        except (KeyError, TypeError, InputError) as error:
+            what = error if isinstance(error, InputError) else described(state)
+            raise StateError(f"state of a residual test must be one that state() returned: {what}") from error
+        return test

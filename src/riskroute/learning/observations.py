@@ -10,7 +10,7 @@ import numpy as np
 from riskroute.core.arrays import Floats, Matrix, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.validation import exact_array
-from riskroute.learning.handles import first_of_each
+from riskroute.learning.actions import first_of_each
 from riskroute.learning.tally import Tallies, merge_tally_groups
 
 _FROM_COUNTS: Any = None

@@ -12,7 +12,6 @@ from riskroute.learning.policies.baselines import Greedy, Oracle, Uniform
 from riskroute.learning.policies.change_test import ChangeTest
 from riskroute.learning.policies.discounted import Discounted
 from riskroute.learning.policies.guarded import Guarded
-from riskroute.learning.policies.lin_thompson import LinThompson
 from riskroute.learning.policies.lin_ucb import LinUcb
 from riskroute.learning.policies.mv_thompson import MvThompson
 from riskroute.learning.policies.mv_ucb import MvUcb
@@ -23,7 +22,7 @@ from riskroute.learning.policies.rise_plus_plus import RisePlusPlus
 from riskroute.learning.policies.risk_exp_exp import RiskExpExp
 from riskroute.learning.policies.risk_ucb import RiskUcb
 from riskroute.learning.policies.sliding_window import SlidingWindow
-from riskroute.learning.policies.thompson import Thompson
+from riskroute.learning.policies.thompson import LinThompson, Thompson
 from riskroute.learning.policy import Policy
 
 POLICIES: dict[str, type[Policy]] = {

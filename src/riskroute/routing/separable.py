@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from riskroute.core.arrays import Flags, Floats, Integers, Matrix, Units, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.validation import finite_array
-from riskroute.learning.policies.tournament import build_tournament, padded_tournament, update_tournament
-from riskroute.learning.small_matrices import padded_length
+from riskroute.learning.kernels import build_tournament, padded_length, padded_tournament, update_tournament
 
 Choices = NDArray[np.int32]  # amount of a slot for every total
 

@@ -45,10 +45,10 @@ from riskroute.core.validation import (
     whole_number,
 )
 from riskroute.learning.actions import Action, as_action, as_batch
+from riskroute.learning.kernels import build_tournament, padded_tournament, update_tournament
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policies.arm_policy import IndexPolicy
 from riskroute.learning.policies.baselines import Oracle
-from riskroute.learning.policies.tournament import build_tournament, padded_tournament, update_tournament
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.registry import make_policy

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from riskroute.learning.design import newton_polish as polish_module
-from riskroute.learning.design.newton_polish import newton_polish
-from riskroute.learning.design.vertex_exchange import (
+from riskroute.learning.design import g_optimal as polish_module
+from riskroute.learning.design.g_optimal import (
     exchange_step_compiled,
+    newton_polish,
     vertex_exchange,
     vertex_exchange_step,
     vertex_information,

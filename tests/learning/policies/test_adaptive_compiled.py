@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from riskroute import Actions, ActionSet, Allocations, Belief, Environment, Setting, random_problem
-from riskroute.learning import belief, belief_fit, prior_check
+from riskroute.learning import belief, belief_fit
 from riskroute.learning.belief import draw_gaussian_plainly
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.policies import adaptive
@@ -98,7 +98,7 @@ def test_whole_runs_decide_alike_without_compiled_code(
     policy: LinearPolicy, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled = played(policy, SETS[kind])
-    for module in (belief, belief_fit, prior_check):  # fits, covariances and draws by linear algebra on whole arrays
+    for module in (belief, belief_fit):  # fits, covariances and draws by linear algebra on whole arrays
         monkeypatch.setattr(module, "LONGEST", 0)
     monkeypatch.setattr(adaptive, "CompiledDuel", AdaptiveDuel)
     monkeypatch.setattr(adaptive, "leader_loss", leader_loss_plainly)

@@ -15,7 +15,7 @@ from riskroute.core.arrays import Floats
 from riskroute.core.records import to_plain
 from riskroute.learning.estimation import unbiased_score
 from riskroute.learning.plan import Plan
-from riskroute.learning.policies.guarded_bounds import GuardedBounds
+from riskroute.learning.policies.guarded import GuardedBounds
 from riskroute.learning.tally import Tallies
 from riskroute.policies import Adaptive, Guarded
 

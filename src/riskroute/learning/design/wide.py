@@ -16,9 +16,14 @@ from numba import njit
 
 from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.learning.design.canonical import FINE_GRID, on_canonical_grid
-from riskroute.learning.design.g_optimal import Design, leverages, round_coordinates, thin_support
-from riskroute.learning.design.vertex_exchange import exchange_step_compiled
-from riskroute.learning.design.vertex_exchange import vertex_inverse_root as any_inverse_root
+from riskroute.learning.design.g_optimal import (
+    Design,
+    exchange_step_compiled,
+    leverages,
+    round_coordinates,
+    thin_support,
+)
+from riskroute.learning.design.g_optimal import vertex_inverse_root as any_inverse_root
 
 REFRESH = 512
 """The inverse is computed anew after so many steps, so that rank-one updates cannot drift."""

@@ -27,9 +27,9 @@ import numpy as np
 
 from riskroute.core.arrays import Matrix
 from riskroute.core.validation import parameter, sized_number, whole_number
+from riskroute.learning.actions import different_handles
 from riskroute.learning.belief import Belief
 from riskroute.learning.design.rounding import round_even_counts
-from riskroute.learning.handles import different_handles
 from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policies.adaptive_duel import AdaptiveDuel, CompiledDuel, leader_loss, rival_scores
 from riskroute.learning.policies.linear_policy import LinearPolicy

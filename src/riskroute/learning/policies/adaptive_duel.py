@@ -17,8 +17,8 @@ from scipy.special import ndtr
 
 from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.learning.belief import LEAST_VARIANCE, Belief, draw_gaussian
+from riskroute.learning.kernels import padded_length
 from riskroute.learning.plan import LONGEST_HORIZON
-from riskroute.learning.small_matrices import padded_length
 
 if TYPE_CHECKING:
     from riskroute.learning.policies.adaptive import Adaptive

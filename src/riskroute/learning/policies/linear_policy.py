@@ -13,16 +13,15 @@ import numpy as np
 from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import StateError
 from riskroute.core.validation import parameter, real_number, whole_number
-from riskroute.learning.actions import Action
+from riskroute.learning.actions import Action, different_handles
 from riskroute.learning.belief import Belief
-from riskroute.learning.belief_fit import fit_belief, vague_information
+from riskroute.learning.belief_fit import PRIOR_SURPRISE as SURPRISE
+from riskroute.learning.belief_fit import fit_belief, temper_prior, vague_information
 from riskroute.learning.design.g_optimal import round_coordinates
 from riskroute.learning.design.rounding import round_exact_counts
-from riskroute.learning.handles import different_handles
 from riskroute.learning.observations import Observations
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.prior_check import SURPRISE, temper_prior
 from riskroute.learning.state import check_belief, check_information, check_past_round
 from riskroute.learning.tally import Tallies
 

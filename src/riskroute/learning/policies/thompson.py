@@ -8,7 +8,7 @@ from typing import ClassVar
 from riskroute.core.validation import parameter, real_number, whole_number
 from riskroute.learning.belief import Belief, draw_gaussian
 from riskroute.learning.plan import MOST_DRAWS, Plan
-from riskroute.learning.policies.linear_policy import LinearPolicy, linear_spread_evenly
+from riskroute.learning.policies.linear_policy import LinearPolicy, RiskNeutral, linear_spread_evenly
 
 
 @dataclass(kw_only=True)
@@ -52,3 +52,28 @@ class Thompson(LinearPolicy):
         normals = self.rng.standard_normal((min(rounds, self.draws), belief.dim))
         drawn = draw_gaussian(center, self.width**2 * covariance, normals)
         return linear_spread_evenly(self.setting.actions.best_each(drawn), rounds)
+
+
+@dataclass(kw_only=True)
+class LinThompson(RiskNeutral, Thompson):
+    """Thompson sampling that maximises the mean reward; parameters as in `Thompson`.
+
+    Examples
+    --------
+    >>> from riskroute.learning.actions import Actions
+    >>> from riskroute.learning.plan import Setting
+    >>> import numpy as np
+    >>> policy = LinThompson().start(Setting(actions=Actions(np.eye(2)), horizon=500), seed=1)
+    >>> while policy.remaining:
+    ...     action = policy.select()
+    ...     policy.update(action, reward=float(policy.rng.normal(action)))
+    >>> policy.recommend()
+    1
+
+    References
+    ----------
+    Agrawal and Goyal (2013), `Thompson Sampling for Contextual Bandits with Linear Payoffs
+    <https://arxiv.org/abs/1209.3352>`_.
+    """
+
+    name: ClassVar[str] = "lin-thompson"

@@ -17,7 +17,7 @@ from riskroute.core.arrays import Floats, Integers, Matrix
 from riskroute.core.records import from_plain
 from riskroute.core.validation import real_number
 from riskroute.learning.hazards import Hazards
-from riskroute.learning.residual_test import ResidualTest
+from riskroute.learning.heteroscedastic import ResidualTest
 from riskroute.routers.contextual.market_features import decay, horizon_class
 from riskroute.routers.router import PlaceBelief
 

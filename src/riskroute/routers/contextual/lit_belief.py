@@ -22,8 +22,12 @@ from riskroute.core.arrays import Flags, Floats, Integers, Matrix
 from riskroute.core.records import from_plain
 from riskroute.core.validation import real_number
 from riskroute.learning.hazard_regression import HazardRegression
-from riskroute.learning.heteroscedastic import MeanVarianceEstimate, MeanVarianceRegression, MeanVarianceRows
-from riskroute.learning.residual_test import ResidualTest
+from riskroute.learning.heteroscedastic import (
+    MeanVarianceEstimate,
+    MeanVarianceRegression,
+    MeanVarianceRows,
+    ResidualTest,
+)
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.market_features import (
     LEAST_FLOW,

@@ -14,7 +14,7 @@ The invariant information matrix is then ``M0 = E[t t']`` on the totals and ``B_
 
 An invariant design is a set of weights on orbits, and ``log det`` of its information matrix is a sum over small blocks.
 Newton's quadratic model of it is a non-negative least-squares problem with a handful of rows: the argument of
-`riskroute.learning.design.newton_polish` carries over, with ``z z'`` replaced by the whitened blocks of an orbit.
+`riskroute.learning.design.g_optimal` carries over, with ``z z'`` replaced by the whitened blocks of an orbit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,14 @@
-"""Kernels for small positive definite matrices: factors, inverses, solutions.
+"""Small kernels that other kernels call: positive definite matrices and tournament trees.
 
 A matrix ``A`` is factored as ``U' U`` with ``U`` upper triangular: rows of ``U`` are contiguous in memory, and every
 inner loop runs along a row. All sums are formed in a fixed order, so results are the same on every processor, unlike
 those of a linear algebra library.
+
+A tournament tree keeps the smallest of many values up to date as one value at a time changes. The winner is at the
+root, and a change affects one path to it: ``log2`` of the number of values.
+
+Kernels copy arrays element by element: numba takes three seconds to compile an assignment to a slice, most of it for
+the text of an error about shapes.
 """
 
 from __future__ import annotations
@@ -11,7 +17,7 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.core.arrays import Matrix, Vector
+from riskroute.core.arrays import Floats, Integers, Matrix, Vector
 
 LONGEST = 64  # beyond this dimension a linear algebra library is faster than the kernels
 
@@ -129,3 +135,38 @@ def add_products(columns: Matrix, coef: Vector, found: Vector) -> None:
         factor = coef[a]
         for i in range(columns.shape[1]):
             found[i] += columns[a, i] * factor
+
+
+@register_jitable
+def build_tournament(values: Floats) -> Integers:
+    """Build a tree over ``values``, whose length is a power of two; the root, entry 1, holds the first minimum."""
+    size = len(values)
+    winners = np.empty(2 * size, dtype=np.int64)
+    for leaf in range(size):
+        winners[size + leaf] = leaf
+    for node in range(size - 1, 0, -1):
+        left, right = winners[2 * node], winners[2 * node + 1]
+        winners[node] = left if values[left] <= values[right] else right
+    return winners
+
+
+@register_jitable
+def update_tournament(winners: Integers, values: Floats, leaf: int) -> None:
+    """Restore the tree after ``values[leaf]`` has changed."""
+    node = (len(values) + leaf) // 2
+    while node > 0:
+        left, right = winners[2 * node], winners[2 * node + 1]
+        winners[node] = left if values[left] <= values[right] else right
+        node //= 2
+
+
+@register_jitable
+def padded_tournament(values: Floats) -> Floats:
+    """Return ``values`` followed by infinities up to a power of two."""
+    size = 1
+    while size < len(values):
+        size *= 2
+    result = np.full(size, np.inf)
+    for k in range(len(values)):
+        result[k] = values[k]
+    return result
