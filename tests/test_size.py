@@ -1,0 +1,24 @@
+"""The source stays small: files, lines, public names and constants have a ceiling."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import riskroute
+from count_code import count_module, count_rooms
+
+LIMITS = {"files": 260, "lines": 52_000, "public": 850, "constants": 450}
+
+
+@pytest.mark.xfail(reason="being reduced", strict=False)
+def test_the_source_stays_below_its_limits() -> None:
+    total = sum(count_rooms(Path(riskroute.__file__).parent).values(), Counter[str]())
+    assert {name: total[name] for name, limit in LIMITS.items() if total[name] > limit} == {}
+
+
+def test_names_and_constants_at_module_level_are_counted() -> None:
+    text = "A, _B = 1, 2\nC: int = 3\nd = 4\n\ndef f(): G = 1\n\ndef _g(): pass\n\nclass H: I = 1\n"
+    assert count_module(text) == {"files": 1, "lines": 9, "public": 2, "constants": 3}
