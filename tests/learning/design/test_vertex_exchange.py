@@ -244,7 +244,7 @@ def test_polish_gives_up_when_no_step_gains(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_polish_stops_after_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(polish_module, "_MAX_STEPS", 1)
+    monkeypatch.setattr(polish_module, "_NEWTON_STEPS", 1)
     points = SETS["gaussian"]
     weights, reached = newton_polish(points, uniform(points), 1e-9)
     assert not reached
@@ -253,7 +253,7 @@ def test_polish_stops_after_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_polish_goes_half_way_when_the_target_does_not_span(monkeypatch: pytest.MonkeyPatch) -> None:
     """All the way to the target log det is minus infinity; half way it gains more than a quarter of the promise."""
-    monkeypatch.setattr(polish_module, "_MAX_STEPS", 1)
+    monkeypatch.setattr(polish_module, "_NEWTON_STEPS", 1)
     monkeypatch.setattr(polish_module, "_newton_target", lambda *_: np.array([0.0, 1.0]))
     weights, reached = newton_polish(np.eye(2), np.array([0.9, 0.1]), 1e-9)
     assert not reached
