@@ -110,7 +110,7 @@ def test_only_a_cluster_that_is_started_here_gets_a_token(
     started: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     knocked: list[str | None] = []
-    monkeypatch.setattr(backends, "_knock", knocked.append)
+    monkeypatch.setattr(backends, "_require_listener", knocked.append)
     assert list(run_tasks([Doubled(1)], Backend("ray", address="10.0.0.1:6379"))) == [2]
     assert knocked == ["10.0.0.1:6379"]
     assert started[0]["address"] == "10.0.0.1:6379"

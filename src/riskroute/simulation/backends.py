@@ -1,8 +1,8 @@
-"""Backends: a list of independent tasks in, their results in task order out, on one machine or many.
+"""Backends: run independent tasks on one machine or a cluster, and return their results in task order.
 
-``local`` is joblib with processes of its own; ``dask`` and ``ray`` work on a cluster, an existing one given by its
-address or one started here. The backend never shows in a result. A task lost with its worker is done
-again; with a cache, a finished task is remembered there and never done twice.
+``local`` uses joblib processes; ``dask`` and ``ray`` use a cluster, a running one by its address or one started on this
+machine. Results do not depend on the backend. A task lost with its worker is retried; with a cache, finished tasks are
+not repeated.
 """
 
 from __future__ import annotations
@@ -29,57 +29,56 @@ from joblib.externals.loky.process_executor import BrokenProcessPool
 from riskroute.core.errors import InputError, RiskrouteError, shown
 from riskroute.core.validation import one_of, whole_number
 
-BACKENDS = ("local", "dask", "ray")
-_ATTEMPTS = 3  # in a row without one more finished task
+_ATTEMPTS = 3  # failures in a row without a finished task before giving up
 _TIMEOUT = 5  # seconds to reach a cluster
 
 Result = TypeVar("Result")
 Done = TypeVar("Done", covariant=True)
 
 
-class Work(Protocol[Done]):
-    """A task: anything that can be sent elsewhere and performed there, with a result that depends on it alone."""
+class _Work(Protocol[Done]):
+    """A task: picklable, with a result that depends on the task alone."""
 
     def prepare(self) -> None:
-        """Find out here what would otherwise be found out again with every task that shares it."""
+        """Compute in this process what several tasks share."""
 
     def perform(self) -> Done:
-        """Do it."""
+        """Run the task."""
 
 
-class WorkCache(Protocol[Result]):
-    """Results of tasks that are done, by what the tasks are."""
+class _WorkCache(Protocol[Result]):
+    """Store of the results of finished tasks, by task."""
 
     def has(self, task: Any, /) -> bool:
-        """Whether a task is done."""
+        """Return whether a task is finished."""
 
     def put(self, task: Any, result: Result, /) -> None:
-        """Keep a result."""
+        """Store a result."""
 
     def get(self, task: Any, /) -> Result | None:
-        """Return a result; None if its file is spoilt."""
+        """Return a result; None if its file is damaged."""
 
 
 Finished = Callable[[Any], None]
-Player = Callable[[Sequence[int], Sequence[Work[Any]]], Iterator[tuple[int, Any]]]
+_Player = Callable[[Sequence[int], Sequence[_Work[Any]]], Iterator[tuple[int, Any]]]
 
 
 class _LostError(Exception):
-    """Workers were lost: some tasks have no result."""
+    """Workers died: some tasks have no result."""
 
 
 @dataclass(frozen=True)
 class Backend:
-    """Where tasks are done.
+    """Where tasks run.
 
     Parameters
     ----------
     kind : str
         ``local``, ``dask`` or ``ray``.
     workers : int, optional
-        Processes; if None one per core, or all that the cluster at ``address`` has.
+        Number of processes (default: one per core, or all of the cluster at ``address``).
     address : str, optional
-        Address of a running dask or ray cluster; one is started here if None.
+        Address of a running dask or ray cluster (default: start one on this machine).
     """
 
     kind: str = "local"
@@ -87,35 +86,35 @@ class Backend:
     address: str | None = None
 
     def __post_init__(self) -> None:
-        one_of("backend", self.kind, BACKENDS)
+        one_of("backend", self.kind, ("local", "dask", "ray"))
         if self.workers is not None:
             whole_number("workers", self.workers)
         if self.address is not None and self.kind == "local":
-            raise InputError(f"address must be left out with the local backend, was {shown(self.address)}")
+            raise InputError(f"the local backend takes no address, was {shown(self.address)}")
 
 
 def run_tasks(
-    tasks: Sequence[Work[Result]],
+    tasks: Sequence[_Work[Result]],
     backend: Backend,
     *,
-    cache: WorkCache[Result] | None = None,
+    cache: _WorkCache[Result] | None = None,
     held: dict[int, Result] | None = None,
     finished: Finished | None = None,
 ) -> Iterator[Result]:
-    """Do all tasks, then yield their results task by task, whatever the backend.
+    """Run all tasks, then yield their results in task order.
 
     Parameters
     ----------
     tasks : Sequence[Work]
-        What to do.
+        Independent tasks.
     backend : Backend
-        Where to do it.
+        Where to run them.
     cache : WorkCache, optional
-        Where results lie until they are asked for; tasks found there are not done again. In memory if None.
+        Store of results; tasks found there are not run again (default: in memory).
     held : dict[int, Result], optional
-        Without a cache, results by number of task as they come: what is there survives an interrupt.
+        Without a cache, receives results by task number as they arrive, so that they survive an interrupt.
     finished : Finished, optional
-        Called after every task, also for those found in the cache.
+        Called after every task, including those found in the cache.
     """
     held = {} if held is None else held
     left = []
@@ -149,11 +148,11 @@ def run_tasks(
 
 
 def _in_order(
-    tasks: Sequence[Work[Result]], held: dict[int, Result], cache: WorkCache[Result] | None
+    tasks: Sequence[_Work[Result]], held: dict[int, Result], cache: _WorkCache[Result] | None
 ) -> Iterator[Result]:
     for number, task in enumerate(tasks):
         result = held[number] if cache is None else cache.get(task)
-        if result is None:  # a file spoilt on the way is made anew
+        if result is None:  # a damaged file is recomputed
             result = _perform(number, cloudpickle.dumps(task))[1]
         yield result
 
@@ -163,14 +162,14 @@ def _cores() -> int:
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes and threads started now will not hear Ctrl-C; here it waits until this block is left."""
+def _interrupts_blocked() -> Iterator[None]:
+    """Start processes and threads that ignore Ctrl-C; here it is delivered at the end of the block."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
     for tracker in (multiprocessing_tracker, loky_tracker):
-        tracker.ensure_running()  # later, it would take away the mask
-    heard = []  # another thread of this process may get the signal all the same
+        tracker.ensure_running()  # started later, it would reset the mask
+    heard = []  # another thread of this process may still receive the signal
     handler = signal.signal(signal.SIGINT, lambda *_: heard.append(True))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -182,59 +181,57 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.raise_signal(signal.SIGINT)
 
 
-def _tell(finished: Finished | None, task: Work[Any]) -> None:
+def _tell(finished: Finished | None, task: _Work[Any]) -> None:
     if finished is not None:
         finished(task)
 
 
-def _packed(numbers: Sequence[int], tasks: Sequence[Work[Any]]) -> Iterator[tuple[int, bytes]]:
-    """Tasks as bytes: backends that move arrays in ways of their own place them so that sums round differently."""
+def _packed(numbers: Sequence[int], tasks: Sequence[_Work[Any]]) -> Iterator[tuple[int, bytes]]:
+    """Pickle tasks: backends that ship arrays themselves change their alignment, and with it the rounding of sums."""
     for number in numbers:
         tasks[number].prepare()
         yield number, cloudpickle.dumps(tasks[number])
 
 
 def _perform(number: int, packed: bytes) -> tuple[int, Any]:
-    task: Work[Any] = pickle.loads(packed)
+    task: _Work[Any] = pickle.loads(packed)
     return number, task.perform()
 
 
 def _perform_apart(number: int, packed: bytes) -> tuple[int, Any]:
-    """In a process of our own, perhaps one started later than the others: deaf to Ctrl-C as they are."""
+    """Run a task in a worker process, which ignores Ctrl-C even if it was started late."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return _perform(number, packed)
 
 
 @contextmanager
-def _player(backend: Backend) -> Iterator[Player]:
+def _player(backend: Backend) -> Iterator[_Player]:
     start = {"local": _local, "dask": _dask, "ray": _ray}[backend.kind]
     with ExitStack() as stack:
         try:
             player = stack.enter_context(start(backend.workers, backend.address))
         except ImportError:
-            message = f"the {backend.kind} backend needs more packages: pip install 'riskroute[cluster]'"
+            message = f"the {backend.kind} backend needs extra packages: pip install 'riskroute[cluster]'"
             raise RiskrouteError(message) from None
         except (OSError, ValueError) as error:
             if backend.address is None or isinstance(error, InputError):
                 raise
-            raise InputError(
-                f"address must be that of a running {backend.kind} cluster, was {backend.address!r}: {error}"
-            ) from error
+            raise InputError(f"no running {backend.kind} cluster at address {backend.address!r}: {error}") from error
         yield player
 
 
 @contextmanager
-def _local(workers: int | None, address: str | None) -> Iterator[Player]:
+def _local(workers: int | None, address: str | None) -> Iterator[_Player]:
     processes = workers or _cores()
 
-    def play(numbers: Sequence[int], tasks: Sequence[Work[Any]]) -> Iterator[tuple[int, Any]]:
+    def play(numbers: Sequence[int], tasks: Sequence[_Work[Any]]) -> Iterator[tuple[int, Any]]:
         if processes == 1:
             yield from (_perform(*pair) for pair in _packed(numbers, tasks))
             return
         calls = (joblib.delayed(_perform_apart)(*pair) for pair in _packed(numbers, tasks))
         try:
             with joblib.parallel_config("loky", n_jobs=processes):
-                with _deaf_to_interrupts():  # the call starts the processes, which take seconds to import
+                with _interrupts_blocked():  # starts the processes, which take seconds to import
                     results = joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
                 yield from results
         except BrokenProcessPool as error:
@@ -244,21 +241,21 @@ def _local(workers: int | None, address: str | None) -> Iterator[Player]:
 
 
 @contextmanager
-def _dask(workers: int | None, address: str | None) -> Iterator[Player]:
-    """Futures of dask itself: joblib's backend waits for ever for a task that kills every worker it comes to."""
+def _dask(workers: int | None, address: str | None) -> Iterator[_Player]:
+    """Use dask's own futures: joblib's dask backend hangs on a task that kills every worker."""
     from dask.distributed import Client, LocalCluster, as_completed
     from distributed.scheduler import KilledWorker
 
     with ExitStack() as stack:
         if address is None:
-            with _deaf_to_interrupts():
+            with _interrupts_blocked():
                 cluster = LocalCluster(
                     n_workers=workers or _cores(), threads_per_worker=1, dashboard_address=None, silence_logs=50
                 )
             address = stack.enter_context(cluster).scheduler_address
         client = stack.enter_context(Client(address, timeout=_TIMEOUT))
 
-        def play(numbers: Sequence[int], tasks: Sequence[Work[Any]]) -> Iterator[tuple[int, Any]]:
+        def play(numbers: Sequence[int], tasks: Sequence[_Work[Any]]) -> Iterator[tuple[int, Any]]:
             places = workers or max(sum(client.nthreads().values()), 1)
             waiting = _packed(numbers, tasks)
             running = as_completed([client.submit(_perform, *pair, pure=False) for pair in islice(waiting, 2 * places)])
@@ -273,28 +270,28 @@ def _dask(workers: int | None, address: str | None) -> Iterator[Player]:
         yield play
 
 
-def _knock(address: str | None) -> None:
-    """Raise an `OSError` soon if nobody listens at an address; ray itself would try for minutes."""
+def _require_listener(address: str | None) -> None:
+    """Raise an `OSError` at once if nothing listens at an address; ray would retry for minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), timeout=_TIMEOUT).close()
 
 
-def _bring_token() -> None:
-    """Give a cluster of ray's that is started here a token: without one, ray would keep one in the home folder."""
+def _set_ray_token() -> None:
+    """Set a token for a ray cluster started here; otherwise ray would write one to the home folder."""
     named = any(name in os.environ for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
     if not named and not (Path.home() / ".ray" / "auth_token").exists():
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
 @contextmanager
-def _ray(workers: int | None, address: str | None) -> Iterator[Player]:
+def _ray(workers: int | None, address: str | None) -> Iterator[_Player]:
     import ray
     from ray.exceptions import RayError
     from ray.util.joblib import register_ray
 
-    def play(numbers: Sequence[int], tasks: Sequence[Work[Any]]) -> Iterator[tuple[int, Any]]:
-        wave = 4 * processes  # ray's backend gives nothing back before it has everything
+    def play(numbers: Sequence[int], tasks: Sequence[_Work[Any]]) -> Iterator[tuple[int, Any]]:
+        wave = 4 * processes  # ray's joblib backend returns nothing before all is done
         try:
             with joblib.parallel_config("ray", n_jobs=processes), joblib.Parallel(batch_size=1) as parallel:
                 for start in range(0, len(numbers), wave):
@@ -305,11 +302,11 @@ def _ray(workers: int | None, address: str | None) -> Iterator[Player]:
 
     mine = not ray.is_initialized()
     if mine:
-        _knock(address)
+        _require_listener(address)
         here = {"num_cpus": workers or _cores(), "include_dashboard": False}
         size = here if address is None else {"address": address}
         if address is None:
-            _bring_token()
+            _set_ray_token()
         ray.init(log_to_driver=False, logging_level="ERROR", configure_logging=False, **size)
     register_ray()
     try:

@@ -1,9 +1,8 @@
-"""The clairvoyant: a lower bound on the cost of an order, with perfect foresight. A bound, not a router.
+"""The clairvoyant: a lower bound on the cost of an order under perfect foresight.
 
-It knows what pools hold, who will come to them, how queues will move and what the books will show, and takes the
-cheapest shares of all that any plan could get by the deadline. Where plans have alternatives that exclude each other,
-such as when to post, it is granted the better one share by share. No plan can cost less; `check_bound` in the backtest
-holds every order to that.
+It knows hidden shares, future arrivals, queues and books, and takes the cheapest shares that any plan could get by the
+deadline. Where alternatives exclude each other, such as when to post, it gets the better one share by share. No plan
+can cost less; the backtest checks that for every order (`check_bound`).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class _Offer(NamedTuple):
 
 
 class _Times(NamedTuple):
-    """When plans can act, UTC nanoseconds: try pools, take or post for the second time, and when they must be done."""
+    """Times at which plans can act, UTC nanoseconds: pool tries, later takes or posts, end and deadline."""
 
     tries: list[int]
     again: list[int]
@@ -45,7 +44,7 @@ class _Times(NamedTuple):
 
 
 class _Levels(NamedTuple):
-    """Levels of books over a time: venue, price and size, the seconds they are visible in, and since when."""
+    """Book levels over time: venue, price, size, first and last second visible, and first time."""
 
     venues: Integers
     prices: Floats
@@ -56,10 +55,10 @@ class _Levels(NamedTuple):
 
 
 class Clairvoyant(Router):
-    """Take the cheapest shares of all that will be on offer until the deadline.
+    """Take the cheapest shares offered until the deadline.
 
-    A snapshot's shares at a price are on offer once, and all snapshots of a second together offer as many at a price as
-    the largest of them: what an order has taken is not there again in the same snapshot, nor within a second.
+    A snapshot offers its shares at a price once, and all snapshots of a second together no more than the largest of
+    them: shares taken do not reappear in the same snapshot or within a second.
     """
 
     name: ClassVar[str] = "clairvoyant"
@@ -114,7 +113,7 @@ def _offer(context: Context, fill: Fill) -> _Offer:
 
 
 def _cheapest(alternatives: Sequence[list[_Offer]]) -> list[_Offer]:
-    """Return offers whose k-th cheapest share is, for every k, that of the best of several alternatives."""
+    """Return offers whose k-th cheapest share is, for every k, the cheapest among the alternatives."""
     best: list[_Offer] = []
     for one in alternatives:
         mine, other = sorted(one, key=lambda offer: offer.cost), best
@@ -138,7 +137,7 @@ def _cheapest(alternatives: Sequence[list[_Offer]]) -> list[_Offer]:
 
 
 def _displayed(exchange: Exchange, number: int, context: Context, times: _Times) -> list[_Offer]:
-    """Shares displayed from the first arrival of a child to the deadline, with the hidden ones met on the way."""
+    """Return the shares displayed between the first arrival of a child and the deadline, with hidden ones."""
     books, begin = exchange.books, times.again[0]
     faded = np.ones(len(books.venues)) if exchange.faded is None else exchange.faded[number]
     levels = _visible(books, context.sign, faded, begin, times.deadline, context.shares)
@@ -153,7 +152,7 @@ def _displayed(exchange: Exchange, number: int, context: Context, times: _Times)
 
 
 def _posted(exchange: Exchange, context: Context, times: _Times) -> list[_Offer]:
-    """Fills of limit orders at every venue, posted whenever that is best."""
+    """Return the fills of limit orders at every venue, posted at the best time."""
     offers: list[_Offer] = []
     if (queue := exchange.queue) is None:
         return offers
@@ -162,7 +161,7 @@ def _posted(exchange: Exchange, context: Context, times: _Times) -> list[_Offer]
     for venue, name in enumerate(exchange.books.venues):
         fee, alternatives = float(exchange.makers[venue]), []
         joined = {row[venue]: begin for row, begin in zip(rows[::-1], begins[::-1], strict=True)}
-        for begin in joined.values():  # orders that join on the same snapshot fill alike: the first of them is enough
+        for begin in joined.values():  # orders that join on the same snapshot fill alike: one is enough
             price, fills = queue.fills(venue, context.sign, begin, times.end, context.shares)
             alternatives.append(
                 [_offer(context, Fill(0, "limit", name, time, shares, price, fee)) for time, shares in fills]
@@ -172,7 +171,7 @@ def _posted(exchange: Exchange, context: Context, times: _Times) -> list[_Offer]
 
 
 def _dark(exchange: Exchange, number: int, context: Context, times: _Times) -> list[_Offer]:
-    """Shares that pools hold, and those that come to them; whether we were filled of late is not held against it."""
+    """Return the shares resting in pools and arriving there, with or without a recent fill, whichever is better."""
     dark, offers = exchange.dark, []
     if dark is None:
         return []
@@ -206,7 +205,7 @@ def _at_mid(exchange: Exchange, context: Context, pool: Pool, kind: str, time: i
 def _estimated(
     exchange: Exchange, number: int, context: Context, times: _Times, offers: Sequence[_Offer]
 ) -> tuple[int, ConsolidatedBook, int]:
-    """Return how many shares are best charged an estimate, and the books and time that estimate them."""
+    """Return how many shares to price beyond the recorded depth, with the book and time used."""
     shares = np.concatenate(([0], np.cumsum([offer.shares for offer in offers]))).astype(np.float64)
     costs = np.concatenate(([0.0], np.cumsum([offer.shares * offer.cost for offer in offers])))
     size, least = context.shares, max(context.shares - int(shares[-1]), 0)
@@ -217,7 +216,7 @@ def _estimated(
         def cost(beyond: int, book: ConsolidatedBook = book) -> float:
             return float(np.interp(size - beyond, shares, costs)) + (book.beyond(beyond) if beyond else 0.0)
 
-        low, high = least, size  # the cost is convex in the shares estimated: find where it stops falling
+        low, high = least, size  # the cost is convex in the shares beyond: bisect for its minimum
         if low < high and cost(low + 1) >= cost(low):
             high = low
         while low < high:
@@ -228,10 +227,7 @@ def _estimated(
 
 
 def _visible(books: DayBooks, sign: int, faded: Floats, begin: int, end: int, wanted: int) -> _Levels:
-    """Return the levels to take from that are visible between two times, by venue in the order of time.
-
-    Levels behind so many shares as are wanted are left out: they are never needed.
-    """
+    """Return the levels visible between two times, by venue and time, down to ``wanted`` shares of depth."""
     prices, sizes = (books.ask_px, books.ask_sz) if sign > 0 else (books.bid_px, books.bid_sz)
     spans = []
     for first, last in itertools.pairwise(books.offsets.tolist()):
@@ -252,7 +248,7 @@ def _visible_levels(
     end: int,
     wanted: int,
 ) -> _Levels:
-    """Levels of `_visible`; ``spans (V, 3)`` are a venue's first row, the row to stop at, and the end of its rows."""
+    """Return the levels of `_visible`; ``spans (V, 3)`` hold a venue's first row, stop row and end of rows."""
     count = 0
     for v in range(len(spans)):
         count += max(spans[v, 1] - spans[v, 0], 0)
@@ -284,8 +280,8 @@ def _visible_levels(
 
 
 def _on_offer(levels: _Levels) -> tuple[Integers, Floats, Integers, Stamps]:
-    """Return venue, price, shares on offer in all, and since when, one entry per venue and price."""
-    order = np.lexsort((levels.prices, levels.venues))  # stable: in the order of time at one venue and price
+    """Return venue, price, total shares offered and first time, one entry per venue and price."""
+    order = np.lexsort((levels.prices, levels.venues))  # stable: keeps the order of time at each venue and price
     sizes, starts, stops = levels.sizes[order], levels.starts[order], levels.stops[order]
     return _capacities(levels.venues[order], levels.prices[order], sizes, starts, stops, levels.times[order])
 
@@ -294,10 +290,10 @@ def _on_offer(levels: _Levels) -> tuple[Integers, Floats, Integers, Stamps]:
 def _capacities(
     venues: Integers, prices: Floats, sizes: Integers, starts: Integers, stops: Integers, times: Stamps
 ) -> tuple[Integers, Floats, Integers, Stamps]:
-    """Venue, price, shares on offer in all, and when first; levels of one venue and price follow each other in time.
+    """Compute the entries of `_on_offer`; levels of one venue and price are contiguous and sorted by time.
 
-    A level offers its size once, and a second no more than the largest size visible in it. Seconds and snapshots follow
-    each other, so that filling the earliest second first is a maximum flow.
+    A level offers its size once, and a second no more than the largest size visible in it. Both are ordered in time, so
+    filling the earliest second first gives the maximum flow.
     """
     groups = 0
     for k in range(len(venues)):

@@ -1,11 +1,10 @@
-"""What rests in dark pools at any time: an assumption, since nobody publishes it, and the same for all routers.
+"""Model of hidden liquidity in dark pools: an assumption, since pools do not publish it, common to all routers.
 
-The probability of presence changes during the day: with the spread, with whether we were filled there of late, and with
-a random state that is partly common to all pools. Sizes follow a power law. There is adverse selection: counterparties
-are present more often before moves that make us regret a fill.
+The probability of presence varies with the spread, with recent fills of ours and with a random state that is partly
+common to all pools. Sizes follow a power law. Adverse selection: counterparties are more often present before price
+moves against us.
 
-What a pool hides from an order depends on the seed, the day, the number of the order and the pool alone, so that all
-routers meet the same hidden shares.
+Hidden shares depend on the seed, the day, the order number and the pool only: common random numbers for all routers.
 """
 
 from __future__ import annotations
@@ -22,40 +21,30 @@ from riskroute.core.validation import LONGEST_VENUE, as_name, list_of, real_numb
 from riskroute.market.clock import SECOND
 from riskroute.routers.context import Pool
 
-STATE_MEMORY = 60.0
-"""The state of a pool is forgotten within so many seconds."""
-
-SHARED = 0.3
-"""Correlation between the states of two pools."""
-
-MOST_ARRIVALS = 64
-"""A resting order meets at most so many counterparties in one pool."""
-
-
-LEAK = 0.02
-"""Probability per 1,000 shares sent to a pool that others learn of it, and the far touch fades for a while."""
+_CORRELATION = 0.3  # between the states of two pools
+LEAK = 0.02  # probability of information leakage per 1,000 shares sent to a pool; the far touch then fades
 
 
 @dataclass(frozen=True)
 class PoolModel:
-    """How a dark pool behaves.
+    """Behaviour of a dark pool.
 
     Parameters
     ----------
     name : str
         Name of the pool.
     presence : float
-        Probability that it holds shares for us, under ordinary conditions.
+        Baseline probability that it holds shares for us.
     rate : float
-        Counterparties a second that come to a resting order, under ordinary conditions.
+        Baseline arrivals per second of counterparties for a resting order.
     tail, smallest, largest : float
-        Sizes: at least ``n`` shares with probability ``(smallest / n) ** tail``, and never more than ``largest``.
+        Sizes: at least ``n`` shares with probability ``(smallest / n) ** tail``, capped at ``largest``.
     spread, recent, state : float
-        Change of the log odds of presence when the spread is e times its median, when we were filled there within the
-        last minute, and with a standard deviation of the pool's state.
+        Change of the log odds of presence with the log of the spread over its median, with a fill of ours there within
+        the last minute, and per standard deviation of the pool's state.
     adverse : float
-        Presence is ``exp(adverse)`` times as likely before moves that make us regret a fill, and ``exp(-adverse)``
-        times before others.
+        Adverse selection: presence is ``exp(adverse)`` times as likely before a move against us, and
+        ``exp(-adverse)`` times before a move in our favour.
     fee, improvement : float
         As in `riskroute.routers.Pool`.
     """
@@ -94,10 +83,10 @@ class PoolModel:
 
 @dataclass(frozen=True)
 class DarkMoments:
-    """What the moments of all orders of a day are like for dark pools, ``(n,)`` each.
+    """Conditions at the arrival of each order of a day, ``(n,)`` each.
 
-    ``spreads`` are relative to their median; ``regretted`` is 1 where the price soon moves so that a fill is
-    regretted, -1 where it moves the other way, 0 where it does not move.
+    ``spreads`` are relative to their median; ``regretted`` is 1 before a price move against a fill, -1 before a move in
+    its favour, 0 without a move.
     """
 
     times: Stamps
@@ -105,12 +94,11 @@ class DarkMoments:
     regretted: Integers
 
 
-Regret = Callable[[int, Stamps], Integers]
-"""For an order, by its number, and times ``(n,)``: 1 where the price soon moves so that a fill then is regretted."""
+Regret = Callable[[int, Stamps], Integers]  # order number and times (n,): 1 before a move against a fill at the time
 
 
 class DarkMarket:
-    """The pools of a day, for the orders of that day.
+    """The dark pools of a day.
 
     Examples
     --------
@@ -144,17 +132,17 @@ class DarkMarket:
         self._arrivals: dict[str, tuple[Floats, Floats, Floats]] = {}
         for name, one in self.pools.items():
             own = _state(np.random.default_rng(seed_stream(seed, "dark state", day, name)), moments.times)
-            state = math.sqrt(SHARED) * common + math.sqrt(1 - SHARED) * own
+            state = math.sqrt(_CORRELATION) * common + math.sqrt(1 - _CORRELATION) * own
             self._odds[name] = one.spread * np.log(moments.spreads) + one.state * state
             self._draws[name] = np.random.default_rng(seed_stream(seed, "hidden sizes", day, name)).random((count, 2))
             leaks = np.random.default_rng(seed_stream(seed, "dark leaks", day, name))
             self._leaks[name] = leaks.random(count)
             rng = np.random.default_rng(seed_stream(seed, "dark arrivals", day, name))
-            shape = (count, MOST_ARRIVALS)
+            shape = (count, 64)  # counterparties that a resting order can meet
             self._arrivals[name] = (rng.exponential(size=shape), rng.random(shape), rng.random(shape))
 
     def chance(self, order: int, pool: str, *, recent: bool = False) -> float:
-        """Probability that a pool holds shares for an order, by its number."""
+        """Return the probability that a pool holds shares for order number ``order``."""
         one = self.pools[pool]
         if one.presence in (0.0, 1.0):
             return one.presence
@@ -162,25 +150,25 @@ class DarkMarket:
         return min(self._usual_chance(order, one, recent) * selected, 1.0)
 
     def _usual_chance(self, order: int, one: PoolModel, recent: bool) -> float:
-        """Probability before adverse selection."""
+        """Return the probability before adverse selection."""
         if one.presence in (0.0, 1.0):
             return one.presence
         odds = math.log(one.presence / (1 - one.presence)) + self._odds[one.name][order] + one.recent * recent
         return 1 / (1 + math.exp(-odds))
 
     def hidden(self, order: int, pool: str, *, recent: bool = False) -> int:
-        """Shares that rest in a pool when an order comes, by its number."""
+        """Return the shares resting in a pool when order number ``order`` arrives."""
         there, height = self._draws[pool][order]
         return _size(self.pools[pool], height) if there < self.chance(order, pool, recent=recent) else 0
 
     def leaks(self, order: int, pool: str, shares: int) -> bool:
-        """Whether others learn of shares sent to a pool."""
+        """Return whether shares sent to a pool leak information."""
         return bool(self._leaks[pool][order] < self.leak * shares / 1000)
 
     def arrivals(self, order: int, pool: str, seconds: float, *, recent: bool = False) -> list[tuple[float, int]]:
-        """Counterparties that come to shares resting in a pool: seconds after the order, and sizes.
+        """Return the counterparties that arrive while shares rest in a pool: seconds after the order, and sizes.
 
-        More of them come before moves that make their fill regretted, whenever they come.
+        More arrive before moves against the fill.
         """
         one = self.pools[pool]
         most = math.exp(abs(one.adverse))
@@ -201,17 +189,17 @@ class DarkMarket:
 
 
 def _size(pool: PoolModel, height: float) -> int:
-    """A size of the power law, from a uniform draw."""
+    """Return a power-law size from a uniform draw."""
     growth = min(-math.log1p(-height) / pool.tail, math.log(pool.largest / pool.smallest))
     return int(pool.smallest * math.exp(growth))
 
 
 def _state(rng: np.random.Generator, times: Stamps) -> Floats:
-    """A stationary path of mean 0 and variance 1 at some times, which forgets within `STATE_MEMORY`."""
+    """Draw a stationary autoregressive path of mean 0 and variance 1 at given times."""
     shocks = rng.standard_normal(len(times))
     if not len(times):
         return shocks
-    kept = np.exp(-np.diff(times) / SECOND / STATE_MEMORY)
+    kept = np.exp(-np.diff(times) / SECOND / 60.0)  # correlation time in seconds
     path = [float(shocks[0])]
     for weight, shock in zip(kept.tolist(), shocks[1:].tolist(), strict=True):
         path.append(weight * path[-1] + math.sqrt(1 - weight * weight) * shock)

@@ -2,8 +2,8 @@
 
 Importing this module registers both; ``gymnasium.make("riskroute.simulation.gym:riskroute/Replay-v0")``
 imports it on the way. An episode is ``horizon`` orders of the same size, one per step. The action says how an order is
-split, the reward is its profit. What an agent is judged by is not the sum of rewards but their mean-variance: ``info``
-has the regret so far, as `riskroute.simulate` reckons it.
+split, the reward is its profit. The objective is the mean-variance of the rewards, not their sum: ``info`` has the
+regret so far, as computed by `riskroute.simulate`.
 
 >>> env = gymnasium.make("riskroute/Synthetic-v0", shares=4, slots=3, horizon=100)
 >>> env.action_space, env.observation_space.shape
@@ -50,28 +50,23 @@ require_extra("gymnasium environments", "gym", "gymnasium")
 
 import gymnasium  # noqa: E402 - whether it is installed is checked first
 
-ACTION_MODES = ("discrete", "weights")
-"""How a split is named: by its number in the list of all, or by one weight per slot."""
-
-HORIZON = 1000
-
+_HORIZON = 1000
 _MARKET_SHARES, _MARKET_REPEATS = 10, 20
 _MARKET_HOURS = (dt.time(11), dt.time(11, 20))
-_MARKET_WINDOW = Window(dt.time(11, 2), dt.time(11, 20), buckets=18)  # books fill during the first two minutes
+_MARKET_WINDOW = Window(dt.time(11, 2), dt.time(11, 20), buckets=18)  # skips the first two minutes, while books fill
 _MARKET_POOLS = (
     DarkPool(presence=0.3, tail=1.0, name="Dark 1"),
     DarkPool(presence=0.6, tail=1.5, fee=0.03, name="Dark 2"),
 )
-_FARTHEST = 40.0  # standard deviations; numpy's normal draws end before 14
 
 
 class RoutingEnv(gymnasium.Env[Vector, Any]):
-    """A riskroute environment, one order per step.
+    """A riskroute environment as a gymnasium environment, one order per step.
 
-    The observation is a vector of plain numbers: the share of the horizon that is gone; the last reward; mean and
-    variance of the rewards so far; the last allocation as fractions of the order, ``(slots,)``. All are zero before the
-    first step. ``info`` of a step has the ``allocation`` in shares, its true ``mean`` and ``variance``, its ``gap``
-    (mean-variance above the best split's) and the ``regret`` so far; that of a reset has the ``best`` split.
+    Observation: elapsed share of the horizon; last reward; mean and variance of the rewards so far; last allocation as
+    fractions of the order, ``(slots,)``. All are zero before the first step. ``info`` of a step has the ``allocation``
+    in shares, its true ``mean`` and ``variance``, its ``gap`` to the best split's mean-variance and the ``regret`` so
+    far; that of a reset has the ``best`` split.
 
     Parameters
     ----------
@@ -82,7 +77,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
     reach : float
         The largest reward, in absolute value; observations are clipped to it.
     horizon : int
-        Steps of an episode, which then ends truncated.
+        Steps of an episode, which ends truncated.
     action_mode : str
         ``discrete``, the number of the split, for up to 200,000 of them; ``weights``, one weight from 0 to 1
         per slot, made a split by `Allocations.apportion`, for any number.
@@ -95,7 +90,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
     ) -> None:
         self.environment, self.allocations = environment, allocations
         self.horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
-        self.action_mode = one_of("action_mode", action_mode, ACTION_MODES)
+        self.action_mode = one_of("action_mode", action_mode, ("discrete", "weights"))
         slots = allocations.slots
         self.action_space = (
             gymnasium.spaces.Discrete(allocations.size)
@@ -110,11 +105,11 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         self._seen = Tally()
 
     def setting(self) -> Setting:
-        """What riskroute's policies are told before an episode; what they `select`, `encode` makes an action of."""
+        """Return the `Setting` for riskroute's policies; `encode` maps their actions to the action space."""
         return self.environment.setting(self.horizon)
 
     def encode(self, action: Action) -> Any:
-        """The member of the action space that plays ``action`` of the environment's action set."""
+        """Return the member of the action space for an action of the environment's action set."""
         lattice, shares = self.allocations.lattice, np.asarray(action)
         if shares.shape != (self.allocations.slots,) or not self.allocations.contains(shares[None])[0]:
             raise InputError(f"action must be a split of {self.allocations}, was {action!r}")
@@ -124,9 +119,9 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         return np.asarray((units - lattice.lows) / max(lattice.free, 1))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Vector, dict[str, Any]]:
-        """Begin an episode; with a seed, always the same one for the same actions. There are no options."""
+        """Start an episode; options are not supported."""
         if options:
-            raise InputError(f"options must be left out, was {options!r}")
+            raise InputError(f"options are not supported, was {options!r}")
         super().reset(seed=seed)
         self._rewards, self._seen = self.environment.run(self.np_random), Tally()
         best = self.environment.comparators[0]
@@ -135,7 +130,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
     def step(self, action: Any) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
         """Split one order."""
         if self._rewards is None or self._seen.count == self.horizon:
-            raise StateError(f"episode must be begun with reset(), was at step {self._seen.count} of {self.horizon}")
+            raise StateError(f"call reset() first: the episode is at step {self._seen.count} of {self.horizon}")
         handle = self._handle(action)
         mean, deviation, gap = (float(one[0]) for one in self.environment.outcomes(as_batch(handle)))
         reward = self._rewards.reward(handle)
@@ -146,7 +141,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         return observation, reward, False, self._seen.count == self.horizon, info
 
     def _handle(self, action: Any) -> Action:
-        """The environment's own name of the split that an action of the action space means."""
+        """Return the environment's handle of a member of the action space."""
         lattice, lot = self.allocations.lattice, self.allocations.lot
         if self.action_mode == "discrete":
             number = whole_number("action", action, minimum=0, maximum=lattice.size - 1)
@@ -159,14 +154,14 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         return np.asarray(np.clip(np.concatenate([numbers, fractions]), self._low, self._high))
 
     def _regret(self) -> float:
-        """Mean-variance of the rewards so far, less what the best split expects."""
+        """Return the mean-variance of the rewards so far minus its expectation under the best split."""
         seen = self._seen
         expected = self.environment.expected_comparator(np.array([seen.count]))[0]
         return float(seen.spread - self.environment.risk_tolerance * seen.count * seen.mean - expected)
 
 
 class SyntheticEnv(RoutingEnv):
-    """``riskroute/Synthetic-v0``: a random instance of the paper's synthetic experiments, Gaussian rewards.
+    """``riskroute/Synthetic-v0``: a random instance of the paper's synthetic experiments, with Gaussian rewards.
 
     Parameters
     ----------
@@ -187,7 +182,7 @@ class SyntheticEnv(RoutingEnv):
         instance: int = 0,
         *,
         risk_tolerance: float = 2.0,
-        horizon: int = HORIZON,
+        horizon: int = _HORIZON,
         action_mode: str = "discrete",
     ) -> None:
         allocations = _few_enough(Allocations(shares, slots), action_mode)
@@ -196,22 +191,22 @@ class SyntheticEnv(RoutingEnv):
         environment, best = Environment(problem), problem.actions.best
         extremes = as_batch(best(problem.mean_coef), best(-problem.mean_coef), best(-problem.var_coef))
         mean, deviation = environment.moments(extremes)
-        reach = float(np.abs(mean).max() + _FARTHEST * deviation.max())
+        reach = float(np.abs(mean).max() + 40 * deviation.max())
         super().__init__(environment, allocations, reach, horizon=horizon, action_mode=action_mode)
 
 
 class ReplayEnv(RoutingEnv):
-    """``riskroute/Replay-v0``: what splits would have earned in recorded scenarios.
+    """``riskroute/Replay-v0``: profits of splits in recorded scenarios.
 
     Parameters
     ----------
     replay : Replay, optional
-        Over all splits within caps and lots; `synthetic_replay` if None.
+        Over all splits within caps and lots (default: `synthetic_replay`).
     horizon, action_mode
         See `RoutingEnv`.
     """
 
-    def __init__(self, replay: Replay | None = None, *, horizon: int = HORIZON, action_mode: str = "discrete") -> None:
+    def __init__(self, replay: Replay | None = None, *, horizon: int = _HORIZON, action_mode: str = "discrete") -> None:
         if replay is not None and not isinstance(replay, Replay):
             raise InputError(f"replay must be a Replay or None, was {replay!r}")
         chosen = synthetic_replay() if replay is None else replay
@@ -221,7 +216,7 @@ class ReplayEnv(RoutingEnv):
 
 
 def _few_enough(allocations: Allocations, action_mode: str) -> Allocations:
-    """Refuse numbers as actions where there are too many splits for agents to tell apart by number."""
+    """Refuse discrete actions for too many splits."""
     if action_mode == "discrete" and allocations.size > COMFORTABLE_LIST:
         raise InputError(
             f"action_mode must be weights for more than {COMFORTABLE_LIST:,} splits, "
@@ -231,7 +226,7 @@ def _few_enough(allocations: Allocations, action_mode: str) -> Allocations:
 
 
 def _allocations(actions: ActionSet) -> Allocations:
-    """The set itself, or the one that a list of splits is the list of."""
+    """Return the `Allocations` behind an action set or a list of splits."""
     if isinstance(actions, Allocations):
         return actions
     splits = actions.listed().handles
@@ -245,7 +240,7 @@ def _allocations(actions: ActionSet) -> Allocations:
 
 @cache
 def synthetic_replay() -> Replay:
-    """Twenty minutes of the synthetic market: 10 shares over three lit venues and two dark pools, made once a process.
+    """Return a replay of twenty minutes of the synthetic market: 10 shares, three lit venues, two dark pools.
 
     Examples
     --------

@@ -1,0 +1,16 @@
+"""The number of files that a simulation runs through stays small enough to read."""
+
+from __future__ import annotations
+
+import pytest
+
+from riskroute.cli.app import run
+from trace_files import traced_files
+
+
+@pytest.mark.usefixtures("untraced")
+def test_simulating_rise_runs_through_few_files(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["simulate", "--policy", "rise", "--slots", "4", "--shares", "4", "--runs", "2", "--horizon", "1000"]
+    calls = traced_files(lambda: run(words))
+    assert "rise" in capsys.readouterr().out
+    assert len(calls) <= 30, list(calls)
