@@ -57,7 +57,7 @@ def study_page() -> None:
     between_markers(page, "study", f"```text\n{_wrapped(said)}\n```")
 
 
-STARTS = ("For ", "No verdict for ", "All symbols together: ")
+STARTS = ("For ", "No verdict for ", "All symbols pooled: ")
 
 
 def _wrapped(said: str) -> str:

@@ -154,7 +154,7 @@ def test_markets_that_cannot_be(recorded: Path, tmp_path: Path) -> None:
             market_days("dark", days=days, kept=kept, backend=HERE)
     with pytest.raises(InputError, match="seed must be"):
         market_days("dark", seed=-1, days=1, kept=kept, backend=HERE)
-    with pytest.raises(InputError, match="fees must be left out for a synthetic market, which has its own"):
+    with pytest.raises(InputError, match="fees cannot be given for a synthetic market, which has its own"):
         market_days("dark", days=1, kept=kept, backend=HERE, fees=FeeSchedule([]))
     assert not any(kept.glob("*/day.json"))
 

@@ -1,6 +1,6 @@
-"""Markets to judge routers on: synthetic ones by name, or a folder of imported recordings, one day after the other.
+"""Markets for backtests: synthetic ones by name, or a folder of imported recordings.
 
-Days are prepared once, in parallel, and kept in a folder; a day found there is not prepared again.
+Days are prepared once, in parallel, and cached in a folder.
 """
 
 from __future__ import annotations
@@ -42,30 +42,25 @@ from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.runner import code_hash
 
-SYNTHETIC_LEVELS = 20
-"""Levels per side that are kept of a synthetic day: all of ``comparable``, and enough of ``paper`` for 5,000 shares."""
+_SYNTHETIC_LEVELS = 20  # kept per side: all of ``comparable``, and enough of ``paper`` for 5,000 shares
 
 Hours = tuple[dt.time, dt.time]
 
-SYNTHETIC_HOURS = (dt.time(10, 30), dt.time(13, 30))
-"""New York times at which a synthetic day begins and ends."""
+SYNTHETIC_HOURS = (dt.time(10, 30), dt.time(13, 30))  # of a synthetic day, New York
 
-FIRST_DAY = dt.date(2019, 3, 4)
-
-DARK_POOLS = (
+# pools of the market ``dark``: an average one, one that is rarely filled but large, one that is often filled but small
+_DARK_POOLS = (
     PoolModel("POOL1", presence=0.30, rate=0.10, tail=1.2, smallest=100, fee=0.0010),
     PoolModel("POOL2", presence=0.15, rate=0.04, tail=0.9, smallest=200, fee=0.0005),
     PoolModel("POOL3", presence=0.45, rate=0.25, tail=1.6, smallest=50, fee=0.0012),
 )
-"""Pools of the market ``dark``: an average one, one that seldom has shares but many, and one that often has a few."""
-
-MARKETS = {"paper": (), "comparable": (), "dark": DARK_POOLS}
-"""Synthetic markets by name, and their pools; ``dark`` is ``comparable`` with pools."""
+# synthetic markets by name, and their pools; ``dark`` is ``comparable`` with pools
+MARKETS = {"paper": (), "comparable": (), "dark": _DARK_POOLS}
 
 
 @dataclass(frozen=True)
 class MarketDay:
-    """A prepared day of a symbol, ready to be played.
+    """A prepared day of a symbol.
 
     Parameters
     ----------
@@ -74,15 +69,15 @@ class MarketDay:
     folder : Path
         Folder of its arrays.
     takers, makers : tuple[float, ...]
-        Fees by venue, dollars a share.
+        Fees by venue, dollars per share.
     pools : tuple[PoolModel, ...]
-        Dark pools beside its venues.
+        Dark pools.
     zone : str
         Time zone of its hours.
     synthetic : bool
-        Whether it was generated, and not recorded.
+        Whether it was generated, not recorded.
     protection : str
-        Whether its venues protect each other's quotes; one of `PROTECTIONS`. A backtest may say otherwise.
+        Whether its venues protect each other's quotes; one of `PROTECTIONS`. A backtest may override it.
     """
 
     symbol: str
@@ -106,23 +101,23 @@ class MarketDay:
         return np.array(self.takers), np.array(self.makers)
 
     def load(self) -> PreparedDay:
-        """Return books and queues; those of the latest call are kept in memory."""
+        """Return books and queues; those of the latest call stay in memory."""
         try:
             record = (self.folder / RECORD).stat()
         except OSError:
-            return read_prepared_day(self.folder)  # says what is missing
+            return read_prepared_day(self.folder)  # reports what is missing
         return _loaded(self.folder, record.st_ino, record.st_mtime_ns)
 
 
 def common_zone(days: Sequence[MarketDay]) -> str:
-    """Return the time zone of some days; empty if they have several."""
+    """Return the time zone that days have in common; empty if they differ."""
     zones = {day.zone for day in days}
     return zones.pop() if len(zones) == 1 else ""
 
 
 @lru_cache(maxsize=1)
 def _loaded(folder: Path, inode: int, written: int) -> PreparedDay:
-    """Return a day as it was written at some time: a folder may be written again."""
+    """Return a day; inode and time of writing key the cache, since a folder may be rewritten."""
     return read_prepared_day(folder)
 
 
@@ -143,21 +138,21 @@ class _SyntheticDay:
     def perform(self) -> Path:
         preset = PRESETS[self.preset]
         with tempfile.TemporaryDirectory() as place:
-            make_synthetic_day(preset, self.symbol, self.date, self.seed, self.folder, Path(place), self.hours)
+            _make_synthetic_day(preset, self.symbol, self.date, self.seed, self.folder, Path(place), self.hours)
         return self.folder
 
 
-def make_synthetic_day(
+def _make_synthetic_day(
     preset: MarketPreset, symbol: str, date: dt.date, seed: int, folder: Path, scratch: Path, hours: Hours
 ) -> None:
-    """Write a day of a synthetic market as files of its venues, import them like any others, and prepare the day."""
+    """Generate a synthetic day as files of its venues, import them like any others, and prepare the day."""
     day_seed = int(seed_stream(seed, "market day", str(date)).generate_state(1)[0])
     files = generate_market(
         scratch / "files", seed=day_seed, symbols=[symbol], hours=hours, date=date, venues=preset.venues
     )
     recordings = []
     for venue, path in zip(preset.venues, files, strict=True):
-        options = ImportOptions((symbol,), SYNTHETIC_LEVELS, date=date, venue=venue.name)
+        options = ImportOptions((symbol,), _SYNTHETIC_LEVELS, date=date, venue=venue.name)
         recordings += import_files([path], scratch / "books", options)
     matching = {venue.name: venue.matching for venue in preset.venues}
     write_prepared_day(folder, _prepared(Store(scratch / "books"), recordings, matching))
@@ -179,15 +174,15 @@ class _RecordedDay:
 
 
 def _prepared(store: Store, recordings: Sequence[Recording], matching: Mapping[str, str]) -> PreparedDay:
-    deepest = max(one.levels for one in recordings) or None  # tables may have room for more than any book has
+    deepest = max(one.levels for one in recordings) or None  # tables may have room for more levels than any book
     books = day_books({one.venue: store.snapshots(one) for one in recordings}, levels=deepest)
     events = {one.venue: store.events(one) for one in recordings if one.has_events}
     rules = {venue: rule for venue, rule in matching.items() if venue in events}
     return PreparedDay(books, QueueReplay(books, events, rules) if events else None)
 
 
-def business_days(count: int, first: dt.date = FIRST_DAY) -> list[dt.date]:
-    """So many weekdays.
+def business_days(count: int, first: dt.date = dt.date(2019, 3, 4)) -> list[dt.date]:
+    """Return the first ``count`` weekdays from ``first`` on.
 
     Examples
     --------
@@ -216,30 +211,30 @@ def market_days(
     backend: Backend | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[MarketDay]:
-    """Return the days of a market, ready to be played, symbol by symbol, the earliest first.
+    """Return the prepared days of a market by symbol, earliest first.
 
     Parameters
     ----------
     market : str or Path
         A name of `MARKETS`, or a folder of ``riskroute market import``.
     symbols : Sequence[str]
-        Symbols to play: of a synthetic market its own ones, the first by default; of a folder all by default.
+        Symbols to play. Default: the first of a synthetic market, all of a folder.
     days : int, optional
-        Number of days; the first ones of a folder. If None, all days of a folder, or ten synthetic ones.
+        Number of days, from the first. Default: all days of a folder, ten synthetic ones.
     seed : int
         Seed of a synthetic market.
     hours : Hours, optional
-        New York times at which a synthetic day begins and ends; `SYNTHETIC_HOURS` if None.
+        Hours of a synthetic day in New York. Default: `SYNTHETIC_HOURS`.
     kept : Path
-        Folder in which prepared days are kept.
+        Cache folder for prepared days.
     fees : FeeSchedule, optional
-        Fees of the venues of a folder, which has none of its own; a synthetic market has its own.
+        Fees of recorded venues; a synthetic market has its own.
     pools : Sequence[PoolModel], optional
-        Dark pools; those of the market if None.
+        Dark pools. Default: those of the market.
     backend : Backend, optional
-        Where days are prepared.
+        Where to prepare days.
     progress : Callable, optional
-        Called with a day, and how many of how many are ready.
+        Called with a day, the number of days done, and their total.
     """
     instance_of("market", market, (str, Path), "a name or a folder")
     kept = writable_folder("kept", kept).absolute()  # workers may have another working folder
@@ -259,7 +254,7 @@ def market_days(
             raise InputError(f"hours must be a time and a later one, was {shown(hours)}")
     if str(market) in MARKETS:
         if fees is not None:
-            raise InputError("fees must be left out for a synthetic market, which has its own, were given")
+            raise InputError("fees cannot be given for a synthetic market, which has its own")
         tasks, found = _synthetic(str(market), symbols, days or 10, seed, hours or SYNTHETIC_HOURS, kept)
     else:
         tasks, found = _recorded(Path(market), symbols, days, kept, fees)
@@ -294,7 +289,7 @@ def _synthetic(
     found: list[MarketDay] = []
     for symbol in symbols or preset.symbols[:1]:
         for date in business_days(days):
-            made_of = [name, symbol, str(date), seed, SYNTHETIC_LEVELS, *map(str, hours), code_hash()]
+            made_of = [name, symbol, str(date), seed, _SYNTHETIC_LEVELS, *map(str, hours), code_hash()]
             key = seeding_hash(made_of, 12)
             folder = kept / f"{name}-{symbol}-{date}-{key}"
             tasks.append(_SyntheticDay(name, symbol, date, seed, hours, folder))
@@ -334,7 +329,7 @@ def _recorded(
 
 
 def _content(store: Store, recording: Recording) -> list[Any]:
-    """Return the record of a recording and the digests of its files: an import may replace one by another."""
+    """Return the record of a recording and the digests of its files, which an import may replace."""
     endings = (SNAPSHOTS, EVENTS) if recording.has_events else (SNAPSHOTS,)
     return [
         asdict(recording) | {"date": str(recording.date)},

@@ -1,4 +1,4 @@
-"""Playing routers on the days of a market: each symbol and seed on its own, one day after the other."""
+"""Play routers on the days of a market: one task per router, symbol and seed, day after day."""
 
 from __future__ import annotations
 
@@ -29,13 +29,7 @@ from riskroute.study.invariants import check_tables
 from riskroute.study.markets import MarketDay
 from riskroute.study.tables import Tables, day_tables
 
-SESSION = (dt.time(9, 35), dt.time(15, 55))
-"""Times between which orders come by default on a day of New York that has books then."""
-
-WARMING = 60 * SECOND
-"""The books of a day take so many nanoseconds to fill up."""
-
-_LEAST_SESSION = 600 * SECOND
+WARMING = 60 * SECOND  # books of a day need a minute to fill up
 
 
 @dataclass(frozen=True)
@@ -47,19 +41,18 @@ class PlayTask:
     train: int
     config: BacktestConfig
     seed: int
-    placebo: str = ""
-    """What the router is shown instead of the books of the time; see `PLACEBOS`."""
+    placebo: str = ""  # one of `PLACEBOS`
 
     def prepare(self) -> None:
         """Do nothing: tasks share nothing but files."""
 
     def perform(self) -> Tables:
-        """Play all days; what was learned on one day is known on the next, and after the last in the state."""
+        """Play all days with one router, which keeps what it learns; the tables have its final state."""
         router = self.start()
         return dataclasses.replace(self.play(router), state=router.state())
 
     def start(self) -> Router:
-        """Make the router, told what the backtest knows: its seed, and what risk costs."""
+        """Make the router with the seed and kappa of the backtest, if it has these parameters."""
         candidate, config = self.candidate, self.config
         if candidate.name in POLICIES:
             rounds = len(self.days) * config.orders
@@ -67,14 +60,14 @@ class PlayTask:
                 candidate,
                 parameters={"kappa": config.kappa, "rounds": rounds, "seed": self.seed, **candidate.parameters},
             )
-        elif known := self._told:
+        elif names := self._given:
             given = {"seed": self.seed, "kappa": config.kappa}
-            told = {name: given[name] for name in known}
-            candidate = dataclasses.replace(candidate, parameters={**told, **candidate.parameters})
+            given = {name: given[name] for name in names}
+            candidate = dataclasses.replace(candidate, parameters={**given, **candidate.parameters})
         return candidate.make()
 
     def play(self, router: Router) -> Tables:
-        """Play all days with a router, which then knows what it learned on them."""
+        """Play all days with a router."""
         config, parts = self.config, []
         for place, day in enumerate(self.days):
             trading = trading_day(day, config)
@@ -103,15 +96,15 @@ class PlayTask:
         return Tables.together(parts)
 
     @property
-    def _told(self) -> tuple[str, ...]:
-        """Parameters that a router is given by the backtest, unless it begins as it is."""
+    def _given(self) -> tuple[str, ...]:
+        """Parameters that the backtest sets; none for a router object."""
         if self.candidate.begins_as is not None or self.candidate.name in POLICIES:
             return ()
         return tuple(name for name in ("seed", "kappa") if name in self.candidate.make().parameters)
 
     @property
     def identity(self) -> str:
-        """Hash of everything that the result depends on."""
+        """Hash of everything the result depends on."""
         days = [
             [
                 *(day.name, day.folder.name, day.takers, day.makers, [dataclasses.asdict(one) for one in day.pools]),
@@ -124,25 +117,22 @@ class PlayTask:
             candidate.append(hashlib.sha256(cloudpickle.dumps(self.candidate.begins_as)).hexdigest())
         if self.candidate.source:
             candidate.append(hashlib.sha256(self.candidate.source.encode()).hexdigest())
-        knows = self.candidate.name in POLICIES or "kappa" in self._told
+        knows = self.candidate.name in POLICIES or "kappa" in self._given
         kappa = self.config.kappa if knows else 0.0
         config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), kappa=kappa, seeds=1, protection=None))
         return seeding_hash([candidate, days, self.train, config, self.seed, self.placebo, code_hash()], 24)
 
 
-PLACEBOS = ("shuffled", "lagged")
-"""Books of another order of the day, or of ten minutes ago: routers that use the books must do worse with them."""
-
-LAG = 600 * SECOND
+PLACEBOS = ("shuffled", "lagged")  # books of another order of the day, or of ten minutes ago
 
 
 def _placebo_view(placebo: str, day: TradingDay, seed: int) -> View:
-    """Show every order the books of another moment."""
+    """Return a view that shows every order the books of another time."""
     times = day.orders.times
     if placebo == "shuffled":
         others = np.random.default_rng(seed_stream(seed, "shuffled contexts", day.name)).permutation(times)
     else:
-        others = np.minimum(np.maximum(times - LAG, day.books.first), times)
+        others = np.minimum(np.maximum(times - 600 * SECOND, day.books.first), times)
 
     def view(number: int, context: Context) -> Context:
         now, books = day.books.as_of(int(others[number])), context.books
@@ -155,14 +145,14 @@ def _placebo_view(placebo: str, day: TradingDay, seed: int) -> View:
 
 
 def _first_judged(place: int, days: int, train: int, orders: int) -> int:
-    """Number of the first order of a day that is judged; with one day, the second half of it is."""
+    """Return the number of the first judged order of a day; of a single day the second half is judged."""
     if days == 1:
         return orders // 2 if train else 0
     return orders if place < train else 0
 
 
 def training_days(days: int, train: int | None) -> int:
-    """Return how many of some days are for training: as asked for, or half of them; 1 of 1 means its morning.
+    """Return the number of training days. Default: half of them; 1 of 1 means the first half of the day.
 
     Examples
     --------
@@ -175,7 +165,7 @@ def training_days(days: int, train: int | None) -> int:
 
 
 def trading_day(day: MarketDay, config: BacktestConfig) -> TradingDay:
-    """Put orders on the books of a day, the same for all routers, under the conditions asked for."""
+    """Return a day with its orders, the same for all routers, under the configured stress."""
     prepared, stress = day.load(), config.stress
     takers, makers = day.fees
     pools = tuple(_stressed(pool, config) for pool in day.pools)
@@ -190,7 +180,7 @@ def trading_day(day: MarketDay, config: BacktestConfig) -> TradingDay:
 
 
 def protection_of(day: MarketDay, config: BacktestConfig) -> str:
-    """Return whether venues protect each other's quotes: as asked for, or as the market has it."""
+    """Return the configured protection. Default: that of the market."""
     return config.protection or day.protection
 
 
@@ -203,7 +193,7 @@ def _stressed(pool: PoolModel, config: BacktestConfig) -> PoolModel:
 
 
 def day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> Orders:
-    """Return the orders of a day: at random times, with sizes and sides in turn."""
+    """Return the orders of a day at random times, with sizes and sides in turn."""
     rng = np.random.default_rng(seed_stream(config.seed, "orders", day.symbol, str(day.date)))
     try:
         hours = session(books, day.date, config.clock_hours, day.zone)
@@ -221,23 +211,23 @@ def day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> Order
 def session(
     books: DayBooks, date: dt.date, hours: tuple[dt.time, dt.time] | None = None, zone: str = TRADING_ZONE
 ) -> tuple[int, int]:
-    """Return when orders may come and must have ended, UTC nanoseconds.
+    """Return the times between which orders arrive and end, UTC nanoseconds.
 
     Parameters
     ----------
     hours : tuple[dt.time, dt.time], optional
-        Times of ``zone``. Default: `SESSION` on a day of New York that has ten minutes of it, else the whole day.
+        Times of ``zone``. Default: 09:35-15:55 on a New York day with ten minutes of it, else the whole day.
     """
     opening, last = int(books.stamps.min()), books.last
     first = opening + WARMING
     whole = min(first, last), last
-    asked = hours or (SESSION if zone == TRADING_ZONE else None)
+    asked = hours or ((dt.time(9, 35), dt.time(15, 55)) if zone == TRADING_ZONE else None)
     if asked is None:
         return whole
     begin, end = (utc_stamp(date, moment, zone) for moment in asked)
     found = max(first, begin), min(last, end)
     if hours is None:
-        return found if found[1] - found[0] >= _LEAST_SESSION else whole
+        return found if found[1] - found[0] >= 600 * SECOND else whole
     if found[1] <= found[0]:
         there = " to ".join(f"{local_time(stamp, zone):%H:%M:%S}" for stamp in (opening, last))
         text = "-".join(moment.isoformat("minutes") for moment in hours)
@@ -249,7 +239,7 @@ def session(
 
 
 def asked_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]:
-    """Return the first and last time that orders of a day may have, UTC nanoseconds; any if no hours are asked for."""
+    """Return the configured hours of a day, UTC nanoseconds. Default: unbounded."""
     if config.clock_hours is None:
         return 0, 2**62
     begin, end = (utc_stamp(day.date, moment, day.zone) for moment in config.clock_hours)
@@ -257,15 +247,15 @@ def asked_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]:
 
 
 def check_hours(days: Sequence[MarketDay], config: BacktestConfig) -> None:
-    """Refuse days on which there is no time for orders, before any is played."""
+    """Raise `InputError` for days without time for orders, before any is played."""
     for day in days:
         day_orders(day, day.load().books, config)
 
 
 class TableCache:
-    """Tables of finished tasks in a folder, so that what was played is not played again.
+    """Tables of finished tasks in a folder, for reuse.
 
-    A router that is given as an object is always played: its code may have changed, which no hash of its state shows.
+    A router object is always played: its code may have changed, which no hash of its state shows.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -283,7 +273,7 @@ class TableCache:
         result.write(self.folder / task.identity)
 
     def get(self, task: PlayTask) -> Tables | None:
-        """Return the tables of a task; None if they are not there, or no tables any more."""
+        """Return the tables of a task; None if they are missing or unreadable."""
         try:
             return Tables.read(self.folder / task.identity) if self._is_written(task) else None
         except DataError:
@@ -312,9 +302,9 @@ def perform_plays(
     cache: TableCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
 ) -> list[Tables]:
-    """Return the tables of all tasks, once their invariants hold.
+    """Perform tasks, check their invariants, and return their tables.
 
-    Routers that are told most take longest; they are begun first, so that no worker ends up waiting for them.
+    Routers with the most feedback take longest and start first, so that no worker waits for them at the end.
     """
     order = sorted(range(len(tasks)), key=lambda number: tasks[number].candidate.make().feedback, reverse=True)
     played = run_tasks([tasks[number] for number in order], backend or Backend(), cache=cache, finished=finished)
@@ -326,7 +316,7 @@ def perform_plays(
 
 
 def play_tasks(candidates: Sequence[Candidate], days: Sequence[MarketDay], config: BacktestConfig) -> list[PlayTask]:
-    """Return what is to be played: one task per router, symbol and seed."""
+    """Return one task per router, symbol and seed."""
     symbols = {
         symbol: tuple(day for day in days if day.symbol == symbol)
         for symbol in dict.fromkeys(day.symbol for day in days)

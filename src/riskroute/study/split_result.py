@@ -28,7 +28,7 @@ Value = TypeVar("Value")
 Pair = tuple[float, float]
 
 RECOMMENDED = "recommended"
-REPORTS = ("report.html", "report.md")
+_REPORTS = ("report.html", "report.md")
 
 
 @dataclass(frozen=True)
@@ -406,7 +406,7 @@ def _learning(case: SplitCase) -> list[str]:
     return found
 
 
-def splits_table(case: SplitCase) -> TextTable:
+def _splits_table(case: SplitCase) -> TextTable:
     """Return the recommended split and its alternatives with their costs out of sample."""
     rows = []
     for name, split in case.splits.items():
@@ -423,7 +423,7 @@ def splits_table(case: SplitCase) -> TextTable:
     return TextTable(header, rows)
 
 
-def policies_table(case: SplitCase) -> TextTable:
+def _policies_table(case: SplitCase) -> TextTable:
     """Return the cost of learning of every policy, and its exploration."""
     rows = []
     for name, one in case.policies.items():
@@ -459,7 +459,7 @@ def models_table(case: SplitCase) -> TextTable:
     return TextTable(["slot", "most shares", *moments, "R² mean", "R² variance", "caveats"], rows)
 
 
-def frontier_table(case: SplitCase) -> TextTable:
+def _frontier_table(case: SplitCase) -> TextTable:
     """Return the risk tolerances at which the best split changes, lowest first."""
     rows = [
         [
@@ -503,13 +503,13 @@ def write_report(result: SplitStudyResult, out: str | os.PathLike[str]) -> list[
     """
     instance_of("result", result, SplitStudyResult, "a SplitStudyResult")
     folder = writable_folder("out", out)
-    for name in REPORTS:  # an earlier report must not stand beside new numbers
+    for name in _REPORTS:  # an earlier report must not stand beside new numbers
         (folder / name).unlink(missing_ok=True)
     page = _page(result)
     text = page.markdown()
     return [
-        page.write(folder / REPORTS[0]),
-        write_whole(folder / REPORTS[1], lambda beside: beside.write_text(text, encoding="utf-8")),
+        page.write(folder / _REPORTS[0]),
+        write_whole(folder / _REPORTS[1], lambda beside: beside.write_text(text, encoding="utf-8")),
     ]
 
 
@@ -528,9 +528,9 @@ def _page(result: SplitStudyResult) -> Page:
             Part(
                 f"{case.shares:,} shares, risk tolerance {case.risk_tolerance:g}",
                 headline(case, market.side),
-                " ".join(findings(case)),
+                "",
                 (),
-                _sections(case, fees=config.fees is not None),
+                (Section("Findings", points=tuple(findings(case))), *_sections(case, fees=config.fees is not None)),
             )
             for case in result.orders
         ),
@@ -555,7 +555,7 @@ def _sections(case: SplitCase, *, fees: bool) -> tuple[Section, ...]:
         charge = "At a risk tolerance of zero only the variance counts, and there is no charge in dollars."
     rounds = next(iter(case.policies.values())).test.checkpoints[-1]
     policies = (
-        f'Every policy routed {rounds:,} orders per run, starting from nothing; "warm" starts with a belief from the '
+        f'Every policy routed {rounds:,} orders per run, without prior knowledge; "warm" starts with a belief from the '
         "train hours, so its costs in sample are optimistic. Regret is the mean-variance of the profit minus that of "
         "the best split."
     )
@@ -573,11 +573,11 @@ def _sections(case: SplitCase, *, fees: bool) -> tuple[Section, ...]:
         Section(
             "The split and its alternatives",
             charts=_split_charts(case),
-            tables=(("Splits out of sample", splits_table(case)),),
+            tables=(("Splits out of sample", _splits_table(case)),),
             notes=(f"{costs} {charge} In sample: on the books of the train hours.",),
         ),
-        Section("Cost of learning", (), _regret_charts(case), (("Policies", policies_table(case)),), (policies,)),
-        Section("Risk frontier", (), (_frontier_chart(case),), (("Splits", frontier_table(case)),), (frontier,)),
+        Section("Cost of learning", (), _regret_charts(case), (("Policies", _policies_table(case)),), (policies,)),
+        Section("Risk frontier", (), (_frontier_chart(case),), (("Splits", _frontier_table(case)),), (frontier,)),
         Section("Venue models", (), _fit_charts(case), (("Models", models_table(case)),), (models,)),
     )
 

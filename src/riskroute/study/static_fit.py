@@ -1,8 +1,8 @@
-"""The best static split, chosen on training days: what a router that sees the books must beat at the very least.
+"""Static splits fitted on the training days: the least that a router which sees the books must beat.
 
-`fit_static` chooses fixed fractions for venues and pools. Costs add up over venues and pools, so the best split in
-tenths of an order follows from the mean cost of every number of tenths at each, by dynamic programming.
-`fit_static_sweep` chooses what is tried, rested and posted before the sweep, by playing every combination of a grid.
+`fit_static` fits fixed fractions for venues and pools. Costs add up over them, so the best split in tenths of an order
+follows from the mean cost of every number of tenths at each, by dynamic programming. `fit_static_sweep` fits what is
+tried in pools, rested and posted before the sweep, by playing a grid.
 """
 
 from __future__ import annotations
@@ -27,21 +27,12 @@ from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import PlayTask, TableCache, trading_day, training_days
 
-UNITS = 10
-"""An order is divided into so many parts."""
-
-MOST_ORDERS = 100
-"""Splits are chosen on at most so many orders of a training day."""
-
-HOPELESS = 1e4
-"""A venue that never showed a book counts as costing so many basis points."""
-
-GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Fractions of an order that may rest or be posted."""
+UNITS = 10  # parts of an order
+GRID = (0.0, 0.25, 0.5, 0.75, 1.0)  # fractions of an order that rest or are posted
 
 
 def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
-    """Choose the static split of the least mean cost plus risk on the training days."""
+    """Fit the static split with the lowest mean cost plus charge for variance on the training days."""
     training = _training(days, config)
     smaller = _smaller(config)
     count = _training_orders(days, smaller)
@@ -55,7 +46,7 @@ def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
     rest = int(np.argmin(alone))
     costs[:, len(names) :] += (np.arange(UNITS + 1) / UNITS - fills) * costs[:, rest, UNITS][:, None, None]
     mean, variance = costs.mean(axis=0), costs.var(axis=0)
-    variance[: len(names)] = 0.0  # what a venue displays is known, and so no risk
+    variance[: len(names)] = 0.0  # displayed sizes are known, hence no risk
     _, units = maximise_tables([*-(mean + config.kappa * variance)], UNITS)
     weights = {place: float(n) for place, n in zip((*names, *pools), units, strict=True) if n}
     take = {place: n for place, n in weights.items() if place in names}
@@ -64,36 +55,37 @@ def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
 
 
 def _training(days: Sequence[MarketDay], config: BacktestConfig) -> list[MarketDay]:
-    """Training days of all symbols."""
+    """Return the training days of all symbols."""
     found: list[MarketDay] = []
     for symbol in dict.fromkeys(day.symbol for day in days):
         mine = [day for day in days if day.symbol == symbol]
         if not (train := training_days(len(mine), config.train)):
-            raise InputError("train must be at least 1 for static and static+sweep, which are chosen there, was 0")
+            raise InputError("train must be at least 1 for static and static+sweep, which are fitted there, was 0")
         found += mine[:train]
     return found
 
 
 def _smaller(config: BacktestConfig) -> BacktestConfig:
-    return dataclasses.replace(config, orders=min(config.orders, MOST_ORDERS))
+    """Return the configuration with at most 100 orders per day, enough for a fit."""
+    return dataclasses.replace(config, orders=min(config.orders, 100))
 
 
 def _training_orders(days: Sequence[MarketDay], config: BacktestConfig) -> int:
-    """Orders of a training day that are not judged: those of the morning if it is the only day."""
+    """Return the orders of a training day that are not judged: the first half of a single day."""
     return max(config.orders // 2, 1) if sum(day.symbol == days[0].symbol for day in days) == 1 else config.orders
 
 
 def _first(day: TradingDay, count: int) -> TradingDay:
-    """Return the same day with its first orders alone."""
+    """Return the same day with its first orders only."""
     some = day.orders
     kept = Orders(some.times[:count], some.signs[:count], some.shares[:count], some.horizons[:count], some.lot)
     return dataclasses.replace(day, orders=kept)
 
 
 def _unit_costs(day: TradingDay, names: Sequence[str], config: BacktestConfig) -> tuple[Floats, Floats]:
-    """Cost in basis points of 0 to `UNITS` parts of each order at each place, ``(orders, places, UNITS + 1)``.
+    """Return the cost in bps of 0 to `UNITS` parts of each order at each place, ``(orders, places, UNITS + 1)``.
 
-    Those at pools are of what they fill; the second array has that as a share of the order, ``(orders, pools, ..)``.
+    Costs at pools are of the shares they fill; the second array has these as fractions, ``(orders, pools, UNITS + 1)``.
     """
     orders, books = day.orders, day.books
     dark = day.dark_market(config.seed, config.stress.leak) if day.pools else None
@@ -118,9 +110,10 @@ def _unit_costs(day: TradingDay, names: Sequence[str], config: BacktestConfig) -
             dark_fills[number, j] = filled / shares
             each = pool.fee - pool.improvement * float(spreads[number]) / 2
             found[number, len(names) + j] = 1e4 * filled * each / notional
-    met = np.isfinite(mids)  # others are played by nobody
+    met = np.isfinite(mids)  # no router plays the others
     found, dark_fills = found[met], dark_fills[met]
-    worst = np.nan_to_num(np.fmax.reduce(found, axis=0, initial=-np.inf), nan=HOPELESS, neginf=HOPELESS)
+    # a venue that never showed a book counts as costing 10,000 basis points
+    worst = np.nan_to_num(np.fmax.reduce(found, axis=0, initial=-np.inf), nan=1e4, neginf=1e4)
     return np.where(np.isnan(found), worst, found), dark_fills
 
 
@@ -131,7 +124,7 @@ def fit_static_sweep(
     backend: Backend | None = None,
     cache: TableCache | None = None,
 ) -> Candidate:
-    """Choose what is tried, rested and posted before the sweep, by the objective on the training days."""
+    """Fit what is tried in pools, rested and posted before the sweep, by the objective on the training days."""
     from riskroute.study.comparison import objective_bps
 
     training = tuple(_training(days, config))
@@ -171,7 +164,7 @@ def fitted_candidate(
     backend: Backend | None = None,
     cache: TableCache | None = None,
 ) -> Candidate:
-    """Return a router by its name, as `named_candidate`; one that must be fitted is fitted on the training days."""
+    """Return a candidate by name, fitted on the training days if it needs to be."""
     if name == "static":
         return fit_static(days, config)
     if name == "static+sweep":

@@ -215,7 +215,7 @@ def curve_chart(
         parts.append(
             _line(left, y_scale(tick), right, y_scale(tick), colour=_FAINT if tick == 0 and not log else _GRID)
         )
-        parts.append(_tick(left - 5, y_scale(tick) + 4, f"{10**tick:.3g}" if log else y_scale.label(tick), "end"))
+        parts.append(_tick(left - 5, y_scale(tick) + 4, f"{10**tick:,.6g}" if log else y_scale.label(tick), "end"))
     parts += [
         _tick(x_scale(tick), bottom + 14, f"{tick:.0f}:00" if clock else x_scale.label(tick), "middle")
         for tick in (sorted(set(xs)) if clock else x_scale.ticks)
