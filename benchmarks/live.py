@@ -30,8 +30,7 @@ from live_events import filled, new_order, order_events
 from riskroute.core.runtime import extra_is_installed
 from riskroute.live.engine import TradingEngine
 from riskroute.live.learner import Learner, RefitWorker
-from riskroute.live.log.event_rows import entries_of
-from riskroute.live.log.interface import Entry, Log
+from riskroute.live.log.interface import Entry, Log, entries_of
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.recovery import recover, snapshot_saver
 from riskroute.live.log.sqlite import SqliteLog

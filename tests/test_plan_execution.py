@@ -23,7 +23,7 @@ from riskroute.live.children import context_of
 from riskroute.live.counterfactual import Counterfactual
 from riskroute.live.engine import TradingEngine
 from riskroute.live.limits import Limits
-from riskroute.live.log.event_rows import events_after
+from riskroute.live.log.interface import events_after
 from riskroute.live.state.events import (
     NANO,
     ChildOrder,

@@ -15,8 +15,7 @@ from log_memory import MemoryLog
 from riskroute.core.errors import InputError, StateError
 from riskroute.live.engine import RefusedError
 from riskroute.live.limits import Limits
-from riskroute.live.log.event_rows import row_events
-from riskroute.live.log.interface import Entry, WriteError
+from riskroute.live.log.interface import Entry, WriteError, row_events
 from riskroute.live.log.recovery import replay, verify
 from riskroute.live.state.events import NANO, Accepted, Halted, Sent, Unanswered
 from riskroute.live.state.trading_state import encode_state

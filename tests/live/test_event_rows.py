@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 from live_orders import accepted, child_order, parent_order, report
 from log_memory import MemoryLog
 from riskroute.core.errors import DataError
-from riskroute.live.log import event_rows
-from riskroute.live.log.event_rows import MOST_TOGETHER, TOGETHER, entries_of, events_after, row_events, rows_events
-from riskroute.live.log.interface import NO_CHAIN, Entry, chained
+from riskroute.live.log import interface
+from riskroute.live.log.interface import (
+    MOST_TOGETHER,
+    NO_CHAIN,
+    Entry,
+    chained,
+    entries_of,
+    events_after,
+    row_events,
+    rows_events,
+)
 from riskroute.live.state.events import AnyEvent, Reported, Resumed, Sent
 
 _CHILD = child_order(parent_order(), 0, 100)
@@ -28,7 +36,7 @@ _WITH_KEY = st.uuids().map(lambda key: accepted(parent_order(str(key))))
 @given(st.lists(st.one_of(_WITHOUT_KEY, _WITHOUT_KEY, _WITH_KEY), max_size=40), st.integers(1, 8))
 def test_events_come_back_from_the_log_in_their_sequence(events: list[AnyEvent], most: int) -> None:
     with pytest.MonkeyPatch.context() as patched, MemoryLog() as log:
-        patched.setattr(event_rows, "MOST_TOGETHER", most)
+        patched.setattr(interface, "MOST_TOGETHER", most)
         log.lease("test", math.inf)
         entries = entries_of(events)
         if entries:
@@ -39,7 +47,7 @@ def test_events_come_back_from_the_log_in_their_sequence(events: list[AnyEvent],
         assert [list(some) for some in rows_events(rows)] == one_by_one
         for row, some in zip(rows, one_by_one, strict=True):
             assert len(some) <= most
-            assert (row.kind == TOGETHER) == (len(some) > 1)
+            assert (row.kind == "together") == (len(some) > 1)
             assert (row.key == "") == (row.kind != "accepted")
             assert row.at == max(some[-1].at, 0)
 
@@ -47,13 +55,13 @@ def test_events_come_back_from_the_log_in_their_sequence(events: list[AnyEvent],
 def test_neighbours_without_a_key_share_a_row_and_no_others() -> None:
     sent = [Sent(at=1, child=f"{number}") for number in range(MOST_TOGETHER + 2)]
     events: list[AnyEvent] = [sent[0], accepted(parent_order()), *sent]
-    assert [entry.kind for entry in entries_of(events)] == ["sent", "accepted", TOGETHER, TOGETHER]
+    assert [entry.kind for entry in entries_of(events)] == ["sent", "accepted", "together", "together"]
     assert entries_of([]) == []
 
 
 @pytest.mark.parametrize("body", [b"", b"nothing", b"\x91\x01", b"\x90\x90", b"\xdd\xff\xff\xff\xff"])
 def test_a_row_that_has_no_event_is_named(body: bytes) -> None:
     good = entries_of([Resumed(at=1, by="desk")])[0]
-    rows = [chained(NO_CHAIN, 1, good), chained(NO_CHAIN, 2, Entry(TOGETHER, "", body, 1))]
+    rows = [chained(NO_CHAIN, 1, good), chained(NO_CHAIN, 2, Entry("together", "", body, 1))]
     with pytest.raises(DataError, match="row 2 of the log cannot be read, it has no event"):
         list(rows_events(rows))

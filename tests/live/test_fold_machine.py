@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from live_engines import stored_again
 from live_orders import CENT, START, accepted, child_order, parent_order
 from naive_live_book import is_over, naive_book
-from riskroute.live.state import fills, settlement, trading_state
+from riskroute.live.state import fills, trading_state
 from riskroute.live.state.events import (
     AnyEvent,
     ChildOrder,
@@ -292,13 +292,13 @@ def dedupe_by_exec_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def settle_while_a_fill_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
     def at_once(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
         if child.final >= 0 or child.filled >= child.order.quantity:
-            settlement.finish_child(state, child, child.reason, at, effects)
+            fills.finish_child(state, child, child.reason, at, effects)
 
     monkeypatch.setattr(fills, "_end_if_complete", at_once)
 
 
 def settle_a_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    settle = settlement._settle
+    settle = fills._settle
 
     def forgetful(state: TradingState, parent: ParentState, effects: list[Effect]) -> None:
         settle(state, parent, effects)
@@ -308,7 +308,7 @@ def settle_a_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
         use.quantity += parent.order.quantity
         use.notional += parent.order.quantity * parent.mid
 
-    monkeypatch.setattr(settlement, "_settle", forgetful)
+    monkeypatch.setattr(fills, "_settle", forgetful)
 
 
 def book_a_duplicate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,7 @@ from log_memory import MemoryLog
 from riskroute.core.errors import DataError
 from riskroute.live.http.server import rare_collection
 from riskroute.live.http.views import DurationHistogram
-from riskroute.live.log.event_rows import entries_of, events_after
-from riskroute.live.log.interface import Entry
+from riskroute.live.log.interface import Entry, entries_of, events_after
 from riskroute.live.orders import child_id
 from riskroute.live.state.events import Resumed
 from riskroute.live.venues.simulated import QuotedMarket

@@ -79,10 +79,10 @@ def test_an_entry_with_a_known_key_is_not_written_again(log: Log) -> None:
 def test_a_known_key_with_another_body_is_refused_with_its_whole_batch(log: Log) -> None:
     append(log, [entry("a", "one")])
     after = log.append([entry("b", "two"), entry("a", "other"), entry("c", "three")])
-    with pytest.raises(ConflictError, match="key 'a' of order was used before, in row 1, with another body") as caught:
+    with pytest.raises(ConflictError, match="order 'a' is already in row 1 of the log, with another body") as caught:
         after.result()
     assert (caught.value.kind, caught.value.key, caught.value.seq) == ("order", "a", 1)
-    with pytest.raises(ConflictError, match="key 'n'"):
+    with pytest.raises(ConflictError, match="order 'n'"):
         append(log, [entry("n", "1"), entry("n", "2")])
     assert log.head().seq == 1
     assert append(log, [entry("b", "two")]) == [2]
@@ -105,8 +105,8 @@ def test_the_header_says_what_the_log_was_begun_with(log: Log) -> None:
         (Entry("k" * 65, "", b"", 0), "kind must be a text of 1 to 64 characters, was 'kkk"),
         (Entry("header", "", b"", 0), "kind must not be 'header', which is row 0"),
         (Entry("order", "k" * 513, b"", 0), "key must be a text of 1 to 512 characters"),
-        (Entry("order", "a\0", b"", 0), "none of them NUL or half of a pair, was 'a\\x00'"),
-        (Entry("order", "\ud800", b"", 0), "none of them NUL or half of a pair"),
+        (Entry("order", "a\0", b"", 0), "none of them NUL or half of a surrogate pair, was 'a\\x00'"),
+        (Entry("order", "\ud800", b"", 0), "none of them NUL or half of a surrogate pair"),
         (Entry("order", "", b"", -1), "at must be a non-negative integer, was -1"),
         (Entry("order", "", b"", 2**63), "at must be at most 9,223,372,036,854,775,807, was"),
         (Entry("order", "", bytes(LARGEST_BODY + 1), 0), "body must have at most 16,777,216 bytes, had 16,777,217"),
@@ -228,7 +228,7 @@ def test_a_changed_a_missing_and_a_moved_row_are_found() -> None:
         changed = Row(**{name: getattr(rows[3], name) for name in Row.__struct_fields__} | {field: value})
         with pytest.raises(DataError, match="row 3 of the log was changed"):
             list(linked([*rows[:3], changed, *rows[4:]], start))
-    with pytest.raises(DataError, match="row 3 of the log is missing: the next one has the number 4"):
+    with pytest.raises(DataError, match="row 3 of the log is missing: the next row has number 4"):
         list(linked([*rows[:3], *rows[4:]], start))
     with pytest.raises(DataError, match="row 3 of the log was changed, or the row before it"):
         list(linked(rows[3:], Head(2, rows[1].chain)))

@@ -80,7 +80,7 @@ def test_only_the_newest_snapshots_are_kept(postgres: str, stream: str, log: Pos
 
 
 def test_a_database_that_cannot_be_used_is_refused(postgres: str, stream: str) -> None:
-    with pytest.raises(InputError, match="database must be what libpq takes, but: "):
+    with pytest.raises(InputError, match="database must be a connection string of libpq: "):
         PostgresLog("hots=nowhere")
     with pytest.raises(WriteError, match="the database cannot be reached: ") as caught:
         PostgresLog("host=/nowhere dbname=desk password=secret")

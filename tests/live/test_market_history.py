@@ -15,7 +15,7 @@ from live_engines import World
 from live_orders import CENT, parent_order, quotes
 from live_services import order_json, running, service_config
 from log_memory import MemoryLog, MemoryStore
-from riskroute.live.log.event_rows import events_after
+from riskroute.live.log.interface import events_after
 from riskroute.live.log.recovery import verify
 from riskroute.live.market_history import MOST_QUOTES, History, MarketHistory, public_of
 from riskroute.live.state.events import NANO, Accepted, MarketObserved, MarketTrade, ParentOrder, Quoted, VenueQuote

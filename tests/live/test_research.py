@@ -136,5 +136,5 @@ def test_a_live_log_is_a_data_set_that_backtest_and_study_read(
 
 
 def test_a_log_without_orders_has_nothing_to_export(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the log must hold at least one order to be exported, holds none"):
+    with pytest.raises(InputError, match="the log holds no order to export"):
         export_log(MemoryLog(MemoryStore()), tmp_path)

@@ -11,7 +11,7 @@ from recorded_market import RecordedMarket
 from riskroute.live.children import context_of
 from riskroute.live.engine import TradingEngine
 from riskroute.live.limits import Limits
-from riskroute.live.log.event_rows import events_after
+from riskroute.live.log.interface import events_after
 from riskroute.live.state.events import NANO, ChildOrder, ParentOrder, Settled, VenueQuote
 from riskroute.live.venues.simulated import SimulatedVenue
 from riskroute.market.clock import SECOND

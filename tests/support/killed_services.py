@@ -27,8 +27,7 @@ from live_services import order_json, served, service_config
 from log_life import LONG
 from riskroute.live import engine as engine_module
 from riskroute.live.config import LiveConfig
-from riskroute.live.log.event_rows import events_after
-from riskroute.live.log.interface import Log, verify_chain
+from riskroute.live.log.interface import Log, events_after, verify_chain
 from riskroute.live.log.recovery import replay, verify
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.service import Service

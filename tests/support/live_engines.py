@@ -7,8 +7,7 @@ from typing import Any
 from live_orders import START, quotes
 from log_memory import MemoryLog, MemoryStore
 from riskroute.live.engine import TradingEngine
-from riskroute.live.log.event_rows import entries_of, events_after, row_events
-from riskroute.live.log.interface import NO_CHAIN, Log, chained
+from riskroute.live.log.interface import NO_CHAIN, Log, chained, entries_of, events_after, row_events
 from riskroute.live.state.events import NANO, AnyEvent, VenueQuote
 from riskroute.live.state.trading_state import TradingState
 from riskroute.live.venues.simulated import Faults, QuotedMarket, SimulatedVenue

@@ -21,8 +21,7 @@ from faulty_disk import FaultyDisk, FaultyLog, no_fault
 from killed_services import in_child
 from live_engines import World
 from live_orders import parent_order
-from riskroute.live.log.event_rows import events_after
-from riskroute.live.log.interface import verify_chain
+from riskroute.live.log.interface import events_after, verify_chain
 from riskroute.live.log.recovery import replay, verify
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.state.events import NANO, Settled

@@ -27,7 +27,7 @@ from riskroute.core.errors import InputError, StateError
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable
 from riskroute.live.config import new_token, token_hash
-from riskroute.live.log.event_rows import events_after
+from riskroute.live.log.interface import events_after
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.state.events import NANO, Accepted, ExecutionReport, Intended, Reported, Settled
 

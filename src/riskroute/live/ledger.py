@@ -12,8 +12,7 @@ from riskroute.core.errors import StateError, one_line_error
 from riskroute.live.decider import Decider
 from riskroute.live.learner import Learner
 from riskroute.live.limits import Limits
-from riskroute.live.log.event_rows import entries_of
-from riskroute.live.log.interface import Entry, LeaseError, Log, told_outside
+from riskroute.live.log.interface import Entry, LeaseError, Log, entries_of, told_outside
 from riskroute.live.state.events import (
     Accepted,
     AnyEvent,

@@ -27,7 +27,7 @@ from riskroute.live.state.events import (
     Shadowed,
     touch_prices,
 )
-from riskroute.live.state.settlement import BEYOND, given_up
+from riskroute.live.state.fills import BEYOND, marked_remainder
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import KINDS
 
@@ -81,7 +81,7 @@ def their_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
     end = max(slot.done_at for slot in slots)
     left = order.quantity - filled
     if left:
-        slots.append(given_up(left, sign * left * ((ask if sign > 0 else bid) - mid), end))
+        slots.append(marked_remainder(left, sign * left * ((ask if sign > 0 else bid) - mid), end))
     return Outcome(
         parent=order.key,
         symbol=order.symbol,

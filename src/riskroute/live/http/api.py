@@ -33,8 +33,7 @@ from riskroute.live.http.views import (
     viewer_view,
 )
 from riskroute.live.ledger import LOGGER
-from riskroute.live.log.event_rows import event_kind, row_events
-from riskroute.live.log.interface import LeaseError, WriteError, told_outside
+from riskroute.live.log.interface import LeaseError, WriteError, event_kind, row_events, told_outside
 from riskroute.live.service import HaltedError, Service
 from riskroute.live.state.events import Planned
 

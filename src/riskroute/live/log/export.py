@@ -1,7 +1,7 @@
-"""A log as tables: orders, their children and fills, and all books that we were told of, as Parquet files.
+"""Export a log as Parquet tables: orders, children, fills and books.
 
-Columns that a backtest writes too have its names and units. The books are what
-`riskroute market import` reads, a file per day of New York: a live log is a recording to backtest routers on.
+Columns have the names and units of a backtest's tables. `riskroute market import` reads the books, one file per New
+York day, so that routers can be backtested on a live log.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import polars
 
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_whole
-from riskroute.live.log.event_rows import events_after
-from riskroute.live.log.interface import Log
+from riskroute.live.log.interface import Log, events_after
 from riskroute.live.state.events import (
     NANO,
     Accepted,
@@ -37,23 +36,19 @@ from riskroute.live.state.events import (
     touch_prices,
 )
 
-WATCHED = "watched"
-"""Router of orders that another router executed."""
-
-NEW_YORK = ZoneInfo("America/New_York")
-
-_KEY = ("router", "seed", "symbol", "day", "number")
-Row = dict[str, Any]
+_NEW_YORK = ZoneInfo("America/New_York")
+_KEY = ("router", "seed", "symbol", "day", "number")  # columns that identify an order in all tables
+_Row = dict[str, Any]
 
 
 def export_log(log: Log, out: Path) -> list[Path]:
-    """Write orders, children, fills and books of a log into a folder; returns the files."""
+    """Write orders, children, fills and books of a log into a folder; return the files."""
     folder = writable_folder("out", out)
-    tables = LogTables()
+    tables = _LogTables()
     for _, event in events_after(log):
         tables.add(event)
     if not tables.orders:
-        raise InputError("the log must hold at least one order to be exported, holds none")
+        raise InputError("the log holds no order to export")
     written = []
     for name, rows in (
         ("orders", tables.orders.values()),
@@ -69,31 +64,29 @@ def export_log(log: Log, out: Path) -> list[Path]:
 
 
 def _day(time: int) -> str:
-    return dt.datetime.fromtimestamp(time // NANO, NEW_YORK).strftime("%Y-%m-%d")
+    return dt.datetime.fromtimestamp(time // NANO, _NEW_YORK).strftime("%Y-%m-%d")
 
 
-def _frame(rows: Iterable[Row]) -> polars.DataFrame:
+def _frame(rows: Iterable[_Row]) -> polars.DataFrame:
     return polars.DataFrame(list(rows), infer_schema_length=None)
 
 
-class LogTables:
+class _LogTables:
     """Collects rows from events."""
 
     def __init__(self) -> None:
-        self.orders: dict[str, Row] = {}
-        self.children: list[Row] = []
-        self.books: dict[str, list[Row]] = {}
-        self._known: set[tuple[str, str, int]] = set()
-        """Venue, symbol and time of the books so far: orders repeat what was told before them."""
-        self._fees: dict[str, dict[str, tuple[int, int]]] = {}
-        """By venue and first day: taker and maker fee."""
+        self.orders: dict[str, _Row] = {}
+        self.children: list[_Row] = []
+        self.books: dict[str, list[_Row]] = {}
+        self._known: set[tuple[str, str, int]] = set()  # venue, symbol and time: orders repeat earlier books
+        self._fees: dict[str, dict[str, tuple[int, int]]] = {}  # taker and maker fee, by venue and first day
         self._child_orders: dict[str, ChildOrder] = {}
         self._fills: dict[str, tuple[ChildOrder, ExecutionReport]] = {}
         self._replaced: set[str] = set()
         self._numbers: dict[tuple[str, int, int], int] = {}
 
     def add(self, event: AnyEvent) -> None:
-        """Take note of an event."""
+        """Add an event."""
         if isinstance(event, Accepted):
             self._order(event.order, event.decision.router, event.decision.seed, event.order.received)
             self._intend(event.children)
@@ -104,7 +97,7 @@ class LogTables:
         elif isinstance(event, Settled):
             self._settle(event.outcome, event.benchmark_cost)
         elif isinstance(event, Shadowed):
-            self._order(event.order, WATCHED, None, event.order.received)
+            self._order(event.order, "watched", None, event.order.received)
             self._settle(event.outcome, event.estimate)
         elif isinstance(event, Quoted):
             self._books(event.symbol, event.quotes)
@@ -131,7 +124,7 @@ class LogTables:
                 continue
             self._known.add(known)
             self._charge(quote)
-            row: Row = {"ts_event": quote.at, "venue": quote.venue, "symbol": symbol}
+            row: _Row = {"ts_event": quote.at, "venue": quote.venue, "symbol": symbol}
             for level in range(max(len(quote.bids), len(quote.asks), 1)):
                 for side, levels in (("bid", quote.bids), ("ask", quote.asks)):
                     price, size = levels[level] if level < len(levels) else (None, 0)
@@ -140,14 +133,14 @@ class LogTables:
             self.books.setdefault(_day(quote.at), []).append(row)
 
     def _charge(self, quote: VenueQuote) -> None:
-        """Note the fees of a venue from the first day on which they are other ones; the last of a day counts."""
+        """Record the fees of a venue from the day they change; the last of a day counts."""
         days = self._fees.setdefault(quote.venue, {})
         if not days or next(reversed(days.values())) != (quote.taker, quote.maker):
             days[_day(quote.at)] = quote.taker, quote.maker
 
     def fee_schedule(self) -> str:
-        """Fees as a schedule that `riskroute backtest` reads."""
-        parts = ["# Fees in dollars a share, as the log has them.\n"]
+        """Return the fee schedule for `riskroute backtest`."""
+        parts = ["# Fees in dollars per share, from the log.\n"]
         for venue, days in self._fees.items():
             for day, (taker, maker) in sorted(days.items()):
                 fees = f"taker = {taker / NANO}\nmaker = {maker / NANO}\n"
@@ -183,8 +176,8 @@ class LogTables:
                 | {"known": slot.done_at, "marked": slot.marked}
             )
 
-    def fill_rows(self) -> list[Row]:
-        """Fills that count: without those that were taken back, and with corrections in place of what they replace."""
+    def fill_rows(self) -> list[_Row]:
+        """Return the fills that count: without busted ones, and with corrections in place of what they replace."""
         rows = []
         for key, (child, report) in self._fills.items():
             order = self.orders.get(child.parent)

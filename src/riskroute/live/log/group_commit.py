@@ -1,4 +1,4 @@
-"""Base class of the logs on disk: one thread writes, and commits at once all that waits when it comes round."""
+"""Group commit: one writer thread commits together all appends that arrived during the commit before."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 from riskroute.core.errors import DataError, InputError, StateError
 from riskroute.live.log.interface import (
     NO_CHAIN,
+    PAGE,
     ConflictError,
     Entry,
     FencedError,
@@ -34,34 +35,19 @@ from riskroute.live.log.interface import (
     linked,
 )
 
-SLOW_COMMIT = 1.0
-"""Seconds after which a commit is reported as slow, unless the log is told another limit."""
-
-PAGE = 2000
-"""Rows read at once."""
-
-PATIENCE = 0.005
-"""Seconds that entries which nobody waits for are kept, so that they are written with others."""
-
-MANY = 64
-"""So many appends that nobody waits for are written at once."""
-
-SNAPSHOTS_KEPT = 2
-"""Newest snapshots that a store keeps."""
-
+SLOW_COMMIT = 1.0  # seconds after which a commit is reported as slow
+SNAPSHOTS_KEPT = 2  # newest snapshots that a store keeps
 _LOGGER = logging.getLogger("riskroute.live")
 
-Key = tuple[str, str]
-"""Kind and key of a row."""
-
 Batch = tuple[Entry, ...]
-Outcome = list[int] | StateError
-Result = TypeVar("Result")
+_Key = tuple[str, str]  # kind and key of a row
+_Outcome = list[int] | StateError
+_Result = TypeVar("_Result")
 
 
 @dataclass
-class CommitTimes:
-    """How long commits of rows took, in seconds, since the log was opened."""
+class _CommitTimes:
+    """Durations of commits since the log was opened, in seconds."""
 
     commits: int = 0
     rows: int = 0
@@ -81,23 +67,23 @@ class _Call(NamedTuple):
 
 
 class NewRows(NamedTuple):
-    """Rows to write for some batches, and what each batch gets: numbers of rows, or the error that refuses it."""
+    """Rows to write for some batches, and the result of each batch: numbers of rows, or the error that refuses it."""
 
     rows: list[Row]
-    outcomes: list[Outcome]
+    outcomes: list[_Outcome]
 
 
-def new_rows(head: Head, batches: Sequence[Batch], known: Mapping[Key, tuple[int, bytes]]) -> NewRows:
-    """What to write for batches after a head, each whole or not at all.
+def new_rows(head: Head, batches: Sequence[Batch], known: Mapping[_Key, tuple[int, bytes]]) -> NewRows:
+    """Return the rows to write for batches after a head, each whole or not at all.
 
     ``known`` has number and body of the rows in the log whose kind and key occur in the batches.
     """
     rows: list[Row] = []
-    outcomes: list[Outcome] = []
+    outcomes: list[_Outcome] = []
     seen = dict(known)
     for batch in batches:
         written = len(rows)
-        added, numbers = list[Key](), list[int]()
+        added, numbers = list[_Key](), list[int]()
         conflict = None
         for entry in batch:
             key = (entry.kind, entry.key) if entry.key else None
@@ -123,28 +109,26 @@ def new_rows(head: Head, batches: Sequence[Batch], known: Mapping[Key, tuple[int
 
 
 class GroupCommitLog(ABC):
-    """Base class of logs that wait for a disk.
+    """Base class of logs on disk: all writes go through one queue to one writer thread.
 
-    Everything that writes goes through one queue to one thread. While it waits for the disk, more batches queue up;
-    then it commits them all at once, so many that wait cost hardly more than one.
+    While the thread waits for the disk, more batches queue up, and are committed together.
 
     Parameters
     ----------
     slow_commit : float
         Seconds after which a commit is reported as slow.
     on_slow_commit : callable, optional
-        Called with the seconds of a slow commit. Without it, a warning is logged.
-
-    Notes
-    -----
-    What is called when a commit was slow, and what was hung on the futures of appends, runs in the thread that writes:
-    it may append, but must not wait for the log.
+        Called with the seconds of a slow commit; default: log a warning. It and the callbacks of futures run in the
+        writer thread: they may append, but must not wait for the log.
     """
+
+    linger = 0.005  # seconds that entries which nobody waits for are held back, to be written with others
+    most_lingering = 64  # appends held back
 
     def __init__(
         self, *, slow_commit: float = SLOW_COMMIT, on_slow_commit: Callable[[float], None] | None = None
     ) -> None:
-        self.times = CommitTimes()
+        self.times = _CommitTimes()
         self._slow_commit = slow_commit
         self._on_slow_commit = on_slow_commit or _warn_of_slow_commit
         self._jobs: list[_Append | _Call] = []
@@ -158,7 +142,7 @@ class GroupCommitLog(ABC):
 
     def append(self, entries: Sequence[Entry], *, patient: bool = False) -> Future[list[int]]:
         done: Future[list[int]] = Future()
-        done.set_running_or_notify_cancel()  # what was appended is written, whether or not anybody waits for it
+        done.set_running_or_notify_cancel()  # a future cannot be cancelled: its entries are written anyway
         self._submit(_Append(checked_entries(entries), done), patient=patient)
         return done
 
@@ -188,11 +172,11 @@ class GroupCommitLog(ABC):
             try:
                 before = check_links(page, before)
             except DataError:
-                yield from linked(page, before)  # those before the one that does not fit, and then the error
+                yield from linked(page, before)  # the rows before the broken link, then the error
             yield from page
 
     def _pages(self, begin: int, most: int) -> Iterator[list[Row]]:
-        """At most so many rows from a number on, in pages."""
+        """Yield up to ``most`` rows from a number on, in pages."""
         while page := self._page(begin, min(PAGE, most)):
             yield page
             begin, most = page[-1].seq + 1, most - len(page)
@@ -218,34 +202,31 @@ class GroupCommitLog(ABC):
 
     @abstractmethod
     def _take_lease(self, owner: str, seconds: float) -> tuple[Lease, Head]:
-        """Take or keep the lease, durably; the lease and the last row, or `LeaseError`."""
+        """Take or renew the lease durably; return it and the last row, or raise `LeaseError`."""
 
     @abstractmethod
     def _write(self, lease: Lease, head: Head, batches: Sequence[Batch]) -> NewRows:
-        """Commit what `new_rows` makes of the batches; `FencedError` or `WriteError` if nothing could be written."""
+        """Commit the `new_rows` of the batches; raise `FencedError` or `WriteError` if nothing could be written."""
 
     @abstractmethod
     def _page(self, begin: int, most: int) -> list[Row]:
-        """At most so many rows, in sequence, with numbers of at least ``begin``."""
+        """Return up to ``most`` rows in sequence, with numbers of at least ``begin``."""
 
     @abstractmethod
     def _snapshots(self) -> Iterator[tuple[Snapshot, bytes]]:
-        """Snapshots that fit a row, newest first, each with the hash of its body when it was saved.
-
-        They are large: each is read when it is asked for.
-        """
+        """Yield snapshots that fit a row, newest first, each with the hash of its body when it was saved."""
 
     @abstractmethod
     def _save(self, save: Snapshot, digest: bytes) -> bool:
-        """Save a snapshot if it fits a row, and remove old ones; whether it fits."""
+        """Save a snapshot if it fits a row, and remove old ones; return whether it fits."""
 
     @abstractmethod
     def _let_go(self) -> None:
-        """Give the lease back, if it is ours, and close the connections."""
+        """Release the lease, if it is ours, and close the connections."""
 
-    def _in_writer(self, call: Callable[[], Result]) -> Result:
-        """What a call returns that the writing thread makes, after all that was appended before."""
-        done: Future[Result] = Future()
+    def _in_writer(self, call: Callable[[], _Result]) -> _Result:
+        """Make a call in the writer thread, after everything appended before; return its result."""
+        done: Future[_Result] = Future()
         self._submit(_Call(call, done))
         return done.result()
 
@@ -256,7 +237,7 @@ class GroupCommitLog(ABC):
                 self._thread = threading.Thread(target=self._run, name="riskroute-log", daemon=True)
                 self._thread.start()
             self._jobs.append(job)
-            urgent = not patient or len(self._jobs) >= MANY
+            urgent = not patient or len(self._jobs) >= self.most_lingering
             if len(self._jobs) == 1 or (urgent and not self._urgent):
                 self._wake.notify()
             self._urgent |= urgent
@@ -266,13 +247,13 @@ class GroupCommitLog(ABC):
             raise StateError("the log is closed")
 
     def _run(self) -> None:
-        """Do what waits, all appends up to the next call at once, until the log is closed."""
+        """Do jobs until the log is closed: all appends up to the next call together."""
         while True:
             with self._wake:
                 self._wake.wait_for(lambda: self._jobs or self._closed)
                 if not self._jobs:
                     return
-                self._wake.wait_for(lambda: self._urgent or self._closed, PATIENCE)
+                self._wake.wait_for(lambda: self._urgent or self._closed, self.linger)
                 group = self._next_appends()
                 call = None if group else self._jobs.pop(0)
                 self._urgent = bool(self._jobs)
@@ -282,7 +263,7 @@ class GroupCommitLog(ABC):
                 self._commit(group)
 
     def _next_appends(self) -> list[_Append]:
-        """Take the appends before the next call out of what waits."""
+        """Remove the appends before the next call from the queue."""
         group = []
         for job in self._jobs:
             if not isinstance(job, _Append):
@@ -292,14 +273,14 @@ class GroupCommitLog(ABC):
         return group
 
     def _settle(self, job: _Call) -> None:
-        """Make a call, and hand on what comes of it."""
+        """Make a call and pass its result on."""
         try:
             job.done.set_result(self._attempted(job.call))
         except Exception as error:
             job.done.set_exception(error)
 
-    def _attempted(self, call: Callable[[], Result]) -> Result:
-        """What a call to the store returns; after one that may or may not have written, no other is made."""
+    def _attempted(self, call: Callable[[], _Result]) -> _Result:
+        """Call the store; after a failure that may or may not have written, no further call is made."""
         if self._broken is not None:
             raise self._broken
         try:
@@ -330,15 +311,15 @@ class GroupCommitLog(ABC):
             self._note(seconds, rows)
 
     def _fail_waiting(self, failure: Exception) -> None:
-        """Refuse what waits too: it was appended by somebody who did not know, and may build on what failed."""
+        """Refuse everything in the queue too: it may build on what failed."""
         with self._wake:
             waiting = [job for job in self._jobs if isinstance(job, _Append)]
             self._jobs = [job for job in self._jobs if isinstance(job, _Call)]
         for append in waiting:
             append.done.set_exception(failure)
 
-    def _written(self, batches: list[Batch]) -> tuple[int, Sequence[Outcome]]:
-        """Write batches; how many rows that made, and what each batch gets."""
+    def _written(self, batches: list[Batch]) -> tuple[int, Sequence[_Outcome]]:
+        """Write batches; return the number of new rows, and the result of each batch."""
         lease, head = self._lease, self._head
         if lease is None or head is None:
             raise LeaseError("appending needs the lease: call lease first")
@@ -348,7 +329,7 @@ class GroupCommitLog(ABC):
         return len(written.rows), written.outcomes
 
     def _note(self, seconds: float, rows: int) -> None:
-        """Add a commit to the times, and report it if it was slow."""
+        """Count a commit, and report it if it was slow."""
         times = self.times
         times.commits += 1
         times.rows += rows
@@ -371,12 +352,12 @@ class GroupCommitLog(ABC):
 
 
 def fenced(owner: str) -> FencedError:
-    """What a writer is told whose lease somebody else took over."""
+    """Return the error of a writer whose lease was taken over."""
     return FencedError(f"{owner!r} took over the lease of this log: nothing was written")
 
 
 def held(owner: str) -> LeaseError:
-    """What is told to whoever asks for a lease that somebody else has."""
+    """Return the error of a process that asks for a lease held by another."""
     return LeaseError(f"{owner!r} writes this log, and is not done")
 
 

@@ -1,4 +1,4 @@
-"""The log in PostgreSQL: the store of routers that share one database, and of a router that another one replaces."""
+"""The log in PostgreSQL: for several routers on one database, and for a standby that takes over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from riskroute.core.errors import DataError, InputError, StateError, one_line_error
 from riskroute.core.runtime import require_extra
 from riskroute.live.log.group_commit import (
-    PAGE,
     SLOW_COMMIT,
     SNAPSHOTS_KEPT,
     Batch,
@@ -25,6 +24,7 @@ from riskroute.live.log.group_commit import (
     new_rows,
 )
 from riskroute.live.log.interface import (
+    PAGE,
     Head,
     Header,
     Lease,
@@ -40,9 +40,7 @@ from riskroute.live.log.interface import (
 if TYPE_CHECKING:
     from psycopg import Connection
 
-PATIENCE = 5.0
-"""Seconds to wait for the end of a session that was told to end."""
-
+PATIENCE = 5.0  # seconds to wait for a terminated session to end
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS riskroute_log (
     stream text NOT NULL, seq bigint NOT NULL, at bigint NOT NULL, kind text NOT NULL, key text NOT NULL,
@@ -78,7 +76,7 @@ FROM riskroute_lease WHERE stream = %s
 
 
 class _LeaseRow(NamedTuple):
-    """The lease as the database has it, its clock (ns since 1970), and the session that holds the lock, if any."""
+    """The lease in the database, the database's clock (ns since 1970), and the session that holds the lock, if any."""
 
     owner: str
     term: int
@@ -88,21 +86,21 @@ class _LeaseRow(NamedTuple):
 
 
 class PostgresLog(GroupCommitLog):
-    """A log in a database of PostgreSQL, which can hold many, each named by its stream.
+    """A log in a PostgreSQL database, which can hold several, one per stream.
 
-    The session that writes holds an advisory lock, which the server drops when its client ends; that is the lease. A
-    session whose lease has run out is ended by whoever takes it over, so that nothing it sent can still be written. The
-    second fence is that rows are only inserted under the current term of the lease, the third is the primary key.
+    The writing session holds an advisory lock, which the server drops when the client ends: that is the lease. Whoever
+    takes over an expired lease terminates the old session, so that nothing it sent can still be written. Rows are only
+    inserted under the current term (the fencing token), and the primary key refuses a second writer in any case.
 
     Parameters
     ----------
     database : str
-        How to connect, as libpq writes it: "host=db1 dbname=desk" or "postgresql://db1/desk". It must lead to the
-        server itself: a pooler that hands sessions on would hand on the lock.
+        Connection string of libpq: "host=db1 dbname=desk" or "postgresql://db1/desk". Connect to the server itself: a
+        connection pooler would share the session, and with it the lock.
     stream : str
-        Which log of this database.
+        Name of the log in this database.
     create : bool
-        Whether to make the tables and the log if there are none.
+        Whether to create missing tables and a missing log.
     slow_commit, on_slow_commit
         See `GroupCommitLog`.
     """
@@ -142,7 +140,7 @@ class PostgresLog(GroupCommitLog):
             connection = psycopg.connect(**settings | conninfo_to_dict(self._database), autocommit=True)
             connection.execute("SET synchronous_commit = on")
         except psycopg.ProgrammingError as error:
-            raise InputError(f"database must be what libpq takes, but: {one_line_error(error)}") from None
+            raise InputError(f"database must be a connection string of libpq: {one_line_error(error)}") from None
         except psycopg.Error as error:
             raise WriteError(
                 f"the database cannot be reached: {one_line_error(error)}",
@@ -152,10 +150,10 @@ class PostgresLog(GroupCommitLog):
         return connection
 
     def _set_up(self) -> None:
-        """Make tables, header and lease, if they are not there."""
+        """Create missing tables, header and lease."""
         with self._failing_as_write_error(), self._reader.transaction():
             there = self._reader.execute("SELECT to_regclass('riskroute_log') IS NOT NULL").fetchone()
-            self._reader.execute("SELECT pg_advisory_xact_lock(0)")  # one at a time, or creating fails
+            self._reader.execute("SELECT pg_advisory_xact_lock(0)")  # concurrent creation fails
             if not there or not there[0]:
                 self._reader.execute(_SCHEMA)
             lease = "INSERT INTO riskroute_lease VALUES (%s, '', 0, 0) ON CONFLICT DO NOTHING"
@@ -163,7 +161,7 @@ class PostgresLog(GroupCommitLog):
                 self._reader.execute(_FIRST, (self.stream, *_as_tuple(header_row(self.stream))))
 
     def _checked(self) -> Header:
-        """The header, after a look at whether the last row fits."""
+        """Return the header, after a check of the last rows."""
         there = self._query("SELECT to_regclass('riskroute_log') IS NOT NULL")[0][0]
         first = self._page(0, 1) if there else []
         if not first:
@@ -184,7 +182,7 @@ class PostgresLog(GroupCommitLog):
         return list(starmap(Row, self._query(query, self.stream, begin, most)))
 
     def _pages(self, begin: int, most: int) -> Iterator[list[Row]]:
-        """The same; while somebody works on a full page, a thread asks for the next."""
+        """Yield rows in pages; a thread fetches the next while the caller works on a full one."""
         with ThreadPoolExecutor(1, "riskroute-pages") as pool:
             page = self._page(begin, min(PAGE, most))
             while page:
@@ -220,7 +218,7 @@ class PostgresLog(GroupCommitLog):
         with self._failing_as_write_error():
             writer = self._awake_writer()
             if writer.execute("SHOW fsync").fetchone() != ("on",):
-                raise StateError("the database must have fsync on: without it, a power cut loses what was answered")
+                raise StateError("the database must have fsync on: without it, a power cut loses durable rows")
             old = self._lease_row()
             if not self._locked:
                 self._take_lock(old, by_force=self._is_ours(old) or old.now >= old.until)
@@ -237,7 +235,7 @@ class PostgresLog(GroupCommitLog):
         return self._lease is not None and self._lease.term == row.term
 
     def _take_lock(self, old: _LeaseRow, *, by_force: bool) -> None:
-        """Lock the stream for the session that writes; by force, the session that has the lock is ended."""
+        """Lock the stream for the writing session; by force, terminate the session that holds the lock."""
         writer = self._live_writer()
         if by_force and old.holder is not None:
             writer.execute("SELECT pg_terminate_backend(%s)", (old.holder,))
@@ -257,14 +255,14 @@ class PostgresLog(GroupCommitLog):
         return _LeaseRow(*row)
 
     def _live_writer(self) -> Connection[Any]:
-        """The connection that writes, a new one if it was lost; with the old one, its lock is gone."""
+        """Return the writing connection, a new one if it was lost, and with it its lock."""
         if self._writer is None or self._writer.closed:
             self._locked = False
             self._writer = self._connected()
         return self._writer
 
     def _awake_writer(self) -> Connection[Any]:
-        """The same, after a question whether its session is still there; whoever took our lease over has ended it."""
+        """Return the writing connection after a ping: whoever took our lease over has terminated its session."""
         import psycopg
 
         with suppress(psycopg.OperationalError):
@@ -272,7 +270,7 @@ class PostgresLog(GroupCommitLog):
         return self._live_writer()
 
     def _write(self, lease: Lease, head: Head, batches: Sequence[Batch]) -> NewRows:
-        """Insert at once as if no key were known, since most are new; only if one is known, look them all up."""
+        """Insert as if all keys were new, as most are; look them up only if one is not."""
         import psycopg
 
         if not self._locked:
@@ -302,7 +300,7 @@ class PostgresLog(GroupCommitLog):
             raise fenced(now.owner)
 
     def _inserted(self, lease: Lease, written: NewRows) -> NewRows:
-        """Insert rows under a lease; `FencedError` if it is not the current one."""
+        """Insert rows under a lease; raise `FencedError` if its term is not the current one."""
         import psycopg
 
         writer, rows = self._live_writer(), written.rows
@@ -324,9 +322,9 @@ class PostgresLog(GroupCommitLog):
         return written
 
     def _after_loss(self, lease: Lease, written: NewRows, error: Exception) -> NewRows:
-        """Find out what became of rows whose connection was lost, once the session that sent them is gone.
+        """Find out whether rows were written whose connection was lost.
 
-        It is gone if we, or somebody who took the lease over, could lock the stream.
+        That is certain once the session that sent them is gone: once we, or a new leader, could lock the stream.
         """
         try:
             now = self._lease_row()
@@ -344,7 +342,7 @@ class PostgresLog(GroupCommitLog):
 
     @contextmanager
     def _failing_as_write_error(self) -> Iterator[None]:
-        """Errors of the database as `WriteError`: what such blocks write can be written again, or is not needed."""
+        """Turn errors of the database into `WriteError`; what such blocks write can be repeated, or is not needed."""
         import psycopg
 
         try:
@@ -353,7 +351,7 @@ class PostgresLog(GroupCommitLog):
             raise _not_written(error, definite=True) from error
 
     def _query(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """All rows of a query, by the connection for readers, which is made anew if it was lost."""
+        """Return all rows of a query on the reading connection, reconnecting if it was lost."""
         import psycopg
 
         with self._reading:

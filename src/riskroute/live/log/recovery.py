@@ -1,4 +1,4 @@
-"""From the log to the state: after a start, for whoever looks at a log, and to compute all decisions again."""
+"""Recovery, replay and verification: from the log to the state, and every decision computed again."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import msgspec
 
 from riskroute.core.errors import DataError
 from riskroute.live.learner import Learner, RouterError
-from riskroute.live.log.event_rows import events_after, pages_after, rows_events
-from riskroute.live.log.interface import Log, Snapshot
+from riskroute.live.log.interface import Log, Snapshot, events_after, pages_after, rows_events
 from riskroute.live.state.events import Accepted, AnyEvent, Planned, Shadowed
 from riskroute.live.state.fold import apply
 from riskroute.live.state.trading_state import (
@@ -30,7 +29,7 @@ from riskroute.routers.router import Router
 
 
 def recover(log: Log, learner: Learner) -> TradingState:
-    """Return the state at the end of the log; the learner is brought there too."""
+    """Return the state at the end of the log, from its newest snapshot on; bring the learner there too."""
     with _no_collection():
         state, seq = TradingState(), 0
         saved = log.snapshot()
@@ -49,7 +48,7 @@ def recover(log: Log, learner: Learner) -> TradingState:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Without the search for cycles: events have none, and looking through pages of them takes long."""
+    """Pause garbage collection: events have no cycles, and scanning a million of them takes seconds."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -68,9 +67,9 @@ def _step(state: TradingState, learner: Learner, event: AnyEvent, *, decided: bo
 
 
 def snapshot_saver(log: Log, state: TradingState, learner: Learner, written: Future[list[int]]) -> Callable[[], None]:
-    """Take a snapshot of the state now; the result saves it, once ``written``, the last of its events, is durable.
+    """Capture the state now; the returned function saves it, once its last event (``written``) is durable.
 
-    Most of a state is orders packed away, which become bytes only then, when nobody waits for the state.
+    Packed orders, most of the state, never change and are encoded by that function, off the commit path.
     """
     small, archive = without_archive(state)
     first = encode_state(small), learner.state()
@@ -85,7 +84,7 @@ def snapshot_saver(log: Log, state: TradingState, learner: Learner, written: Fut
 
 
 def replay(log: Log) -> TradingState:
-    """Apply the whole log, decisions as they are written: the same state on any machine."""
+    """Apply the whole log, with decisions as logged: the same state on any machine."""
     state = TradingState()
     for _, event in events_after(log):
         apply(state, event)
@@ -94,7 +93,7 @@ def replay(log: Log) -> TradingState:
 
 @dataclass(frozen=True)
 class Verification:
-    """Decisions that were computed again, and the keys of the orders where that gave another one."""
+    """The number of decisions computed again, and the keys of orders whose decision differed."""
 
     decisions: int
     different: tuple[str, ...]
@@ -106,16 +105,16 @@ class Verification:
 
 
 def verify(log: Log, kind: type[Router] | None = None, *, refits: bool = False) -> Verification:
-    """Compute every decision of the log again, from the beginning, and compare: on the machine type that made it.
+    """Compute every decision of the log again and compare; on the machine type and versions of its header.
 
     Parameters
     ----------
     log : Log
         The log.
     kind : type[Router], optional
-        Class of the router if it is not one of ours.
+        Class of a router that is not built in.
     refits : bool
-        Whether the engine learned in a worker, that is, had a ``refit_every`` above 0.
+        Whether the engine learned in a worker (``refit_every`` above 0).
     """
     learner: Learner | None = None
     state, count, different = TradingState(), 0, []
@@ -139,7 +138,7 @@ def verify(log: Log, kind: type[Router] | None = None, *, refits: bool = False) 
 
 
 def _same(learner: Learner, event: Accepted) -> bool:
-    """Whether a router decides as it is written, or fails as it is written; the limits are not looked at again."""
+    """Return whether the router decides, or fails, as logged; limits are not checked again."""
     decision = event.decision
     try:
         plan = learner.decide(event.order, decision.at)
@@ -149,7 +148,7 @@ def _same(learner: Learner, event: Accepted) -> bool:
 
 
 def _same_own(learner: Learner, event: Shadowed) -> bool:
-    """Whether a router would have done with somebody else's order as it is written."""
+    """Return whether the router decides as logged for another router's order."""
     try:
         return learner.shadow_plan(event.order, event.decision.at).to_json() == event.decision.plan
     except RouterError as error:

@@ -40,11 +40,11 @@ from riskroute.live.log.interface import (
 )
 
 
-class LeaseFile:
-    """A lock that one process at a time holds, and that can be taken from one that has stopped.
+class _LeaseFile:
+    """A file lock, which the system drops when the process ends, and which can be taken from a stopped process.
 
-    Who takes it by force puts a new file in the place of the old one: the old holder keeps the lock of a file that has
-    no name any more. Callers make sure that only one at a time tries to take it.
+    Taking it by force replaces the file: the old holder keeps the lock of a file without a name. Callers make sure that
+    only one process at a time tries.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,7 +52,7 @@ class LeaseFile:
         self._file: int | None = None
 
     def take(self, *, by_force: bool) -> bool:
-        """Lock the file, if nobody has, or in any case; whether it is ours now."""
+        """Lock the file if it is free, or by force; return whether it is ours now."""
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not _locked(file):
             os.close(file)
@@ -67,7 +67,7 @@ class LeaseFile:
         return True
 
     def release(self) -> None:
-        """Let go of the lock, if it is ours."""
+        """Release the lock, if it is ours."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -81,9 +81,7 @@ def _locked(file: int) -> bool:
     return True
 
 
-APPLICATION = 0x52525447
-"""What a file of SQLite says it belongs to, if it is a log: "RRTG"."""
-
+_APPLICATION = 0x52525447  # SQLite's application id of a log: "RRTG"
 _SCHEMA = (
     "CREATE TABLE log (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,"
     " body BLOB NOT NULL, chain BLOB NOT NULL)",
@@ -92,37 +90,36 @@ _SCHEMA = (
     "CREATE TABLE lease (one INTEGER PRIMARY KEY CHECK (one = 1), owner TEXT NOT NULL, term INTEGER NOT NULL,"
     " until INTEGER NOT NULL)",
     "INSERT INTO lease VALUES (1, '', 0, 0)",
-    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {FORMAT}",
 )
 _COLUMNS = "seq, at, kind, key, body, chain"
 _LAST = "SELECT seq, chain FROM log ORDER BY seq DESC LIMIT 1"
 _INSERT = f"INSERT INTO log ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
-_INSERTS = {
+_INSERTS = {  # by number of rows: every statement lets other threads run, so there should be few
     size: f"INSERT INTO log ({_COLUMNS}) VALUES {', '.join(['(?, ?, ?, ?, ?, ?)'] * size)}" for size in (64, 16, 4, 1)
 }
-"""Statements for so many rows at a time: each lets other threads run, so there should be few."""
 
 
 class _KnownKeyError(Exception):
-    """The log has a row with the key of one that was to be written."""
+    """The log already has a row with the key of a new one."""
 
 
 class SqliteLog(GroupCommitLog):
-    """A log in a file of SQLite, which only its owner can read.
+    """A log in an SQLite file, readable by its owner alone.
 
-    What was answered survives the end of the process, of the system and of the power: the write-ahead log is synced at
+    Durable appends survive a crash of the process, of the system and a power cut: the write-ahead log is synced at
     every commit. The lease is a row in the file, checked in every commit, and a lock on a file beside it, which the
-    system drops when the process ends. A child that was forked holds that lock too: start workers by spawning them.
+    system drops when the process ends. Forked children inherit that lock: spawn workers instead.
 
     Parameters
     ----------
     path : path
-        The file. Beside it, SQLite keeps ``-wal`` and ``-shm`` while it is open, and we keep ``-lease``.
+        The file. Beside it are SQLite's ``-wal`` and ``-shm`` while it is open, and our ``-lease``.
     stream : str, optional
-        Name of the stream, "main" for a new file if none is given. A file of another stream is refused.
+        Name of the stream; default: "main" for a new file. A file of another stream is refused.
     create : bool
-        Whether to make the file if there is none.
+        Whether to create a missing file.
     slow_commit, on_slow_commit
         See `GroupCommitLog`.
     """
@@ -141,7 +138,7 @@ class SqliteLog(GroupCommitLog):
         if stream is not None:
             checked_text("stream", stream, 64)
         self._make_file(create)
-        self._lock = LeaseFile(self.path.with_name(f"{self.path.name}-lease"))
+        self._lock = _LeaseFile(self.path.with_name(f"{self.path.name}-lease"))
         self._reading = threading.Lock()
         self._connections: list[sqlite3.Connection] = []
         try:
@@ -163,7 +160,7 @@ class SqliteLog(GroupCommitLog):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self.path.chmod(0o600)
             folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-            os.fsync(folder)  # or a power cut may take the name of the new file
+            os.fsync(folder)  # otherwise a power cut may lose the name of the new file
             os.close(folder)
         except OSError as error:
             raise InputError(f"path must be a file we may write, was {str(self.path)!r}: {error.strerror}") from error
@@ -183,15 +180,15 @@ class SqliteLog(GroupCommitLog):
         return connection
 
     def _must_be_known(self, connection: sqlite3.Connection) -> None:
-        """Refuse what is no log, and a log of a newer format, before anything in it is changed."""
-        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+        """Refuse other files, and logs of a newer format, before anything is changed."""
+        if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             raise DataError(f"{self.path} is no log of riskroute")
         form = connection.execute("PRAGMA user_version").fetchone()[0]
         if form > FORMAT:
             raise DataError(f"{self.path} has format {form}, newer than {FORMAT}: it needs a newer riskroute")
 
     def _set_up(self, stream: str) -> None:
-        """Make the tables and the header, if the file is new."""
+        """Create the tables and the header in a new file."""
         with self._transaction():
             if self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
                 for statement in _SCHEMA:
@@ -199,7 +196,7 @@ class SqliteLog(GroupCommitLog):
                 self._writer.execute(_INSERT, _as_tuple(header_row(stream)))
 
     def _checked(self, stream: str | None) -> Header:
-        """The header, after a look at whether this is a log, of this stream, whose last row fits."""
+        """Return the header, after checks of the format, the stream and the last rows."""
         self._must_be_known(self._reader)
         (first,) = self.read(-1, 1)
         header = header_of(first, str(self.path))
@@ -256,7 +253,7 @@ class SqliteLog(GroupCommitLog):
         return lease, Head(*last)
 
     def _write(self, lease: Lease, head: Head, batches: Sequence[Batch]) -> NewRows:
-        """Insert as if no key were known, since most are new; only if one is known, look them all up."""
+        """Insert as if all keys were new, as most are; look them up only if one is not."""
         written = new_rows(head, batches, {})
         if all(isinstance(outcome, list) for outcome in written.outcomes):
             with suppress(_KnownKeyError), self._fenced_transaction(lease):
@@ -274,7 +271,7 @@ class SqliteLog(GroupCommitLog):
         return written
 
     def _insert(self, rows: Sequence[Row]) -> None:
-        """Insert rows; `_KnownKeyError` if the log has the key of one."""
+        """Insert rows; raise `_KnownKeyError` if the log has the key of one."""
         begin = 0
         for size, statement in _INSERTS.items():
             while len(rows) - begin >= size:
@@ -291,7 +288,7 @@ class SqliteLog(GroupCommitLog):
 
     @contextmanager
     def _fenced_transaction(self, lease: Lease) -> Iterator[None]:
-        """A transaction of whoever holds the lease; `FencedError` if that is somebody else."""
+        """Run a transaction under the lease; raise `FencedError` if another process holds it."""
         with self._transaction():
             owner, term = self._writer.execute("SELECT owner, term FROM lease").fetchone()
             if term != lease.term:
@@ -300,25 +297,25 @@ class SqliteLog(GroupCommitLog):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """One transaction of the writer: committed at the end, or undone; `WriteError` if SQLite fails."""
+        """Run a transaction, committed at the end or rolled back; raise `WriteError` if SQLite fails."""
         try:
             self._writer.execute("BEGIN IMMEDIATE")
             yield
             self._writer.execute("COMMIT")
         except BaseException as error:
-            undone = self._undone()
+            rolled_back = self._rolled_back()
             if not isinstance(error, sqlite3.Error):
                 raise
             code = getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR
             if code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
                 raise DataError(f"{self.path} cannot be read: {one_line_error(error)}") from error
-            definite = undone and code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
+            definite = rolled_back and code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
             cause = "the disk is full" if code & 0xFF == sqlite3.SQLITE_FULL else "the disk failed"
             said = f"{self.path} cannot be written: {one_line_error(error)}"
             raise WriteError(said, definite=definite, cause=cause) from error
 
-    def _undone(self) -> bool:
-        """Undo a transaction; whether none is open any more."""
+    def _rolled_back(self) -> bool:
+        """Roll back; return whether no transaction is open any more."""
         try:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
@@ -327,7 +324,7 @@ class SqliteLog(GroupCommitLog):
         return True
 
     def _query(self, query: str, *values: int) -> list[tuple[Any, ...]]:
-        """All rows of a query, by the connection for readers."""
+        """Return all rows of a query on the reading connection."""
         with self._reading, self._as_data_error():
             self._must_be_open()
             return self._reader.execute(query, values).fetchall()
@@ -345,7 +342,7 @@ class SqliteLog(GroupCommitLog):
                 with self._transaction():
                     self._writer.execute("UPDATE lease SET until = 0 WHERE term = ?", (self._lease.term,))
             except (WriteError, DataError):
-                pass  # the lock says that we are gone
+                pass  # the system drops the lock anyway
         self._lock.release()
         with self._reading:
             for connection in self._connections:

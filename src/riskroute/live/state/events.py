@@ -1,7 +1,6 @@
-"""What the live router writes down: orders, decisions, child orders, reports, outcomes, and the events of the log.
+"""Records of the live router and events of its log: orders, decisions, child orders, execution reports, outcomes.
 
-Money and prices are whole numbers of 1e-9 dollars (`NANO`), shares are whole numbers, times are nanoseconds since 1970
-in UTC. All records are frozen, and become bytes and back without loss.
+Money and prices are integers of 1e-9 dollars (`NANO`), shares are integers, times are nanoseconds since 1970 in UTC.
 """
 
 from __future__ import annotations
@@ -10,16 +9,15 @@ from typing import Any, Literal
 
 import msgspec
 
-NANO = 10**9
-"""Units of money in a dollar, and nanoseconds in a second."""
+NANO = 10**9  # units of money in a dollar, and nanoseconds in a second
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """Base class of all records: they are frozen and hold no cycles, so that nobody needs to look for any in them."""
+    """Base class of all records. They hold no cycles, so the garbage collector skips them."""
 
 
 class VenueQuote(Record, frozen=True):
-    """The displayed book of a venue: prices with sizes, best first, fees a share, and when it was so."""
+    """The displayed book of a venue at a time: prices with sizes, best first, and fees per share."""
 
     venue: str
     bids: tuple[tuple[int, int], ...] = ()
@@ -30,7 +28,7 @@ class VenueQuote(Record, frozen=True):
 
 
 class MarketTrade(Record, frozen=True):
-    """A trade that everybody saw: ``side`` is that of the order that rested, ``displayed`` its shares at that price."""
+    """A public trade; ``side`` is that of the resting order, ``displayed`` the shares shown at its price before."""
 
     venue: str
     side: Literal["bid", "ask"]
@@ -41,7 +39,7 @@ class MarketTrade(Record, frozen=True):
 
 
 class PoolQuote(Record, frozen=True):
-    """A dark pool: its fee a share, and in half-spreads how far from the mid it trades, in favour of the order."""
+    """A dark pool: fee per share, and price improvement over the mid in half-spreads."""
 
     pool: str
     fee: int = 0
@@ -49,7 +47,7 @@ class PoolQuote(Record, frozen=True):
 
 
 class ParentOrder(Record, frozen=True):
-    """An order, to be done by its deadline, at no worse than ``limit``; the same key is the same order."""
+    """An order to fill by its deadline at ``limit`` or better; ``key`` identifies it (idempotency key)."""
 
     key: str
     symbol: str
@@ -71,10 +69,10 @@ class ParentOrder(Record, frozen=True):
 
 
 class Decision(Record, frozen=True):
-    """How an order is split: by which router, with which belief, as which ticket, and how likely that was.
+    """The plan for an order, with the router, belief and ticket it came from.
 
-    ``safe`` says why the safe router was used instead, and is empty otherwise; ``consulted`` is whether the router was
-    asked nevertheless. ``probability`` is left out where it is not known: of plans that follow from a drawn belief.
+    ``safe`` is why the safe router decided instead; empty otherwise. ``consulted`` is whether the router was asked.
+    ``probability`` is that of the plan; unset where it is unknown, for plans that follow from a posterior draw.
     """
 
     parent: str
@@ -90,7 +88,7 @@ class Decision(Record, frozen=True):
 
 
 class ChildOrder(Record, frozen=True):
-    """A child order. It is immediate or cancel, or rests until a time."""
+    """A child order: immediate or cancel, or resting until a time."""
 
     id: str
     parent: str
@@ -106,7 +104,7 @@ class ChildOrder(Record, frozen=True):
 
     @property
     def immediate(self) -> bool:
-        """Whether what is not filled at once comes back at once."""
+        """Whether the time in force is immediate or cancel."""
         return self.until == 0
 
 
@@ -116,12 +114,11 @@ ReportKind = Literal[
 
 
 class ExecutionReport(Record, frozen=True):
-    """What a venue says of a child order.
+    """An execution report of a venue, unique by venue, session day and exec id.
 
-    (venue, session day, exec id) make it unique. ``cum`` and ``leaves`` are what the venue counts in all; ``quantity``,
-    ``price`` and ``fee`` (for all of it) are of this fill. ``reference`` is the exec id that a bust takes back or a
-    correction replaces: that of the fill, or of the last correction. ``not_known`` answers a query, and means that the
-    venue does not have the child and will not get it any more from what was sent before.
+    ``cum`` and ``leaves`` are totals of the child; ``quantity``, ``price`` and ``fee`` (in total) are of this fill.
+    ``reference`` is the exec id of the fill, or of its last correction, that a bust or correction replaces.
+    ``not_known`` answers a query: the venue does not have the child, and no message under way will bring it there.
     """
 
     venue: str
@@ -141,19 +138,19 @@ class ExecutionReport(Record, frozen=True):
 
     @property
     def key(self) -> str:
-        """What no two different reports share: as `report_key` has it."""
+        """The key that identifies the report; see `report_key`."""
         return f"{self.venue}\x1f{self.day}\x1f{self.exec_id}"
 
 
 def report_key(venue: str, day: str, exec_id: str) -> str:
-    """Key of the report with this exec id: venues begin anew every day, and do not know each other's."""
+    """Return the key of a report: exec ids repeat between venues and from day to day."""
     return f"{venue}\x1f{day}\x1f{exec_id}"
 
 
 class ChildOutcome(Record, frozen=True):
-    """What became of one child, or (``marked``) of the shares that nobody filled.
+    """The outcome of one child, or (``marked``) of the unfilled remainder.
 
-    ``money`` is the cost against the arrival mid without fees; a saving is negative.
+    ``money`` is the cost against the arrival mid without fees; negative for a saving.
     """
 
     slot: int
@@ -171,11 +168,10 @@ class ChildOutcome(Record, frozen=True):
 
 
 class Outcome(Record, frozen=True):
-    """What became of an order, as it is learned: once.
+    """The outcome of an order, learned exactly once.
 
-    ``sign`` is 1 for a buy order, -1 for a sell order. ``cost`` is against the arrival mid, with fees and with the
-    remainder, valued at the far touch. ``late`` means that it was not done by its deadline, ``busted`` that a fill was
-    taken back or corrected before.
+    ``cost`` is against the arrival mid, fees included, with the remainder valued at the far touch. ``late``: settled
+    after the deadline; ``busted``: a fill was busted or corrected before.
     """
 
     parent: str
@@ -193,7 +189,7 @@ class Outcome(Record, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=str.lower, gc=False):
-    """Base class of what the log holds; ``at`` is the engine's time."""
+    """Base class of the events in the log; ``at`` is the engine's time."""
 
     at: int
 
@@ -201,7 +197,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=st
 class Accepted(Event, frozen=True):
     """An order, its decision and its first children, which are sent once this is durable.
 
-    ``digest`` tells the order from another with the same key.
+    ``digest`` detects another order with the same key.
     """
 
     order: ParentOrder
@@ -211,7 +207,7 @@ class Accepted(Event, frozen=True):
 
 
 class Declined(Event, frozen=True):
-    """An order that the router was asked about and that was refused all the same; it was never accepted."""
+    """An order that was refused after the router had decided; it was never accepted."""
 
     order: ParentOrder
     plan: dict[str, Any]
@@ -226,52 +222,52 @@ class Intended(Event, frozen=True):
 
 
 class Sent(Event, frozen=True):
-    """A child was handed to its venue."""
+    """A child was sent to its venue."""
 
     child: str
 
 
 class Withheld(Event, frozen=True):
-    """A child was not sent, and never will be."""
+    """A child will never be sent."""
 
     child: str
     reason: str = ""
 
 
 class Unanswered(Event, frozen=True):
-    """Nothing was heard of a child in time: it is unknown until its venue says more."""
+    """A venue did not answer in time: the child is unknown until it does."""
 
     child: str
 
 
 class Reported(Event, frozen=True):
-    """A venue said something."""
+    """An execution report arrived."""
 
     report: ExecutionReport
 
 
 class Recalled(Event, frozen=True):
-    """Resting children of a kind are to come back."""
+    """Resting children of a kind are cancelled."""
 
     parent: str
     kind: str
 
 
 class Expired(Event, frozen=True):
-    """The deadline of an order has passed: its children are to come back."""
+    """The deadline of an order has passed: its children are cancelled."""
 
     parent: str
 
 
 class Marked(Event, frozen=True):
-    """The remainder of an order is given up and valued at a price."""
+    """The remainder of an order is given up and marked at a price."""
 
     parent: str
     price: int
 
 
 class Settled(Event, frozen=True):
-    """The outcome of an order, written down; what is booked follows from the reports alone.
+    """The outcome of an order; fills follow from the reports alone.
 
     ``benchmark_cost`` is the counterfactual cost with ``dark-first+sweep``, ``guessed`` the shares of that estimate
     whose fill is not known, and ``explored`` the cost beyond that of the greedy plan (None where not computed).
@@ -284,10 +280,10 @@ class Settled(Event, frozen=True):
 
 
 class Shadowed(Event, frozen=True):
-    """An order that another router has executed, and what ours would have done with it.
+    """An order that another router executed, and our decision for it.
 
-    ``theirs`` is the plan that their children amount to, ``outcome`` what became of those; ``estimate`` is what the
-    order is estimated to have cost with our decision, with ``guessed`` shares whose fate is not known.
+    ``theirs`` is the plan that matches their children, ``outcome`` the outcome of those; ``estimate`` is the
+    counterfactual cost of our decision, with ``guessed`` shares whose fill is not known.
     """
 
     order: ParentOrder
@@ -300,7 +296,7 @@ class Shadowed(Event, frozen=True):
 
 
 class Quoted(Event, frozen=True):
-    """Books and trades of a symbol, as somebody told us."""
+    """Books and trades of a symbol from the market data feed."""
 
     symbol: str
     quotes: tuple[VenueQuote, ...]
@@ -308,7 +304,7 @@ class Quoted(Event, frozen=True):
 
 
 class MarketObserved(Event, frozen=True):
-    """What everybody could see until the deadline of an order: price, shares ahead and outflow of queues by venue.
+    """Public data up to the deadline of an order: price, shares ahead and outflow of each venue's queue.
 
     ``closing`` are the books at the deadline, ``trades`` those since the last such event.
     """
@@ -320,7 +316,7 @@ class MarketObserved(Event, frozen=True):
 
 
 class Planned(Event, frozen=True):
-    """What a router believes from now on: its state, after what was settled up to row ``after`` of the log."""
+    """A new belief: the router's state after learning from everything settled up to event ``after``."""
 
     belief: int
     router: str
@@ -330,14 +326,14 @@ class Planned(Event, frozen=True):
 
 
 class Halted(Event, frozen=True):
-    """No new children, and open ones come back, until somebody resumes."""
+    """Trading is halted: no new children, and open ones are cancelled, until it is resumed."""
 
     reason: str
     by: str
 
 
 class Resumed(Event, frozen=True):
-    """Orders are accepted again."""
+    """Trading is resumed."""
 
     by: str
 
@@ -363,14 +359,11 @@ AnyEvent = (
 )
 
 
-_touched: tuple[tuple[VenueQuote, ...], tuple[int, int]] = ((), (0, 0))
+_touched: tuple[tuple[VenueQuote, ...], tuple[int, int]] = ((), (0, 0))  # the last answer of `touch_prices`
 
 
 def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:
-    """The best bid and the best ask of all venues; 0 where there is none.
-
-    Who looks at the books of an order mostly looks again, so the last answer is kept.
-    """
+    """Return the best bid and ask over all venues, 0 where there is none; the last answer is cached."""
     global _touched
     last, prices = _touched
     if last is quotes:

@@ -1,34 +1,153 @@
-"""How reports become fills: each once, in any sequence, with busts and corrections."""
+"""Book execution reports: every fill exactly once, in any sequence, with busts and corrections; settle orders."""
 
 from __future__ import annotations
 
-from riskroute.live.state.events import ExecutionReport, Reported, report_key
-from riskroute.live.state.settlement import finish_child, go_on, venue_use
+import msgspec
+
+from riskroute.live.state.events import ChildOutcome, ExecutionReport, Outcome, Reported, report_key
 from riskroute.live.state.trading_state import (
     Alert,
+    Cancel,
     ChildState,
     Correct,
     Effect,
     Execution,
+    Learn,
+    Next,
     ParentState,
     Position,
     Send,
     TradingState,
+    VenueUse,
     unpack_order,
 )
 
-_UNHEARD = frozenset(("intended", "sent", "unknown"))
-_NO_FILLS = frozenset(("acknowledged", "cancelled", "rejected", "expired"))
+BEYOND = "beyond"  # place of the unfilled remainder in outcomes
 
-MOST_SENDS = 3
-"""A child that its venue does not know is sent again, so many times in all."""
 
-ENDS = frozenset(("cancelled", "rejected", "expired"))
-"""Reports after which a child is not at the venue any more."""
+def finish_child(state: TradingState, child: ChildState, reason: str, at: int, effects: list[Effect]) -> None:
+    """End a child and free its unfilled shares."""
+    order = child.order
+    parent = state.parents[order.parent]
+    parent.held -= order.quantity - child.filled
+    child.status, child.reason, child.done_at = "done", reason, at
+    parent.open -= 1
+    venue_use(state, order.place).open -= 1
+    if state.unknown:
+        state.unknown.pop(order.id, None)
+    if state.waiting:
+        state.waiting.pop(order.id, None)
+    continue_order(state, parent, effects)
+
+
+def continue_order(state: TradingState, parent: ParentState, effects: list[Effect]) -> None:
+    """Settle an order that is done, or ask for further children."""
+    if parent.settled:
+        return
+    if parent.filled >= parent.order.quantity:
+        if parent.open:
+            cancel_open_children(state, parent, effects)
+        else:
+            _settle(state, parent, effects)
+    elif parent.marked and parent.open == 0:
+        _settle(state, parent, effects)
+    elif parent.free > 0 and not parent.marked:
+        effects.append(Next(parent.order.key))
+
+
+def _settle(state: TradingState, parent: ParentState, effects: list[Effect]) -> None:
+    order = parent.order
+    outcome = outcome_of(state, parent)
+    parent.settled, parent.outcome, parent.settled_day = True, outcome, state.day.day
+    parent.order = msgspec.structs.replace(order, quotes=())  # books are the largest part of an order
+    del state.unsettled[order.key]
+    state.recent[order.key] = None
+    state.settled += 1
+    state.day.loss += outcome.cost
+    use = state.symbols[order.symbol]
+    use.quantity -= order.quantity
+    use.notional -= order.quantity * parent.mid
+    effects.append(Learn(outcome, order))
+
+
+def marked_remainder(shares: int, money: int, at: int) -> ChildOutcome:
+    """Return the outcome of unfilled shares, valued as if swept at the far touch."""
+    return ChildOutcome(
+        slot=-1,
+        attempt=0,
+        kind="sweep",
+        place=BEYOND,
+        sent=shares,
+        filled=shares,
+        money=money,
+        fees=0,
+        sent_at=at,
+        last_fill=at,
+        done_at=at,
+        marked=True,
+    )
+
+
+def outcome_of(state: TradingState, parent: ParentState) -> Outcome:
+    """Return the outcome of an order from the fills booked so far."""
+    order, mid, sign = parent.order, parent.mid, parent.order.sign
+    slots = []
+    for name in parent.children:
+        child = state.children[name]
+        sent = child.order
+        slots.append(
+            ChildOutcome(
+                slot=sent.slot,
+                attempt=sent.attempt,
+                kind=sent.kind,
+                place=sent.place,
+                sent=sent.quantity,
+                filled=child.filled,
+                money=sign * (child.value - child.filled * mid),
+                fees=child.fees,
+                sent_at=child.sent_at,
+                last_fill=child.last_fill,
+                done_at=child.done_at,
+            )
+        )
+    left = max(order.quantity - parent.filled, 0)
+    if left:
+        slots.append(marked_remainder(left, sign * left * (parent.marked - mid), state.now))
+    return Outcome(
+        parent=order.key,
+        symbol=order.symbol,
+        sign=sign,
+        filled=parent.filled,
+        left=left,
+        mid=mid,
+        cost=sum(slot.money + slot.fees for slot in slots),
+        slots=tuple(slots),
+        at=state.now,
+        marked=left > 0,
+        late=state.now > order.deadline,
+        busted=parent.busted,
+    )
+
+
+def cancel_open_children(state: TradingState, parent: ParentState, effects: list[Effect], kind: str = "") -> None:
+    """Cancel the resting children of an order, all or those of a kind."""
+    for name in parent.children:
+        child = state.children[name]
+        if not child.done and child.final < 0 and not child.order.immediate and kind in ("", child.order.kind):
+            child.cancelling = True
+            effects.append(Cancel(child.order))
+
+
+def venue_use(state: TradingState, name: str) -> VenueUse:
+    """Return the counters of a venue."""
+    use = state.venues.get(name)
+    if use is None:
+        use = state.venues[name] = VenueUse()
+    return use
 
 
 def book_report(state: TradingState, event: Reported, effects: list[Effect]) -> None:
-    """Book what a venue says."""
+    """Book an execution report."""
     report = event.report
     key = report.key
     child = state.children.get(report.child)
@@ -40,7 +159,7 @@ def book_report(state: TradingState, event: Reported, effects: list[Effect]) -> 
         return
     if child is None:
         state.orphans += 1
-        effects.append(Alert(f"{report.venue} reports a child that is not known, {report.child}"))
+        effects.append(Alert(f"{report.venue} reports an unknown child, {report.child}"))
         return
     state.reports[key] = None
     child.reports.append(key)
@@ -51,9 +170,9 @@ def book_report(state: TradingState, event: Reported, effects: list[Effect]) -> 
     if kind == "cancel_rejected":
         return
     _heard(state, child, report)
-    if kind not in _NO_FILLS:
+    if kind in ("filled", "busted", "corrected"):
         _execute(state, child, report, key, effects)
-    if kind in ENDS or (kind == "filled" and report.leaves == 0):
+    if kind in ("cancelled", "rejected", "expired") or (kind == "filled" and report.leaves == 0):
         if report.at >= child.final_at:
             child.final, child.final_at = report.cum, report.at
         child.reason = child.reason or kind
@@ -62,7 +181,7 @@ def book_report(state: TradingState, event: Reported, effects: list[Effect]) -> 
 
 
 def _heard(state: TradingState, child: ChildState, report: ExecutionReport) -> None:
-    """A venue has the child: it is not unknown any more, and rejects in a row end."""
+    """Note that the venue has the child, and count its reject."""
     use = venue_use(state, child.order.place)
     if report.kind == "rejected":
         use.rejects += 1
@@ -72,19 +191,19 @@ def _heard(state: TradingState, child: ChildState, report: ExecutionReport) -> N
         use.rejects_in_a_row = 0
     if state.unknown:
         state.unknown.pop(child.order.id, None)
-    if child.status in _UNHEARD:
+    if child.status in ("intended", "sent", "unknown"):
         child.status = "partly_filled" if child.filled else "acknowledged"
 
 
 def _not_known(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
-    """The venue does not have a child: it is sent again if that still makes sense, and is done otherwise."""
+    """Send a child again that its venue does not have, up to three times and while trading; end it otherwise."""
     if child.done or child.filled or child.final >= 0:
         if not child.done:
-            effects.append(Alert(f"{child.order.place} does not know {child.order.id}, of which it reported before"))
+            effects.append(Alert(f"{child.order.place} does not know {child.order.id}, which it reported on before"))
         return
     state.unknown.pop(child.order.id, None)
     parent = state.parents[child.order.parent]
-    if parent.closing or child.cancelling or state.halted or child.sends >= MOST_SENDS:
+    if parent.closing or child.cancelling or state.halted or child.sends >= 3:
         finish_child(state, child, "withheld", at, effects)
     else:
         child.status = "intended"
@@ -122,14 +241,14 @@ def _execute(state: TradingState, child: ChildState, report: ExecutionReport, ke
         state.corrections += 1
         effects.append(Correct(parent.order.key))
     elif child.done:
-        go_on(state, parent, effects)
+        continue_order(state, parent, effects)
     if parent.filled > parent.order.quantity:
         state.overfilled += 1
-        effects.append(Alert(f"order {parent.order.key} is filled with {parent.filled} of {parent.order.quantity}"))
+        effects.append(Alert(f"order {parent.order.key} is overfilled: {parent.filled} of {parent.order.quantity}"))
 
 
 def _book(state: TradingState, parent: ParentState, child: ChildState, execution: Execution, sign: int) -> None:
-    """Add a fill to its child, its order and the position, or take it out."""
+    """Add a fill to its child, order and position; subtract it with a sign of -1."""
     if execution.kind == "busted":
         shares = value = fee = 0
     else:
@@ -156,7 +275,7 @@ def _book(state: TradingState, parent: ParentState, child: ChildState, execution
 
 
 def _end_if_complete(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
-    """End a child that its venue is done with, if no fill is on its way."""
+    """End a child that its venue has ended, unless a fill is still on its way."""
     if child.filled >= child.order.quantity and child.final < 0:
         finish_child(state, child, "filled", at, effects)
     elif child.final >= 0:
@@ -167,9 +286,9 @@ def _end_if_complete(state: TradingState, child: ChildState, at: int, effects: l
 
 
 def _counted(state: TradingState, child: ChildState) -> set[int]:
-    """What the venue may have counted when it was done: without the busts and corrections that came after that.
+    """Return what the venue may have counted at the end: without later busts and corrections.
 
-    Those of the very same time may have been counted or not.
+    Those of the very same time may have been counted or not, so there are two candidates.
     """
     mine = [(key, state.executions[key]) for key in child.executions]
     later = [one for _, one in mine if one.kind != "filled" and one.at >= child.final_at]

@@ -1,17 +1,15 @@
-"""The fold: from one state and one event to the next state, and to what must be done about it.
+"""The fold: `apply` takes the state and one event to the next state and its effects.
 
-There is no clock here, no input or output and no randomness, so that the same log gives the same state anywhere. The
-state is changed in place, since a million events must be folded in seconds; `apply` is the only way to change it.
+There is no clock, no input or output and no randomness here, so the same log gives the same state on any machine. The
+state is changed in place, because a million events must be folded in seconds.
 
-How reports become fills:
-
-- A report is known by venue, session day and exec id; what comes again is counted and otherwise ignored.
-- Fills are booked as they come, in any sequence. A bust takes the fill that it names back, a correction replaces it,
-  whichever comes first.
-- A venue that is done with a child says how many shares it has counted. If fewer are booked, fills are on their way:
-  the child is done when they have come.
-- An order is settled when no child holds shares and all shares are filled, or the rest was given up and marked. It is
-  learned then, once; what comes later corrects positions and is counted.
+- Reports are identified by venue, session day and exec id; duplicates are counted and ignored.
+- Fills are booked in any sequence. A bust removes the fill it refers to, a correction replaces it, whichever arrives
+  first.
+- The last report of a child carries its cumulative quantity. If fewer shares are booked, fills are still on their way,
+  and the child ends when they have arrived.
+- An order is settled when no child holds shares and the rest is filled, or marked. It is learned then, exactly once;
+  later reports correct positions and are counted.
 """
 
 from __future__ import annotations
@@ -43,8 +41,7 @@ from riskroute.live.state.events import (
     Withheld,
     touch_prices,
 )
-from riskroute.live.state.fills import book_report
-from riskroute.live.state.settlement import cancel_open_children, finish_child, go_on, venue_use
+from riskroute.live.state.fills import book_report, cancel_open_children, continue_order, finish_child, venue_use
 from riskroute.live.state.trading_state import (
     DAY,
     ChildState,
@@ -60,7 +57,7 @@ from riskroute.live.state.trading_state import (
 
 
 def apply(state: TradingState, event: AnyEvent) -> tuple[TradingState, list[Effect]]:
-    """Return the state after an event, which is the same object, and what is to be done."""
+    """Apply an event to the state in place; return the state and the effects."""
     at = event.at
     if at > state.now:
         state.now = at
@@ -75,14 +72,14 @@ def apply(state: TradingState, event: AnyEvent) -> tuple[TradingState, list[Effe
 
 
 def fold(state: TradingState, events: Iterable[AnyEvent]) -> TradingState:
-    """Apply many events and forget what they ask for."""
+    """Apply many events and drop their effects."""
     for event in events:
         apply(state, event)
     return state
 
 
 def _new_day(state: TradingState, day: int) -> None:
-    """Begin a day: its limits start from nothing, and orders settled before yesterday are dropped."""
+    """Reset the day's counters, and drop orders settled before yesterday."""
     state.day = DayUse(day=day)
     for use in state.venues.values():
         use.rejects = 0
@@ -124,7 +121,7 @@ def _accepted(state: TradingState, event: Accepted, effects: list[Effect]) -> No
     state.day.quantity += order.quantity
     state.day.notional += order.quantity * mid
     _intend(state, parent, event.children, effects)
-    go_on(state, parent, effects)
+    continue_order(state, parent, effects)
 
 
 def _declined(state: TradingState, event: Declined, effects: list[Effect]) -> None:
@@ -172,7 +169,7 @@ def _unanswered(state: TradingState, event: Unanswered, effects: list[Effect]) -
             child.status = "unknown"
             state.unknown[child.order.id] = None
         effects.append(Query(child.order))
-        go_on(state, state.parents[child.order.parent], effects)  # other shares do not wait for a silent venue
+        continue_order(state, state.parents[child.order.parent], effects)  # other shares do not wait for a silent venue
 
 
 def _recalled(state: TradingState, event: Recalled, effects: list[Effect]) -> None:
@@ -185,17 +182,17 @@ def _expired(state: TradingState, event: Expired, effects: list[Effect]) -> None
         return
     parent.closing = True
     cancel_open_children(state, parent, effects)
-    go_on(state, parent, effects)
+    continue_order(state, parent, effects)
 
 
 def _marked(state: TradingState, event: Marked, effects: list[Effect]) -> None:
     parent = _parent(state, event.parent)
     if not parent.settled:
         parent.marked = event.price
-        go_on(state, parent, effects)
+        continue_order(state, parent, effects)
 
 
-# the rest
+# outcomes, beliefs and halts
 
 
 def _settled(state: TradingState, event: Settled, effects: list[Effect]) -> None:
@@ -226,8 +223,8 @@ def _shadowed(state: TradingState, event: Shadowed, effects: list[Effect]) -> No
     effects.append(Learn(outcome, order))
 
 
-def _told(state: TradingState, event: Quoted | MarketObserved, effects: list[Effect]) -> None:
-    """Data of the market are no part of what is booked."""
+def _market_data(state: TradingState, event: Quoted | MarketObserved, effects: list[Effect]) -> None:
+    """Change nothing: market data are not part of the state."""
 
 
 def _planned(state: TradingState, event: Planned, effects: list[Effect]) -> None:
@@ -252,7 +249,7 @@ def _parent(state: TradingState, key: str) -> ParentState:
     try:
         return state.parents[key]
     except KeyError:
-        raise StateError(f"parent must be an order that was accepted, was {key!r}") from None
+        raise StateError(f"unknown order {key!r}: it was never accepted") from None
 
 
 def _child(state: TradingState, name: str) -> ChildState:
@@ -261,7 +258,7 @@ def _child(state: TradingState, name: str) -> ChildState:
     try:
         return state.children[name]
     except KeyError:
-        raise StateError(f"child must be one that was intended, was {name!r}") from None
+        raise StateError(f"unknown child {name!r}: it was never intended") from None
 
 
 _HANDLERS: dict[type, Callable[[TradingState, Any, list[Effect]], None]] = {
@@ -277,8 +274,8 @@ _HANDLERS: dict[type, Callable[[TradingState, Any, list[Effect]], None]] = {
     Marked: _marked,
     Settled: _settled,
     Shadowed: _shadowed,
-    Quoted: _told,
-    MarketObserved: _told,
+    Quoted: _market_data,
+    MarketObserved: _market_data,
     Planned: _planned,
     Halted: _halted,
     Resumed: _resumed,

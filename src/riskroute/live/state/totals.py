@@ -1,4 +1,4 @@
-"""Sums that a page shows: costs of settled orders with intervals, fills by place, and savings against a yardstick."""
+"""Running cost totals: costs of settled orders with intervals, fills by place, savings against the benchmark."""
 
 from __future__ import annotations
 
@@ -9,17 +9,11 @@ import msgspec
 
 from riskroute.live.state.events import NANO, Outcome
 
-BATCHES = 64
-"""Batches of a mean at most: when there are so many, each two become one."""
-
-LEAST = 8
-"""An interval needs so many full batches."""
+BATCHES = 64  # batches of a mean; when full, neighbours are merged and the batch size doubles
 
 
 class BatchMean(msgspec.Struct, gc=False):
-    """A mean over orders, and batches of neighbouring orders from whose means its interval follows.
-
-    Neighbouring orders are alike, so that single orders would promise too much.
+    """A mean over orders with a batch-means interval: neighbouring orders are correlated, so i.i.d. ones are too short.
 
     Examples
     --------
@@ -38,7 +32,7 @@ class BatchMean(msgspec.Struct, gc=False):
     open_count: int = 0
 
     def add(self, value: float) -> None:
-        """Count a value."""
+        """Add a value."""
         self.count += 1
         self.total += value
         self.open_sum += value
@@ -52,21 +46,21 @@ class BatchMean(msgspec.Struct, gc=False):
 
     @property
     def mean(self) -> float:
-        """The mean, 0 of nothing."""
+        """The mean; 0 without values."""
         return self.total / self.count if self.count else 0.0
 
     @property
     def error(self) -> float | None:
-        """Standard error of the mean; None with too few batches."""
+        """Standard error of the mean; None with fewer than 8 batches."""
         k = len(self.sums)
-        if k < LEAST:
+        if k < 8:
             return None
         means = [one / self.batch for one in self.sums]
         middle = sum(means) / k
         return math.sqrt(sum((one - middle) ** 2 for one in means) / (k - 1) / k)
 
     def view(self) -> dict[str, Any]:
-        """Mean with its 95 % interval, as plain values."""
+        """Return the mean and its 95 % interval as plain values."""
         error = self.error
         low = high = None
         if error is not None:
@@ -78,7 +72,7 @@ class BatchMean(msgspec.Struct, gc=False):
 
 
 class PlaceTotals(msgspec.Struct, gc=False):
-    """What was sent to a venue or pool, what it filled, and what that cost against arrival mids."""
+    """Shares sent to and filled by a venue or pool, and their cost against arrival mids."""
 
     children: int = 0
     sent: int = 0
@@ -88,18 +82,15 @@ class PlaceTotals(msgspec.Struct, gc=False):
 
 
 class CostTotals(msgspec.Struct):
-    """Sums over settled orders; costs are in basis points of the order's value at the arrival mid."""
+    """Totals over settled orders; basis points are of the order's value at the arrival mid."""
 
     cost: int = 0
     notional: int = 0
     cost_bps: BatchMean = msgspec.field(default_factory=BatchMean)
-    saving: int = 0
+    saving: int = 0  # against ``dark-first+sweep``; in shadow mode, against the router that trades
     saving_bps: BatchMean = msgspec.field(default_factory=BatchMean)
-    """What was saved against ``dark-first+sweep``, or would have been against the router that is watched."""
-    known_bps: BatchMean = msgspec.field(default_factory=BatchMean)
-    """The same over orders where nothing had to be guessed."""
-    guessed: int = 0
-    """Shares of estimates whose fate was guessed."""
+    known_bps: BatchMean = msgspec.field(default_factory=BatchMean)  # savings of orders without guessed shares
+    guessed: int = 0  # shares whose counterfactual fill was guessed
     explored: int = 0
     explored_orders: int = 0
     marked: int = 0
@@ -107,7 +98,7 @@ class CostTotals(msgspec.Struct):
     places: dict[str, PlaceTotals] = {}
 
     def settle(self, outcome: Outcome) -> None:
-        """Count an order that is settled."""
+        """Add a settled order."""
         value = (outcome.filled + outcome.left) * outcome.mid
         self.cost += outcome.cost
         self.notional += value
@@ -125,7 +116,7 @@ class CostTotals(msgspec.Struct):
             place.fees += slot.fees
 
     def save(self, saving: int, value: int, guessed: int) -> None:
-        """Count what an order of a value saved."""
+        """Add the saving of an order, given its value."""
         self.saving += saving
         self.saving_bps.add(1e4 * saving / value if value else 0.0)
         self.guessed += guessed
@@ -133,7 +124,7 @@ class CostTotals(msgspec.Struct):
             self.known_bps.add(1e4 * saving / value if value else 0.0)
 
     def view(self) -> dict[str, Any]:
-        """All of it in dollars and basis points."""
+        """Return everything in dollars and basis points."""
         return {
             "cost_dollars": self.cost / NANO,
             "notional_dollars": self.notional / NANO,

@@ -1,4 +1,4 @@
-"""The state of the live router: what follows from the log, in records that a snapshot can hold."""
+"""The state of the live router, as it follows from the log, and the effects of events on the outside."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from riskroute.live.state.events import ChildOrder, Decision, Outcome, ParentOrd
 from riskroute.live.state.totals import CostTotals
 
 STATE_VERSION = 1
-DAY = 86_400 * 10**9
-"""Nanoseconds of a day; limits by day count from midnight UTC."""
+DAY = 86_400 * 10**9  # nanoseconds; daily limits count from midnight UTC
 
 
 class Execution(msgspec.Struct, array_like=True, gc=False):
-    """A fill, or what a bust or a correction made of one; it counts unless a later one replaces it."""
+    """A fill, bust or correction; it counts unless a later one replaces it."""
 
     child: str
     kind: str
@@ -31,10 +30,10 @@ class Execution(msgspec.Struct, array_like=True, gc=False):
 
 
 class ChildState(msgspec.Struct, array_like=True, gc=False):
-    """A child order and what is known of it.
+    """A child order and its progress.
 
-    ``status`` is intended, sent, acknowledged, partly_filled, unknown or done; ``reason`` says how it was done.
-    ``final`` is the number of shares that the venue counted when it was done with the child, -1 before that.
+    ``status`` is intended, sent, acknowledged, partly_filled, unknown or done; ``reason`` is how it ended. ``final`` is
+    the cumulative quantity of the venue's last report, -1 before that.
     """
 
     order: ChildOrder
@@ -55,14 +54,14 @@ class ChildState(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def done(self) -> bool:
-        """Whether no shares are at the venue, and all its fills are booked."""
+        """Whether the venue holds no shares of it, and all its fills are booked."""
         return self.status == "done"
 
 
 class ParentState(msgspec.Struct, array_like=True, gc=False):
-    """An order and what is known of it; ``closing`` once it is past its deadline, ``marked`` once it is given up.
+    """An order and its progress: ``closing`` after the deadline, ``marked`` with the price of a remainder given up.
 
-    Its outcome is kept until it is written down.
+    ``outcome`` is kept until it is in the log.
     """
 
     order: ParentOrder
@@ -85,12 +84,12 @@ class ParentState(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def free(self) -> int:
-        """Shares that are neither filled nor held by a child."""
+        """Shares neither filled nor held by a child."""
         return self.order.quantity - self.filled - self.held
 
 
 class Archived(msgspec.Struct, array_like=True, gc=False):
-    """A settled order that is packed away: its day, its digest, the ids of its children, and the rest as bytes."""
+    """A settled order, packed: its day, its digest, the ids of its children, and the rest as bytes."""
 
     day: int
     digest: bytes
@@ -99,7 +98,7 @@ class Archived(msgspec.Struct, array_like=True, gc=False):
 
 
 class Position(msgspec.Struct, gc=False):
-    """What was traded in a symbol: shares, cash without fees, and fees paid."""
+    """Net position in a symbol: shares, cash without fees, and fees paid."""
 
     shares: int = 0
     cash: int = 0
@@ -107,7 +106,7 @@ class Position(msgspec.Struct, gc=False):
 
 
 class VenueUse(msgspec.Struct, gc=False):
-    """How a venue is used: open children, and rejects of the day and in a row."""
+    """Open children of a venue, and its rejects of the day and in a row."""
 
     open: int = 0
     rejects: int = 0
@@ -115,7 +114,7 @@ class VenueUse(msgspec.Struct, gc=False):
 
 
 class SymbolUse(msgspec.Struct, gc=False):
-    """Shares and notional of orders in a symbol that are not settled."""
+    """Shares and notional of unsettled orders in a symbol."""
 
     quantity: int = 0
     notional: int = 0
@@ -172,12 +171,12 @@ class TradingState(msgspec.Struct):
 
 
 def encode_state(state: TradingState) -> bytes:
-    """The state as bytes; equal states have equal bytes."""
+    """Encode a state; equal states have equal bytes."""
     return msgspec.msgpack.encode(state)
 
 
 def decode_state(body: bytes) -> TradingState:
-    """Undo `encode_state`."""
+    """Decode what `encode_state` returned."""
     try:
         state = msgspec.msgpack.decode(body, type=TradingState)
     except msgspec.MsgspecError as error:
@@ -200,32 +199,32 @@ class Cancel(NamedTuple):
 
 
 class Query(NamedTuple):
-    """Ask a venue what it knows of a child."""
+    """Ask a venue for the status of a child."""
 
     child: ChildOrder
 
 
 class Next(NamedTuple):
-    """An order has shares that no child holds: decide what becomes of them."""
+    """Ask for further children: an order has shares that no child holds."""
 
     parent: str
 
 
 class Learn(NamedTuple):
-    """An order is settled: learn from it, once. ``order`` is the order with its books."""
+    """Learn from a settled order, once. ``order`` still has its books."""
 
     outcome: Outcome
     order: ParentOrder
 
 
 class Correct(NamedTuple):
-    """A settled order has changed: it is counted and shown, and not learned again."""
+    """A report changed a settled order; it is not learned again."""
 
     parent: str
 
 
 class Alert(NamedTuple):
-    """Something that should not be; trading must stop."""
+    """An inconsistency: trading must stop."""
 
     reason: str
 
@@ -257,12 +256,12 @@ _PIECE: msgspec.msgpack.Decoder[dict[str, Archived]] = msgspec.msgpack.Decoder(d
 
 
 def without_archive(state: TradingState) -> tuple[TradingState, dict[str, Archived]]:
-    """The state without packed orders, and a copy of those: they do not change, and may become bytes later."""
+    """Split a state into one without packed orders and a copy of those, which never change and can be encoded later."""
     return msgspec.structs.replace(state, archive={}, owners={}), dict(state.archive)
 
 
 def archive_pieces(archive: dict[str, Archived]) -> list[bytes]:
-    """Packed orders as bytes."""
+    """Encode packed orders."""
     orders = iter(archive.items())
     pieces = []
     while piece := dict(islice(orders, _PIECE_ORDERS)):
@@ -271,7 +270,7 @@ def archive_pieces(archive: dict[str, Archived]) -> list[bytes]:
 
 
 def restore_archive(state: TradingState, pieces: Iterable[bytes]) -> None:
-    """Undo `archive_pieces`, and find out again whose children they are."""
+    """Add the packed orders that `archive_pieces` encoded to a state."""
     for piece in pieces:
         state.archive.update(_PIECE.decode(piece))
     for key, packed in state.archive.items():
@@ -295,7 +294,7 @@ def archive_settled(state: TradingState, kept: int) -> None:
 
 
 def unpack_order(state: TradingState, key: str) -> None:
-    """Bring a packed order back."""
+    """Unpack an order."""
     packed = _DECODER.decode(state.archive.pop(key).body)
     state.parents[key] = packed.parent
     state.recent[key] = None
