@@ -13,25 +13,15 @@ from riskroute.learning.design.canonical import canonical_weights
 from riskroute.learning.hazards import hazard_tails
 from riskroute.learning.regret import RegretBlocks, block_regret_curves
 from riskroute.learning.tally import Tallies, merge_into_tally, merge_tally_groups
-from riskroute.market.queue_position import QueueEvents, pro_rata_volume, volume_behind
-from riskroute.market.synthetic.order_flow import FlowCharacter, simulate_compiled
+from riskroute.market.synthetic.order_flow import FlowParameters, simulate_compiled
 
 WHOLE, REAL = np.array([1, 2, 0]), np.array([0.5, 0.1, 0.2])
 RNG = np.random.default_rng(0)
-EVENTS = QueueEvents(*(np.zeros(3, dtype=np.int64) for _ in QueueEvents._fields))
-CHARACTER = FlowCharacter(1e9, 2, 10, 5, 0.3, 2.0, 4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, False)
+CHARACTER = FlowParameters(1e9, 2, 10, 5, 0.3, 2.0, 4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, False)
 
 
 def curves_of_columns(checkpoints: Any, anchors: Any, risk_tolerance: float, **columns: Any) -> Any:
     return block_regret_curves(RegretBlocks(**columns), checkpoints, anchors, risk_tolerance)
-
-
-def behind(begin: int, end: int, **fields: Any) -> int:
-    return volume_behind(EVENTS._replace(**fields), begin, end, 0, 0, 0)
-
-
-def shared(begin: int, end: int, quantities: Any, **fields: Any) -> Any:
-    return pro_rata_volume(EVENTS._replace(**fields), begin, end, 0, 0, quantities)
 
 
 KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -67,8 +57,6 @@ KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "basic_weights": (canonical_weights, {"columns": np.eye(3)[:2].copy(), "weights": np.full(3, 0.3), "limit": 2}),
     "hazard_tails": (hazard_tails, {"edges": np.array([1, 2]), "hazards": np.zeros((3, 2)), "units": 3}),
-    "volume_behind": (behind, {"begin": 0, "end": 3, **EVENTS._asdict()}),
-    "shared_volume": (shared, {"begin": 0, "end": 3, "quantities": WHOLE, **EVENTS._asdict()}),
 }
 
 
@@ -95,7 +83,7 @@ def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
         if not isinstance(value, np.ndarray):
             continue
         for what, wrong in spoiled(value).items():
-            any_length = [("shared_volume", "quantities")]
+            any_length: list[tuple[str, str]] = []
             any_length += [("basic_weights", "columns"), ("hazard_tails", "hazards")]
             if (name, field) in any_length and what in ("shorter", "longer"):
                 continue
@@ -111,8 +99,6 @@ def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
         ("merge_into", {"where": np.array([0, -1, 0])}, "places that exist"),
         ("merge_groups", {"n_groups": 1}, "places that exist"),
         ("block_curves", {"checkpoints": WHOLE[:0], "anchors": REAL[:0]}, "checkpoints must not be empty"),
-        ("volume_behind", {"begin": -1}, "rows must be within 0 and 3, was -1 to 3"),
-        ("shared_volume", {"end": 4}, "rows must be within 0 and 3, was 0 to 4"),
     ],
 )
 def test_places_that_do_not_exist_do_not_get_in(name: str, changes: dict[str, Any], message: str) -> None:

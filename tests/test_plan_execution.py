@@ -35,7 +35,7 @@ from riskroute.live.state.events import (
     touch_prices,
 )
 from riskroute.live.venues.simulated import SimulatedVenue, Trade
-from riskroute.market.day_books import day_books
+from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, Pool
 from riskroute.routers.execution import Child, Execution
 from riskroute.routers.plan import Plan
@@ -185,7 +185,7 @@ def exchange_of(case: Case) -> Exchange:
         tables[quote.venue] = polars.DataFrame(columns, schema_overrides=overrides)
     pools: Any = ScriptedPools(case)
     queue: Any = ScriptedQueue(case)
-    return Exchange(day_books(tables), np.array(TAKERS), np.array(MAKERS), pools, queue, Latency(LIT, DARK))
+    return Exchange(DayBooks.of_tables(tables), np.array(TAKERS), np.array(MAKERS), pools, queue, Latency(LIT, DARK))
 
 
 def no_queue(case: Case, kind: str, venue: str) -> bool:

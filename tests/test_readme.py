@@ -11,7 +11,7 @@ import pytest
 from executed import run_code, run_command
 from once import one_at_a_time, shared_folder
 from places import ROOT
-from riskroute.market.clock import clock_hours
+from riskroute.market.clock import parse_hours
 from riskroute.paper.claims import CLAIMS
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.sweep import checked_sweep_config
@@ -52,7 +52,7 @@ def quarter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of the quarter of an hour that pages play on, as they keep their days."""
     folder = shared_folder(tmp_path_factory, "quarter")
     with one_at_a_time(folder):
-        market_days("dark", days=1, hours=clock_hours(QUARTER), kept=folder, backend=Backend("local", 1))
+        market_days("dark", days=1, hours=parse_hours(QUARTER), kept=folder, backend=Backend("local", 1))
     return folder
 
 

@@ -68,7 +68,7 @@ def test_a_folder_is_imported_and_venues_are_renamed(
     assert "XBOS_ACME_2019-03-27" in text
     assert "XNAS_ACME_2019-03-27" in text
     notes = tmp_path / "files" / "notes.txt"
-    assert f"skipped: {notes} must have a column for ts_event, was mine" in text
+    assert f"skipped: {notes} has no column ts_event; it has mine" in text
     assert "--venue OLD=NEW renames one of them" in refused(capsys, *words, "--venue", "XNAS")
     for wrong in (["A=X", "Y"], ["X", "Y"], ["=X"], ["A="]):
         options = [word for value in wrong for word in ("--venue", value)]
@@ -181,12 +181,12 @@ def test_bad_quantities_are_one_line(text: str, folder: Path, capsys: pytest.Cap
         (["calibrate", "nowhere", "--symbol", "QVEX"], "folder must hold imported market data, was 'nowhere'"),
         (["inspect", "nowhere"], "folder must hold imported market data, was 'nowhere'"),
         (["inspect", "MARKET"], "no imported market data in"),
-        (["import", "nowhere.itch", "--symbol", "A"], "file must be there, was 'nowhere.itch'"),
-        (["import", "FILE"], "symbol must be given for an ITCH file: 03272019.NASDAQ_ITCH50 has 2 (QVEX, ZORN)"),
-        (["import", "FILE", "--symbol", "ZOR"], "nearest are ZORN"),
+        (["import", "nowhere.itch", "--symbol", "A"], "no such file: 'nowhere.itch'"),
+        (["import", "FILE"], "03272019.NASDAQ_ITCH50 has 2 symbols (QVEX, ZORN); give --symbol"),
+        (["import", "FILE", "--symbol", "ZOR"], "did you mean ZORN"),
         (["import", "FILE", "--symbol", "QVEX", "--format", "fix"], "--format must be one of itch, lobster"),
         (["import", "FILE", "--symbol", "QVEX", "--column", "bid"], "--column must be OURS=THEIRS, was 'bid'"),
-        (["import", "FILE", "--symbol", "QVEX", "--hours", "15-16"], "must hold books of QVEX in the wanted part"),
+        (["import", "FILE", "--symbol", "QVEX", "--hours", "15-16"], "has no snapshots of QVEX in the requested part"),
         (["import", "FILE", "--symbol", "QVEX", "--depth", "0"], "depth must be a positive integer, was 0"),
         (["generate", "--symbols", "TOOLONGNAME"], "symbol"),
         (["generate", "--rate", "0"], "rate must be"),
@@ -221,13 +221,13 @@ def test_errors_of_an_import_name_the_options(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "unknown.csv").write_text(csv_text(columns).replace("bid_px_00", "b"))
     words = ["--venue", "XABC", "--out", str(tmp_path / "books")]
     text = refused(capsys, "import", str(tmp_path / "crossed.csv"), *words)
-    assert "was 25.0% (10 of 40); --max-crossed 0.26 goes on all the same" in text
+    assert "was 25.0% (10 of 40); --max-crossed 0.26 imports it anyway" in text
     text = refused(capsys, "import", str(tmp_path / "unknown.csv"), *words)
     assert "must have columns for bid_px_00 (other names: --column bid_px_00=NAME), was ts_event, symbol, b, " in text
     with pytest.raises(InputError, match=r"^--out must be a folder"), named_as_options():
-        raise InputError("out must be a folder that can be written to, was 'x': full")
+        raise InputError("out must be a writable folder, was 'x': full")
     with pytest.raises(DataError, match=r"^a\.itch .*; --max-unresolved 0\.15 goes on"), named_as_options():
-        raise DataError("a.itch must have few; max_unresolved = 0.15 goes on all the same")
+        raise DataError("a.itch must have few; max_unresolved = 0.15 imports it anyway")
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

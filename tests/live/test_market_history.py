@@ -20,9 +20,9 @@ from riskroute.live.log.recovery import verify
 from riskroute.live.market_history import MOST_QUOTES, History, MarketHistory, public_of
 from riskroute.live.state.events import NANO, Accepted, MarketObserved, MarketTrade, ParentOrder, Quoted, VenueQuote
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import DayBooks, day_books
+from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
-from riskroute.market.queue_position import EXECUTED, PRICE_UNITS
+from riskroute.market.queue_position import ACTION, PRICE_UNITS
 from riskroute.routers.context import Context
 from riskroute.routers.execution import OUTFLOW_SECONDS, PUBLIC_AFTER
 from riskroute.routers.registry import make_router
@@ -40,7 +40,7 @@ def test_books_go_stale_as_in_a_backtest() -> None:
 @pytest.fixture(scope="module")
 def day(half_hour: rr.market.Store) -> tuple[DayBooks, dict[str, polars.DataFrame]]:
     recordings = half_hour.of_symbol("QVEX")
-    books = day_books({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
+    books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     return books, {one.venue: half_hour.events(one) for one in recordings}
 
 
@@ -76,7 +76,7 @@ def trades_between(flow: Any, venue: str, side: Any, begin: int, end: int) -> li
             at=int(flow.stamps[k]),
         )
         for k in range(int(first), int(last))
-        if flow.actions[k] == EXECUTED
+        if flow.actions[k] == ACTION.execute
     ]
 
 

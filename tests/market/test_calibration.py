@@ -237,7 +237,7 @@ def test_only_the_levels_asked_for_are_walked(store: Store) -> None:
     thin = calibration.fits["XPSX"]
     assert thin.quantities.tolist() == [20, 40]
     assert (thin.short, thin.samples) == (400, 400)
-    assert "XPSX: quantities above 40 left out: fewer than 50% of the books suffice" in repr(calibration)
+    assert "XPSX: quantities above 40 dropped: fewer than 50% of the books are deep enough" in repr(calibration)
     assert calibration.fits["XNAS"].quantities.tolist() == list(QUANTITIES)
 
 
@@ -251,12 +251,12 @@ def test_a_venue_without_enough_books_is_left_out_and_named(tmp_path: Path) -> N
     assert set(calibration.summary()["skipped"]) == {"XCHI", "XPHL"}
     assert "(1 buckets with a book)" in calibration.skipped["XCHI"]
     assert "was 1 of 5 quantities (60 buckets with a book)" in calibration.skipped["XPHL"]
-    assert "XCHI: left out, samples must be deep enough" in repr(calibration)
+    assert "XCHI: skipped, books must be deep enough" in repr(calibration)
 
 
 def test_no_venue_with_enough_books_is_an_error(store: Store) -> None:
     early = Window(dt.time(4), dt.time(5))
-    with pytest.raises(DataError, match=r"no venue has enough books of ZZ from 04:00:00 to 05:00:00: .*XNAS"):
+    with pytest.raises(DataError, match=r"no venue has enough snapshots of ZZ from 04:00:00 to 05:00:00: .*XNAS"):
         calibrated(store, window=early)
 
 
@@ -264,7 +264,7 @@ def test_several_days_need_a_date(tmp_path: Path) -> None:
     later = dt.date(2019, 11, 4)
     known_market(tmp_path, 0, Window())
     both = known_market(tmp_path, 1, Window(), later)
-    with pytest.raises(InputError, match="date must be given, one of 2019-03-27, 2019-11-04, was None"):
+    with pytest.raises(InputError, match="date must be one of 2019-03-27, 2019-11-04, was None"):
         calibrated(both, window=Window())
     days = [calibrated(both, window=Window(), date=day) for day in (DAY, later)]
     assert [one.fits["XNAS"].samples for one in days] == [60, 60], "hours are New York's in winter and summer"
@@ -347,12 +347,12 @@ def test_limit_orders_follow_the_rule_of_their_venue(tmp_path: Path, venue: str,
     ("options", "message"),
     [
         ({"quantities": [20]}, r"quantities must be at least two, was \[20\]"),
-        ({"quantities": []}, r"quantities must be different and rising, was \[\]"),
-        ({"quantities": [40, 20]}, r"quantities must be different and rising, was \[40, 20\]"),
+        ({"quantities": []}, r"quantities must be distinct and ascending, was \[\]"),
+        ({"quantities": [40, 20]}, r"quantities must be distinct and ascending, was \[40, 20\]"),
         ({"quantities": [0, 20]}, "quantities must be a positive integer, was 0"),
         ({"quantities": 20}, "quantities must be a list of positive integers, was 20"),
         ({"side": "short"}, "side must be one of buy, sell, was 'short'"),
-        ({"orders": []}, "orders must be market, limit or both, was none"),
+        ({"orders": []}, "orders must be market, limit or both, was empty"),
         ({"orders": ["stop"]}, "orders must be one of market, limit, was 'stop'"),
         ({"dark_pools": -1}, "dark_pools must be a non-negative integer, was -1"),
         ({"dark_pools": 1001}, "dark_pools must be at most 1,000, was 1,001"),
@@ -370,9 +370,9 @@ def test_options_are_checked(store: Store, options: dict[str, Any], message: str
 def test_what_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="symbol must be one of ZZ, was 'ZY'"):
         calibrate(store, "ZY")
-    with pytest.raises(DataError, match="limit orders need events, and XBOS_ZZ_2019-03-27 has none"):
+    with pytest.raises(DataError, match="limit orders require events; XBOS_ZZ_2019-03-27 has none"):
         calibrated(store, orders=["limit"])
-    with pytest.raises(DataError, match=r"folder must hold imported market data, was .* without any"):
+    with pytest.raises(DataError, match=r"holds no imported market data"):
         calibrate(Store(tmp_path), "ZZ")
 
 

@@ -207,7 +207,7 @@ def test_bad_parameters_are_named(change: dict[str, Any], message: str) -> None:
     ("change", "message"),
     [
         ({"quantities": [0]}, "quantities must be a positive integer, was 0"),
-        ({"quantities": []}, "quantities must be different and rising"),
+        ({"quantities": []}, "quantities must be distinct and ascending"),
         ({"side": "short"}, "side must be one of buy, sell, was 'short'"),
         ({"seed": -1}, "seed must be a non-negative integer, was -1"),
         ({"taker_fee": float("inf")}, "taker_fee must be a finite number, was inf"),
@@ -222,14 +222,14 @@ def test_bad_options_are_named(change: dict[str, Any], message: str) -> None:
 def test_bad_calls_are_named() -> None:
     pool = DarkPool(presence=0.5, tail=1.0)
     for call, message in (
-        (lambda: generated_dark_pools([]), r"lit must hold lit venues, at least one, was \[\]"),
-        (lambda: generated_dark_pools(PAPER_VENUES), r"lit must hold lit venues.*\('Dark 2', 'dark'\)"),
+        (lambda: generated_dark_pools([]), r"lit must be one or more lit venues, was \[\]"),
+        (lambda: generated_dark_pools(PAPER_VENUES), r"lit must be one or more lit venues.*\('Dark 2', 'dark'\)"),
         (lambda: generated_dark_pools(LIT, 0), "count must be a positive integer, was 0"),
         (lambda: generated_dark_pools(LIT, seed=-1), "seed must be a non-negative integer, was -1"),
         (lambda: pool.hidden_sizes(-1, seed=0), "count must be a non-negative integer, was -1"),
         (lambda: pool.chance_of([0]), "quantities must be a positive integer, was 0"),
         (lambda: pool.mean_fill([10**7 + 1]), "quantities must be at most 10,000,000, was 10,000,001"),
-        (lambda: pool.fill_variance([3, 2]), "quantities must be different and rising"),
+        (lambda: pool.fill_variance([3, 2]), "quantities must be distinct and ascending"),
     ):
         with pytest.raises(InputError, match=message):
             call()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from riskroute.core.errors import DataError
-from riskroute.market.fitting import RESAMPLES, USABLE, Fit, _negative, fit_profits
+from riskroute.market.fitting import USABLE, Fit, _negative, fit_profits
 
 Floats = NDArray[np.float64]
 
@@ -114,7 +114,7 @@ def test_standard_errors_are_those_of_a_bootstrap_in_a_loop(missing: float) -> N
     quantities = np.array([1, 3, 8])
     profits = noisy_profits(3, 12, quantities, missing)
     fit = fit_all(profits, quantities)
-    counts = np.random.default_rng(SEED).multinomial(12, [1 / 12] * 12, size=RESAMPLES)
+    counts = np.random.default_rng(SEED).multinomial(12, [1 / 12] * 12, size=1000)
     means, variances = [], []
     for drawn in counts:
         rows = [row for row, times in enumerate(drawn) for _ in range(times)]
@@ -189,7 +189,7 @@ def test_books_that_are_short_for_large_orders_are_counted_and_said() -> None:
     fit = fit_all(profits)
     assert (fit.samples, fit.short) == (60, 5)
     assert fit.counts.tolist() == [60] * 8 + [55] * 2
-    assert "5 of 60 books do not suffice for 10 shares; left out there" in fit.warnings
+    assert "5 of 60 books are too thin for 10 shares and are left out there" in fit.warnings
 
 
 def test_quantities_that_most_books_cannot_fill_are_left_out() -> None:
@@ -202,7 +202,7 @@ def test_quantities_that_most_books_cannot_fill_are_left_out() -> None:
     assert fit.quantities.tolist() == list(range(1, 9))
     assert fit.counts.tolist() == [60] * 6 + [30] * 2
     assert fit.short == 31
-    assert "quantities above 8 left out: fewer than 50% of the books suffice" in fit.warnings
+    assert "quantities above 8 dropped: fewer than 50% of the books are deep enough" in fit.warnings
 
 
 def test_negative_variances_inside_the_range_are_said() -> None:
@@ -290,7 +290,7 @@ def one_quantity() -> Floats:
     ],
 )
 def test_too_few_samples_are_an_error(make: Any, was: str) -> None:
-    expected = "samples must be deep enough for at least two quantities in 50% of the buckets, "
+    expected = "books must be deep enough for at least two quantities in 50% of the buckets, "
     with pytest.raises(DataError, match=expected + was):
         fit_all(make())
 

@@ -24,7 +24,7 @@ from market_files import (
     naive_books,
 )
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import PreparedDay, day_books, read_prepared_day, write_prepared_day
+from riskroute.market.day_books import DayBooks, PreparedDay
 from riskroute.market.importing import import_files
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.reading import ImportOptions
@@ -77,7 +77,7 @@ def imported(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Recording,
 
 
 def replay_of(one: Recording, store: Store) -> QueueReplay:
-    return QueueReplay(day_books({one.venue: store.snapshots(one)}), {one.venue: store.events(one)})
+    return QueueReplay(DayBooks.of_tables({one.venue: store.snapshots(one)}), {one.venue: store.events(one)})
 
 
 def test_readers_keep_them_as_executions_of_no_order(imported: tuple[Recording, Store]) -> None:
@@ -107,7 +107,7 @@ def test_they_are_nobodys_place_in_a_queue(imported: tuple[Recording, Store]) ->
     """An order to sell behind the 100 shares at the ask: what is hidden does not bring it forward."""
     one, store = imported
     events = store.events(one)
-    books = day_books({one.venue: store.snapshots(one)})
+    books = DayBooks.of_tables({one.venue: store.snapshots(one)})
     whole = QueueReplay(books, {one.venue: events})
     bare = QueueReplay(books, {one.venue: events.filter(polars.col("order_id") > 0)})
     for sign in (1, -1):
@@ -131,8 +131,8 @@ def test_routers_see_them_with_what_was_displayed(imported: tuple[Recording, Sto
 def test_days_keep_them_whatever_is_made_of_them(imported: tuple[Recording, Store], tmp_path: Path) -> None:
     """A day made ready, read again, with aged books and without cancellations."""
     replay = replay_of(*imported)
-    folder = write_prepared_day(tmp_path / "day", PreparedDay(replay.books, replay))
-    again = read_prepared_day(folder).queue
+    folder = PreparedDay(replay.books, replay).write(tmp_path / "day")
+    again = PreparedDay.read(folder).queue
     assert again is not None
     window = MIDNIGHT + OPEN + 5 * SECOND, MIDNIGHT + OPEN + 6 * SECOND
     for one in (replay, again, again.pessimistic(), again.on_books(again.books.aged(60.0))):
@@ -173,7 +173,7 @@ def two_venues(folder: Path) -> Exchange:
     path.write_bytes(itch_bytes(other))
     (second,) = import_files([path], store.folder, ImportOptions(("ACME",), 3))
     recordings = (one, second)
-    books = day_books({each.venue: store.snapshots(each) for each in recordings})
+    books = DayBooks.of_tables({each.venue: store.snapshots(each) for each in recordings})
     replay = QueueReplay(books, {each.venue: store.events(each) for each in recordings})
     return Exchange(books, np.zeros(2), np.zeros(2), queue=replay)
 
@@ -220,5 +220,5 @@ def test_trades_out_of_order_are_refused(tmp_path: Path) -> None:
     late = MESSAGES[3]._replace(time=OPEN)
     path = tmp_path / ITCH_NAME
     path.write_bytes(itch_bytes([*MESSAGES[:3], late]))
-    with pytest.raises(rr.DataError, match="must have a time not before that of the one above"):
+    with pytest.raises(rr.DataError, match="must have a time not before that of the previous message"):
         import_files([path], tmp_path / "out", ImportOptions(("ACME",)))

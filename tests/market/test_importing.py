@@ -36,8 +36,8 @@ from riskroute.market import importing
 from riskroute.market.importing import detect_format, import_files
 from riskroute.market.readers import streams
 from riskroute.market.readers.reading import ImportOptions, ReaderPart, label_rows, to_snapshots
-from riskroute.market.schema import level_columns, schema_crossed, snapshot_schema, table_depth
-from riskroute.market.store import EVENTS, RECORD, SNAPSHOTS, Recording, RecordingWriter, Store, summarise_recording
+from riskroute.market.schema import level_columns, snapshot_schema, table_depth
+from riskroute.market.store import EVENTS, RECORD, SNAPSHOTS, Recording, RecordingWriter, Store
 
 ACME = ImportOptions(("ACME",))
 MESSAGES = random_messages(21, 40)
@@ -114,29 +114,27 @@ def test_a_folder_stands_for_its_files_of_market_data(files: dict[str, Path], tm
     )
     assert {one.reader for one in recordings} == set(KINDS)
     assert [one.split(":")[0] for one in left_out] == ["20190327_acme_Trade_Tick.csv", "README.txt", "licence.pdf"]
-    assert "was a file of trades" in left_out[0]
-    assert "must have a column for ts_event" in left_out[1]
+    assert "holds trades" in left_out[0]
+    assert "has no column ts_event" in left_out[1]
     assert "was a PDF document" in left_out[2]
     check_recordings(tmp_path / "out")
     (folder / "sample.zip").write_bytes(zipped({"books.csv": files["table"].read_bytes()})[:-40])
-    with pytest.raises(DataError, match=r"sample.zip must be a whole archive, was damaged or cut off: .*download"):
+    with pytest.raises(DataError, match=r"sample.zip is truncated or damaged: .*download"):
         import_files([folder], tmp_path / "again", ACME)
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "README.txt").write_text("Nothing.\n")
-    with pytest.raises(DataError, match="must hold files of market data, was without any"):
+    with pytest.raises(DataError, match="no market data found"):
         import_files([tmp_path / "none"], tmp_path / "again", ACME)
 
 
 def test_errors_of_a_recording_name_its_venue(tmp_path: Path) -> None:
     columns = table_columns(MESSAGES, 1, ("XBOS",)) | {"bid_px_00": [200.0] * 40, "bid_sz_00": [1] * 40}
     (tmp_path / "books.csv").write_text(csv_text(columns))
-    with pytest.raises(
-        DataError, match=r"books.csv \(XBOS ACME\) must have at most 1.0% snapshots with bid at or above"
-    ):
+    with pytest.raises(DataError, match=r"books.csv \(XBOS ACME\) must have at most 1.0% crossed or locked snapshots"):
         import_files([tmp_path / "books.csv"], tmp_path / "out", ACME)
     columns["bid_px_00"][6] = 2e7
     (tmp_path / "books.csv").write_text(csv_text(columns))
-    with pytest.raises(DataError, match=r"row 7 of books.csv, venue XBOS, must have prices of at most"):
+    with pytest.raises(DataError, match=r"row 7 of books.csv, venue XBOS: bid_px_00 must be at most"):
         import_files([tmp_path / "books.csv"], tmp_path / "out", ACME)
 
 
@@ -147,7 +145,7 @@ def test_files_of_several_kinds_at_once(files: dict[str, Path], tmp_path: Path) 
 
 
 def test_the_same_recording_twice_is_refused(files: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="was XNAS_ACME_2019-03-27 twice"):
+    with pytest.raises(InputError, match="two files hold XNAS_ACME_2019-03-27"):
         import_files([files["itch"], files["lobster"]], tmp_path / "out", ACME)
     assert visible(tmp_path / "out") == []
 
@@ -218,7 +216,7 @@ def test_progress_is_told_file_and_count(files: dict[str, Path], tmp_path: Path)
 @pytest.mark.parametrize("place", ["file", "file/below"])
 def test_a_folder_that_cannot_be_written_to_is_refused(files: dict[str, Path], tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("kept")
-    with pytest.raises(InputError, match="out must be a folder that can be written to, was"):
+    with pytest.raises(InputError, match="out must be a writable folder, was"):
         import_files([files["itch"]], tmp_path / place, ACME)
     assert (tmp_path / "file").read_text() == "kept"
 
@@ -271,13 +269,13 @@ def test_a_share_at_the_threshold_passes(tmp_path: Path) -> None:
 
 
 def test_bad_arguments_are_refused(files: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no files given"):
+    with pytest.raises(InputError, match="no files to import"):
         import_files([], tmp_path / "out", ACME)
     with pytest.raises(InputError, match=r"kind must be one of itch, .*did you mean ticks"):
         import_files([files["ticks"]], tmp_path / "out", ACME, kind="tick")
-    with pytest.raises(InputError, match="file must be there, was"):
+    with pytest.raises(InputError, match="no such file: "):
         import_files([tmp_path / "nowhere"], tmp_path / "out", ACME)
-    with pytest.raises(RiskrouteError, match="file that can be read"):
+    with pytest.raises(RiskrouteError, match="cannot read"):
         import_files([tmp_path / "nowhere"], tmp_path / "out", ACME, kind="table")
 
 
@@ -323,7 +321,7 @@ def test_a_store_is_a_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="which is not a folder"):
         Store(tmp_path / "nowhere")
     assert Store(tmp_path).recordings() == []
-    with pytest.raises(DataError, match=r"must hold imported market data, was .* without any"):
+    with pytest.raises(DataError, match=r"holds no imported market data"):
         Store(tmp_path).of_symbol("ACME")
 
 
@@ -340,7 +338,7 @@ def test_recordings_of_a_symbol(files: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="date must be one of 2019-03-27, was '2019-03-28'"):
         store.of_symbol("ACME", dt.date(2019, 3, 28))
     import_files([files["itch"]], out, ImportOptions(("ACME",), date=dt.date(2019, 3, 28)))
-    with pytest.raises(InputError, match="date must be given, one of 2019-03-27, 2019-03-28, was None"):
+    with pytest.raises(InputError, match="date must be one of 2019-03-27, 2019-03-28, was None"):
         store.of_symbol("ACME")
     assert [one.stem for one in store.of_symbol("ACME", dt.date(2019, 3, 28))] == ["XNAS_ACME_2019-03-28"]
 
@@ -357,7 +355,7 @@ def test_a_part_of_a_table_by_time(files: dict[str, Path], tmp_path: Path) -> No
 
 def test_events_are_refused_where_there_are_none(files: dict[str, Path], tmp_path: Path) -> None:
     (one,) = import_files([files["table"]], tmp_path / "out", ACME)
-    with pytest.raises(DataError, match=r"limit orders need events.*table data hold snapshots only"):
+    with pytest.raises(DataError, match=r"limit orders require events.*table files hold snapshots only"):
         Store(tmp_path / "out").events(one)
 
 
@@ -379,7 +377,7 @@ def test_events_are_refused_where_there_are_none(files: dict[str, Path], tmp_pat
 def test_a_broken_record_is_refused(files: dict[str, Path], tmp_path: Path, content: bytes) -> None:
     (one,) = import_files([files["itch"]], tmp_path / "out", ACME)
     (tmp_path / "out" / f"{one.stem}{RECORD}").write_bytes(content)
-    with pytest.raises(DataError, match="must be a record that `riskroute market import` wrote"):
+    with pytest.raises(DataError, match="must be a record written by `riskroute market import`"):
         Store(tmp_path / "out").recordings()
 
 
@@ -406,12 +404,10 @@ def test_a_broken_table_is_refused(files: dict[str, Path], tmp_path: Path, endin
         path.write_bytes({"empty": b"", "cut": content[: len(content) // 2], "other": b"PAR1 no PAR1"}[damage])
     store = Store(tmp_path / "out")
     calls: list[Callable[[], object]] = (
-        [lambda: store.events(one)]
-        if ending == EVENTS
-        else [lambda: store.snapshots(one), lambda: summarise_recording(store, one)]
+        [lambda: store.events(one)] if ending == EVENTS else [lambda: store.snapshots(one), lambda: store.summary(one)]
     )
     for call in calls:
-        with pytest.raises(DataError, match="must be a table that `riskroute market import` wrote") as caught:
+        with pytest.raises(DataError, match="must be a table written by `riskroute market import`") as caught:
             call()
         assert "\n" not in str(caught.value)
 
@@ -422,7 +418,7 @@ def test_quality_of_a_recording(tmp_path: Path) -> None:
     columns |= {"bid_px_01": [99.0] * 39 + [None], "ask_px_01": [101.0] * 40, "ask_sz_01": [7] * 40}
     (tmp_path / "books.csv").write_text(csv_text(columns))
     (one,) = import_files([tmp_path / "books.csv"], tmp_path / "out", ACME)
-    found = summarise_recording(Store(tmp_path / "out"), one)
+    found = Store(tmp_path / "out").summary(one)
     assert (found["spread"], found["bid_depth"], found["ask_depth"], found["one_sided"]) == (0.5, 150, 37, 1 / 40)
     assert found["date"] == "2019-03-27"
 
@@ -441,11 +437,9 @@ def test_a_writer_without_snapshots_writes_an_empty_event_table(tmp_path: Path) 
     assert Store(tmp_path).events(one).height == 0
 
 
-def test_snapshot_tables_tell_their_depth_and_crossings() -> None:
+def test_table_depth_counts_levels() -> None:
     frame = polars.DataFrame({name: [1.0, 2.0] for name in level_columns(3)})
     assert table_depth(frame) == 3
-    assert schema_crossed(frame) == 2
-    assert schema_crossed(frame.with_columns(ask_px_00=polars.Series([1.5, None]))) == 0
     with pytest.raises(DataError, match="snapshots must have columns bid_px_00"):
         table_depth(frame.drop("ask_sz_01"))
     with pytest.raises(DataError, match="snapshots must have columns bid_px_00"):

@@ -116,7 +116,7 @@ def test_a_limit_that_binds_is_counted_and_said(
     one, table = imported(write(tmp_path), depth=KEPT)
     assert [levels_of(row, KEPT) for row in table.iter_rows(named=True)] == kept
     assert (one.depth, one.levels, one.deeper) == (KEPT, KEPT, sum(deep))
-    said = f"{sum(deep)} of {len(kept)} books of XNAS_ACME_{DAY} had more levels on a side than were kept ({KEPT})."
+    said = f"{sum(deep)} of {len(kept)} snapshots of XNAS_ACME_{DAY} had more levels on a side than the {KEPT} kept."
     assert one.cut == said
     words = ["market", "import", str(write(tmp_path)), "--symbol", "ACME", "--out", str(tmp_path / "cli")]
     assert command([*words, "--depth", str(KEPT)]) == 0
@@ -142,9 +142,7 @@ def test_an_itch_file_is_kept_to_fifty_levels(tmp_path: Path, levels: int) -> No
     rows = [levels_of(row, 50) for row in table.iter_rows(named=True)]
     assert rows == [book for k, book in enumerate(books) if k == 0 or book != books[k - 1]]
     assert one.deeper == sum(book["bid"][-1][0] is not None for book in rows) == (2 if levels > 49 else 0)
-    expected = (
-        f"2 of 100 books of {one.stem} had 50 levels or more on a side; no more than 50 are kept of an ITCH file."
-    )
+    expected = f"2 of 100 snapshots of {one.stem} had 50 or more levels on a side; ITCH imports keep at most 50."
     assert one.cut == (expected if levels > 49 else "")
 
 

@@ -22,10 +22,11 @@ from naive_queue import (
 )
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.validation import SIDES
-from riskroute.market.day_books import day_books
-from riskroute.market.order_profits import RULES, limit_profits
+from riskroute.market.day_books import DayBooks
+from riskroute.market.order_profits import limit_profits
 from riskroute.market.queue_fills import QueueReplay, code_day_events
-from riskroute.market.queue_position import CANCELLED, EXECUTED
+from riskroute.market.queue_position import ACTION
+from riskroute.market.queue_position import MATCHING_RULES as RULES
 from riskroute.market.sampling import SampleTimes, closest_rows
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
@@ -100,7 +101,7 @@ def test_ids_tell_when_orders_joined_that_a_recording_of_few_levels_does_not_sho
     for letter, direction in (("A", 1), ("B", -1)):
         mine = [(row[1], row[9], came) for row, came in zip(rows, naive_joined(rows), strict=True) if row[5] == letter]
         found = code_day_events(event_table(rows), direction)
-        leaves = np.isin(found.actions, (CANCELLED, EXECUTED))
+        leaves = np.isin(found.actions, (ACTION.cancel, ACTION.execute))
         told = dict(zip(found.sequences[leaves].tolist(), found.gone_joined[leaves].tolist(), strict=True))
         assert told == {number: came for number, _, came in mine if number in told}
         truth = {row[9]: row[1] for row in flow.events if row[4] == "A"}
@@ -119,7 +120,7 @@ def test_ids_tell_when_orders_joined_that_a_recording_of_few_levels_does_not_sho
 def test_an_order_sent_after_we_joined_is_not_ahead(rows: list[tuple[str, float, int, int, int]], filled: int) -> None:
     """Five shares were there when we joined; order 30 is added elsewhere, the others come into sight later."""
     assert filled_of(events_of(("A", 10.05, 9, 30, 0), *rows)) == filled
-    books = day_books({"XNAS": snapshot_table([BOOK], 1)})
+    books = DayBooks.of_tables({"XNAS": snapshot_table([BOOK], 1)})
     replay = QueueReplay(books, {"XNAS": events_of(("A", 10.05, 9, 30, 0), *rows)})
     assert sum(some for _, some in replay.fills(0, -1, 1, 100, 100)[1]) == filled
 
@@ -266,7 +267,7 @@ def test_prices_without_a_value_belong_to_no_queue() -> None:
         ({"taker_fee": "x"}, "taker_fee must be a finite number, was 'x'"),
         ({"levels": 0}, "levels must be a positive integer, was 0"),
         ({"quantities": [0]}, "quantities must be a positive integer, was 0"),
-        ({"quantities": [2, 1]}, "quantities must be different and rising"),
+        ({"quantities": [2, 1]}, "quantities must be distinct and ascending"),
     ],
 )
 def test_bad_options_are_named(change: dict[str, Any], message: str) -> None:
@@ -278,11 +279,11 @@ def test_bad_options_are_named(change: dict[str, Any], message: str) -> None:
 def test_bad_tables_are_named() -> None:
     good = events_of(("A", 10.02, 4, 9, 0), ("C", 10.02, 4, 9, 0))
     for bad, message in (
-        (good.drop("order_id", "side"), "was without side, order_id"),
+        (good.drop("order_id", "side"), "missing side, order_id"),
         (good.with_columns(action=polars.lit("X")), "action must be one of A, C, F, M, was X"),
         (good.with_columns(action=polars.lit(None, dtype=polars.String)), "action must be one of A, C, F, M, was None"),
-        (good.reverse(), "events must be in the order of sequence"),
-        (good.with_columns(ts_event=polars.col("ts_event").reverse()), "events must be in the order of ts_event"),
+        (good.reverse(), "events must be sorted by sequence"),
+        (good.with_columns(ts_event=polars.col("ts_event").reverse()), "events must be sorted by ts_event"),
     ):
         with pytest.raises(DataError, match=message):
             limit_profits(snapshot_table([BOOK], 1), bad, DAY, [1])

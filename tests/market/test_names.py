@@ -16,7 +16,7 @@ from refused_imports import refusal
 from riskroute.core.errors import DataError
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import RECORD, Recording, Store, summarise_recording
+from riskroute.market.store import RECORD, Recording, Store
 
 MESSAGES = random_messages(12, 40)
 Columns = dict[str, list[Any]]
@@ -54,7 +54,7 @@ def test_venues_and_symbols_that_are_no_names_are_refused(tmp_path: Path, write:
     odd = {"venue": ["", "A|B", "../x", "<b>", "X" * 33, None], "symbol": ["", "/AB", "X" * 17, "ABC+", "AC*", None]}
     for name, value in [(name, value) for name, values in odd.items() for value in values]:
         said = refusal(write(tmp_path, changed(name, value)))
-        assert f"row 5 of books.{write.__name__[3:]} must have as {name} a name of up to" in said
+        assert f"row 5 of books.{write.__name__[3:]}: {name} must be a name of up to" in said
         assert f"was {(value or None)!r}" in said.replace("was ''", "was None")
 
 
@@ -66,8 +66,8 @@ def test_symbols_that_are_not_asked_for_may_be_anything(tmp_path: Path, write: W
     columns["symbol"] = [*others, *columns["symbol"][len(others) :]]
     columns["venue"] = ["<b>", *columns["venue"][1:]]
     said = refusal(write(tmp_path, columns), ImportOptions(("ACNE",)))
-    assert "symbol must be one of the 8 in books" in said
-    assert "nearest are ACME" in said
+    assert " is not among the 8 in books" in said
+    assert "did you mean ACME" in said
     ((one, table),) = imported(write(tmp_path, columns), ImportOptions(("ACME",)))
     assert (one.symbol, table.height) == ("ACME", len(MESSAGES) - len(others))
 
@@ -84,7 +84,7 @@ def test_names_with_signs_are_files_of_their_own(tmp_path: Path) -> None:
     assert sorted(visible(tmp_path)) == ["books.csv", "out"]
     for one in store.recordings():
         assert set(store.snapshots(one).select("venue", "symbol").rows()) == {(one.venue, one.symbol)}
-        assert summarise_recording(store, one)["symbol"] == one.symbol
+        assert store.summary(one)["symbol"] == one.symbol
 
 
 @pytest.mark.parametrize("name", ["venue", "symbol"])

@@ -13,15 +13,7 @@ import pytest
 from riskroute.core.errors import DataError
 from riskroute.market import Store
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import (
-    FORMAT,
-    RECORD,
-    PreparedDay,
-    day_books,
-    is_prepared_day,
-    read_prepared_day,
-    write_prepared_day,
-)
+from riskroute.market.day_books import FORMAT, RECORD, DayBooks, PreparedDay
 from riskroute.market.queue_fills import QueueReplay
 
 ARRAYS = ("offsets", "stamps", "sequences", "bid_px", "bid_sz", "ask_px", "ask_sz")
@@ -30,14 +22,14 @@ ARRAYS = ("offsets", "stamps", "sequences", "bid_px", "bid_sz", "ask_px", "ask_s
 @pytest.fixture(scope="module")
 def day(half_hour: Store) -> PreparedDay:
     recordings = half_hour.recordings()
-    books = day_books({one.venue: half_hour.snapshots(one) for one in recordings}, levels=3)
+    books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=3)
     events = {one.venue: half_hour.events(one) for one in recordings if one.venue != "XBOS"}
     return PreparedDay(books, QueueReplay(books, events, {"XPSX": "pro-rata"}))
 
 
 def test_a_day_comes_back_as_it_was(day: PreparedDay, tmp_path: Path) -> None:
-    folder = write_prepared_day(tmp_path / "a day", day)
-    back = read_prepared_day(folder)
+    folder = day.write(tmp_path / "a day")
+    back = PreparedDay.read(folder)
     assert back.books.venues == day.books.venues
     for name in ARRAYS:
         assert np.array_equal(getattr(back.books, name), getattr(day.books, name), equal_nan=name.endswith("px"))
@@ -62,17 +54,17 @@ def test_a_day_comes_back_as_it_was(day: PreparedDay, tmp_path: Path) -> None:
 
 
 def test_a_day_without_events_has_no_queues(day: PreparedDay, tmp_path: Path) -> None:
-    back = read_prepared_day(write_prepared_day(tmp_path / "day", PreparedDay(day.books)))
+    back = PreparedDay.read(PreparedDay(day.books).write(tmp_path / "day"))
     assert back.queue is None
 
 
 def test_a_day_is_written_over_and_what_is_read_can_be_changed(day: PreparedDay, tmp_path: Path) -> None:
-    folder = write_prepared_day(tmp_path / "day", day)
-    first = read_prepared_day(folder)
+    folder = day.write(tmp_path / "day")
+    first = PreparedDay.read(folder)
     first.books.bid_sz[0, 0] = -5.0
-    assert read_prepared_day(folder).books.bid_sz[0, 0] == day.books.bid_sz[0, 0]
-    write_prepared_day(folder, PreparedDay(day.books))
-    assert read_prepared_day(folder).queue is None
+    assert PreparedDay.read(folder).books.bid_sz[0, 0] == day.books.bid_sz[0, 0]
+    PreparedDay(day.books).write(folder)
+    assert PreparedDay.read(folder).queue is None
     assert not list(folder.glob("flow_*"))
 
 
@@ -107,12 +99,12 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_day_is_said_in_a_sentence(damage: str, day: PreparedDay, tmp_path: Path) -> None:
-    folder = write_prepared_day(tmp_path / "day", day)
-    assert is_prepared_day(folder)
+    folder = day.write(tmp_path / "day")
+    assert PreparedDay.exists(folder)
     DAMAGES[damage](folder)
-    assert is_prepared_day(folder) == (damage != "no record")
+    assert PreparedDay.exists(folder) == (damage != "no record")
     with pytest.raises(DataError) as said:
-        read_prepared_day(folder)
+        PreparedDay.read(folder)
     text = str(said.value)
     assert text.startswith(f"{folder} must ")
     assert "\n" not in text
@@ -120,12 +112,12 @@ def test_a_damaged_day_is_said_in_a_sentence(damage: str, day: PreparedDay, tmp_
 
 
 def test_a_folder_that_is_not_there() -> None:
-    with pytest.raises(DataError, match="must hold a day that was made ready for backtests"):
-        read_prepared_day(Path("nowhere"))
+    with pytest.raises(DataError, match="must hold a day prepared for backtests"):
+        PreparedDay.read(Path("nowhere"))
 
 
 def test_nothing_is_read_that_is_not_looked_at(day: PreparedDay, tmp_path: Path) -> None:
     """Arrays are mapped, not copied: their memory is the file's."""
-    books = read_prepared_day(write_prepared_day(tmp_path / "day", day)).books
+    books = PreparedDay.read(day.write(tmp_path / "day")).books
     assert not books.bid_px.flags.owndata
     assert polars.Series(books.stamps).len() == len(books.bid_px)

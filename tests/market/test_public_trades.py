@@ -9,7 +9,7 @@ import pytest
 
 import riskroute as rr
 from naive_queue import DEPTH, Flow
-from riskroute.market.day_books import PreparedDay, day_books, read_prepared_day, write_prepared_day
+from riskroute.market.day_books import DayBooks, PreparedDay
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
@@ -22,7 +22,7 @@ def one_venue(*events: list[object]) -> QueueReplay:
     snapshots = polars.DataFrame([[1, 1, "XNAS", "ZZ", *book]], schema=snapshot_schema(1), orient="row")
     rows = [[row[0], row[0], "XNAS", "ZZ", *row[1:]] for row in events]
     table = polars.DataFrame(rows, schema=EVENT_SCHEMA, orient="row")
-    return QueueReplay(day_books({"XNAS": snapshots}), {"XNAS": table})
+    return QueueReplay(DayBooks.of_tables({"XNAS": snapshots}), {"XNAS": table})
 
 
 def test_hidden_trades_belong_to_the_side_they_are_nearer_to() -> None:
@@ -43,7 +43,7 @@ def test_executions_of_one_price_and_time_are_one_trade(seed: int) -> None:
     """A book replayed event by event, whose snapshots say what was displayed."""
     flow = Flow(seed, 300)
     snapshots, events = flow.tables()
-    replay = QueueReplay(day_books({"XNAS": snapshots}), {"XNAS": events})
+    replay = QueueReplay(DayBooks.of_tables({"XNAS": snapshots}), {"XNAS": events})
     for side, sign in (("A", 1), ("B", -1)):
         expected: dict[tuple[int, float], list[int]] = {}
         for number, (stamp, _, _, _, action, where, dollars, size, *_) in enumerate(flow.events):
@@ -60,7 +60,7 @@ def test_executions_of_one_price_and_time_are_one_trade(seed: int) -> None:
 def test_a_day_that_is_made_ready_keeps_them(half_hour: rr.market.Store, tmp_path: Path) -> None:
     """The reader of these files leaves hidden trades out; two are added at the end."""
     recordings = half_hour.of_symbol("QVEX")
-    books = day_books({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
+    books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     events = {one.venue: half_hour.events(one) for one in recordings}
     last = (
         events["XNAS"]
@@ -75,7 +75,7 @@ def test_a_day_that_is_made_ready_keeps_them(half_hour: rr.market.Store, tmp_pat
     )
     events["XNAS"] = polars.concat([events["XNAS"], last.with_columns(ts_event=polars.col("ts_event").max())])
     queue = QueueReplay(books, events)
-    again = read_prepared_day(write_prepared_day(tmp_path / "day", PreparedDay(books, queue))).queue
+    again = PreparedDay.read(PreparedDay(books, queue).write(tmp_path / "day")).queue
     assert again is not None
     end = books.last + 10**12
     for venue, name in enumerate(books.venues):

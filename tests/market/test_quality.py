@@ -62,7 +62,7 @@ def test_an_ordinary_recording_has_no_remarks(tmp_path: Path) -> None:
 def test_hours_without_a_book_are_said(tmp_path: Path) -> None:
     one = imported(tmp_path, table([OPEN, OPEN + SECOND, OPEN + HOUR + 2 * SECOND, OPEN + 2 * HOUR]))
     assert one.notes == {"longest_gap": ["13:30:01", "14:30:02"]}
-    assert one.remarks == ["XNAS_ACME_2019-03-27: no book from 13:30:01 to 14:30:02 UTC."]
+    assert one.remarks == ["XNAS_ACME_2019-03-27: no snapshot from 13:30:01 to 14:30:02 UTC."]
     assert json.loads((tmp_path / "out" / f"{one.stem}.record.json").read_text())["notes"] == one.notes
 
 
@@ -89,12 +89,12 @@ def test_books_crossed_for_long_are_said_or_refused(tmp_path: Path) -> None:
     flags = [0] * 100 + [1, 0, 0]
     one = imported(tmp_path, crossing(seconds, flags))
     assert (one.crossed, one.notes["longest_crossed"], one.notes["crossed_seconds"]) == (1, 50.0, 50.0)
-    assert one.remarks == ["XNAS_ACME_2019-03-27: bid at or above ask for 50.0 s at longest, 50.0 s in all."]
+    assert one.remarks == ["XNAS_ACME_2019-03-27: crossed or locked for 50.0 s, longest stretch 50.0 s."]
     (tmp_path / "more").mkdir()
     longer = crossing([*range(100), 3000.0, 4000.0, 6000.0], flags)
     said = refusal(tmp_path / "more", longer)
-    assert "must have bid at or above ask for at most 1.0% of the time, was 16.7%, and 1,000 s at longest" in said
-    assert "max_crossed = 0.17 goes on all the same" in said
+    assert "must be crossed or locked for at most 1.0% of the time, was 16.7%, longest stretch 1,000 s" in said
+    assert "max_crossed = 0.17 imports it anyway" in said
     assert imported(tmp_path / "more", longer, max_crossed=0.17).notes["longest_crossed"] == 1000
 
 
@@ -124,7 +124,7 @@ def test_stretches_are_those_of_a_loop_however_books_come(books: list[tuple[int,
     watch = BookWatch(DAY)
     edges = [0, *sorted(cut for cut in cuts if cut < len(books)), len(books)]
     for first, last in pairwise(edges):
-        watch.look(times[first:last], crossed[first:last])
+        watch.add(times[first:last], crossed[first:last])
     longest, total = naive_watch(times.tolist(), crossed.tolist())
     notes = watch.notes()
     assert (notes.get("longest_crossed"), notes.get("crossed_seconds")) == (
@@ -145,13 +145,13 @@ PRICES: dict[str, tuple[str, str | bytes]] = {
 def test_prices_that_cannot_be_are_refused(tmp_path: Path, kind: str) -> None:
     name, content = PRICES[kind]
     said = refusal(tmp_path, content, name)
-    assert "must have prices of at most 10,000,000 dollars, was" in said
+    assert "must be at most 10,000,000 dollars, was" in said
     assert "are its prices in another unit?" in said
 
 
 def test_units_among_dollars_are_refused(tmp_path: Path) -> None:
     said = refusal(tmp_path, UNITS.replace(b"100.010000000", b"100010000000"), "a.csv")
-    assert "must have prices in dollars, was" in said
+    assert "prices must be dollars" in said
 
 
 def test_a_price_at_the_limit_is_read(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_price_at_the_limit_is_read(tmp_path: Path) -> None:
 def test_days_before_order_books_are_refused(tmp_path: Path) -> None:
     early = csv_text({"ts_event": ["1975-03-27 10:00:00"], "venue": ["XNAS"], "symbol": ["ACME"]} | _best())
     said = refusal(tmp_path, early)
-    assert "must be of 1990-01-01 or later, was of 1975-03-27: are its times in another unit?" in said
+    assert "must be of 1990-01-01 or later, was 1975-03-27: are its times in another unit?" in said
     wanted = ImportOptions(date=dt.date(1989, 12, 31))
     with pytest.raises(DataError, match="must be of 1990-01-01 or later"):
         imported(tmp_path, taq_text([Quote(OPEN)], end=False), TAQ_NAME, wanted=wanted)
@@ -180,10 +180,10 @@ def test_the_command_says_it_all(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert command(["market", "inspect", out]) == 0
     shown = capsys.readouterr().out
     for text in (
-        "no book from 13:30:00 to 15:30:00 UTC.",
-        "1 quotes from outside the exchanges (D, FINRA) were left out of the file.",
-        "sizes were taken for round lots of 100 shares.",
-        "the file has no last line (END) and may be cut off.",
+        "no snapshot from 13:30:00 to 15:30:00 UTC.",
+        "skipped 1 quotes from outside the exchanges (D, FINRA).",
+        "sizes were read as round lots of 100 shares.",
+        "the file has no END line and may be truncated.",
     ):
         assert f"XNYS_ACME_2019-03-27: {text}" in done
         assert text in shown
@@ -194,4 +194,4 @@ def test_the_command_says_it_all(tmp_path: Path, capsys: pytest.CaptureFixture[s
     newer = path.replace("20190327", "20260105")
     (tmp_path / newer).write_text(taq_text(quotes, end=False))
     assert command(["market", "import", newer, "--out", out]) == 2
-    assert "--lot must be given for quotes from 2025-11-03 on" in capsys.readouterr().err
+    assert "from 2025-11-03 on round lots depend on the price; give --lot" in capsys.readouterr().err

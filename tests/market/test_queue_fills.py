@@ -12,7 +12,7 @@ from naive_queue import Flow, naive_outflow
 from riskroute.core.errors import InputError
 from riskroute.market import Store
 from riskroute.market.clock import SECOND, Window
-from riskroute.market.day_books import DayBooks, day_books
+from riskroute.market.day_books import DayBooks
 from riskroute.market.order_profits import limit_profits
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.sampling import SampleTimes, books_at
@@ -41,7 +41,7 @@ def test_fills_are_those_of_one_order_per_bucket(
         times = SampleTimes(edges, stamps[chosen])
         inside = stamps[chosen] >= edges[:-1]
         expected = limit_profits(snapshots, events, times, SIZES, side=side, rule=rule).filled
-        replay = QueueReplay(day_books({name: snapshots}), {name: events}, {name: rule})
+        replay = QueueReplay(DayBooks.of_tables({name: snapshots}), {name: events}, {name: rule})
         own = books_at(snapshots, chosen, levels=1).side("bid" if side == "buy" else "ask")[0][:, 0]
         for bucket in np.flatnonzero(inside):
             for k, shares in enumerate(SIZES):
@@ -60,7 +60,7 @@ def one_book(*events: list[object]) -> tuple[DayBooks, polars.DataFrame]:
     book = [10.00, 50, 10.02, 5]
     snapshots = polars.DataFrame([[1, 1, "XNAS", "ZZ", *book]], schema=snapshot_schema(1), orient="row")
     rows = [[row[0], row[0], "XNAS", "ZZ", *row[1:]] for row in events]
-    return day_books({"XNAS": snapshots}), polars.DataFrame(rows, schema=EVENT_SCHEMA, orient="row")
+    return DayBooks.of_tables({"XNAS": snapshots}), polars.DataFrame(rows, schema=EVENT_SCHEMA, orient="row")
 
 
 def test_each_fill_has_its_time() -> None:
@@ -111,7 +111,7 @@ def test_outflows_are_those_of_a_book_replayed_by_name(seed: int) -> None:
     """Every fourth snapshot that shows both sides, until the next edges; queues that are not reached count too."""
     flow = Flow(seed, 200)
     snapshots, events = flow.tables()
-    replay = QueueReplay(day_books({"XNAS": snapshots}), {"XNAS": events})
+    replay = QueueReplay(DayBooks.of_tables({"XNAS": snapshots}), {"XNAS": events})
     last = {row[0]: row[1] for row in flow.snapshots}  # of equal stamps the last is seen
     reached = kept = 0
     for stamp, sequence in list(last.items())[4:-8:4]:
@@ -150,5 +150,3 @@ def test_what_cannot_be() -> None:
         QueueReplay(books, {"XBOS": events})
     with pytest.raises(InputError, match="matching of XNAS must be one of price-time, pro-rata, was 'random'"):
         QueueReplay(books, {"XNAS": events}, {"XNAS": "random"})
-    with pytest.raises(InputError, match="shares must not be negative"):
-        QueueReplay(books, {"XNAS": events}).fills(0, 1, 1, 9, -1)

@@ -21,7 +21,7 @@ from riskroute.market.sampling import (
     closest_books,
     closest_rows,
     draw_sample_times,
-    last_books,
+    last_rows,
 )
 from riskroute.market.schema import level_columns, snapshot_schema
 
@@ -88,14 +88,11 @@ THREE_BUCKETS = SampleTimes(np.array([0, 10, 20, 30]), np.array([5, 14, 29]))
 @example(stamps=[9, 20], sample_times=THREE_BUCKETS)
 def test_closest_and_last_books_are_those_of_a_loop(stamps: list[int], sample_times: SampleTimes) -> None:
     snapshots = snapshots_at(stamps)
-    closest, last = (
-        closest_books(snapshots, sample_times, levels=1),
-        last_books(snapshots, sample_times, levels=1),
-    )
+    closest = closest_books(snapshots, sample_times, levels=1)
     assert closest_rows(snapshots, sample_times).tolist() == naive_closest(stamps, sample_times)
     assert chosen_rows(closest) == naive_closest(stamps, sample_times)
-    assert chosen_rows(last) == naive_last(stamps, sample_times)
-    for books in (closest, last):
+    assert last_rows(snapshots, sample_times).tolist() == naive_last(stamps, sample_times)
+    for books in (closest,):
         inside = (books.stamps >= sample_times.edges[:-1]) & (books.stamps < sample_times.edges[1:])
         assert (inside | ~books.found).all(), "a book came from another bucket"
         assert [books.stamps[k] for k, row in enumerate(chosen_rows(books)) if row >= 0] == [
@@ -150,7 +147,7 @@ def test_a_table_without_levels_is_refused() -> None:
     with pytest.raises(DataError, match=r"snapshots must have columns bid_px_00.*, was \['ts_event'\]"):
         closest_books(snapshots_at([1]).select("ts_event"), THREE_BUCKETS)
     with pytest.raises(DataError, match="snapshots must have columns"):
-        last_books(snapshots_at([1], depth=2).drop(level_columns(1)[1]), THREE_BUCKETS)
+        closest_books(snapshots_at([1], depth=2).drop(level_columns(1)[1]), THREE_BUCKETS)
 
 
 def test_one_time_is_drawn_in_every_bucket() -> None:

@@ -80,15 +80,15 @@ def test_models_have_no_negative_variance(half_hour: Store) -> None:
 
 def test_mistakes_are_named(half_hour: Store, tmp_path: Path) -> None:
     for slots, message in (
-        ([], "slots must be at least one"),
-        ([Slot("XNAS"), Slot("XNAS")], "with different names"),
+        ([], "slots must be one or more"),
+        ([Slot("XNAS"), Slot("XNAS")], "with distinct names"),
         ([Slot("XNYS")], "venue of a slot must be one of .* was 'XNYS'"),
     ):
         with pytest.raises(InputError, match=message):
             sample_scenarios(half_hour, "QVEX", slots, 5, WINDOW)
     with pytest.raises(InputError, match="repeats must be a positive integer, was 0"):
         sample_scenarios(half_hour, "QVEX", SLOTS, 5, WINDOW, repeats=0)
-    with pytest.raises(DataError, match="books of QVEX must be there at XNAS from 15:00:00 to 15:20:00, was no moment"):
+    with pytest.raises(DataError, match="no snapshots of QVEX at XNAS from 15:00:00 to 15:20:00"):
         sample_scenarios(half_hour, "QVEX", SLOTS[:1], 5, Window(dt.time(15), dt.time(15, 20), 10))
 
 

@@ -29,8 +29,8 @@ from market_files import (
 from riskroute.core.errors import DataError, RiskrouteError
 from riskroute.market.importing import (
     READERS,
-    bytes_are,
-    content_of,
+    _describe,
+    _sniff,
     detect_format,
     import_files,
 )
@@ -96,7 +96,7 @@ def test_strange_files_are_named_and_refused(tmp_path: Path, what: str, name: st
     whole = {"": content, "gzip": gzipped(content), "zstd": packed(content)}[packing]
     path = tmp_path / name
     path.write_bytes(whole)
-    assert str(content_of(path)).startswith(what)
+    assert str(_sniff(path)).startswith(what)
     with pytest.raises(DataError) as caught:
         import_files([path], tmp_path / "out", ImportOptions(("ACME",)))
     said = str(caught.value)
@@ -104,13 +104,13 @@ def test_strange_files_are_named_and_refused(tmp_path: Path, what: str, name: st
     assert visible(tmp_path / "out") == []
     if not (what.startswith("unknown") and name.endswith(".csv")):
         assert what in said
-        assert (f"packed with {packing}" in said) == bool(packing)
+        assert (f"compressed with {packing}" in said) == bool(packing)
 
 
 @pytest.mark.parametrize("name", ["data.bin", "20190327.NASDAQ_ITCH_50", "books.csv", "20190327"])
 def test_parquet_under_another_name_is_told(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(parquet())
-    with pytest.raises(DataError, match=r"must have the ending \.parquet, was a Parquet table of another name"):
+    with pytest.raises(DataError, match=r"is a Parquet table; rename it so that it ends in \.parquet"):
         detect_format(tmp_path / name)
     (tmp_path / "books.parquet").write_bytes(parquet())
     assert detect_format(tmp_path / "books.parquet") == "table"
@@ -136,17 +136,21 @@ def test_what_is_read_is_found_under_any_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        (ITCH_NAME, csv_text(BOOKS).encode(), "must be a whole NASDAQ ITCH 5.0 file, raw or gzip, was text"),
-        (ITCH_NAME, zipped({"a.csv": b"a\n"}), "must be a whole NASDAQ ITCH 5.0 file, raw or gzip, was a zip archive"),
-        (f"{ITCH_NAME}.zst", packed(itch_bytes(MESSAGES)), "raw or gzip, was ITCH, packed with zstd"),
-        ("data.bin", gzipped(gzipped(itch_bytes(MESSAGES))), "was gzip within gzip or zstd, packed with gzip"),
-        ("a.parquet", csv_text(BOOKS).encode(), "must hold a Parquet table, as its name says, was text"),
-        ("a.parquet", itch_bytes(MESSAGES), "must hold a Parquet table, as its name says, was ITCH"),
-        ("a.parquet", b"", "must hold a Parquet table, as its name says, was empty"),
+        (ITCH_NAME, csv_text(BOOKS).encode(), "must be a complete NASDAQ ITCH 5.0 file, raw or gzip, was text"),
+        (
+            ITCH_NAME,
+            zipped({"a.csv": b"a\n"}),
+            "must be a complete NASDAQ ITCH 5.0 file, raw or gzip, was a zip archive",
+        ),
+        (f"{ITCH_NAME}.zst", packed(itch_bytes(MESSAGES)), "raw or gzip, was ITCH, compressed with zstd"),
+        ("data.bin", gzipped(gzipped(itch_bytes(MESSAGES))), "was gzip within gzip or zstd, compressed with gzip"),
+        ("a.parquet", csv_text(BOOKS).encode(), "must be a Parquet table, as its name says, was text"),
+        ("a.parquet", itch_bytes(MESSAGES), "must be a Parquet table, as its name says, was ITCH"),
+        ("a.parquet", b"", "must be a Parquet table, as its name says, was empty"),
         (
             "data.bin",
             b"",
-            "must hold market data (ITCH 5.0, DBN, CSV, Parquet, or depth updates of Binance as JSON), was empty",
+            "must hold market data (ITCH 5.0, DBN, CSV, Parquet, or Binance depth updates as JSON), was empty",
         ),
         ("data.zip", zipped({"readme.txt": b"nothing"}), "must hold CSV files, was an archive without any"),
     ],
@@ -175,7 +179,7 @@ def test_lengths_of_messages_are_those_of_their_layouts() -> None:
 
 @given(st.binary(min_size=1, max_size=60))
 def test_any_bytes_have_a_name(head: bytes) -> None:
-    assert bytes_are(head)
+    assert _describe(head)
     if looks_like_itch(head):
         assert ITCH_LENGTHS[chr(head[2])] == int.from_bytes(head[:2], "big")
 

@@ -10,18 +10,19 @@ import pytest
 
 from comparison import Conditions
 from random_markets import Shape
-from riskroute.market import day_books
+from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation import backtest, clairvoyant, execution
-from riskroute.study import invariants, markets, play
+from riskroute.study import invariants, play
 from test_random_markets import check
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def five_levels(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(markets, "day_books", lambda tables, levels: day_books.day_books(tables, levels=min(levels, 5)))
+    whole = DayBooks.of_tables
+    patch.setattr(DayBooks, "of_tables", lambda tables, levels: whole(tables, levels=min(levels, 5)))
 
 
 def price_before_fees(patch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from scipy.stats import poisson
 
 import riskroute as rr
 from riskroute.core.errors import InputError, StateError
-from riskroute.market.day_books import DayBooks, day_books
+from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.literature.cont_kukanov import (
@@ -176,7 +176,7 @@ def test_they_are_routers_like_all_others(kind: type[Router]) -> None:
 @pytest.fixture(scope="module")
 def day(half_hour: rr.market.Store) -> TradingDay:
     recordings = half_hour.of_symbol("QVEX")
-    books: DayBooks = day_books({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
+    books: DayBooks = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     queue = QueueReplay(books, {one.venue: half_hour.events(one) for one in recordings})
     orders = spaced_orders(books, 60, 20, horizon=30.0, rng=np.random.default_rng(0))
     fees = np.array([0.003, -0.001, 0.002]), np.array([-0.002, 0.002, -0.001])

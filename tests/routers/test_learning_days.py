@@ -12,7 +12,7 @@ import pytest
 
 import riskroute as rr
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import day_books
+from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
@@ -24,7 +24,7 @@ from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
 @pytest.fixture(scope="module")
 def day(half_hour: rr.market.Store) -> TradingDay:
     recordings = half_hour.of_symbol("QVEX")
-    books = day_books({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
+    books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     queue = QueueReplay(books, {one.venue: half_hour.events(one) for one in recordings})
     orders = spaced_orders(books, 80, 40, horizon=20.0, rng=np.random.default_rng(5))
     fees = np.array([0.003, -0.001, 0.002]), np.array([-0.002, 0.002, -0.001])

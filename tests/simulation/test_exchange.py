@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import day_books
+from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context
 from riskroute.routers.execution import MILLISECOND
 from riskroute.routers.plan import Plan
@@ -83,7 +83,7 @@ def exchange(
     }
     moments = DarkMoments(np.array([SECOND]), np.ones(1), np.zeros(1, dtype=np.int64))
     dark = DarkMarket(pools, moments, seed=0, day="d") if pools else None
-    return Exchange(day_books(tables), TAKERS, MAKERS, dark, queue, latency or Latency())
+    return Exchange(DayBooks.of_tables(tables), TAKERS, MAKERS, dark, queue, latency or Latency())
 
 
 def play(market: Exchange, shares: int = 300, *, side: str = "sell", horizon: float = 0.0, **plan: Any) -> Executed:

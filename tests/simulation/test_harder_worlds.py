@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 from riskroute.market import Store
 from riskroute.market.clock import SECOND, utc_stamp
-from riskroute.market.day_books import DayBooks, day_books
+from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
 from riskroute.routers.execution import OUTFLOW_SECONDS
@@ -129,7 +129,7 @@ def test_a_quote_that_we_take_ourselves_is_not_traded_through() -> None:
 @pytest.fixture(scope="module")
 def queues(half_hour: Store) -> tuple[DayBooks, QueueReplay, dict[str, pl.DataFrame]]:
     recordings = half_hour.recordings()
-    books = day_books({one.venue: half_hour.snapshots(one) for one in recordings}, levels=2)
+    books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=2)
     events = {one.venue: half_hour.events(one) for one in recordings}
     return books, QueueReplay(books, events, {"XPSX": "pro-rata"}), events
 

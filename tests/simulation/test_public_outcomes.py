@@ -11,7 +11,7 @@ import pytest
 
 import riskroute as rr
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import DayBooks, day_books
+from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
@@ -27,7 +27,7 @@ TAKERS, MAKERS = np.array([0.003, -0.001, 0.002]), np.array([-0.002, 0.002, -0.0
 @pytest.fixture(scope="module")
 def day(half_hour: rr.market.Store) -> tuple[DayBooks, QueueReplay]:
     recordings = half_hour.of_symbol("QVEX")
-    books = day_books({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
+    books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     return books, QueueReplay(books, {one.venue: half_hour.events(one) for one in recordings})
 
 

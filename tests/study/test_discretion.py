@@ -6,7 +6,7 @@ import polars
 import pytest
 
 import riskroute as rr
-from riskroute.market.day_books import PreparedDay, day_books, write_prepared_day
+from riskroute.market.day_books import DayBooks, PreparedDay
 from riskroute.study.backtest import run_backtest
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig
@@ -16,8 +16,8 @@ from riskroute.study.markets import MarketDay
 @pytest.fixture(scope="module")
 def day(half_hour: rr.market.Store, tmp_path_factory: pytest.TempPathFactory) -> MarketDay:
     recordings = half_hour.of_symbol("QVEX")
-    books = day_books({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
-    folder = write_prepared_day(tmp_path_factory.mktemp("discretion") / "day", PreparedDay(books))
+    books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
+    folder = PreparedDay(books).write(tmp_path_factory.mktemp("discretion") / "day")
     fees = (0.003, -0.001, 0.002), (-0.002, 0.002, -0.001)
     return MarketDay("QVEX", recordings[0].date, folder, *fees)
 

@@ -14,7 +14,7 @@ import pytest
 
 import riskroute as rr
 from riskroute.core.errors import InputError
-from riskroute.market.clock import clock_hours, utc_stamp
+from riskroute.market.clock import parse_hours, utc_stamp
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
@@ -87,7 +87,7 @@ def test_a_router_of_your_own_whose_code_has_changed_is_played_again(
 
 def test_orders_come_within_hours(dark_days: list[MarketDay]) -> None:
     for hours in ("10:33-10:40", "10:40-10:41"):
-        first, last = (utc_stamp(dark_days[0].date, moment) for moment in clock_hours(hours))
+        first, last = (utc_stamp(dark_days[0].date, moment) for moment in parse_hours(hours))
         times = trading_day(dark_days[0], BacktestConfig(orders=20, hours=hours)).orders.times
         assert first <= times.min() <= times.max() <= last
     with pytest.raises(InputError, match=r"hours must be two times such as .*, was 'noon'"):

@@ -13,7 +13,7 @@ import pytest
 
 from handmade_days import DATE, handmade_day
 from riskroute.core.errors import InputError
-from riskroute.market.day_books import DayBooks, PreparedDay, write_prepared_day
+from riskroute.market.day_books import DayBooks, PreparedDay
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.backtest import run_backtest
 from riskroute.study.candidates import Candidate
@@ -111,7 +111,7 @@ def test_only_training_days_and_mornings_are_looked_at(tmp_path: Path) -> None:
         for name in ("bid_px", "bid_sz", "ask_px", "ask_sz")
     }
     mixed = DayBooks(one.venues, one.offsets, one.stamps, one.sequences, **columns)
-    folder = write_prepared_day(tmp_path / "mixed", PreparedDay(mixed))
+    folder = PreparedDay(mixed).write(tmp_path / "mixed")
     alone = dataclasses.replace(cheap, folder=folder)
     assert fit_static([alone], config).parameters["take"] == {"A": 10.0}
 

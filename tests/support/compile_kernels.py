@@ -17,10 +17,10 @@ import numpy as np
 import riskroute as rr
 from riskroute.learning.hazards import Hazards
 from riskroute.learning.heteroscedastic import nonnegative_least_squares
-from riskroute.market.day_books import day_books
+from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
-from riskroute.market.readers.databento import OrderBook
-from riskroute.market.readers.itch import scan_symbols
+from riskroute.market.readers.databento import DatabentoBook
+from riskroute.market.readers.itch import _scan_symbols
 from riskroute.market.readers.level_book import LevelBook, LevelUpdates
 from riskroute.routers.literature.cont_kukanov import PlacementPrices, stochastic_placement
 from riskroute.routing.consolidated import ConsolidatedBook
@@ -91,16 +91,16 @@ def compile_markets(folder: Path) -> None:
         numbers.flags.writeable = values.flags.writeable = writeable
         list(LevelBook(1).follow(LevelUpdates(numbers, numbers, numbers, flags, flags, values, values)))
     one = np.ones(1, dtype=np.int64)
-    OrderBook(1).apply(one, one * ord("A"), one * ord("B"), one, one, one)
+    DatabentoBook(1).apply(one, one * ord("A"), one * ord("B"), one, one, one)
     (folder / "empty.itch").write_bytes(bytes(2))
-    scan_symbols(folder / "empty.itch")
+    _scan_symbols(folder / "empty.itch")
     files = rr.market.generate_market(
         folder / "files", symbols=("QVEX",), hours=(dt.time(11), dt.time(11, 1)), rate=0.2
     )
     rr.market.import_files(files[:1], folder / "books", rr.market.ImportOptions(("QVEX",)))
     store = rr.market.Store(folder / "books")
     (recording,) = store.of_symbol("QVEX")
-    books = day_books({"XNAS": store.snapshots(recording)})
+    books = DayBooks.of_tables({"XNAS": store.snapshots(recording)})
     books.touches([books.first])
     queue = QueueReplay(books, {"XNAS": store.events(recording)})
     queue.fills(0, 1, books.first, books.last, 10)

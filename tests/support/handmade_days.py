@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import DayBooks, PreparedDay, write_prepared_day
+from riskroute.market.day_books import DayBooks, PreparedDay
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.markets import MarketDay
 
@@ -47,6 +47,6 @@ def handmade_day(
     pools: tuple[PoolModel, ...] = (),
 ) -> MarketDay:
     """The same as a day that is ready to be played."""
-    place = write_prepared_day(folder / f"{date}-{seed}", PreparedDay(handmade_books(venues, seed=seed)))
+    place = PreparedDay(handmade_books(venues, seed=seed)).write(folder / f"{date}-{seed}")
     none = (0.0,) * len(venues)
     return MarketDay("QVEX", date, place, takers or none, none, pools)

@@ -10,7 +10,7 @@ import polars
 
 from riskroute.live.state.events import NANO
 from riskroute.market.queue_fills import QueueReplay
-from riskroute.market.queue_position import EXECUTED, PRICE_UNITS
+from riskroute.market.queue_position import ACTION, PRICE_UNITS
 from riskroute.simulation.backtest import TradingDay
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.study.config import BacktestConfig
@@ -62,7 +62,7 @@ def told_market(trading: TradingDay, symbol: str, begin: int, end: int, *, step:
         books, trades = trading.books.as_of(now), []
         for (v, sign), flow in trading.queue.flows.items():
             first, until = np.searchsorted(flow.stamps, (last, now))
-            rows = [k for k in range(int(first), int(until)) if flow.actions[k] == EXECUTED]
+            rows = [k for k in range(int(first), int(until)) if flow.actions[k] == ACTION.execute]
             side = "bid" if sign > 0 else "ask"
             for k in rows:
                 price = abs(int(flow.gone_prices[k])) * (NANO // PRICE_UNITS)

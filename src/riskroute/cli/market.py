@@ -162,14 +162,14 @@ def _inspect(
     from riskroute.core.errors import DataError
     from riskroute.core.files import write_json
     from riskroute.core.text import TextTable
-    from riskroute.market.store import Store, summarise_recording
+    from riskroute.market.store import Store
 
     store = Store(folder)
     recordings = store.recordings()
     if not recordings:
         raise DataError(f"no imported market data in {str(folder)!r}")
     _say_overview(recordings)
-    found = {one.stem: summarise_recording(store, one) for one in recordings}
+    found = {one.stem: store.summary(one) for one in recordings}
     formats = {
         "spread": "#.4g" if any(one.unit != 1 for one in recordings) else ".4f",
         "bid_depth": ",.0f",
@@ -343,10 +343,10 @@ def _pool(text: str, number: int) -> DarkPool:
 
 def _hours(option: str, text: str) -> tuple[dt.time, dt.time]:
     from riskroute.core.errors import InputError
-    from riskroute.market.clock import clock_hours
+    from riskroute.market.clock import parse_hours
 
     try:
-        return clock_hours(text)
+        return parse_hours(text)
     except ValueError as error:
         raise InputError(f"{option} must be {error}, was {text!r}") from None
 

@@ -48,8 +48,8 @@ _OPTIONS = (
     (r"\bcolumns = \{'(\w+)': NAME\}", r"--column \1=NAME"),
     (r"\b(unit|zone) = ", r"--\1 "),
     (r"^out must", "--out must"),
-    (r"^(date|lot|symbol|venue) must be given", r"--\1 must be given"),
     (r"\b(lot|symbol|venue) = (?=[A-Z\d])", r"--\1 "),
+    (r"\b(give|omit) (date|lot|symbol|unit|venue|zone)\b", r"\1 --\2"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Calibration: from recorded books to venue models, by the paper's procedure."""
+"""Calibration: fit venue models to recorded books by the paper's procedure."""
 
 from __future__ import annotations
 
@@ -27,13 +27,10 @@ from riskroute.routing.venues import VenueModel, venue_model_table
 
 ORDERS = ("market", "limit")
 
-POOL_DRAWS = 100
-"""Draws of the hidden size of a dark pool, per bucket."""
-
 
 @dataclass(frozen=True, repr=False)
 class Calibration:
-    """Fits per venue and way of trading, with what they were made from."""
+    """Fits per venue and order type, with the configuration that produced them."""
 
     config: dict[str, Any]
     fits: dict[str, Fit]
@@ -47,23 +44,21 @@ class Calibration:
         list_of("fits", self.fits.values(), Fit, "fits")
         object.__setattr__(self, "dark", list_of("dark", self.dark, VenueModel, "venue models"))
         if not set(self.fits) <= set(self.kinds):
-            raise InputError(
-                f"kinds must have an entry for every fit, was without {sorted(set(self.fits) - set(self.kinds))}"
-            )
+            raise InputError(f"kinds must name every fit, missing {sorted(set(self.fits) - set(self.kinds))}")
 
     @property
     def models(self) -> list[VenueModel]:
-        """Venue models, those of dark pools last."""
+        """Venue models, dark pools last."""
         return [fit.model(name, self.kinds[name]) for name, fit in self.fits.items()] + self.dark
 
     def summary(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         lit = {name: {"kind": self.kinds[name], **fit.summary()} for name, fit in self.fits.items()}
         dark = {pool.name: {"kind": "dark", "mean": [*pool.mean], "variance": [*pool.variance]} for pool in self.dark}
         return {"config": self.config, "venues": lit, "dark": dark, "skipped": self.skipped}
 
     def to_frame(self) -> polars.DataFrame:
-        """Tidy table: venue, kind, quantity, mean, variance, samples."""
+        """Return a tidy table: venue, kind, quantity, mean, variance, samples."""
         return polars.concat(
             polars.DataFrame(
                 {
@@ -84,9 +79,9 @@ class Calibration:
             for name, fit in self.fits.items()
         ]
         evidence = TextTable(["", "R^2 mean", "R^2 variance", "samples", "short"], rows).plain()
-        said = [f"{name}: {text}" for name, fit in self.fits.items() for text in fit.warnings]
-        said += [f"{name}: left out, {reason}" for name, reason in self.skipped.items()]
-        return "\n".join([venue_model_table(self.models), "", evidence, *said])
+        warnings = [f"{name}: {text}" for name, fit in self.fits.items() for text in fit.warnings]
+        warnings += [f"{name}: skipped, {reason}" for name, reason in self.skipped.items()]
+        return "\n".join([venue_model_table(self.models), "", evidence, *warnings])
 
 
 def calibrate(
@@ -105,24 +100,24 @@ def calibrate(
     venues: Sequence[str] = (),
     levels: int | None = None,
 ) -> Calibration:
-    """Estimate what orders of given quantities earn at every recorded venue, against the mid of its own book.
+    """Estimate the profit of orders at every recorded venue, per quantity, against the mid of the venue's own book.
 
     Parameters
     ----------
     quantities : Sequence[int]
         Test quantities, at least two.
     window : Window, optional
-        Part of the day and its buckets; the paper's, 11:00 to 13:00 in 60, if None.
+        Part of the day and its buckets; default: the paper's, 11:00 to 13:00 in 60 buckets.
     orders : Sequence[str]
-        ``market``, ``limit`` or both; limit orders need recorded events.
+        ``market``, ``limit`` or both; limit orders require recorded events.
     fees : FeeSchedule, optional
-        Makes profits net of fees.
+        Deducted from profits.
     dark_pools : int
-        How many to add, with moments drawn relative to the lit venues.
+        Number of dark pools to add with moments drawn relative to the lit venues.
     pools : Sequence[DarkPool]
-        Mechanisms of dark pools; what they leave crosses at the venue with the most books.
+        Dark-pool mechanisms; their remainder crosses at the venue with the most snapshots.
     levels : int, optional
-        Of the book that orders may walk; all that are recorded if None.
+        Levels that orders may walk; default: all recorded levels.
     """
     instance_of("store", store, Store, "a Store")
     part = Window() if window is None else instance_of("window", window, Window, "a Window")
@@ -138,7 +133,7 @@ def calibrate(
     one_of("side", side, SIDES)
     whole_number("dark_pools", dark_pools, minimum=0, maximum=1000)
     if not orders:
-        raise InputError("orders must be market, limit or both, was none")
+        raise InputError("orders must be market, limit or both, was empty")
     for kind in orders:
         one_of("orders", kind, ORDERS)
     if date is not None:
@@ -147,14 +142,14 @@ def calibrate(
     one = recordings[0]
     sample_times = draw_sample_times(one.date, part, seed, one.zone)
     if len({pool.name for pool in pools}) < len(pools):
-        raise InputError(f"pools must have different names, was {[pool.name for pool in pools]}")
+        raise InputError(f"pools must have distinct names, was {[pool.name for pool in pools]}")
     terms = TradeTerms(asked, side, fees, levels)
     tables = {one.venue: VenueTables(store, one, part, [sample_times]) for one in recordings}
     fits: dict[str, Fit] = {}
     kinds: dict[str, str] = {}
     skipped: dict[str, str] = {}
     for slot in _slots(recordings, orders, pools):
-        draws = POOL_DRAWS if slot.pool is not None else 1
+        draws = 100 if slot.pool is not None else 1  # hidden sizes per bucket
         outcome = tables[slot.venue].outcome(slot, sample_times, terms, seed=seed, draws=draws)
         try:
             source = seed_stream(seed, "bootstrap", slot.name)
@@ -163,7 +158,7 @@ def calibrate(
         except DataError as error:
             skipped[slot.name] = str(error)
     if not fits:
-        raise DataError(f"no venue has enough books of {symbol} from {part.start} to {part.end}: {skipped}")
+        raise DataError(f"no venue has enough snapshots of {symbol} from {part.start} to {part.end}: {skipped}")
     config = {
         "version": __version__,
         "symbol": symbol,
@@ -186,7 +181,7 @@ def calibrate(
 
 
 def _slots(recordings: Sequence[Recording], orders: Sequence[str], pools: Sequence[DarkPool]) -> list[Slot]:
-    """Ways of trading at every venue, then dark pools, which cross at the venue with the most books."""
+    """List the order types of every venue, then the dark pools, which cross at the venue with the most snapshots."""
     lit = [Slot(recording.venue, kind) for recording in recordings for kind in ORDERS if kind in orders]
     home = max(recordings, key=lambda one: one.snapshots).venue
     return [*lit, *(Slot(home, "dark", pool) for pool in pools)]

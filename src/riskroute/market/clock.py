@@ -1,4 +1,4 @@
-"""Time on the exchanges: hours of New York or of another zone, days in the names of files, and nanoseconds of UTC."""
+"""Time: trading hours of a time zone, dates in file names, and timestamps in UTC nanoseconds."""
 
 from __future__ import annotations
 
@@ -14,26 +14,22 @@ from riskroute.core.arrays import Stamps
 from riskroute.core.errors import InputError, shown
 from riskroute.core.validation import day_of, whole_number
 
-TRADING_ZONE = "America/New_York"
-"""Whose days and hours are meant where nothing else is said."""
+TRADING_ZONE = "America/New_York"  # default zone of days and hours
+SECOND = 1_000_000_000  # nanoseconds
+YEARS = range(1970, 2262)  # whole years that fit into 64 bits of nanoseconds
 
-SECOND = 1_000_000_000
-"""Nanoseconds."""
-
-YEARS = range(1970, 2262)
-"""What 64 bits of nanoseconds can tell, in whole years."""
-
+# Patterns of dates in file names, each with the groups that hold year, month and day. A pattern with two readings is
+# ambiguous unless only one of them is a valid date.
 _DATES: tuple[tuple[str, tuple[tuple[int, int, int], ...]], ...] = (
     (r"^(\d{2})(\d{2})(\d{4})\.(?:NASDAQ|BX|PSX)_ITCH", ((3, 1, 2),)),
     (r"^S(\d{2})(\d{2})(\d{2})-v50", ((3, 1, 2),)),
     (r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)", ((1, 2, 3),)),
     (r"(?<!\d)(\d{2})(\d{2})(\d{4})(?!\d)", ((3, 1, 2), (3, 2, 1))),
 )
-"""Where names have a day, and which groups are year, month and day; every way of reading them counts."""
 
 
 def check_zone(field: str, value: Any) -> str:
-    """Return ``value`` if it is the name of a time zone, or raise `InputError`.
+    """Return ``value`` if it names a time zone, else raise `InputError`.
 
     Examples
     --------
@@ -48,7 +44,7 @@ def check_zone(field: str, value: Any) -> str:
 
 
 def zone_label(zone: str) -> str:
-    """A time zone as people say it; an empty one stands for several.
+    """Return the city or short name of a time zone, "local" if ``zone`` is empty (several zones).
 
     Examples
     --------
@@ -59,13 +55,13 @@ def zone_label(zone: str) -> str:
 
 
 def utc_stamp(day: dt.date, moment: dt.time, zone: str = TRADING_ZONE) -> int:
-    """UTC nanoseconds of a time in a zone, New York's if none is named."""
+    """Return the UTC nanoseconds of a local date and time."""
     local = dt.datetime.combine(day, moment, tzinfo=ZoneInfo(zone))
     return int(local.timestamp()) * SECOND + moment.microsecond * 1000
 
 
 def local_day(stamp: int, zone: str = TRADING_ZONE) -> dt.date:
-    """The day of a zone that some UTC nanoseconds lie in.
+    """Return the local date at a UTC timestamp in nanoseconds.
 
     Examples
     --------
@@ -76,7 +72,7 @@ def local_day(stamp: int, zone: str = TRADING_ZONE) -> dt.date:
 
 
 def local_time(stamp: int, zone: str = TRADING_ZONE) -> dt.time:
-    """The time of day in a zone at some UTC nanoseconds, to the second.
+    """Return the local time of day, to the second, at a UTC timestamp in nanoseconds.
 
     Examples
     --------
@@ -87,16 +83,16 @@ def local_time(stamp: int, zone: str = TRADING_ZONE) -> dt.time:
 
 
 def day_limits(day: dt.date, zone: str = TRADING_ZONE) -> tuple[int, int]:
-    """UTC nanoseconds of the first moment of a day, and of the first of the next."""
+    """Return the UTC nanoseconds at which a local day and the next one begin."""
     return utc_stamp(day, dt.time(0), zone), utc_stamp(day + dt.timedelta(days=1), dt.time(0), zone)
 
 
-def clock_hours(text: str) -> tuple[dt.time, dt.time]:
-    """Two times of a day from a text; a `ValueError` says what was expected.
+def parse_hours(text: str) -> tuple[dt.time, dt.time]:
+    """Parse two times of day from text such as 11:00-13:00, or raise `ValueError` with the expected form.
 
     Examples
     --------
-    >>> clock_hours("9:35-13")
+    >>> parse_hours("9:35-13")
     (datetime.time(9, 35), datetime.time(13, 0))
     """
     try:
@@ -113,7 +109,7 @@ def clock_hours(text: str) -> tuple[dt.time, dt.time]:
 
 @dataclass(frozen=True)
 class Window:
-    """A part of the trading day in equal buckets, hours of the recordings' zone; the paper's if nothing is said."""
+    """A part of the trading day in equal buckets; defaults are the paper's. Hours are in the recording's zone."""
 
     start: dt.time = dt.time(11)
     end: dt.time = dt.time(13)
@@ -133,16 +129,16 @@ class Window:
             raise InputError(f"buckets must last a nanosecond, was {self.buckets} from {self.start} to {self.end}")
 
     def edges(self, day: dt.date, zone: str = TRADING_ZONE) -> Stamps:
-        """Where buckets begin on a day of a zone, and the end: ``(buckets + 1,)`` UTC nanoseconds."""
+        """Return the edges of the buckets on a local day, ``(buckets + 1,)`` UTC nanoseconds."""
         day_of("day", day)
         begin, step = utc_stamp(day, self.start, zone), np.arange(self.buckets + 1)
-        # in whole numbers, as floats of this size are 256 apart
+        # Integer arithmetic: neighbouring float64 values of this size are 256 ns apart.
         whole, rest = divmod(utc_stamp(day, self.end, zone) - begin, self.buckets)
         return np.asarray(begin + step * whole + step * rest // self.buckets)
 
 
 def date_in_name(name: str) -> dt.date | None:
-    """The day that a file name tells; none if it tells no day, or several.
+    """Return the date in a file name, or None if it has none or is ambiguous.
 
     Examples
     --------

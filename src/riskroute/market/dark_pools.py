@@ -1,7 +1,6 @@
-"""Dark pools, of which there are no public data: moments relative to lit venues, or a mechanism to draw from.
+"""Dark pools: random moments relative to the lit venues, or a mechanism with hidden size. No public data exist.
 
-In the mechanism a pool hides some size or none, trades it at the mid of the lit market, and shows an order only how
-much of itself was filled.
+In the mechanism a pool holds some hidden size or none, trades at the lit mid, and reveals only the fill.
 """
 
 from __future__ import annotations
@@ -16,20 +15,17 @@ from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import SIDES, as_name, list_of, one_of, real_number, sized_number, whole_number
-from riskroute.market.order_profits import DECIMALS, check_quantities, walk_book
+from riskroute.market.order_profits import DECIMALS, PassiveOutcome, check_quantities, walk_book
 from riskroute.market.sampling import SampledBooks
 from riskroute.routing.venues import VenueModel
 
-LARGEST_SIZE = 10**12
-LARGEST_SUM = 10**7
-
 
 def generated_dark_pools(lit: Sequence[VenueModel], count: int = 2, *, seed: int = 0) -> list[VenueModel]:
-    """Dark pools with random moments: better than the lit venues on average, more volatile, of the same scale.
+    """Draw dark pools with random moments: cheaper than the lit venues on average, and more volatile.
 
-    On a share a pool saves a quarter to nine tenths of what the best lit venue loses (or earns that much more, if the
-    venue earns), with at most its curvature. Its variance is at least one and a quarter times that of any lit venue, at
-    every size. A pool is the same however many are asked for.
+    Per share a pool saves 25 % to 90 % of the best lit venue's cost (or earns that much more), with at most its
+    curvature. Its variance is at least 1.25 times that of any lit venue at every size. Pool k does not depend on
+    ``count``.
 
     Examples
     --------
@@ -39,7 +35,7 @@ def generated_dark_pools(lit: Sequence[VenueModel], count: int = 2, *, seed: int
     """
     lit = list_of("lit", lit, VenueModel, "venue models")
     if not lit or any(model.kind == "dark" for model in lit):
-        raise InputError(f"lit must hold lit venues, at least one, was {[(m.name, m.kind) for m in lit]}")
+        raise InputError(f"lit must be one or more lit venues, was {[(m.name, m.kind) for m in lit]}")
     best = max(lit, key=lambda model: model.mean)
     linear = max(0.0, *(model.variance[0] for model in lit))
     square = max(abs(model.variance[1]) for model in lit)
@@ -53,38 +49,22 @@ def generated_dark_pools(lit: Sequence[VenueModel], count: int = 2, *, seed: int
 
 
 @dataclass(frozen=True)
-class DarkOutcome:
-    """What orders in a dark pool came to, per draw, bucket and quantity: ``(draws * B, Q)`` each, draw by draw.
-
-    ``profits`` are dollars against the mid of the lit book, NaN where that book lacks a side or is too thin for what
-    was left. ``filled`` counts shares traded in the pool.
-    """
-
-    profits: Floats
-    filled: Integers
-
-
-@dataclass(frozen=True)
 class DarkPool:
-    """A pool that holds hidden size with probability ``presence``, and then has a power-law tail.
-
-    At least ``n`` shares are hidden with probability ``presence * (smallest / n) ** tail``, for ``n`` of at least
-    ``smallest``.
+    """A pool with a power-law hidden size: P(size >= n) = ``presence * (smallest / n) ** tail`` for n >= ``smallest``.
 
     Parameters
     ----------
     presence : float
-        Probability that there is any hidden size, 0 to 1.
+        Probability that any size is hidden, 0 to 1.
     tail : float
-        Exponent, above 0; the smaller, the more often there are large sizes. Up to 1, the mean size is
-        infinite.
+        Exponent, above 0; smaller values make large sizes more frequent. Up to 1 the mean size is infinite.
     smallest : int
-        Least hidden size if there is any, in shares.
+        Smallest hidden size, in shares.
     improvement : float
-        Where trades take place, in half-spreads from the mid, in favour of our order: 0 is the mid itself, 1
-        the best price of our own side (the ask for a seller), -1 no better than crossing.
+        Price improvement over the mid in half-spreads: 0 trades at the mid, 1 at the best price of our own side (the
+        ask for a seller), -1 at the price of crossing.
     fee : float
-        Dollars per share traded in the pool; a rebate is negative.
+        Dollars per share traded in the pool; rebates are negative.
     name : str
         Pools of different names draw independently.
 
@@ -119,11 +99,11 @@ class DarkPool:
         side: str = "sell",
         taker_fee: float = 0.0,
         draws: int = 1,
-    ) -> DarkOutcome:
-        """Profit from orders that try the pool first and cross the spread of the lit ``books`` with the remainder.
+    ) -> PassiveOutcome:
+        """Return the profit of orders that try the pool first and cross the lit ``books`` with the remainder.
 
-        Hidden size is drawn ``draws`` times per bucket, and is the same for all quantities. The first draw is the same
-        however many follow.
+        Hidden size is drawn ``draws`` times per bucket and shared by all quantities. The first draw does not depend on
+        ``draws``.
         """
         one_of("side", side, SIDES)
         asked = check_quantities(quantities)
@@ -132,7 +112,7 @@ class DarkPool:
         buckets, joinable = len(books.stamps), np.isfinite(books.mid)
         hidden = self.hidden_sizes(whole_number("draws", draws, maximum=10**6) * buckets, seed=seed)
 
-        # Bucket first, so that each book is walked once with the rests of all draws.
+        # Bucket first, so that each book is walked once with the remainders of all draws.
         filled = np.minimum(asked, np.where(joinable, hidden.reshape(draws, buckets), 0).T[:, :, None])
         rest = asked - filled
         crossed = walk_book(*books.side(other), rest.reshape(buckets, draws * len(asked))).reshape(rest.shape)
@@ -141,27 +121,27 @@ class DarkPool:
         earned -= self.fee * filled + taker_fee * rest
         shape = (draws * buckets, len(asked))
         profits = np.round(earned, DECIMALS).swapaxes(0, 1).reshape(shape)
-        return DarkOutcome(profits, filled.swapaxes(0, 1).reshape(shape))
+        return PassiveOutcome(profits, filled.swapaxes(0, 1).reshape(shape))
 
     def hidden_sizes(self, count: int, *, seed: int) -> Integers:
-        """Draw hidden sizes, ``(count,)``, 0 where there is none; the first are the same however many are drawn."""
+        """Draw hidden sizes, ``(count,)``, 0 for none; the first k do not depend on ``count``."""
         rng = np.random.default_rng(seed_stream(seed, "hidden sizes", self.name))
         there, height = rng.random((whole_number("count", count, minimum=0, maximum=10**8), 2)).T
-        # Bounded before the power is taken: with a small tail exponent it would leave the range of floats.
-        growth = np.minimum(-np.log1p(-height) / self.tail, math.log(LARGEST_SIZE / self.smallest))
+        # Capped at 1e12 shares in logs, before the exponential overflows for a small tail exponent.
+        growth = np.minimum(-np.log1p(-height) / self.tail, math.log(10**12 / self.smallest))
         return np.where(there < self.presence, np.floor(self.smallest * np.exp(growth)), 0.0).astype(np.int64)
 
     def chance_of(self, quantities: Sequence[int] | Integers) -> Floats:
-        """Probability that at least so many shares are hidden, for each of ``quantities (Q,)``."""
+        """Return P(hidden size >= q) for each of ``quantities (Q,)``."""
         return self._chances(check_quantities(quantities))
 
     def mean_fill(self, quantities: Sequence[int] | Integers) -> Floats:
-        """Expected fill of orders of ``quantities (Q,)``: the sum of the chances of each of their shares."""
+        """Return the expected fill of orders of ``quantities (Q,)``: the sum over k of P(fill >= k)."""
         asked, shares = _countable(quantities)
         return np.asarray(np.cumsum(self._chances(shares))[asked - 1])
 
     def fill_variance(self, quantities: Sequence[int] | Integers) -> Floats:
-        """Variance of the fill of orders of ``quantities (Q,)``."""
+        """Return the variance of the fill of orders of ``quantities (Q,)``."""
         asked, shares = _countable(quantities)
         square = np.cumsum((2 * shares - 1) * self._chances(shares))[asked - 1]
         return np.asarray(square - self.mean_fill(asked) ** 2)
@@ -171,7 +151,7 @@ class DarkPool:
 
 
 def _countable(quantities: Sequence[int] | Integers) -> tuple[Integers, Integers]:
-    """Quantities, and all the shares from 1 to the largest of them."""
+    """Return the quantities, and 1, 2, .. up to the largest of them."""
     asked = check_quantities(quantities)
-    whole_number("quantities", asked[-1], maximum=LARGEST_SUM)
+    whole_number("quantities", asked[-1], maximum=10**7)  # the sums below take an array of that length
     return asked, np.arange(1, asked[-1] + 1)

@@ -1,4 +1,8 @@
-"""Books of one symbol on one day at all its venues, to be looked up as of any moment: never a later snapshot."""
+"""Books of one symbol on one day at all venues, looked up as of any time, never ahead of it; prepared days on disk.
+
+A prepared day is a folder with one array per file, memory-mapped by the processes that replay it, and ``day.json``,
+which is written last: a folder without it is incomplete.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import polars
@@ -24,15 +28,15 @@ from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.queue_position import QueueEvents
 from riskroute.market.schema import LEVEL_FIELDS, table_depth
 
-NEVER = 2**62
-"""Nanoseconds that no snapshot reaches."""
+RECORD, FORMAT = "day.json", 2
+_BOOK_ARRAYS = ("offsets", "stamps", "sequences", *LEVEL_FIELDS)
 
 
 class BooksNow(NamedTuple):
-    """Books of all venues at one moment: prices and sizes ``(V, L)``, NaN and 0 where there is no level.
+    """Books of all venues at one time: prices and sizes ``(V, L)``, NaN and 0 for absent levels.
 
-    ``ages (V,)`` are the nanoseconds since each snapshot, -1 for a venue that has shown none yet; ``rows (V,)`` say
-    which snapshot it is. A snapshot that is too old has an age and no level.
+    ``ages (V,)`` are nanoseconds since each venue's snapshot, -1 before its first; ``rows (V,)`` are its rows. A stale
+    snapshot has an age but no levels.
     """
 
     bid_px: Matrix
@@ -45,20 +49,20 @@ class BooksNow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DayBooks:
-    """All snapshots of a day, venue after venue.
+    """All snapshots of a day, venue by venue.
 
     Parameters
     ----------
     venues : tuple[str, ...]
         ``V`` names.
     offsets : Integers
-        ``(V + 1,)``: snapshots ``offsets[v]`` to ``offsets[v + 1]`` are those of venue ``v``, in the order of time.
+        ``(V + 1,)``: snapshots ``offsets[v]`` to ``offsets[v + 1]`` belong to venue ``v``, sorted by time.
     stamps, sequences : Stamps
-        ``(N,)``, times in nanoseconds of UTC, and numbers of the messages that made them.
+        ``(N,)``, times in UTC nanoseconds, and numbers of the messages behind them.
     bid_px, bid_sz, ask_px, ask_sz : Matrix
-        ``(N, L)``, best level first; NaN and 0 where there is no level.
+        ``(N, L)``, best level first; NaN and 0 for absent levels.
     oldest : int
-        Nanoseconds after which a snapshot is too old to be looked at.
+        Age in nanoseconds beyond which a snapshot is stale; default: never.
 
     Examples
     --------
@@ -66,7 +70,7 @@ class DayBooks:
     ...     {"ts_event": [100, 300], "sequence": [1, 2], "bid_px_00": [9.0, 9.5], "bid_sz_00": [5, 6],
     ...      "ask_px_00": [10.0, 10.0], "ask_sz_00": [7, 8]}
     ... )
-    >>> day = day_books({"XNAS": table})
+    >>> day = DayBooks.of_tables({"XNAS": table})
     >>> now = day.as_of(299)
     >>> now.bid_px.tolist(), now.ages.tolist(), day.as_of(99).ages.tolist()
     ([[9.0]], [199], [-1])
@@ -80,34 +84,59 @@ class DayBooks:
     bid_sz: Matrix
     ask_px: Matrix
     ask_sz: Matrix
-    oldest: int = NEVER
+    oldest: int = 2**62
 
     def __post_init__(self) -> None:
         rows = len(exact_array("stamps", self.stamps, np.int64, (None,)))
         offsets = exact_array("offsets", self.offsets, np.int64, (len(self.venues) + 1,))
         if offsets[0] != 0 or offsets[-1] != rows or (np.diff(offsets) < 0).any():
-            raise InputError(f"offsets must rise from 0 to {rows}, the number of snapshots, was {offsets.tolist()}")
+            raise InputError(f"offsets must ascend from 0 to {rows}, the number of snapshots, was {offsets.tolist()}")
         exact_array("sequences", self.sequences, np.int64, (rows,))
         shape: tuple[int | None, ...] = (rows, None)
         for name in LEVEL_FIELDS:
             shape = exact_array(name, getattr(self, name), np.float64, shape).shape
         for first, last in itertools.pairwise(offsets):
             if (np.diff(self.stamps[first:last]) < 0).any():
-                raise InputError("snapshots of a venue must be in the order of time, were not")
+                raise InputError("snapshots of a venue must be sorted by time")
+
+    @classmethod
+    def of_tables(cls, tables: dict[str, polars.DataFrame], *, levels: int | None = None) -> Self:
+        """Combine the snapshot tables of several venues, cut to ``levels`` if given."""
+        if not tables:
+            raise InputError("tables must have at least one venue, was empty")
+        list_of("tables", list(tables.values()), polars.DataFrame, "snapshot tables")
+        depth = max(table_depth(table) for table in tables.values())
+        depth = min(depth, whole_number("levels", levels)) if levels is not None else depth
+        offsets = np.cumsum([0, *(table.height for table in tables.values())])
+        arrays: dict[str, Matrix] = {}
+        for name in LEVEL_FIELDS:
+            values = np.full((int(offsets[-1]), depth), np.nan if name.endswith("px") else 0.0)
+            for v, table in enumerate(tables.values()):
+                for level in range(min(depth, table_depth(table))):
+                    column = table[f"{name}_{level:02d}"].cast(polars.Float64)
+                    filled = column.fill_null(float("nan") if name.endswith("px") else 0.0)
+                    values[offsets[v] : offsets[v + 1], level] = filled.to_numpy()
+            arrays[name] = values
+        stamps, sequences = (
+            np.concatenate([table[name].cast(polars.Int64).to_numpy() for table in tables.values()])
+            for name in ("ts_event", "sequence")
+        )
+        bid_px, bid_sz, ask_px, ask_sz = (arrays[name] for name in LEVEL_FIELDS)
+        return cls(tuple(tables), offsets, stamps, sequences, bid_px, bid_sz, ask_px, ask_sz)
 
     @property
     def first(self) -> int:
-        """The first moment at which every venue has shown a book."""
+        """The first time at which every venue has a snapshot."""
         begins = self.offsets[:-1][np.diff(self.offsets) > 0]
         return int(self.stamps[begins].max())
 
     @property
     def last(self) -> int:
-        """The time of the last snapshot of all."""
+        """The time of the last snapshot."""
         return int(self.stamps.max())
 
     def as_of(self, time: int) -> BooksNow:
-        """The last snapshot of every venue that is not later than ``time``."""
+        """Return the last snapshot of every venue at or before ``time``."""
         return BooksNow(*_as_of(self.offsets, self.stamps, *self._levels, self.oldest, int(time)))
 
     @property
@@ -115,55 +144,30 @@ class DayBooks:
         return self.bid_px, self.bid_sz, self.ask_px, self.ask_sz
 
     def aged(self, seconds: float) -> DayBooks:
-        """Return the same books, in which snapshots older than some seconds count as gone."""
-        oldest = int(seconds * SECOND) if math.isfinite(real_number("seconds", seconds, above=0)) else NEVER
+        """Return the same books in which snapshots older than ``seconds`` are stale."""
+        oldest = int(seconds * SECOND) if math.isfinite(real_number("seconds", seconds, above=0)) else 2**62
         return replace(self, oldest=oldest)
 
     def touches(self, times: Sequence[int] | Stamps) -> tuple[Floats, Floats]:
-        """Best bid and best ask of all venues as of each of some times, ``(n,)``; NaN where a side shows nothing."""
+        """Return the best bid and offer over all venues at each time, ``(n,)``; NaN where a side is empty."""
         stamps = exact_array("times", np.asarray(times), np.int64, (None,))
         bids, asks = _touches(self.offsets, self.stamps, *self._levels, self.oldest, stamps)
         return bids, asks
 
     def mids(self, times: Sequence[int] | Stamps) -> Floats:
-        """Consolidated mid as of each of some times, ``(n,)``; NaN where a side shows nothing."""
+        """Return the consolidated mid at each time, ``(n,)``; NaN where a side is empty."""
         bids, asks = self.touches(times)
         return (bids + asks) / 2
 
     def spreads(self, times: Sequence[int] | Stamps) -> Floats:
-        """Best ask less best bid of all venues as of each of some times, ``(n,)``; NaN where a side shows nothing."""
+        """Return the consolidated spread at each time, ``(n,)``; NaN where a side is empty."""
         bids, asks = self.touches(times)
         return asks - bids
 
 
-def day_books(tables: dict[str, polars.DataFrame], *, levels: int | None = None) -> DayBooks:
-    """Put the snapshot tables of several venues together, at most ``levels`` deep if given."""
-    if not tables:
-        raise InputError("tables must hold at least one venue, was empty")
-    list_of("tables", list(tables.values()), polars.DataFrame, "snapshot tables")
-    depth = max(table_depth(table) for table in tables.values())
-    depth = min(depth, whole_number("levels", levels)) if levels is not None else depth
-    offsets = np.cumsum([0, *(table.height for table in tables.values())])
-    arrays: dict[str, Matrix] = {}
-    for name in LEVEL_FIELDS:
-        values = np.full((int(offsets[-1]), depth), np.nan if name.endswith("px") else 0.0)
-        for v, table in enumerate(tables.values()):
-            for level in range(min(depth, table_depth(table))):
-                column = table[f"{name}_{level:02d}"].cast(polars.Float64)
-                filled = column.fill_null(float("nan") if name.endswith("px") else 0.0)
-                values[offsets[v] : offsets[v + 1], level] = filled.to_numpy()
-        arrays[name] = values
-    stamps, sequences = (
-        np.concatenate([table[name].cast(polars.Int64).to_numpy() for table in tables.values()])
-        for name in ("ts_event", "sequence")
-    )
-    bid_px, bid_sz, ask_px, ask_sz = (arrays[name] for name in LEVEL_FIELDS)
-    return DayBooks(tuple(tables), offsets, stamps, sequences, bid_px, bid_sz, ask_px, ask_sz)
-
-
 @njit(cache=True)
 def _row_at(stamps: Stamps, first: int, last: int, time: int) -> int:
-    """Row of the last stamp in ``first`` to ``last`` that is at most ``time``; -1 if there is none."""
+    """Return the row of the last stamp at or before ``time`` in rows ``first`` to ``last``; -1 if none."""
     low, high = first, last
     while low < high:
         middle = (low + high) // 2
@@ -222,77 +226,65 @@ def _touches(
     return bids, asks
 
 
-# Days made ready for backtests: books and queues of all venues as arrays on disk, shared by the processes that play.
-#
-# A folder holds one array per file, mapped into memory where it is used, and ``day.json``, which is written last: a
-# folder without it is not finished.
-#
-
-
-RECORD = "day.json"
-FORMAT = 2
-_BOOK_ARRAYS = ("offsets", "stamps", "sequences", *LEVEL_FIELDS)
-
-
 @dataclass(frozen=True, eq=False)
 class PreparedDay:
-    """Books of a day, and the queues of those venues whose events are known; None without any."""
+    """Books of a day, and the queues of the venues with events; None if there are none."""
 
     books: DayBooks
     queue: QueueReplay | None = None
 
-
-def write_prepared_day(folder: Path, day: PreparedDay) -> Path:
-    """Write a day into a folder, beside it first: nobody meets half a day."""
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
-    for name in _BOOK_ARRAYS:
-        np.save(beside / f"{name}.npy", getattr(day.books, name))
-    flows = day.queue.flows if day.queue else {}
-    for (venue, sign), flow in flows.items():
-        np.save(beside / f"flow_{venue}_{sign}.npy", np.stack(flow))
-    hidden = day.queue.hidden if day.queue else {}
-    for venue, trades in hidden.items():
-        np.save(beside / f"hidden_{venue}.npy", trades)
-    record = {
-        "format": FORMAT,
-        "venues": list(day.books.venues),
-        "flows": [list(key) for key in flows],
-        "hidden": list(hidden),
-        "pro_rata": day.queue.pro_rata if day.queue else [],
-    }
-    (beside / RECORD).write_text(json.dumps(record))
-    shutil.rmtree(folder, ignore_errors=True)
-    beside.replace(folder)
-    return folder
-
-
-def is_prepared_day(folder: Path) -> bool:
-    """Whether a folder holds a whole day."""
-    return (folder / RECORD).is_file()
-
-
-def read_prepared_day(folder: Path) -> PreparedDay:
-    """Return the day of a folder, without reading more of it than is looked at."""
-    try:
-        record = json.loads((folder / RECORD).read_text())
-        if record["format"] != FORMAT:
-            raise DataError(f"{folder} must be of format {FORMAT}, was {record['format']!r}")
-        arrays = {name: _mapped(folder / f"{name}.npy") for name in _BOOK_ARRAYS}
-        books = DayBooks(tuple(record["venues"]), **arrays)
-        flows = {
-            (venue, sign): QueueEvents(*_mapped(folder / f"flow_{venue}_{sign}.npy")) for venue, sign in record["flows"]
+    def write(self, folder: Path) -> Path:
+        """Write a day to a temporary folder and rename it, so that no process sees an incomplete self."""
+        beside = folder.with_name(f".{folder.name}.{os.getpid()}")
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir(parents=True)
+        for name in _BOOK_ARRAYS:
+            np.save(beside / f"{name}.npy", getattr(self.books, name))
+        flows = self.queue.flows if self.queue else {}
+        for (venue, sign), flow in flows.items():
+            np.save(beside / f"flow_{venue}_{sign}.npy", np.stack(flow))
+        hidden = self.queue.hidden if self.queue else {}
+        for venue, trades in hidden.items():
+            np.save(beside / f"hidden_{venue}.npy", trades)
+        record = {
+            "format": FORMAT,
+            "venues": list(self.books.venues),
+            "flows": [list(key) for key in flows],
+            "hidden": list(hidden),
+            "pro_rata": self.queue.pro_rata if self.queue else [],
         }
-        rules = [rule for _, rule in zip(books.venues, record["pro_rata"], strict=bool(flows))]
-        hidden = {int(venue): _mapped(folder / f"hidden_{venue}.npy") for venue in record["hidden"]}
-        queue = QueueReplay.of_flows(books, flows, rules, hidden) if flows else None
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-        text = one_line_error(error)
-        raise DataError(f"{folder} must hold a day that was made ready for backtests: {text}") from error
-    return PreparedDay(books, queue)
+        (beside / RECORD).write_text(json.dumps(record))
+        shutil.rmtree(folder, ignore_errors=True)
+        beside.replace(folder)
+        return folder
+
+    @staticmethod
+    def exists(folder: Path) -> bool:
+        """Return whether a folder holds a complete day."""
+        return (folder / RECORD).is_file()
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Return the day of a folder, memory-mapped."""
+        try:
+            record = json.loads((folder / RECORD).read_text())
+            if record["format"] != FORMAT:
+                raise DataError(f"{folder} must have format {FORMAT}, was {record['format']!r}; prepare the day again")
+            arrays = {name: _mapped(folder / f"{name}.npy") for name in _BOOK_ARRAYS}
+            books = DayBooks(tuple(record["venues"]), **arrays)
+            flows = {
+                (venue, sign): QueueEvents(*_mapped(folder / f"flow_{venue}_{sign}.npy"))
+                for venue, sign in record["flows"]
+            }
+            rules = [rule for _, rule in zip(books.venues, record["pro_rata"], strict=bool(flows))]
+            hidden = {int(venue): _mapped(folder / f"hidden_{venue}.npy") for venue in record["hidden"]}
+            queue = QueueReplay.of_flows(books, flows, rules, hidden) if flows else None
+        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+            text = one_line_error(error)
+            raise DataError(f"{folder} must hold a day prepared for backtests: {text}") from error
+        return cls(books, queue)
 
 
 def _mapped(path: Path) -> Any:
-    """An array on disk; changes to it stay in this process."""
+    """Map an array copy-on-write: changes stay in this process."""
     return np.asarray(np.load(path, mmap_mode="c", allow_pickle=False))

@@ -1,4 +1,4 @@
-"""Fits of the paper's model: mean and variance of the profit against the quantity and its square, no intercept."""
+"""Fit the paper's venue model: mean and variance of the profit regressed on Q and Q squared, without intercept."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ from riskroute.core.arrays import Flags, Floats, Integers
 from riskroute.core.errors import DataError
 from riskroute.routing.venues import VenueModel
 
+# Share of the samples that must be deep enough for a quantity to be used: deep books alone would look cheap.
+USABLE = 0.5
+
+Pair = tuple[float, float]
+
 
 def bootstrap_buckets(buckets: Integers, count: int, rng: np.random.Generator) -> Integers:
-    """How often each scenario counts in ``count`` draws of whole buckets with replacement, ``(count, scenarios)``.
+    """Return the weight of each scenario in ``count`` bootstrap resamples of whole buckets, ``(count, scenarios)``.
 
-    ``buckets (scenarios,)`` tells which scenarios come from one bucket, and are drawn together.
+    ``buckets (scenarios,)`` is the bucket of each scenario; scenarios of one bucket are drawn together.
 
     Examples
     --------
@@ -30,9 +35,9 @@ def bootstrap_buckets(buckets: Integers, count: int, rng: np.random.Generator) -
 
 
 def bootstrap_error(resampled: Floats, samples: int) -> Floats:
-    """Standard errors over the resamples ``(R, ...)`` of an estimate from so many independent ``samples``.
+    """Return bootstrap standard errors over resamples ``(R, ...)`` of an estimate from ``samples`` observations.
 
-    Resampling understates the variance of an estimate by the factor ``(n - 1) / n``, which is put right here.
+    The bootstrap understates the variance by the factor ``(n - 1) / n``, which is corrected here.
 
     Examples
     --------
@@ -42,25 +47,14 @@ def bootstrap_error(resampled: Floats, samples: int) -> Floats:
     return np.asarray(resampled.std(axis=0, ddof=1) * (samples / (samples - 1)) ** 0.5)
 
 
-RESAMPLES = 1000
-"""Resamples of the bootstrap behind the standard errors."""
-
-USABLE = 0.5
-"""Share of the samples that must be deep enough for a quantity to be used: the deep books alone would look cheap."""
-
-_ROUNDING = 1e-13  # of the largest moment; a coefficient that contributes less is rounding
-
-Pair = tuple[float, float]
-
-
 @dataclass(frozen=True)
 class Fit:
-    """SampleTimes of the profit per quantity, and the fitted coefficients.
+    """Moments of the profit per quantity, and the fitted coefficients.
 
     ``quantities``, ``means``, ``variances`` and ``counts`` have one entry per quantity used. ``samples`` counts the
-    buckets with a book, ``short`` those of them that were not deep enough for the largest quantity asked for.
-    ``r2_mean`` and ``r2_variance`` are the paper's: of straight lines, mean against quantity, variance against its
-    square; ``r2_mean_model`` and ``r2_variance_model`` are those of the fitted model.
+    buckets with a book, ``short`` those whose book was too thin for the largest requested quantity. ``r2_mean`` and
+    ``r2_variance`` are the paper's, of straight lines through mean against Q and variance against Q squared;
+    ``r2_mean_model`` and ``r2_variance_model`` are those of the fitted model.
     """
 
     quantities: Integers
@@ -83,11 +77,11 @@ class Fit:
     warnings: list[str] = field(default_factory=list)
 
     def model(self, name: str, kind: str = "market") -> VenueModel:
-        """The fit as a venue model."""
+        """Return the fit as a venue model."""
         return VenueModel(name, self.mean, self.variance, kind, self.mean_error, self.variance_error)
 
     def summary(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
         for name in ("quantities", "means", "variances", "counts"):
             plain[name] = plain[name].tolist()
@@ -102,10 +96,10 @@ def fit_profits(
     seed: np.random.SeedSequence,
     draws: int = 1,
 ) -> Fit:
-    """Fit profits ``(draws * B, Q)`` of B buckets at Q quantities; NaN is a sample that is missing or short.
+    """Fit profits ``(draws * B, Q)`` of B buckets at Q quantities; NaN marks a missing or too thin book.
 
-    ``found (B,)`` tells which buckets have a book at all. Where outcomes are random themselves, rows are those of all
-    buckets for the first draw, then for the next. Standard errors come from a bootstrap over buckets.
+    ``found (B,)`` marks the buckets that have a book. With several draws per bucket, rows list all buckets of the first
+    draw, then of the next. Standard errors come from a bootstrap over buckets.
     """
     there = ~np.isnan(profits)
     deep = there[:, -1].reshape(draws, len(found)).all(axis=0)
@@ -115,11 +109,11 @@ def fit_profits(
     usable = counts >= max(2, USABLE * found.sum())
     if usable.sum() < 2:
         raise DataError(
-            f"samples must be deep enough for at least two quantities in {USABLE:.0%} of the buckets, "
+            f"books must be deep enough for at least two quantities in {USABLE:.0%} of the buckets, "
             f"was {int(usable.sum())} of {len(quantities)} quantities ({samples} buckets with a book)"
         )
     if samples < 2:
-        raise DataError(f"books must be there in at least two buckets, was {samples}")
+        raise DataError(f"at least two buckets must have a book, was {samples}")
     kept, values, given = quantities[usable], profits[found][:, usable], there[found][:, usable]
     centre = np.where(given, values, 0.0).sum(axis=0) / given.sum(axis=0)
     shifted = np.where(given, values - centre, 0.0)
@@ -127,7 +121,7 @@ def fit_profits(
     plain = np.ones((1, len(values)))
     (means,), (variances,) = _moments(plain, shifted, given, centre)
     mean, variance = _coefficients(basis, means), _coefficients(basis, variances)
-    drawn = bootstrap_buckets(np.arange(samples), RESAMPLES, np.random.default_rng(seed))
+    drawn = bootstrap_buckets(np.arange(samples), 1000, np.random.default_rng(seed))
     resampled = _moments(np.tile(drawn, draws).astype(np.float64), shifted, given, centre)
     errors = [_deviation(_coefficients(basis, moments), samples) for moments in resampled]
     fitted = basis @ mean, basis @ variance
@@ -155,7 +149,7 @@ def fit_profits(
 
 
 def _moments(weights: Floats, shifted: Floats, given: Flags, centre: Floats) -> tuple[Floats, Floats]:
-    """Mean and sample variance per quantity, ``(R, Q)``, of R weightings ``(R, B)`` of the buckets."""
+    """Return mean and sample variance per quantity, ``(R, Q)``, under R weightings ``(R, B)`` of the buckets."""
     count = weights @ given
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = weights @ shifted / count
@@ -164,15 +158,16 @@ def _moments(weights: Floats, shifted: Floats, given: Flags, centre: Floats) -> 
 
 
 def _coefficients(basis: Floats, moments: Floats) -> Floats:
-    """Least squares of moments ``(Q,)`` or ``(R, Q)`` on the two columns of the basis: ``(2,)`` or ``(R, 2)``."""
+    """Regress moments ``(Q,)`` or ``(R, Q)`` on the two columns of the basis; return ``(2,)`` or ``(R, 2)``."""
     scale = basis.max(axis=0)
     found = moments @ np.linalg.pinv(basis / scale).T
-    noise = _ROUNDING * np.abs(moments).max(axis=-1, keepdims=True)
+    noise = 1e-13 * np.abs(moments).max(axis=-1, keepdims=True)
+    # A coefficient that contributes less than ``noise`` is a rounding error.
     return np.asarray(np.where(np.abs(found) > noise, found, 0.0) / scale)
 
 
 def _deviation(coefficients: Floats, samples: int) -> Floats:
-    """Standard errors from resampled coefficients ``(R, 2)``, with the correction for few samples."""
+    """Return standard errors from resampled coefficients ``(R, 2)``, corrected for few samples."""
     whole = coefficients[np.isfinite(coefficients).all(axis=1)]
     return bootstrap_error(whole, samples)
 
@@ -182,7 +177,7 @@ def _pair(values: Floats) -> Pair:
 
 
 def _line_r2(along: NDArray[Any], values: Floats) -> float:
-    """R^2 of a straight line with intercept; 1 for values that do not vary."""
+    """Return R^2 of a straight line with intercept; 1 for constant values."""
     if np.ptp(values) <= 1e-12 * max(np.abs(values).max(), 1e-300):
         return 1.0
     return float(np.corrcoef(along.astype(np.float64), values)[0, 1] ** 2)
@@ -195,12 +190,12 @@ def _r2(values: Floats, fitted: Floats) -> float:
 
 
 def _worst(values: Floats, fitted: Floats) -> float:
-    """Largest distance between values and fit, as a share of the largest value."""
+    """Return the largest residual as a fraction of the largest value."""
     return float(np.abs(values - fitted).max() / max(np.abs(values).max(), 1e-300))
 
 
 def _neighbours(values: Floats) -> float:
-    """Correlation of samples in neighbouring buckets."""
+    """Return the correlation of neighbouring buckets."""
     pairs = np.column_stack([values[:-1], values[1:]])
     pairs = pairs[np.isfinite(pairs).all(axis=1)]
     if len(pairs) < 3 or (np.ptp(pairs, axis=0) <= 1e-9 * np.abs(pairs).max()).any():
@@ -209,7 +204,7 @@ def _neighbours(values: Floats) -> float:
 
 
 def _negative(variance: Pair, largest: int) -> tuple[int, int] | None:
-    """First and last quantity, up to the largest, whose variance is negative; per share it is a straight line.
+    """Return the first and last quantity with a negative fitted variance; per share it is a straight line in Q.
 
     >>> _negative((-0.5, 0.1), 10), _negative((0.5, -0.1), 10), _negative((0.0, 0.1), 10)
     ((1, 4), (6, 10), None)
@@ -224,21 +219,24 @@ def _negative(variance: Pair, largest: int) -> tuple[int, int] | None:
 
 
 def _warnings(fit: Fit, asked: Integers, usable: Flags) -> list[str]:
-    said = []
+    warnings = []
     if not usable.all():
-        said.append(f"quantities above {fit.quantities[-1]} left out: fewer than {USABLE:.0%} of the books suffice")
+        warnings.append(
+            f"quantities above {fit.quantities[-1]} dropped: fewer than {USABLE:.0%} of the books are deep enough"
+        )
     elif fit.short:
-        said.append(f"{fit.short} of {fit.samples} books do not suffice for {asked[-1]} shares; left out there")
+        warnings.append(
+            f"{fit.short} of {fit.samples} books are too thin for {asked[-1]} shares and are left out there"
+        )
     below = _negative(fit.variance, int(fit.quantities[-1]))
     if below is not None:
-        said.append(f"the fitted variance is negative from {below[0]} to {below[1]} shares")
+        warnings.append(f"the fitted variance is negative from {below[0]} to {below[1]} shares")
     if abs(fit.bucket_correlation) > 3 / fit.samples**0.5:
-        said.append(
-            f"neighbouring buckets are correlated ({fit.bucket_correlation:.2f}): standard errors are too small"
-            if fit.bucket_correlation > 0
-            else f"neighbouring buckets are correlated ({fit.bucket_correlation:.2f}): standard errors are too large"
+        bias = "too small" if fit.bucket_correlation > 0 else "too large"
+        warnings.append(
+            f"neighbouring buckets are correlated ({fit.bucket_correlation:.2f}): standard errors are {bias}"
         )
     for name, worst in (("mean", fit.worst_mean), ("variance", fit.worst_variance)):
         if worst > 0.1:
-            said.append(f"the fitted {name} misses a value by {worst:.0%} of the largest")
-    return said
+            warnings.append(f"the fitted {name} misses a value by {worst:.0%} of the largest value")
+    return warnings

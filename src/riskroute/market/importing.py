@@ -1,4 +1,4 @@
-"""Import: files of any kind that is understood become recordings in a folder, all of them or none."""
+"""Import market data files of any supported format into recordings in a folder; all files or none."""
 
 from __future__ import annotations
 
@@ -16,134 +16,17 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.core.validation import function_of, instance_of, list_of, one_of, path_of, real_number, whole_number
 from riskroute.market.clock import TRADING_ZONE
 from riskroute.market.quality import CROSSED_TOO_LONG, check_recorded_day
-from riskroute.market.readers.book_updates import UpdateReader, is_book_updates
-from riskroute.market.readers.databento import DatabentoReader, is_databento_header
+from riskroute.market.readers.book_updates import UpdateReader
+from riskroute.market.readers.databento import DatabentoReader
 from riskroute.market.readers.itch import ItchReader, looks_like_itch
-from riskroute.market.readers.lobster import LobsterReader, is_lobster
+from riskroute.market.readers.lobster import LobsterReader
 from riskroute.market.readers.reading import ImportOptions, NoBooksError, Reader, ReaderPart
-from riskroute.market.readers.streams import GZIP, ZSTD, csv_header, csv_members, file_errors, unpacked
+from riskroute.market.readers.streams import GZIP, ZSTD, csv_members, file_errors, unpacked
 from riskroute.market.readers.table import TableReader
-from riskroute.market.readers.taq import TaqReader, is_taq
-from riskroute.market.readers.ticks import TickReader, is_ticks
+from riskroute.market.readers.taq import TaqReader
+from riskroute.market.readers.ticks import TickReader
 from riskroute.market.store import Recording, RecordingWriter, Store
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
-
-# What a file holds, told by its first bytes rather than by its name.
-
-
-HEAD = 1 << 16
-"""Bytes that are looked at."""
-
-_SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
-    (0, b"PK\x03\x04", "a zip archive"),
-    (0, b"PK\x05\x06", "a zip archive"),
-    (0, b"PAR1", "a Parquet table"),
-    (0, b"ARROW1", "an Arrow (Feather) table"),
-    (0, b"FEA1", "a Feather table"),
-    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
-    (0, b"%PDF", "a PDF document"),
-    (0, b"\xd4\xc3\xb2\xa1", "a network capture (pcap)"),
-    (0, b"\xa1\xb2\xc3\xd4", "a network capture (pcap)"),
-    (0, b"\x4d\x3c\xb2\xa1", "a network capture (pcap)"),
-    (0, b"\xa1\xb2\x3c\x4d", "a network capture (pcap)"),
-    (0, b"\x0a\x0d\x0d\x0a", "a network capture (pcapng)"),
-    (0, b"\xfd7zXZ\x00", "an xz archive"),
-    (0, b"BZh", "a bzip2 archive"),
-    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
-    (0, b"Rar!\x1a\x07", "a RAR archive"),
-    (0, b"\x04\x22\x4d\x18", "an lz4 archive"),
-    (257, b"ustar", "a tar archive"),
-    (0, b"\x7fELF", "a program (ELF)"),
-    (0, b"SQLite format 3\x00", "an SQLite database"),
-    (0, b"\x89PNG", "a PNG picture"),
-    (0, b"\xff\xd8\xff", "a JPEG picture"),
-    (0, b"GIF8", "a GIF picture"),
-    (0, b"\x93NUMPY", "a NumPy array"),
-    (0, b"Obj\x01", "an Avro file"),
-    (0, b"\xd0\xcf\x11\xe0", "an old Office document"),
-    (0, b"\xff\xfe", "text in UTF-16"),
-    (0, b"\xfe\xff", "text in UTF-16"),
-    (0, GZIP, "gzip within gzip or zstd"),
-    (0, ZSTD, "zstd within gzip or zstd"),
-)
-
-PARQUET, ZIP, DBN, ITCH, TEXT = "a Parquet table", "a zip archive", "DBN", "ITCH", "text"
-"""Words for contents that somebody reads."""
-
-EMPTY, DAMAGED = "empty", "cut off or damaged"
-
-
-class Content(NamedTuple):
-    """What a file holds, in words, how it is packed (``gzip``, ``zstd`` or not at all), and its first bytes."""
-
-    what: str
-    packing: str
-    head: bytes
-
-    @property
-    def odd(self) -> bool:
-        """Whether the bytes tell nothing."""
-        return self.what in (EMPTY, DAMAGED) or self.what.startswith("unknown")
-
-    def __str__(self) -> str:
-        return f"{self.what}, packed with {self.packing}" if self.packing else self.what
-
-
-def content_of(path: Path) -> Content:
-    """What a file holds."""
-    with file_errors(path):
-        with path.open("rb") as file:
-            start = file.read(4)
-        packing = "gzip" if start[:2] == GZIP else "zstd" if start == ZSTD else ""
-        with unpacked(path) as file:
-            head, whole = _head(file)
-    return Content(bytes_are(head) if head or whole else DAMAGED, packing, head)
-
-
-def _head(file: Any) -> tuple[bytes, bool]:
-    """The first bytes, and whether they could be read; of an archive that is cut off, those before the cut."""
-    head = b""
-    try:
-        while len(head) < HEAD and (part := file.read1(HEAD - len(head))):
-            head += part
-    except (EOFError, OSError, zlib.error):
-        return head, False
-    return head, True
-
-
-def bytes_are(head: bytes) -> str:
-    r"""What first bytes belong to, in words.
-
-    Examples
-    --------
-    >>> bytes_are(b"%PDF-1.7"), bytes_are(b"time,bid"), bytes_are(b"DBN\x03"), bytes_are(bytes(8))
-    ('a PDF document', 'text', 'DBN', 'unknown bytes (00 00 00 00 00 00 00 00)')
-    """
-    if not head:
-        return EMPTY
-    for place, mark, what in _SIGNATURES:
-        if head[place : place + len(mark)] == mark:
-            return what
-    if head[:3] == b"DBN" and b"\x00" < head[3:4] < b"\x20":
-        return DBN
-    if looks_like_itch(head):
-        return ITCH
-    return _text(head) or f"unknown bytes ({head[:8].hex(' ')})"
-
-
-def _text(head: bytes) -> str:
-    """Kind of text, nothing if the bytes are none."""
-    try:
-        text = head[: max(len(head) - 3, 1)].decode("utf-8-sig")  # the last letter may be cut off
-    except UnicodeDecodeError:
-        return ""
-    if any(letter < " " and letter not in "\t\r\n\f" for letter in text):
-        return ""
-    begin = text.lstrip()[:15].lower()
-    if begin.startswith(("<!doctype", "<html", "<?xml", "<head")):
-        return "a web page or XML"
-    return "JSON" if begin.startswith(("{", "[")) else TEXT
-
 
 READERS: dict[str, Callable[[Path, ImportOptions], Reader]] = {
     "itch": ItchReader,
@@ -154,57 +37,158 @@ READERS: dict[str, Callable[[Path, ImportOptions], Reader]] = {
     "taq": TaqReader,
     "table": TableReader,
 }
-"""Readers by the name of their format."""
 
 Progress = Callable[[str, int], None]
 """Called with the name of a file and the number of snapshots read so far."""
 
 Skipped = Callable[[Path, str], None]
-"""Called with a file that was left out, and why."""
+"""Called with a skipped file and the reason."""
 
-
-_ITCH_NAME = re.compile(r"_ITCH_?\d|\.itch|-v50", re.IGNORECASE)
-_TEXT_NAME = re.compile(r"\.csv|\.zip$", re.IGNORECASE)
-_EXPECTED = {
-    "itch": "be a whole NASDAQ ITCH 5.0 file, raw or gzip",
-    "table": "hold a Parquet table, as its name says",
-    "": "hold market data (ITCH 5.0, DBN, CSV, Parquet, or depth updates of Binance as JSON)",
+_SIGNATURES = {
+    b"PK\x03\x04": "a zip archive",
+    b"PK\x05\x06": "a zip archive",
+    b"PAR1": "a Parquet table",
+    b"ARROW1": "an Arrow (Feather) table",
+    b"FEA1": "a Feather table",
+    b"\x89HDF\r\n\x1a\n": "an HDF5 file",
+    b"%PDF": "a PDF document",
+    b"\xd4\xc3\xb2\xa1": "a network capture (pcap)",
+    b"\xa1\xb2\xc3\xd4": "a network capture (pcap)",
+    b"\x4d\x3c\xb2\xa1": "a network capture (pcap)",
+    b"\xa1\xb2\x3c\x4d": "a network capture (pcap)",
+    b"\x0a\x0d\x0d\x0a": "a network capture (pcapng)",
+    b"\xfd7zXZ\x00": "an xz archive",
+    b"BZh": "a bzip2 archive",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"Rar!\x1a\x07": "a RAR archive",
+    b"\x04\x22\x4d\x18": "an lz4 archive",
+    b"\x7fELF": "a program (ELF)",
+    b"SQLite format 3\x00": "an SQLite database",
+    b"\x89PNG": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"GIF8": "a GIF picture",
+    b"\x93NUMPY": "a NumPy array",
+    b"Obj\x01": "an Avro file",
+    b"\xd0\xcf\x11\xe0": "an old Office document",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+    GZIP: "gzip within gzip or zstd",
+    ZSTD: "zstd within gzip or zstd",
 }
 
 
+class _Content(NamedTuple):
+    """_Content of a file as detected from its first bytes, and its compression (``gzip``, ``zstd`` or empty)."""
+
+    what: str
+    packing: str
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the bytes say nothing about the format."""
+        return self.what in ("empty", "truncated or damaged") or self.what.startswith("unknown")
+
+    def __str__(self) -> str:
+        return f"{self.what}, compressed with {self.packing}" if self.packing else self.what
+
+
+def _sniff(path: Path) -> _Content:
+    """Detect the content of a file from its first bytes, whatever its name."""
+    with file_errors(path):
+        with path.open("rb") as file:
+            start = file.read(4)
+        packing = "gzip" if start[:2] == GZIP else "zstd" if start == ZSTD else ""
+        with unpacked(path) as file:
+            head, whole = _head(file)
+    return _Content(_describe(head) if head or whole else "truncated or damaged", packing)
+
+
+def _head(file: Any) -> tuple[bytes, bool]:
+    """Return up to 64 KiB, and whether reading succeeded; of a truncated archive, the bytes before the cut."""
+    head = b""
+    try:
+        while len(head) < 1 << 16 and (part := file.read1((1 << 16) - len(head))):
+            head += part
+    except (EOFError, OSError, zlib.error):
+        return head, False
+    return head, True
+
+
+def _describe(head: bytes) -> str:
+    r"""Name the format that the first bytes of a file belong to.
+
+    >>> _describe(b"%PDF-1.7"), _describe(b"time,bid"), _describe(b"DBN\x03"), _describe(bytes(8))
+    ('a PDF document', 'text', 'DBN', 'unknown bytes (00 00 00 00 00 00 00 00)')
+    """
+    if not head:
+        return "empty"
+    if head[257:262] == b"ustar":
+        return "a tar archive"
+    for signature, what in _SIGNATURES.items():
+        if head.startswith(signature):
+            return what
+    if head[:3] == b"DBN" and b"\x00" < head[3:4] < b"\x20":
+        return "DBN"
+    if looks_like_itch(head):
+        return "ITCH"
+    return _text(head) or f"unknown bytes ({head[:8].hex(' ')})"
+
+
+def _text(head: bytes) -> str:
+    """Name the kind of text, or return an empty string for binary data."""
+    try:
+        text = head[: max(len(head) - 3, 1)].decode("utf-8-sig")  # the last character may be cut in half
+    except UnicodeDecodeError:
+        return ""
+    if any(letter < " " and letter not in "\t\r\n\f" for letter in text):
+        return ""
+    begin = text.lstrip()[:15].lower()
+    if begin.startswith(("<!doctype", "<html", "<?xml", "<head")):
+        return "a web page or XML"
+    return "JSON" if begin.startswith(("{", "[")) else "text"
+
+
 def detect_format(path: Path) -> str:
-    """Which reader a file is for: by what it holds, and by its name where several read that."""
+    """Return the reader for a file, by its content, and by its name where several readers share a content."""
     if not path.is_file():
-        raise InputError(f"file must be there, was {str(path)!r}")
-    content = content_of(path)
-    told = "" if _TEXT_NAME.search(path.name) else "itch" if _ITCH_NAME.search(path.name) else ""
-    told = "table" if path.suffix.lower() == ".parquet" else told
-    if content.what == DBN:
+        raise InputError(f"no such file: {str(path)!r}")
+    content = _sniff(path)
+    text_name = re.search(r"\.csv|\.zip$", path.name, re.IGNORECASE)
+    itch_name = re.search(r"_ITCH_?\d|\.itch|-v50", path.name, re.IGNORECASE)
+    claimed = "itch" if itch_name and not text_name else ""
+    claimed = "table" if path.suffix.lower() == ".parquet" else claimed
+    if content.what == "DBN":
         return "databento"
-    if content.what == ITCH and content.packing != "zstd" and told != "table":
+    if content.what == "ITCH" and content.packing != "zstd" and claimed != "table":
         return "itch"
-    if content.what == PARQUET and not content.packing:
-        if told != "table":
-            raise DataError(f"{path} must have the ending .parquet, was a Parquet table of another name")
+    if content.what == "a Parquet table" and not content.packing:
+        if claimed != "table":
+            raise DataError(f"{path} is a Parquet table; rename it so that it ends in .parquet")
         return "table"
-    if is_book_updates(path):
+    if UpdateReader.recognises(path):
         return "deltas"
-    if told or not (content.what in (ZIP, TEXT) or (content.odd and _TEXT_NAME.search(path.name))):
-        error = DataError if told or content.what == DAMAGED else NoBooksError
-        raise error(f"{path} must {_EXPECTED[told]}, was {content}")
-    return _kind_of_text(path)
+    if claimed or not (content.what in ("a zip archive", "text") or (content.unknown and text_name)):
+        # A damaged file must not be skipped silently among the files of a folder; a foreign one may.
+        error = DataError if claimed or content.what == "truncated or damaged" else NoBooksError
+        expected = {
+            "itch": "be a complete NASDAQ ITCH 5.0 file, raw or gzip",
+            "table": "be a Parquet table, as its name says",
+            "": "hold market data (ITCH 5.0, DBN, CSV, Parquet, or Binance depth updates as JSON)",
+        }
+        raise error(f"{path} must {expected[claimed]}, was {content}")
+    return _text_format(path)
 
 
-def _kind_of_text(path: Path) -> str:
+def _text_format(path: Path) -> str:
     if not csv_members(path):
         raise NoBooksError(f"{path} must hold CSV files, was an archive without any")
-    if is_lobster(path):
+    if LobsterReader.recognises(path):
         return "lobster"
-    if is_ticks(path):
+    if TickReader.recognises(path):
         return "ticks"
-    if is_taq(path):
+    if TaqReader.recognises(path):
         return "taq"
-    return "databento" if is_databento_header(csv_header(path)) else "table"
+    return "databento" if DatabentoReader.recognises(path) else "table"
 
 
 def import_files(
@@ -218,24 +202,24 @@ def import_files(
     progress: Progress | None = None,
     skipped: Skipped | None = None,
 ) -> list[Recording]:
-    """Read files into recordings in ``out``; nothing is left there if one of them cannot be used.
+    """Read files into recordings in ``out``; if one file is refused, nothing is written.
 
     Parameters
     ----------
     paths : Sequence[Path]
-        Files, and folders of files; those of a folder that hold no books are left out.
+        Files, and folders of files; files of a folder that hold no books are skipped.
     options : ImportOptions
         Symbols, levels, part of the day.
     kind : str, optional
-        One of `READERS`; found out if None.
+        One of `READERS`; default: detected.
     max_unresolved : float
-        Share of references to orders that are not in the file, above which it is refused.
+        Refuse a file if a larger fraction of its order references is unresolved.
     max_crossed : float
-        Share of snapshots with bid at or above ask, above which it is refused.
+        Refuse a file if a larger fraction of its snapshots is crossed or locked.
     progress : Progress, optional
-        Told about what was read.
+        Called after every part that was read.
     skipped : Skipped, optional
-        Told about the files of a folder that were left out.
+        Called for every skipped file of a folder.
     """
     limits = {
         "unresolved": real_number("max_unresolved", max_unresolved, minimum=0, maximum=1),
@@ -250,7 +234,7 @@ def import_files(
         if function is not None:
             function_of(name, function)
     if not files:
-        raise InputError("no files given")
+        raise InputError("no files to import; name at least one")
     writers: dict[tuple[str, str, str], RecordingWriter] = {}
     venues: dict[str, None] = {}
     try:
@@ -275,7 +259,7 @@ def import_files(
 def _readers(
     paths: Sequence[Path], options: ImportOptions, kind: str | None, skipped: Skipped | None
 ) -> Iterator[Reader]:
-    """Readers of files and of those in folders; both files of LOBSTER have one."""
+    """Yield a reader per file, folders expanded; the two files of a LOBSTER pair share one."""
     in_folders = {file for path in paths if path.is_dir() for file in _files_in(path)}
     files = [file for path in paths for file in (_files_in(path) if path.is_dir() else [path])]
     read: set[Path] = set()
@@ -297,7 +281,7 @@ def _readers(
         yield reader
     if not count:
         folders = ", ".join(str(path) for path in paths)
-        raise DataError(f"{folders} must hold files of market data, was without any")
+        raise DataError(f"{folders}: no market data found")
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -305,38 +289,38 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _check_scales(reader: Reader, options: ImportOptions) -> None:
-    """Refuse a unit or a zone for files whose sizes are whole shares and whose days are New York's."""
-    for name, whose in (("unit", "sizes are whole shares"), ("zone", f"days are those of {TRADING_ZONE}")):
+    """Refuse the options ``unit`` and ``zone`` for formats with whole shares and New York days."""
+    for name, whose in (("unit", "sizes are whole shares"), ("zone", f"days are in {TRADING_ZONE} time")):
         value = getattr(options, name)
         if value is not None and not hasattr(reader, name):
-            raise InputError(f"{name} must be left out for {reader.source.name}, whose {whose}, was {value!r}")
+            raise InputError(f"omit {name} for {reader.source.name}, whose {whose}, was {value!r}")
 
 
 class _VenueNames:
-    """Names for the venues that a file tells: those asked for.
+    """Maps the venues of a file to the requested names.
 
-    ``venue`` of the options chooses the venue of that name, or renames the only one of the file. Which of the two shows
-    while the file is read: its first venue has the new name until the venue of that name appears.
+    ``options.venue`` selects the venue of that name, or renames the only venue of the file. Which of the two applies is
+    known only at the end of the file: its first venue takes the new name until the venue of that name appears.
     """
 
     def __init__(self, source: Path, options: ImportOptions) -> None:
         self.source, self.options = source, options
-        self.told: dict[str, None] = {}
+        self.seen: dict[str, None] = {}
 
-    def new(self, told: str) -> str | None:
+    def new(self, venue: str) -> str | None:
         """Return the new name of a venue, None if it is not wanted."""
-        self.told[told] = None
+        self.seen[venue] = None
         wanted = self.options.venue
         if wanted is None:
-            return self.options.venue_names.get(told, told)
-        return wanted if told == (wanted if wanted in self.told else next(iter(self.told))) else None
+            return self.options.venue_names.get(venue, venue)
+        return wanted if venue == (wanted if wanted in self.seen else next(iter(self.seen))) else None
 
     def check(self) -> None:
-        """Refuse a new name for several venues."""
+        """Refuse one new name for several venues."""
         wanted = self.options.venue
-        if wanted is not None and wanted not in self.told and len(self.told) > 1:
+        if wanted is not None and wanted not in self.seen and len(self.seen) > 1:
             raise InputError(
-                f"venue must be one of {', '.join(self.told)}, which {self.source.name} holds, was {wanted!r}; "
+                f"venue must be one of {', '.join(self.seen)} in {self.source.name}, was {wanted!r}; "
                 f"venue = OLD=NEW renames one of them"
             )
 
@@ -349,7 +333,7 @@ def _read(
     venues: dict[str, None],
     progress: Progress | None,
 ) -> set[tuple[str, str, str]]:
-    mine: dict[tuple[str, str, str], str] = {}  # keys of writers, and the venues that the file tells
+    mine: dict[tuple[str, str, str], str] = {}  # keys of writers, and the venue names in the file
     names = _VenueNames(reader.source, options)
     count = 0
     for part in reader.parts():
@@ -357,14 +341,14 @@ def _read(
         if venue is None:
             continue
         key = (venue, part.symbol, str(reader.date))
-        if part.venue == options.venue:
-            for other in [other for other, told in mine.items() if told != part.venue]:
+        if part.venue == options.venue:  # the venue of that name exists: drop what was renamed to it before
+            for other in [other for other, old in mine.items() if old != part.venue]:
                 writers.pop(other).discard()
                 del mine[other]
         if mine.get(key) != part.venue:
             if key in writers:
                 twice = writers[key].recording
-                raise InputError(f"files must be of different venues, symbols or days, was {twice.stem} twice")
+                raise InputError(f"two files hold {twice.stem}; import one of them, or give venue or date")
             mine[key] = part.venue
             check_recorded_day(reader.date, reader.source)
             source = str(reader.source.name)
@@ -377,7 +361,7 @@ def _read(
         if progress is not None:
             progress(reader.source.name, count)
     names.check()
-    venues.update(names.told)
+    venues.update(names.seen)
     return set(mine)
 
 
@@ -396,45 +380,43 @@ def _write(writer: RecordingWriter, part: ReaderPart) -> None:
 
 
 def _judge(reader: Reader, recordings: Sequence[Recording], limits: dict[str, float]) -> None:
-    """Refuse what is empty, or more broken than allowed."""
+    """Refuse recordings that are empty, or have more faults than allowed."""
     symbols = {one.symbol for one in recordings if one.snapshots}
     empty = [f" of {one.symbol}" for one in recordings if one.symbol not in symbols]
     if empty or not recordings:
         which = empty[0] if empty else ""
-        raise DataError(f"{reader.source} must hold books{which} in the wanted part of the day, was without any")
+        raise DataError(f"{reader.source} has no snapshots{which} in the requested part of the day")
     for one in recordings:
         faults = {
             "unresolved": (
                 one.unresolved_share,
                 one.unresolved,
                 one.references,
-                "references to orders not in the file",
+                "unresolved order references",
             ),
-            "crossed": (one.crossed_share, one.crossed, one.snapshots, "snapshots with bid at or above ask"),
+            "crossed": (one.crossed_share, one.crossed, one.snapshots, "crossed or locked snapshots"),
         }
         for name, (share, some, of, what) in faults.items():
             if share > limits[name]:
-                higher = f"max_{name} = {_above(share)}"
                 raise DataError(
                     f"{reader.source} ({one.venue} {one.symbol}) must have at most {limits[name]:.1%} {what}, "
-                    f"was {share:.1%} ({some:,} of {of:,}); {higher} goes on all the same"
+                    f"was {share:.1%} ({some:,} of {of:,}); max_{name} = {_above(share)} imports it anyway"
                 )
         _judge_stretch(reader, one, limits["crossed"])
 
 
 def _judge_stretch(reader: Reader, one: Recording, limit: float) -> None:
-    """Refuse books that are crossed for long, if that is more of the time than allowed: few may stand for hours."""
+    """Refuse books that stay crossed for too much of the time: a few snapshots may be in force for hours."""
     longest, share = one.notes.get("longest_crossed", 0.0), one.notes.get("crossed_time_share", 0.0)
     if longest > CROSSED_TOO_LONG and share > limit:
         raise DataError(
-            f"{reader.source} ({one.venue} {one.symbol}) must have bid at or above ask for at most {limit:.1%} of the "
-            f"time, was {share:.1%}, and {longest:,.0f} s at longest; "
-            f"max_crossed = {_above(share)} goes on all the same"
+            f"{reader.source} ({one.venue} {one.symbol}) must be crossed or locked for at most {limit:.1%} of the "
+            f"time, was {share:.1%}, longest stretch {longest:,.0f} s; max_crossed = {_above(share)} imports it anyway"
         )
 
 
 def _above(share: float) -> str:
-    """A round number that lets a share pass.
+    """Return a round limit above ``share``.
 
     >>> _above(0.1441), _above(0.999)
     ('0.15', '1')
@@ -442,15 +424,9 @@ def _above(share: float) -> str:
     return f"{min(int(share * 100 + 1) / 100, 1):g}"
 
 
-# Recorded books of one symbol: from a folder of the user's, or of a synthetic market that is made on the way.
-
-
-_WARMING = dt.timedelta(minutes=10)  # before the hours that are looked at: books begin empty
-
-
 @dataclass(frozen=True)
 class SymbolBooks:
-    """Recorded books of one symbol, and where they come from in words."""
+    """Recorded books of one symbol, with a description of their origin."""
 
     store: Store
     symbol: str
@@ -459,12 +435,12 @@ class SymbolBooks:
 
     @property
     def recordings(self) -> list[Recording]:
-        """One per venue."""
+        """One recording per venue."""
         return self.store.of_symbol(self.symbol, self.date)
 
     @property
     def deepest(self) -> str:
-        """The venue with the most books."""
+        """The venue with the most snapshots."""
         return max(self.recordings, key=lambda one: one.snapshots).venue
 
 
@@ -478,21 +454,22 @@ def open_books(
     hours: tuple[dt.time, dt.time] = (dt.time(11), dt.time(13)),
     date: dt.date | None = None,
 ) -> SymbolBooks:
-    """Recorded books in ``data``; if None, a synthetic market of ``hours`` is made and imported below ``out``.
+    """Open the recorded books in ``data``, or generate a synthetic market of ``hours`` and import it below ``out``.
 
-    ``depth`` levels of that market are kept, all if None.
+    ``depth`` levels of the synthetic market are kept; default: all.
     """
     whole_number("seed", seed, minimum=0)
     if data is not None:
         store = Store(data)
         symbols = tuple(dict.fromkeys(one.symbol for one in store.recordings()))
         if not symbols:
-            raise DataError(f"data must be a folder of `riskroute market import`, was {str(data)!r} without recordings")
+            raise DataError(f"{str(data)!r} holds no recordings; run `riskroute market import` first")
         chosen = symbol.upper() if symbol is not None else symbols[0] if len(symbols) == 1 else ""
         return SymbolBooks(store, one_of("symbol", chosen, symbols), f"{chosen} in {data}", date)
     name = symbol.upper() if symbol is not None else DEFAULT_SYMBOLS[0]
     opening = dt.datetime.combine(dt.date(2000, 1, 1), hours[0])
-    earlier = max(opening - _WARMING, dt.datetime.combine(opening.date(), dt.time.min)).time()
+    # Synthetic books start empty: ten minutes fill them before the hours begin.
+    earlier = max(opening - dt.timedelta(minutes=10), dt.datetime.combine(opening.date(), dt.time.min)).time()
     files = generate_market(out / "market", seed=seed, symbols=(name,), hours=(earlier, hours[1]))
     import_files(files, out / "market" / "books", ImportOptions((name,), depth=depth))
     return SymbolBooks(Store(out / "market" / "books"), name, f"{name} of the synthetic market, seed {seed}")

@@ -1,4 +1,8 @@
-"""What an order costs on a given book: walk its levels, compare with the mid."""
+"""Profit of market and limit orders on recorded books, against the mid of the venue's own book.
+
+A market order walks the levels of one snapshot. A limit order joins the queue at the best price of its own side, rests
+until the bucket ends, and crosses the spread with the remainder.
+"""
 
 from __future__ import annotations
 
@@ -11,42 +15,35 @@ import polars
 from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError, shown
 from riskroute.core.validation import SIDES, one_of, real_number, whole_number
-from riskroute.market.queue_position import (
-    QueueEntry,
-    price_keys,
-    pro_rata_volume,
-    side_events,
-    volume_behind,
-)
+from riskroute.market.queue_position import MATCHING_RULES, QueueEntry, bucket_fills, price_keys
 from riskroute.market.sampling import (
     SampledBooks,
     SampleTimes,
     books_at,
     closest_rows,
-    last_books,
+    last_rows,
 )
 
-DECIMALS = 9
-"""Decimal places of a dollar that are kept: beyond them, differences of large amounts are rounding errors."""
+DECIMALS = 9  # of a dollar; digits beyond are rounding errors of large sums
 
 
 def check_quantities(values: Sequence[int] | Integers) -> Integers:
-    """Test quantities: different positive whole numbers, in rising order."""
+    """Return ``values`` as an array if they are distinct positive integers in ascending order."""
     try:
         given = list(values)
     except TypeError:
         raise InputError(f"quantities must be a list of positive integers, was {shown(values)}") from None
     quantities = [whole_number("quantities", value, maximum=10**9) for value in given]
     if not quantities or sorted(set(quantities)) != quantities:
-        raise InputError(f"quantities must be different and rising, was {quantities}")
+        raise InputError(f"quantities must be distinct and ascending, was {quantities}")
     return np.array(quantities, dtype=np.int64)
 
 
 def walk_book(prices: Floats, sizes: Floats, quantities: Integers) -> Floats:
-    """Money for which ``quantities`` trade against books of ``prices`` and ``sizes (B, levels)``: ``(B, Q)``.
+    """Return the value traded, ``(B, Q)``, when ``quantities`` walk books of ``prices`` and ``sizes (B, levels)``.
 
-    Quantities are ``(Q,)``, the same for all books, or ``(B, Q)``. The best level is taken first, as far as it goes,
-    then the next. NaN where all levels together do not suffice: an order is never filled in part.
+    Quantities are ``(Q,)``, shared by all books, or ``(B, Q)``. Each level is exhausted before the next. NaN where the
+    book is too thin: an order is never filled in part.
 
     Examples
     --------
@@ -66,9 +63,9 @@ def walk_book(prices: Floats, sizes: Floats, quantities: Integers) -> Floats:
 
 
 def market_profits(books: SampledBooks, quantities: Integers, side: str = "sell") -> Floats:
-    """Profit of market orders against the mid of the venue's own book, ``(B, Q)``, NaN where the book is short.
+    """Return the profit of market orders, ``(B, Q)``; NaN where the book is too thin.
 
-    Selling walks the bids, buying the asks; both are worse than the mid, so profits are negative.
+    Sells walk the bids and buys the asks. Both are worse than the mid, so profits are negative.
     """
     one_of("side", side, SIDES)
     prices, sizes = books.side("bid" if side == "sell" else "ask")
@@ -77,10 +74,10 @@ def market_profits(books: SampledBooks, quantities: Integers, side: str = "sell"
 
 
 def extrapolated_market_profits(books: SampledBooks, quantities: Integers, side: str = "sell") -> Floats:
-    """Profit of market orders as `market_profits`, and an estimate where the book is short; NaN only without a book.
+    """Return `market_profits`, extrapolated beyond the last level; NaN only without a book.
 
-    Beyond the known levels prices go on to worsen in proportion to the shares taken: if the last level is a distance
-    ``d`` from the mid, and the levels hold ``n`` shares, share ``m`` trades ``d * m / n`` away.
+    Beyond the known levels the price worsens linearly: if the last level is ``d`` from the mid and all levels hold
+    ``n`` shares, share ``m`` trades at distance ``d * m / n``.
 
     Examples
     --------
@@ -96,18 +93,13 @@ def extrapolated_market_profits(books: SampledBooks, quantities: Integers, side:
     return np.asarray(np.round(known - further, DECIMALS))
 
 
-# Limit orders: join the queue at the best price, wait until the bucket ends, cross the spread with the remainder.
-
-
-RULES = ("price-time", "pro-rata")
-
-
 @dataclass(frozen=True)
-class LimitOutcome:
-    """What limit orders came to, per bucket and quantity, ``(B, Q)`` each.
+class PassiveOutcome:
+    """Result of orders that rest, or try a dark pool, before they cross the spread, per bucket and quantity.
 
-    ``profits`` are dollars against the mid of the book that the order joined; NaN where there was no such book, or
-    where the last book of the bucket is too thin for what was left. ``filled`` counts shares traded at the limit price.
+    ``profits`` are dollars against the mid at the sample time; NaN where there was no book, or where it is too thin for
+    the remainder. ``filled`` counts the shares traded before crossing. Both are ``(B, Q)``, or
+    ``(draws * B, Q)`` for a dark pool, draw by draw.
     """
 
     profits: Floats
@@ -125,28 +117,28 @@ def limit_profits(
     maker_fee: float = 0.0,
     taker_fee: float = 0.0,
     levels: int | None = None,
-) -> LimitOutcome:
-    """Profit from limit orders at the best price of their own side, left in the book until their bucket ends.
+) -> PassiveOutcome:
+    """Return the profit of limit orders that rest at the best price of their own side until their bucket ends.
 
-    An order to sell joins the end of the queue at the best ask, in the snapshot closest to the bucket's time. It trades
-    when the events say that its turn has come, and the remainder is sold to the bids of the bucket's last snapshot.
-    Buying is the mirror image. The order is taken to change nothing that others do.
+    A sell order joins the back of the queue at the best ask of the snapshot closest to the sample time. It fills when
+    the recorded events reach its queue position; the remainder walks the bids of the bucket's last snapshot. Buying is
+    the mirror image. The order is assumed to have no market impact.
 
-    Its turn comes with executions, and with bids that are recorded at its price or above: such a bid would have traded
-    with it, at its price and up to the bid's size, instead of resting. A bid does so once. So the bids at or above its
-    price are not there any more for the remainder at the end.
+    Executions fill it, and so do bids recorded at its price or above: such a bid would have traded with it, at its
+    price and up to the bid's size, instead of resting. Each bid does so once, so bids at or above the limit price are
+    not available to the remainder at the end.
 
     Parameters
     ----------
     snapshots, events : polars.DataFrame
-        Tables of one venue, symbol and day. Events should begin as early as the data do: an order that was
-        added before the first one is known only from what happens to it.
+        Tables of one venue, symbol and day. Pass all events of the day: an order added before the first event is
+        known only from later events that refer to it.
     rule : str
-        ``price-time``, first come, first served, or ``pro-rata``, every trade shared in proportion to size.
+        ``price-time`` or ``pro-rata``.
     maker_fee, taker_fee : float
-        Dollars per share filled at the limit, and per share that crosses; a rebate is negative.
+        Dollars per share filled passively, and per share that crosses; rebates are negative.
     levels : int, optional
-        How deep the rest may reach into the last book; all of its levels if None.
+        Levels of the last book that the remainder may walk; default: all.
 
     Examples
     --------
@@ -161,7 +153,7 @@ def limit_profits(
     ([[3, 4]], [[0.03, 0.02]])
     """
     one_of("side", side, SIDES)
-    one_of("rule", rule, RULES)
+    one_of("rule", rule, MATCHING_RULES)
     asked = check_quantities(quantities)
     maker_fee, taker_fee = real_number("maker_fee", maker_fee), real_number("taker_fee", taker_fee)
     if levels is not None:
@@ -169,46 +161,24 @@ def limit_profits(
     own, other, direction = ("ask", "bid", 1) if side == "sell" else ("bid", "ask", -1)
 
     rows = closest_rows(snapshots, sample_times)
-    book, last = books_at(snapshots, rows, levels=1), last_books(snapshots, sample_times, levels=levels)
+    book = books_at(snapshots, rows, levels=1)
+    last = books_at(snapshots, last_rows(snapshots, sample_times), levels=levels)
     sequences = np.full(len(rows), -1)
     sequences[rows >= 0] = snapshots["sequence"].cast(polars.Int64).to_numpy()[rows[rows >= 0]]
     limits, shown = (values[:, 0] for values in book.side(own))
     joined = QueueEntry(
         sample_times.edges, sequences, price_keys(np.where(np.isfinite(book.mid), limits, np.nan), direction)
     )
-    filled = _fills(events, joined, shown, asked, direction=direction, rule=rule)
+    filled = bucket_fills(events, joined, shown, asked, direction=direction, rule=rule)
 
     rest, middle = asked - filled, book.mid[:, None]
     left = walk_book(*_not_met(*last.side(other), joined, direction), rest)
     earned = filled * (limits[:, None] - middle) + left - middle * rest
     profits = direction * earned - maker_fee * filled - taker_fee * rest
-    return LimitOutcome(np.round(profits, DECIMALS), filled)
-
-
-def _fills(
-    events: polars.DataFrame,
-    joined: QueueEntry,
-    shown: Floats,
-    quantities: Integers,
-    *,
-    direction: int,
-    rule: str,
-) -> Integers:
-    """Shares filled at the limit price, ``(B, Q)``; ``shown (B,)`` are there before us. None where we do not join."""
-    flow = side_events(events, direction, joined)
-    filled = np.zeros((len(shown), len(quantities)), dtype=np.int64)
-    for bucket in np.flatnonzero(np.isfinite(joined.prices)):
-        sequence, price = int(joined.sequences[bucket]), int(joined.prices[bucket])
-        begin, end = flow.between(sequence, int(joined.edges[bucket + 1]))
-        if rule == "price-time":
-            volume = volume_behind(flow, begin, end, sequence, price, int(shown[bucket]))
-            filled[bucket] = np.minimum(quantities, volume)
-        else:
-            filled[bucket] = pro_rata_volume(flow, begin, end, price, int(shown[bucket]), quantities)
-    return filled
+    return PassiveOutcome(np.round(profits, DECIMALS), filled)
 
 
 def _not_met(prices: Floats, sizes: Floats, joined: QueueEntry, direction: int) -> tuple[Floats, Floats]:
-    """Levels of the other side without those at our limits or through them: their orders have met us before."""
+    """Remove levels of the other side at or through our limit: their orders have already traded with us."""
     met = price_keys(prices, direction) >= joined.prices[:, None]
     return prices, np.where(met, 0.0, sizes)

@@ -1,7 +1,7 @@
-"""Limit orders that join a queue at any moment: when, and how much of them, trades until they are taken back.
+"""Replay of limit orders that join a recorded queue at any time: their fills until they are cancelled.
 
-The place in the queue is followed as in `riskroute.market.queue_position`, which does it for one order per bucket; here
-every order has a time of its own, and tells when it was filled.
+Queue positions are followed as in `riskroute.market.queue_position`, which handles one order per bucket. The same
+recording also yields the public trades: shares traded, and shares displayed before each trade.
 """
 
 from __future__ import annotations
@@ -14,35 +14,29 @@ import polars
 from numba import njit
 
 from riskroute.core.arrays import Flags, Integers
-from riskroute.core.errors import InputError
 from riskroute.core.validation import one_of
 from riskroute.market.clock import SECOND
-from riskroute.market.order_profits import RULES
 from riskroute.market.queue_position import (
-    ADDED,
-    CANCELLED,
-    EXECUTED,
+    ACTION,
+    MATCHING_RULES,
     NOWHERE,
     PRICE_UNITS,
-    REPLACED,
+    SIDE_LETTER,
+    ArrivalIds,
     QueueEvents,
-    arrival_ids,
     coded_events,
     look_up_orders,
     price_keys,
-    side_letter,
 )
 
 if TYPE_CHECKING:
     from riskroute.market.day_books import DayBooks
 
-# Trades that everybody sees, each with the shares that were displayed at its price before: what was hidden shows.
 
+class _PublicTrades(NamedTuple):
+    """Trades with resting orders of one side, ``(n,)`` each, sorted by time: shares traded, and displayed before.
 
-class PublicTrades(NamedTuple):
-    """Trades with resting orders of one side, ``(n,)`` each, in the order of time: shares, and those displayed before.
-
-    Executions at one price and time are one trade.
+    Executions at one price and time are one trade. More shares traded than displayed reveal hidden orders.
     """
 
     stamps: Integers
@@ -50,29 +44,31 @@ class PublicTrades(NamedTuple):
     displayed: Integers
 
     def between(self, begin: int, end: int) -> list[tuple[int, int]]:
-        """Shares and displayed shares of the trades from one time to before another."""
+        """Return shares and displayed shares of the trades with ``begin`` <= time < ``end``."""
         first, last = np.searchsorted(self.stamps, (begin, end))
         return list(zip(self.sizes[first:last].tolist(), self.displayed[first:last].tolist(), strict=True))
 
 
-def hidden_trades(events: polars.DataFrame) -> Integers:
-    """Trades with orders that nobody saw: stamps, sequences, prices in whole millionths and sizes, ``(4, n)``."""
-    coded = coded_events(events, 1, 2**62).filter((polars.col("order_id") == 0) & (polars.col("action") == EXECUTED))
+def _hidden_trades(events: polars.DataFrame) -> Integers:
+    """Return trades with hidden orders: stamps, sequences, prices in millionths and sizes, ``(4, n)``."""
+    coded = coded_events(events, 1, 2**62).filter(
+        (polars.col("order_id") == 0) & (polars.col("action") == ACTION.execute)
+    )
     return np.stack([coded[name].cast(polars.Int64).to_numpy() for name in ("stamp", "sequence", "price", "size")])
 
 
-def public_trades(
+def _public_trades(
     books: DayBooks, venue: int, direction: int, flow: QueueEvents | None, hidden: Integers | None
-) -> PublicTrades:
-    """Trades with the asks (``direction`` 1) or the bids (-1) of a venue.
+) -> _PublicTrades:
+    """Return the trades with the asks (``direction`` 1) or the bids (-1) of a venue.
 
-    The side of a trade with a hidden order is not told: above the mid before its time it was with an ask, below with a
-    bid, and at the mid it counts for both.
+    Feeds do not report the side of a trade with a hidden order: above the previous mid it counts as an ask, below as a
+    bid, and at the mid as both.
     """
     first, last = books.offsets[venue], books.offsets[venue + 1]
     whole: list[tuple[Integers, Integers, Integers, Integers]] = []
     if flow is not None:
-        executed = flow.actions == EXECUTED
+        executed = flow.actions == ACTION.execute
         whole.append((flow.stamps[executed], flow.sequences[executed], flow.gone_prices[executed] * direction,
                       flow.gone_sizes[executed]))  # fmt: skip
     if hidden is not None and hidden.shape[1] and last > first:
@@ -83,7 +79,7 @@ def public_trades(
         whole.append((stamps, sequences, prices, sizes))
     if not whole or last == first:
         empty = np.zeros(0, dtype=np.int64)
-        return PublicTrades(empty, empty, empty)
+        return _PublicTrades(empty, empty, empty)
     stamps, sequences, prices, sizes = (np.concatenate(columns) for columns in zip(*whole, strict=True))
     order = np.lexsort((sequences, prices, stamps))
     stamps, sequences, prices, sizes = stamps[order], sequences[order], prices[order], sizes[order]
@@ -92,16 +88,16 @@ def public_trades(
     starts = np.flatnonzero(begins)
     totals = np.add.reduceat(sizes, starts) if len(starts) else sizes
     shown = _displayed(books, venue, direction, sequences[starts], prices[starts])
-    return PublicTrades(stamps[starts], totals.astype(np.int64), shown)
+    return _PublicTrades(stamps[starts], totals.astype(np.int64), shown)
 
 
 def _ours(direction: int, doubled: Integers, sums: Integers) -> Flags:
-    """Whether twice a price is on our side of the sum of bid and ask, or in between."""
+    """Return whether a price is on our side of the mid or at it; both are doubled, to stay in integers."""
     return np.asarray(doubled >= sums if direction > 0 else doubled <= sums)
 
 
 def _displayed(books: DayBooks, venue: int, direction: int, sequences: Integers, prices: Integers) -> Integers:
-    """Shares displayed at prices in the last snapshot before each sequence."""
+    """Return the shares displayed at each price in the last snapshot before each sequence."""
     first, last = int(books.offsets[venue]), int(books.offsets[venue + 1])
     rows = first + np.searchsorted(books.sequences[first:last], sequences) - 1
     levels, sizes = (books.ask_px, books.ask_sz) if direction > 0 else (books.bid_px, books.bid_sz)
@@ -111,24 +107,18 @@ def _displayed(books: DayBooks, venue: int, direction: int, sequences: Integers,
     return np.where(rows >= first, shown, 0.0).astype(np.int64)
 
 
-OPPOSITE = 5
-"""What an order of the other side does that arrives: it may meet us."""
-
-_END = 2**62
-
-
 def code_day_events(events: polars.DataFrame, direction: int) -> QueueEvents:
     """Code the events of a day for limit orders to sell (``direction`` 1) or to buy (-1).
 
-    Arrivals on the other side stand among them as `OPPOSITE`; one that replaces an order has its old price, and the
-    sequence at which that one had come.
+    Arrivals on the other side are included with action ``arrive``. One that replaces an order carries the old order's
+    price and joining sequence.
     """
-    coded = coded_events(events, direction, _END).filter(polars.col("order_id") > 0)
-    ours = (coded["side"] == side_letter(direction)).fill_null(False).to_numpy()
+    coded = coded_events(events, direction, 2**62).filter(polars.col("order_id") > 0)
+    ours = (coded["side"] == SIDE_LETTER[direction]).fill_null(False).to_numpy()
     names = ("stamp", "sequence", "action", "price", "size")
     stamps, sequences, actions, prices, sizes = (coded[name].cast(polars.Int64).to_numpy().copy() for name in names)
     gone = [np.full(len(stamps), NOWHERE), np.full(len(stamps), -1), np.zeros(len(stamps), dtype=np.int64)]
-    arrivals = arrival_ids(coded)
+    arrivals = ArrivalIds.of_events(coded)
     for mine in (ours, ~ours):
         rows = np.flatnonzero(mine)
         if len(rows):
@@ -137,23 +127,27 @@ def code_day_events(events: polars.DataFrame, direction: int) -> QueueEvents:
                 column[rows] = values
     theirs = ~ours
     moved = (
-        theirs[1:] & theirs[:-1] & (actions[1:] == ADDED) & (actions[:-1] == CANCELLED) & (stamps[1:] == stamps[:-1])
+        theirs[1:]
+        & theirs[:-1]
+        & (actions[1:] == ACTION.add)
+        & (actions[:-1] == ACTION.cancel)
+        & (stamps[1:] == stamps[:-1])
     )
     for column in gone[:2]:
         column[1:][moved] = column[:-1][moved]  # a cancel and an add at the same time are a replacement
-    arrives = theirs & ((actions == ADDED) | (actions == REPLACED))
-    actions[arrives] = OPPOSITE
+    arrives = theirs & ((actions == ACTION.add) | (actions == ACTION.replace))
+    actions[arrives] = ACTION.arrive
     keep = ours | arrives
     columns = (stamps, sequences, actions, prices, sizes, *gone)
     return QueueEvents(*(np.ascontiguousarray(column[keep]) for column in columns))
 
 
 class QueueDrain(NamedTuple):
-    """What happened to a queue that an order could have joined.
+    """How far a queue advanced that an order could have joined.
 
-    ``price`` is that of the queue, not a number where there is none to join. ``ahead`` shares were displayed there, and
-    ``outflow`` shares were gone until the end: those ahead that traded or were cancelled, and what traded beyond them.
-    An order of ``n`` shares behind them fills the part of the outflow between ``ahead`` and ``ahead + n``.
+    ``price`` is the queue's, NaN without a queue. ``ahead`` shares were displayed there. ``outflow`` counts the shares
+    ahead that traded or were cancelled, plus what traded behind them. An order of ``n`` shares at the back fills the
+    part of the outflow between ``ahead`` and ``ahead + n``.
     """
 
     price: float
@@ -162,16 +156,16 @@ class QueueDrain(NamedTuple):
 
 
 class QueueReplay:
-    """Limit orders on the recorded queues of a day.
+    """Replays limit orders on the recorded queues of a day.
 
     Parameters
     ----------
     books : DayBooks
         Snapshots of the venues.
     events : Mapping[str, polars.DataFrame]
-        Events by venue; a venue without any takes no limit orders.
+        Events by venue; a venue without events takes no limit orders.
     matching : Mapping[str, str]
-        ``price-time`` or ``pro-rata`` by venue; the first if a venue is not named.
+        ``price-time`` or ``pro-rata`` by venue; default: ``price-time``.
     """
 
     def __init__(
@@ -181,12 +175,12 @@ class QueueReplay:
             one_of("venue of events", name, books.venues)
         rules = dict(matching or {})
         for name, rule in rules.items():
-            one_of(f"matching of {name}", rule, RULES)
+            one_of(f"matching of {name}", rule, MATCHING_RULES)
         self.books = books
         self._traded: dict[tuple[int, int], Integers] = {}
         self.pro_rata = [rules.get(name) == "pro-rata" for name in books.venues]
-        self._trades: dict[tuple[int, int], PublicTrades] = {}
-        self.hidden = {venue: hidden_trades(events[name]) for venue, name in enumerate(books.venues) if name in events}
+        self._trades: dict[tuple[int, int], _PublicTrades] = {}
+        self.hidden = {venue: _hidden_trades(events[name]) for venue, name in enumerate(books.venues) if name in events}
         self.flows = {
             (venue, sign): code_day_events(events[name], -sign)
             for venue, name in enumerate(books.venues)
@@ -202,43 +196,45 @@ class QueueReplay:
         pro_rata: Sequence[bool],
         hidden: Mapping[int, Integers] | None = None,
     ) -> Self:
-        """Put together what was coded before: flows by number of the venue and sign of our orders, hidden trades."""
+        """Restore a replay from coded events by venue number and sign of our orders, and hidden trades by venue."""
         replay = cls(books, {})
         replay.flows, replay.pro_rata, replay.hidden = dict(flows), list(pro_rata), dict(hidden or {})
         return replay
 
     def on_books(self, books: DayBooks) -> Self:
-        """Return the same queues, which orders join by other books of the same snapshots, such as `DayBooks.aged`."""
+        """Return the same queues with other books of the same snapshots, such as those of `DayBooks.aged`."""
         return self.of_flows(books, self.flows, self.pro_rata, self.hidden)
 
     def pessimistic(self) -> Self:
-        """Return the same queues, in which nobody who cancels makes room: only trades bring an order forward."""
+        """Return the same queues without cancellations: only trades advance an order."""
         kept = {
-            key: flow._replace(gone_sizes=np.where(np.isin(flow.actions, (CANCELLED, REPLACED)), 0, flow.gone_sizes))
+            key: flow._replace(
+                gone_sizes=np.where(np.isin(flow.actions, (ACTION.cancel, ACTION.replace)), 0, flow.gone_sizes)
+            )
             for key, flow in self.flows.items()
         }
         return self.of_flows(self.books, kept, self.pro_rata, self.hidden)
 
     def volume(self, begin: int, end: int) -> int:
-        """Shares that traded with displayed orders of all venues between two times."""
+        """Return the shares that traded with displayed orders at all venues between two times."""
         return sum(self._traded_between(key, begin, end) for key in self.flows)
 
     def outflow(self, venue: int, sign: int, time: int, seconds: int) -> float:
-        """Return the shares per second that traded with orders of our side in some seconds before a time."""
+        """Return the shares per second that traded with our side in the ``seconds`` before a time."""
         if (venue, sign) not in self.flows:
             return 0.0
         return self._traded_between((venue, sign), time - seconds * SECOND, time) / seconds
 
     def trades(self, venue: int, sign: int, begin: int, end: int) -> list[tuple[int, int]]:
-        """Shares of the trades on the side that an order takes from, and the shares displayed before each."""
+        """Return size and previously displayed size of each trade on the side that an order takes from."""
         key = venue, sign
         if key not in self._trades:
             flow = self.flows.get((venue, -sign))
-            self._trades[key] = public_trades(self.books, venue, sign, flow, self.hidden.get(venue))
+            self._trades[key] = _public_trades(self.books, venue, sign, flow, self.hidden.get(venue))
         return self._trades[key].between(begin, end)
 
     def hidden_volume(self, venue: int, price: float, begin: int, end: int) -> int:
-        """Shares of orders never displayed that traded at a price, from one time to before another."""
+        """Return the hidden shares that traded at a price, ``begin`` <= time < ``end``."""
         if venue not in self.hidden:
             return 0
         stamps, _, prices, sizes = self.hidden[venue]
@@ -246,7 +242,7 @@ class QueueReplay:
         return int(sizes[some][prices[some] == round(price * PRICE_UNITS)].sum())
 
     def most_hidden(self, venue: int, price: float, begin: int, end: int, window: int) -> int:
-        """Largest `hidden_volume` of a window of so many nanoseconds that starts between two times."""
+        """Return the largest `hidden_volume` of any window of ``window`` nanoseconds starting in [begin, end]."""
         if venue not in self.hidden:
             return 0
         stamps, _, prices, sizes = self.hidden[venue]
@@ -260,19 +256,17 @@ class QueueReplay:
     def _traded_between(self, key: tuple[int, int], begin: int, end: int) -> int:
         flow = self.flows[key]
         if key not in self._traded:
-            traded = np.where(flow.actions == EXECUTED, flow.gone_sizes, 0)
+            traded = np.where(flow.actions == ACTION.execute, flow.gone_sizes, 0)
             self._traded[key] = np.concatenate(([0], np.cumsum(traded)))
         first, last = np.searchsorted(flow.stamps, (begin, end))
         return int(self._traded[key][last] - self._traded[key][first])
 
     def fills(self, venue: int, sign: int, begin: int, end: int, shares: int) -> tuple[float, list[tuple[int, int]]]:
-        """Return the price of an order that joins as of ``begin``, and its fills before ``end``: times and shares.
+        """Return the limit price of an order that joins at ``begin``, and its fills (time, shares) before ``end``.
 
-        It joins the back of the queue at the best price of its own side: bids for a purchase (``sign`` 1). The price is
-        not a number where there is none, or where the venue has no events.
+        It joins the back of the queue at the best price of its own side: the bids for a buy (``sign`` 1). The price is
+        NaN if that side is empty or the venue has no events.
         """
-        if shares < 0:
-            raise InputError(f"shares must not be negative, was {shares}")
         joined = self._joined(venue, sign, begin, end)
         if joined is None:
             return float("nan"), []
@@ -281,9 +275,9 @@ class QueueReplay:
         return price, list(zip(times.tolist(), some.tolist(), strict=True))
 
     def drain(self, venue: int, sign: int, begin: int, end: int) -> QueueDrain:
-        """Return how much left the queue that an order joins as of ``begin``, before ``end``, reached or not.
+        """Return how far the queue that an order joins at ``begin`` advanced before ``end``.
 
-        A venue that shares by size is followed as if it served who came first, which is on the safe side.
+        Pro-rata venues are treated as price-time, which is conservative.
         """
         joined = self._joined(venue, sign, begin, end)
         if joined is None:
@@ -294,7 +288,7 @@ class QueueReplay:
     def _joined(
         self, venue: int, sign: int, begin: int, end: int
     ) -> tuple[QueueEvents, float, tuple[int, int], int, int, int] | None:
-        """The flow of a queue, its price, rows between two times, sequence of joining, whole price and shares shown."""
+        """Return events, price, rows between two times, joining sequence, coded price and size of a queue."""
         flow = self.flows.get((venue, sign))
         now = self.books.as_of(begin)
         prices, sizes = (now.bid_px, now.bid_sz) if sign > 0 else (now.ask_px, now.ask_sz)
@@ -312,11 +306,11 @@ class QueueReplay:
 def _fills(
     flow: QueueEvents, begin: int, end: int, sequence: int, price: int, shown: int, shares: int, pro_rata: bool
 ) -> tuple[Integers, Integers]:
-    """Fills of one order; those of price-time priority and those of sharing by size."""
+    """Return times and sizes of the fills of one order."""
     most = min(end - begin + 1, shares)
     times, sizes = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.int64)
     count, left, ahead, better = 0, shares, shown, 0
-    pending, others, stamp = 0, 0, np.int64(0)  # a trade that is shared: all executions of one time
+    pending, others, stamp = 0, 0, np.int64(0)  # pro-rata: all executions of one timestamp are shared as one trade
     for row in range(begin, end + 1):
         mine = 0
         if pro_rata and pending > 0 and (row == end or flow.stamps[row] != stamp):
@@ -346,7 +340,7 @@ def _fills(
 
 @njit(cache=True)
 def _met_before(flow: QueueEvents, row: int, sequence: int, price: int) -> bool:
-    """Whether the order that an arrival replaces, or one before it, came to our price after us: it traded with us."""
+    """Return whether a predecessor of an arriving replacement reached our price after we joined: it traded with us."""
     while flow.gone_joined[row] > sequence:
         if flow.gone_prices[row] >= price:
             return True
@@ -359,17 +353,17 @@ def _met_before(flow: QueueEvents, row: int, sequence: int, price: int) -> bool:
 
 @njit(cache=True)
 def _reaches_us(flow: QueueEvents, row: int, sequence: int, price: int, ahead: int, better: int) -> tuple[int, int]:
-    """Volume of a row that is for us, after what is ``ahead`` and at ``better`` prices; and what is at those then."""
+    """Return the volume of a row that reaches us past ``ahead`` and ``better`` prices, and the updated ``better``."""
     action, gone_price, gone = flow.actions[row], flow.gone_prices[row], flow.gone_sizes[row]
-    if action == OPPOSITE:
+    if action == ACTION.arrive:
         if flow.prices[row] < price or _met_before(flow, row, sequence, price):
             return 0, better
         return max(flow.sizes[row] - ahead - better, 0), better
     if NOWHERE < gone_price < price:
         better = max(better - gone, 0)
-    if action in (ADDED, REPLACED) and NOWHERE < flow.prices[row] < price:
+    if action in (ACTION.add, ACTION.replace) and NOWHERE < flow.prices[row] < price:
         better += flow.sizes[row]
-    if action != EXECUTED or gone_price < price:
+    if action != ACTION.execute or gone_price < price:
         return 0, better
     if gone_price == price and flow.gone_joined[row] <= sequence:
         return gone - min(ahead, gone), 0
@@ -378,22 +372,22 @@ def _reaches_us(flow: QueueEvents, row: int, sequence: int, price: int, ahead: i
 
 @njit(cache=True)
 def _ahead_after(flow: QueueEvents, row: int, sequence: int, price: int, ahead: int, pro_rata: bool) -> int:
-    """Shares before us after a row; with sharing by size, all others at our price."""
+    """Return the shares ahead of us after a row; on a pro-rata venue, all other shares at our price."""
     action, gone_price = flow.actions[row], flow.gone_prices[row]
-    if action == OPPOSITE:
+    if action == ACTION.arrive:
         return ahead
     if gone_price == price and (pro_rata or flow.gone_joined[row] <= sequence):
         ahead = max(ahead - flow.gone_sizes[row], 0)
-    elif not pro_rata and action == EXECUTED and gone_price >= price:
+    elif not pro_rata and action == ACTION.execute and gone_price >= price:
         ahead = 0
-    if pro_rata and action in (ADDED, REPLACED) and flow.prices[row] == price:
+    if pro_rata and action in (ACTION.add, ACTION.replace) and flow.prices[row] == price:
         ahead += flow.sizes[row]
     return ahead
 
 
 @njit(cache=True)
 def _outflow(flow: QueueEvents, begin: int, end: int, sequence: int, price: int, shown: int) -> int:
-    """Shares ahead of an order that went, and those that it would have got, whatever its size."""
+    """Return the shares ahead that left the queue, plus those that reached our position."""
     ahead, better, reached = shown, 0, 0
     for row in range(begin, end):
         volume, better = _reaches_us(flow, row, sequence, price, ahead, better)

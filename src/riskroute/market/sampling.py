@@ -1,6 +1,6 @@
-"""The paper's sampling: a window of the day in buckets, one random time in each, and the closest book of every venue.
+"""The paper's sampling: one random time per bucket of a window, and the snapshot of each venue closest to it.
 
-The time is shared by all venues. A venue without a snapshot in a bucket has no sample there.
+All venues share the sample times. A venue without a snapshot in a bucket has no sample there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SampleTimes:
 
 
 def draw_sample_times(day: dt.date, window: Window, seed: int, zone: str = TRADING_ZONE) -> SampleTimes:
-    """Draw one time per bucket, uniformly; the same for every venue."""
+    """Draw one uniform time per bucket, shared by all venues."""
     edges = window.edges(day, zone)
     rng = np.random.default_rng(seed_stream(seed, "sampled times", str(day)))
     return SampleTimes(edges, rng.integers(edges[:-1], edges[1:]))
@@ -35,7 +35,7 @@ def draw_sample_times(day: dt.date, window: Window, seed: int, zone: str = TRADI
 
 @dataclass(frozen=True)
 class SampledBooks:
-    """One book per bucket: prices and sizes ``(B, levels)``, NaN and 0 where there is no level, ``stamps (B,)``.
+    """One snapshot per bucket: prices and sizes ``(B, levels)``, NaN and 0 for absent levels, and ``stamps (B,)``.
 
     A bucket without a snapshot has stamp -1 and no levels.
     """
@@ -48,23 +48,23 @@ class SampledBooks:
 
     @property
     def found(self) -> Flags:
-        """Buckets that have a snapshot, ``(B,)``."""
+        """Whether each bucket has a snapshot, ``(B,)``."""
         return self.stamps >= 0
 
     @property
     def mid(self) -> Floats:
-        """Middle of best bid and best ask, ``(B,)``, NaN where a side is empty."""
+        """Mid price, ``(B,)``, NaN where a side is empty."""
         return np.asarray((self.bid_px[:, 0] + self.ask_px[:, 0]) / 2)
 
     def side(self, name: str) -> tuple[Floats, Floats]:
-        """Prices and sizes of the ``bid`` or the ``ask`` side."""
+        """Return prices and sizes of the ``bid`` or the ``ask`` side."""
         return (self.bid_px, self.bid_sz) if name == "bid" else (self.ask_px, self.ask_sz)
 
 
 def closest_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
-    """Row of the snapshot of each bucket that is closest to its time, ``(B,)``, -1 if there is none.
+    """Return the row of the snapshot closest to each bucket's sample time, ``(B,)``; ties go to the later one.
 
-    Of equally close ones it is the later.
+    -1 marks a bucket without a snapshot.
     """
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
     first, last = _spans(stamps, sample_times)
@@ -74,30 +74,25 @@ def closest_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stam
     before = np.clip(np.searchsorted(stamps, times, side="right") - 1, first, last)
     after = np.clip(before + 1, first, last)
     closest = np.where(np.abs(stamps[after] - times) <= np.abs(stamps[before] - times), after, before)
-    # many snapshots may share a stamp, and only the last of them stood for longer than no time
+    # Of several snapshots with one timestamp only the last was in force for any time.
     rows[found] = np.searchsorted(stamps, stamps[closest], side="right") - 1
     return rows
 
 
 def closest_books(snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None) -> SampledBooks:
-    """The snapshots of `closest_rows`."""
+    """Return the snapshots of `closest_rows`."""
     return books_at(snapshots, closest_rows(snapshots, sample_times), levels=levels)
 
 
 def last_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
-    """Row of the last snapshot of each bucket, ``(B,)``, -1 if there is none."""
+    """Return the row of the last snapshot of each bucket, ``(B,)``, -1 if it has none."""
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
     first, last = _spans(stamps, sample_times)
     return np.where(first <= last, last, -1)
 
 
-def last_books(snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None) -> SampledBooks:
-    """The snapshots of `last_rows`."""
-    return books_at(snapshots, last_rows(snapshots, sample_times), levels=levels)
-
-
 def books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | None = None) -> SampledBooks:
-    """Books of some rows of a snapshot table, at most ``levels`` deep if given; row -1 is no book."""
+    """Return the snapshots at ``rows`` of a table, cut to ``levels`` if given; row -1 is an empty book."""
     depth = table_depth(snapshots)
     if levels is not None:
         depth = min(depth, whole_number("levels", levels))
@@ -115,5 +110,5 @@ def books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | None = 
 
 
 def _spans(stamps: Stamps, sample_times: SampleTimes) -> tuple[Stamps, Stamps]:
-    """First and last row of each bucket; the last is before the first where there is none."""
+    """Return the first and last row of each bucket; last < first if it is empty."""
     return np.searchsorted(stamps, sample_times.edges[:-1]), np.searchsorted(stamps, sample_times.edges[1:]) - 1

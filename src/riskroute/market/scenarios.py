@@ -1,4 +1,4 @@
-"""Scenarios: what any quantity would have earned in each slot, at sampled times of a recorded day."""
+"""Slots (market or limit orders at a venue, or a dark pool) and their profit per quantity at sampled times of a day."""
 
 from __future__ import annotations
 
@@ -42,16 +42,13 @@ from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.shared_books import SharedBook
 from riskroute.routing.venues import KINDS, VenueModel
 
-# Slots: places to put shares, and what any quantity would have earned there at sampled times.
-
-
-MATCHING = {"XPSX": "pro-rata"}
-"""Venues that do not match by price and time."""
+# Share of the scenarios whose book must be deep enough for a quantity to be allowed in a slot.
+ENOUGH = 0.95
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A place to put shares: market or limit orders at a venue, or a dark pool whose rest crosses at a venue."""
+    """A destination for shares: market or limit orders at a venue, or a dark pool; its remainder crosses at a venue."""
 
     venue: str
     kind: str = "market"
@@ -67,7 +64,7 @@ class Slot:
 
     @property
     def name(self) -> str:
-        """As in tables: the venue, with the way of trading if that is not a market order."""
+        """Name in tables: the venue, followed by the order type unless it is a market order."""
         if self.pool is not None:
             return self.pool.name
         return self.venue if self.kind == "market" else f"{self.venue} {self.kind}"
@@ -75,7 +72,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class TradeTerms:
-    """What is traded, and on which terms: quantities, side, fees, and levels of the book to walk, all if None."""
+    """Quantities, side, fees and levels to walk (default: all) of the orders to evaluate."""
 
     quantities: Integers
     side: str = "sell"
@@ -84,10 +81,11 @@ class TradeTerms:
 
 
 @dataclass(frozen=True)
-class SlotOutcome:
-    """What a slot earned, and how many shares crossed the book at once, ``(draws * B, Q)`` each.
+class _SlotOutcome:
+    """Profit of a slot, and the shares that crossed the sampled book, ``(draws * B, Q)`` each.
 
-    Per bucket ``(B,)``, whether there was a book, and how deep. Limit orders cross a later book, not this one.
+    ``found (B,)`` marks the buckets with a book and ``depth (B,)`` is its size. Limit orders cross a later book, so
+    they count no shares as crossed.
     """
 
     profits: Floats
@@ -97,7 +95,7 @@ class SlotOutcome:
 
 
 class VenueTables:
-    """The tables of one venue and part of a day, read once: of the snapshots those that ``drawn`` times need."""
+    """Tables of one venue in a window, read once; only the snapshots that ``drawn`` sample times need."""
 
     def __init__(self, store: Store, recording: Recording, window: Window, drawn: Sequence[SampleTimes]) -> None:
         self.store, self.recording = store, recording
@@ -111,13 +109,13 @@ class VenueTables:
 
     @cached_property
     def events(self) -> polars.DataFrame:
-        """Events of the whole day: orders rest from early on."""
+        """Events of the whole day: orders in the queue may be hours old."""
         return self.store.events(self.recording)
 
     def outcome(
         self, slot: Slot, sample_times: SampleTimes, terms: TradeTerms, *, seed: int = 0, draws: int = 1
-    ) -> SlotOutcome:
-        """What orders in a slot of this venue earn at one time per bucket; ``draws`` are those of a dark pool."""
+    ) -> _SlotOutcome:
+        """Return the profit of orders in a slot of this venue at one time per bucket, with ``draws`` of a dark pool."""
         name, quantities, side = self.recording.venue, terms.quantities, terms.side
         taker, maker = self._fees(terms)
         books = closest_books(self.snapshots, sample_times, levels=terms.levels)
@@ -134,40 +132,36 @@ class VenueTables:
                 sample_times,
                 quantities,
                 side=side,
-                rule=MATCHING.get(name, "price-time"),
+                rule="pro-rata" if name == "XPSX" else "price-time",
                 maker_fee=maker,
                 taker_fee=taker,
                 levels=terms.levels,
             ).profits
-        return SlotOutcome(profits, crossed, books.found, books.side("bid" if side == "sell" else "ask")[1].sum(axis=1))
+        return _SlotOutcome(
+            profits, crossed, books.found, books.side("bid" if side == "sell" else "ask")[1].sum(axis=1)
+        )
 
     def crossing(self, sample_times: SampleTimes, terms: TradeTerms) -> Floats:
-        """Profit of crossing the book at one time per bucket, ``(B, Q)``, beyond its known levels an estimate."""
+        """Return the profit of crossing the book at one time per bucket, ``(B, Q)``, extrapolated beyond its levels."""
         books = closest_books(self.snapshots, sample_times, levels=terms.levels)
         return (
             extrapolated_market_profits(books, terms.quantities, terms.side) - self._fees(terms)[0] * terms.quantities
         )
 
     def _fees(self, terms: TradeTerms) -> tuple[float, float]:
-        """What taking and making cost per share."""
+        """Return taker and maker fee per share."""
         fee = terms.fees.fee(self.recording.venue, self.recording.date) if terms.fees is not None else None
         return (fee.taker, fee.maker) if fee is not None else (0.0, 0.0)
 
 
-ENOUGH = 0.95
-"""Share of the scenarios that must be deep enough for a quantity to be allowed in a slot."""
-
-FITTED = 12
-"""Quantities at most that a model is fitted to."""
-
-
 @dataclass(frozen=True)
 class Scenarios:
-    """Profits ``(slots, scenarios, shares + 1)`` of 0, 1, 2 .. shares; NaN where a book is not deep enough.
+    """Profits ``(slots, scenarios, shares + 1)`` of 0, 1, 2 .. shares; NaN where a book is too thin.
 
-    ``buckets (scenarios,)`` tells which bucket each comes from, ``mids (scenarios,)`` the mid at the first
-    slot's venue, ``depths (slots, scenarios)`` the shares on all levels that the slot's order could take. Profits are
-    those of a slot alone; ``shared`` says what it costs more if several cross one book.
+    ``buckets (scenarios,)`` is the bucket of each scenario, ``mids (scenarios,)`` the mid at the first slot's venue,
+    ``depths (slots, scenarios)`` the shares that the slot's order could take. Profits are those of each slot alone;
+    ``shared`` has the extra cost when several slots cross one book. The first ``len(buckets) / repeats`` scenarios
+    belong to the first draw of times, the next ones to the second.
     """
 
     slots: tuple[Slot, ...]
@@ -184,7 +178,7 @@ class Scenarios:
         scenarios = profits.shape[1]
         if 0 in profits.shape or scenarios % whole_number("repeats", self.repeats):
             raise InputError(
-                f"scenarios must be some, {self.repeats} in every bucket, profits had shape {profits.shape}"
+                f"profits must have {self.repeats} scenarios per bucket and no empty axis, was shape {profits.shape}"
             )
         arrays = {
             "profits": profits,
@@ -197,7 +191,7 @@ class Scenarios:
             object.__setattr__(self, name, value)
 
     def _caps(self, caps: Integers) -> Integers:
-        """Return one quantity per slot when profits of all are known."""
+        """Return ``caps`` if profits of all these quantities are known."""
         given = exact_array("caps", caps, np.int64, (len(self.slots),))
         if given.min() < 0 or given.max() > self.shares:
             raise InputError(f"caps must be from 0 to {self.shares} shares, was {given.tolist()}")
@@ -209,27 +203,27 @@ class Scenarios:
         return int(self.profits.shape[2]) - 1
 
     def caps(self) -> Integers:
-        """Largest quantity per slot for which nearly all scenarios are deep enough, ``(slots,)``."""
+        """Return the largest quantity per slot for which `ENOUGH` of the books are deep enough, ``(slots,)``."""
         enough = np.isfinite(self.profits).mean(axis=1) >= ENOUGH
         return np.asarray(np.where(enough.all(axis=1), self.shares, enough.argmin(axis=1) - 1))
 
     def deep(self, caps: Integers) -> Flags:
-        """Where the book of each slot is deep enough for its cap, ``(slots, scenarios)``."""
+        """Return whether the book of each slot is deep enough for its cap, ``(slots, scenarios)``."""
         return np.asarray(np.isfinite(self.profits[np.arange(len(self.slots)), :, self._caps(caps)]))
 
     def whole(self, caps: Integers) -> Flags:
-        """Scenarios that are deep enough for ``caps`` in every slot, ``(scenarios,)``."""
+        """Return whether every slot is deep enough for its cap, ``(scenarios,)``."""
         return np.asarray(self.deep(caps).all(axis=0))
 
     def replayed(self, caps: Integers) -> tuple[Floats, tuple[SharedBook, ...]]:
-        """Profits and shared books of the scenarios that are deep enough for ``caps``."""
+        """Return profits and shared books of the scenarios that are deep enough for ``caps``."""
         whole = self.whole(caps)
         return self.profits[:, whole], tuple(book.of(whole) for book in self.shared)
 
     def room(self, caps: Integers) -> int:
-        """Shares that all slots together can take in nearly all scenarios.
+        """Return the shares that all slots together can take in `ENOUGH` of the scenarios.
 
-        A book that several cross has room for its depth once, beside what dark pools fill.
+        The depth of a book that several slots cross counts once; dark fills come on top.
         """
         caps = self._caps(caps)
         room = np.full(len(self.buckets), int(caps.sum()))
@@ -240,16 +234,16 @@ class Scenarios:
         return int(np.sort(room)[int((1 - ENOUGH) * len(room))])
 
     def presence(self) -> Floats:
-        """Share of the scenarios in which one share could go to each slot, ``(slots,)``."""
+        """Return the fraction of scenarios in which each slot can take one share, ``(slots,)``."""
         return np.asarray(np.isfinite(self.profits[:, :, 1]).mean(axis=1))
 
     def fit(self, slot: int, cap: int, seed: int) -> Fit:
-        """Mean and variance of the profit in a slot, fitted by the quantity and its square up to ``cap``."""
+        """Fit mean and variance of a slot's profit for quantities up to ``cap``."""
         slot = whole_number("slot", slot, minimum=0, maximum=len(self.slots) - 1)
         largest = max(whole_number("cap", cap, minimum=0, maximum=self.shares), 2)
         if largest > self.shares:
-            raise DataError(f"{self.slots[slot].name}: profits must be known of two shares, was {self.shares}")
-        quantities = np.unique(np.linspace(1, largest, min(FITTED, largest)).round().astype(np.int64))
+            raise DataError(f"{self.slots[slot].name}: a fit needs profits of at least two shares, was {self.shares}")
+        quantities = np.unique(np.linspace(1, largest, min(12, largest)).round().astype(np.int64))
         buckets = len(self.buckets) // self.repeats
         found = np.asarray(np.isfinite(self.profits[slot, :, 1]).reshape(self.repeats, buckets).any(axis=0))
         source = seed_stream(seed, "bootstrap", self.slots[slot].name)
@@ -259,7 +253,7 @@ class Scenarios:
             raise DataError(f"{self.slots[slot].name}: {error}") from None
 
     def models(self, caps: Integers, seed: int) -> tuple[list[VenueModel], dict[str, Fit]]:
-        """One venue model per slot, with variances that are nowhere negative, and the fits behind them."""
+        """Return one venue model per slot, with non-negative variances up to its cap, and the fits behind them."""
         caps = self._caps(caps)
         fits = {slot.name: self.fit(k, caps[k], seed) for k, slot in enumerate(self.slots)}
         kinds = {slot.name: "dark" if slot.pool is not None else slot.kind for slot in self.slots}
@@ -281,10 +275,7 @@ def sample_scenarios(
     seed: int = 0,
     date: dt.date | None = None,
 ) -> Scenarios:
-    """Draw ``repeats`` times per bucket of the window, and work out all quantities up to ``shares`` in every slot.
-
-    Scenarios are those of all buckets for the first time drawn, then for the second.
-    """
+    """Draw ``repeats`` times per bucket of the window and evaluate all quantities up to ``shares`` in every slot."""
     instance_of("store", store, Store, "a Store")
     instance_of("window", window, Window, "a Window")
     if fees is not None:
@@ -296,12 +287,13 @@ def sample_scenarios(
     whole_number("repeats", repeats, maximum=10_000)
     whole_number("shares", shares, maximum=100_000)
     if not slots or len({slot.name for slot in slots}) < len(slots):
-        raise InputError(f"slots must be at least one, with different names, was {[slot.name for slot in slots]}")
+        raise InputError(f"slots must be one or more with distinct names, was {[slot.name for slot in slots]}")
     recordings = {one.venue: one for one in store.of_symbol(symbol, date)}
     for slot in slots:
         one_of("venue of a slot", slot.venue, tuple(recordings))
     one = next(iter(recordings.values()))
     drawn = [draw_sample_times(one.date, window, _derived(seed, repeat), one.zone) for repeat in range(repeats)]
+    # Hidden sizes must not depend on the sampled times, so they have seeds of their own.
     hidden = [int(seed_stream(seed, "hidden", str(window), k).generate_state(1)[0]) for k in range(repeats)]
     terms = TradeTerms(np.arange(1, shares + 1), side, fees, levels)
     names = dict.fromkeys(slot.venue for slot in slots)
@@ -326,7 +318,7 @@ def sample_scenarios(
     mids = [closest_books(venues[slots[0].venue].snapshots, sample_times, levels=1).mid for sample_times in drawn]
     if not np.isfinite(table[:, :, 1]).any():
         where = f"at {', '.join(venues)}"
-        raise DataError(f"books of {symbol} must be there {where} from {window.start} to {window.end}, was no moment")
+        raise DataError(f"no snapshots of {symbol} {where} from {window.start} to {window.end}; choose other hours")
     return Scenarios(
         tuple(slots),
         table,
@@ -339,10 +331,10 @@ def sample_scenarios(
 
 
 def _from_nothing(table: NDArray[np.generic]) -> NDArray[Any]:
-    """A table over 1, 2, 3 .. shares with a column of zeros for none in front."""
+    """Prepend a column of zeros, for 0 shares, to a table over 1, 2, 3 .. shares."""
     return np.concatenate([np.zeros((len(table), 1), dtype=table.dtype), table], axis=1)
 
 
 def _derived(seed: int, repeat: int) -> int:
-    """A seed per repeat; the first is the seed itself, as calibration draws."""
+    """Return a seed per repeat; the first is ``seed`` itself, so that it draws the times of `calibrate`."""
     return seed if repeat == 0 else int(seed_stream(seed, "repeat", repeat).generate_state(1)[0])

@@ -1,6 +1,6 @@
-"""Imported market data in a folder: per venue, symbol and day a snapshot table, events where there are, and a record.
+"""Imported market data in a folder: per venue, symbol and day a snapshot table, an event table if any, and a record.
 
-Everything is written beside its place and renamed at the end, the record last: what has a record is whole.
+Files are written under temporary names and renamed at the end, the record last: a recording with a record is complete.
 """
 
 from __future__ import annotations
@@ -36,21 +36,20 @@ from riskroute.market.quality import BookWatch, check_prices, remarks_on
 from riskroute.market.readers.columns import check_unit, unit_text
 from riskroute.market.readers.reading import ITCH_LEVELS
 from riskroute.market.readers.streams import ParquetStream
-from riskroute.market.schema import EVENT_SCHEMA, levels_used, snapshot_schema
+from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
-US_EQUITY_READERS = ("itch", "lobster", "taq", "ticks")  # formats that only US equities come in
-RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"
+RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"  # endings of file names
 
 
 @dataclass
 class Recording:
-    """What is known of one venue, symbol and day.
+    """Metadata of one venue, symbol and day.
 
-    ``depth`` is the number of levels per side that its table has room for, ``levels`` that of its deepest book.
-    ``deeper`` counts snapshots that had more levels in the file than were kept, ``gaps`` periods in which updates are
-    missing and no book is told. ``zone`` is that of its day and of hours; one share of ours is ``unit`` of the file's.
-    ``us_equity`` says that it is of a US equity tape, whose venues protect each other's quotes; false if not known.
-    ``notes`` has what else is odd.
+    ``depth`` is the number of levels per side in the table, ``levels`` that of the deepest snapshot. ``deeper`` counts
+    snapshots with more levels in the source than were kept, ``gaps`` periods without a book because updates are
+    missing. ``zone`` is the time zone of the day and of hours; one share here is ``unit`` of the source's.
+    ``us_equity`` is true for US equity feeds, whose venues protect each other's quotes, and false if unknown. ``notes``
+    has other oddities, see `riskroute.market.quality`.
     """
 
     venue: str
@@ -80,50 +79,50 @@ class Recording:
         as_name("symbol", self.symbol, longest=LONGEST_SYMBOL)
         check_zone("zone", self.zone)
         check_unit("unit", self.unit)
-        self.us_equity = self.us_equity or self.reader in US_EQUITY_READERS
+        self.us_equity = self.us_equity or self.reader in ("itch", "lobster", "taq", "ticks")
 
     @property
     def stem(self) -> str:
-        """Beginning of its files' names."""
+        """Prefix of its file names."""
         return f"{in_file_name(self.venue)}_{in_file_name(self.symbol)}_{self.date.isoformat()}"
 
     @property
     def unresolved_share(self) -> float:
-        """Share of the references to orders that the file does not hold."""
+        """Fraction of order references that the file does not resolve."""
         return self.unresolved / self.references if self.references else 0.0
 
     @property
     def cut(self) -> str:
-        """A sentence about levels that were not kept; empty if there were none."""
+        """A sentence about levels that were dropped; empty if none were."""
         if not self.deeper:
             return ""
-        some = f"{self.deeper:,} of {self.snapshots:,} books of {self.stem} had"
+        some = f"{self.deeper:,} of {self.snapshots:,} snapshots of {self.stem} had"
         if self.reader == "itch" and self.depth >= ITCH_LEVELS:
-            return f"{some} {self.depth} levels or more on a side; no more than {self.depth} are kept of an ITCH file."
-        return f"{some} more levels on a side than were kept ({self.depth})."
+            return f"{some} {self.depth} or more levels on a side; ITCH imports keep at most {self.depth}."
+        return f"{some} more levels on a side than the {self.depth} kept."
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences about what was left out and what is odd: levels, gaps, units, days of another zone, quality."""
+        """Sentences about dropped levels, gaps, units, time zone and quality."""
         unit = unit_text(self.unit)
         times = "once" if self.gaps == 1 else f"{self.gaps:,} times"
         facts = {
             self.cut: bool(self.cut),
-            f"Updates of {self.stem} are missing {times}; no book is told until the snapshot that follows.": self.gaps,
-            f"Sizes of {self.stem} count units of {unit}, and prices are those of one unit.": self.unit != 1,
-            f"Days and hours of {self.stem} are those of {self.zone}.": self.zone != TRADING_ZONE,
+            f"Updates of {self.stem} are missing {times}; its book is unknown until the next snapshot.": self.gaps,
+            f"Sizes of {self.stem} are in units of {unit}, and prices are per unit.": self.unit != 1,
+            f"Days and hours of {self.stem} are in {self.zone} time.": self.zone != TRADING_ZONE,
         }
-        odd = [f"{self.stem}: {text}." for text in remarks_on(self.notes)]
-        return [*(sentence for sentence, holds in facts.items() if holds), *odd]
+        notes = [f"{self.stem}: {text}." for text in remarks_on(self.notes)]
+        return [*(sentence for sentence, holds in facts.items() if holds), *notes]
 
     @property
     def crossed_share(self) -> float:
-        """Share of snapshots whose best bid is at or above the best ask."""
+        """Fraction of snapshots that are crossed or locked (best bid at or above best ask)."""
         return self.crossed / self.snapshots if self.snapshots else 0.0
 
 
 class RecordingWriter:
-    """Streams one recording into a folder; nothing shows there before `commit`."""
+    """Streams one recording into a folder; nothing appears there before `commit`."""
 
     def __init__(self, folder: Path, recording: Recording) -> None:
         self.folder, self.recording = folder, recording
@@ -131,22 +130,22 @@ class RecordingWriter:
         self._watch = BookWatch(recording.date)
 
     def add_snapshots(self, frame: polars.DataFrame) -> None:
-        """Append snapshots, in the order of time."""
+        """Append snapshots in ascending time."""
         if frame.height:
             check_prices(frame, self.recording.source)
             self._write(SNAPSHOTS, frame.select(list(snapshot_schema(self.recording.depth))))
             one = self.recording
-            one.levels = max(one.levels, levels_used(frame))
+            one.levels = max(one.levels, _levels_used(frame))
             one.snapshots += frame.height
             crossed = (frame["bid_px_00"] >= frame["ask_px_00"]).fill_null(False).to_numpy()
             one.crossed += int(crossed.sum())
-            self._watch.look(frame["ts_event"].cast(polars.Int64).to_numpy(), crossed)
+            self._watch.add(frame["ts_event"].cast(polars.Int64).to_numpy(), crossed)
             one.notes |= self._watch.notes()
             one.first = one.first or str(frame["ts_event"][0])
             one.last = str(frame["ts_event"][-1])
 
     def add_events(self, frame: polars.DataFrame) -> None:
-        """Append events, in the order of time."""
+        """Append events in ascending time."""
         self.recording.has_events = True
         if frame.height:
             check_prices(frame, self.recording.source)
@@ -154,7 +153,7 @@ class RecordingWriter:
             self.recording.events += frame.height
 
     def finish(self) -> None:
-        """Write the rest, still beside its place: a full disk shows here, before anything has its name."""
+        """Flush and close the temporary files, so that a full disk fails here and not halfway through `commit`."""
         if self.recording.has_events and EVENTS not in self._writers:
             self._write(EVENTS, polars.DataFrame(schema=EVENT_SCHEMA))
         with self._writing():
@@ -162,7 +161,7 @@ class RecordingWriter:
                 writer.close()
 
     def commit(self) -> Path:
-        """Give the files their names; those of an earlier import are replaced."""
+        """Rename the files into place, replacing those of an earlier import."""
         self.finish()
         one = self.recording
         record = self.folder / f"{one.stem}{RECORD}"
@@ -177,9 +176,9 @@ class RecordingWriter:
         return write_json(record, asdict(one) | {"date": one.date.isoformat()})
 
     def discard(self) -> None:
-        """Remove what is not committed."""
+        """Remove uncommitted files."""
         for ending, writer in self._writers.items():
-            with suppress(Exception):  # what cannot be written to its end is removed all the same
+            with suppress(Exception):  # the file is removed whether or not it can be closed
                 writer.close()
             self._beside(ending).unlink(missing_ok=True)
 
@@ -199,7 +198,7 @@ class RecordingWriter:
             yield
         except OSError as error:
             where, text = str(self.folder), error.strerror or one_line_error(error)
-            raise InputError(f"out must be a folder that can be written to, was {where!r}: {text}") from error
+            raise InputError(f"out must be a writable folder, was {where!r}: {text}") from error
 
 
 class Store:
@@ -211,22 +210,22 @@ class Store:
             raise InputError(f"folder must hold imported market data, was {str(folder)!r}, which is not a folder")
 
     def recordings(self) -> list[Recording]:
-        """Everything whole, by venue, symbol and day."""
+        """Return all complete recordings, sorted by venue, symbol and day."""
         return [_read_record(path) for path in sorted(self.folder.glob(f"*{RECORD}"))]
 
     def of_symbol(self, symbol: str, date: dt.date | None = None, venues: Sequence[str] = ()) -> list[Recording]:
-        """Recordings of a symbol on one day: the one that is there, or ``date``."""
+        """Return the recordings of a symbol on ``date``; default: the only day there is."""
         if date is not None:
             day_of("date", date)
         venues = list_of("venues", venues, str, "venues")
         found = self.recordings()
         if not found:
-            raise DataError(f"folder must hold imported market data, was {str(self.folder)!r} without any")
+            raise DataError(f"{self.folder} holds no imported market data; run `riskroute market import` first")
         one_of("symbol", symbol, tuple(dict.fromkeys(one.symbol for one in found)))
         mine = [one for one in found if one.symbol == symbol]
         days = sorted({one.date for one in mine})
         if date is None and len(days) > 1:
-            raise InputError(f"date must be given, one of {', '.join(map(str, days))}, was None")
+            raise InputError(f"date must be one of {', '.join(map(str, days))}, was None")
         day = date or days[0]
         one_of("date", str(day), tuple(map(str, days)))
         mine = [one for one in mine if one.date == day]
@@ -236,48 +235,64 @@ class Store:
         return [one for one in mine if not venues or one.venue in venues]
 
     def snapshots(self, recording: Recording, begin: int | None = None, end: int | None = None) -> polars.DataFrame:
-        """Snapshots of a recording, from ``begin`` and before ``end`` (UTC nanoseconds) if given."""
+        """Return the snapshots of a recording with ``begin`` <= time < ``end`` (UTC nanoseconds)."""
         instance_of("recording", recording, Recording, "a recording of this store")
         return self._table(recording, SNAPSHOTS, list(snapshot_schema(recording.depth)), _between(begin, end))
 
     def times(self, recording: Recording, begin: int, end: int) -> polars.DataFrame:
-        """The column ``ts_event`` of `snapshots` alone."""
+        """Return only the column ``ts_event`` of `snapshots`."""
         return self._table(recording, SNAPSHOTS, ["ts_event"], _between(begin, end))
 
     def snapshots_at(self, recording: Recording, stamps: Integers) -> polars.DataFrame:
-        """All snapshots of some times (UTC nanoseconds): few of a large table, however deep its books are."""
+        """Return the snapshots at the given times (UTC nanoseconds) without loading the whole table."""
         there = _stamp().is_in(polars.Series(np.unique(stamps)).implode())
         return self._table(recording, SNAPSHOTS, list(snapshot_schema(recording.depth)), [there])
 
     def events(self, recording: Recording, begin: int | None = None, end: int | None = None) -> polars.DataFrame:
-        """Events of a recording; an error if its source has none."""
+        """Return the events of a recording; an error if its source has none."""
         if not instance_of("recording", recording, Recording, "a recording of this store").has_events:
             raise DataError(
-                f"limit orders need events, and {recording.stem} has none ({recording.reader} data hold snapshots only)"
+                f"limit orders require events; {recording.stem} has none ({recording.reader} files hold snapshots only)"
             )
         return self._table(recording, EVENTS, list(EVENT_SCHEMA), _between(begin, end))
+
+    def summary(self, recording: Recording) -> dict[str, Any]:
+        """Return metadata and statistics of a recording: median spread and depth, fraction of one-sided books."""
+        path = self.folder / f"{recording.stem}{SNAPSHOTS}"
+        depth = recording.depth
+        sizes = {side: [f"{side}_sz_{level:02d}" for level in range(depth)] for side in ("bid", "ask")}
+        columns = polars.scan_parquet(path, glob=False).select(
+            (polars.col("ask_px_00") - polars.col("bid_px_00")).median().alias("spread"),
+            polars.sum_horizontal(sizes["bid"]).median().alias("bid_depth"),
+            polars.sum_horizontal(sizes["ask"]).median().alias("ask_depth"),
+            (polars.col("bid_px_00").is_null() | polars.col("ask_px_00").is_null()).mean().alias("one_sided"),
+        )
+        found = _collect(path, columns).row(0, named=True)
+        record = asdict(recording) | {"date": recording.date.isoformat()}
+        return record | {name: float("nan") if value is None else float(value) for name, value in found.items()}
 
     def _table(
         self, recording: Recording, ending: str, columns: list[str], rules: Sequence[polars.Expr]
     ) -> polars.DataFrame:
         path = self.folder / f"{recording.stem}{ending}"
-        try:
-            return polars.scan_parquet(path, glob=False).filter(*rules).select(columns).collect(engine="streaming")
-        except (OSError, polars.exceptions.PolarsError) as error:
-            raise DataError(
-                f"{path} must be a table that `riskroute market import` wrote: {one_line_error(error)}"
-            ) from error
+        return _collect(path, polars.scan_parquet(path, glob=False).filter(*rules).select(columns))
 
 
 def check_comparable(symbol: str, recordings: Sequence[Recording]) -> None:
-    """Refuse recordings that do not go together: an order is so many shares of all of them, at one time of the day."""
-    for name, what in (("unit", "sizes in one unit"), ("zone", "days of one zone")):
+    """Refuse recordings with different units or time zones: an order is split over them at one time of the day."""
+    for name, what in (("unit", "the same unit of size"), ("zone", "the same time zone")):
         found = {getattr(one, name): one.venue for one in recordings}
         if len(found) > 1:
             some = ", ".join(f"{value} ({venue})" for value, venue in found.items())
-            raise DataError(
-                f"recordings of {symbol} must have {what}, was {some}; import them again with the same {name}"
-            )
+            raise DataError(f"recordings of {symbol} must have {what}, was {some}; import them again with one {name}")
+
+
+def _collect(path: Path, query: polars.LazyFrame) -> polars.DataFrame:
+    try:
+        return query.collect(engine="streaming")
+    except (OSError, polars.exceptions.PolarsError) as error:
+        text = one_line_error(error)
+        raise DataError(f"{path} must be a table written by `riskroute market import`: {text}") from error
 
 
 def _stamp() -> polars.Expr:
@@ -294,12 +309,12 @@ def _between(begin: int | None, end: int | None) -> list[polars.Expr]:
 
 def _read_record(path: Path) -> Recording:
     try:
-        return _record_of(json.loads(path.read_text()))
+        return _parse_record(json.loads(path.read_text()))
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(f"{path} must be a record that `riskroute market import` wrote: {error}") from error
+        raise DataError(f"{path} must be a record written by `riskroute market import`: {error}") from error
 
 
-def _record_of(fields: dict[str, Any]) -> Recording:
+def _parse_record(fields: dict[str, Any]) -> Recording:
     one = Recording(**fields | {"date": dt.date.fromisoformat(fields["date"])})
     for name, value in asdict(Recording("X", "X", one.date, 0, "", "")).items():
         if type(fields.get(name, value)) is not type(value) and name != "date":
@@ -307,22 +322,7 @@ def _record_of(fields: dict[str, Any]) -> Recording:
     return one
 
 
-def summarise_recording(store: Store, recording: Recording) -> dict[str, Any]:
-    """What the books of a recording are like: spread in dollars, shares on all levels of a side, empty sides."""
-    path = store.folder / f"{recording.stem}{SNAPSHOTS}"
-    depth = recording.depth
-    sizes = {side: [f"{side}_sz_{level:02d}" for level in range(depth)] for side in ("bid", "ask")}
-    columns = polars.scan_parquet(path, glob=False).select(
-        (polars.col("ask_px_00") - polars.col("bid_px_00")).median().alias("spread"),
-        polars.sum_horizontal(sizes["bid"]).median().alias("bid_depth"),
-        polars.sum_horizontal(sizes["ask"]).median().alias("ask_depth"),
-        (polars.col("bid_px_00").is_null() | polars.col("ask_px_00").is_null()).mean().alias("one_sided"),
-    )
-    try:
-        found = columns.collect(engine="streaming").row(0, named=True)
-    except (OSError, polars.exceptions.PolarsError) as error:
-        raise DataError(
-            f"{path} must be a table that `riskroute market import` wrote: {one_line_error(error)}"
-        ) from error
-    record = asdict(recording) | {"date": recording.date.isoformat()}
-    return record | {name: float("nan") if value is None else float(value) for name, value in found.items()}
+def _levels_used(frame: polars.DataFrame) -> int:
+    """Return the number of levels per side in the deepest snapshot."""
+    used = (int(name[7:]) + 1 for name in frame.columns if "_px_" in name and frame[name].count())
+    return max(used, default=0)

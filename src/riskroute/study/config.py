@@ -23,7 +23,7 @@ from riskroute.core.validation import (
 )
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
-from riskroute.market.clock import SECOND, Window, clock_hours, utc_stamp
+from riskroute.market.clock import SECOND, Window, parse_hours, utc_stamp
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.schema import MOST_LEVELS
 from riskroute.routers.context import PROTECTIONS
@@ -158,7 +158,7 @@ class BacktestConfig:
         if self.hours is None:
             return None
         try:
-            return clock_hours(instance_of("hours", self.hours, str, "two times such as 10:30-11:00"))
+            return parse_hours(instance_of("hours", self.hours, str, "two times such as 10:30-11:00"))
         except ValueError as error:
             raise InputError(f"hours must be {error}, was {shown(self.hours)}") from None
 
@@ -462,7 +462,7 @@ def split_config(values: dict[str, Any]) -> SplitStudyConfig:
     for name in ("train", "test"):
         if isinstance(plain.get(name), str):
             try:
-                plain[name] = clock_hours(plain[name])
+                plain[name] = parse_hours(plain[name])
             except ValueError as error:
                 raise InputError(f"{name} must be {error}, was {shown(plain[name])}") from None
     try:

@@ -22,14 +22,7 @@ from riskroute.core.files import in_file_name, writable_folder
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.core.validation import function_of, instance_of, list_of, one_of, whole_number
 from riskroute.market.clock import TRADING_ZONE
-from riskroute.market.day_books import (
-    RECORD,
-    PreparedDay,
-    day_books,
-    is_prepared_day,
-    read_prepared_day,
-    write_prepared_day,
-)
+from riskroute.market.day_books import RECORD, DayBooks, PreparedDay
 from riskroute.market.importing import import_files
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.reading import ImportOptions
@@ -105,7 +98,7 @@ class MarketDay:
         try:
             record = (self.folder / RECORD).stat()
         except OSError:
-            return read_prepared_day(self.folder)  # reports what is missing
+            return PreparedDay.read(self.folder)  # reports what is missing
         return _loaded(self.folder, record.st_ino, record.st_mtime_ns)
 
 
@@ -118,7 +111,7 @@ def common_zone(days: Sequence[MarketDay]) -> str:
 @lru_cache(maxsize=1)
 def _loaded(folder: Path, inode: int, written: int) -> PreparedDay:
     """Return a day; inode and time of writing key the cache, since a folder may be rewritten."""
-    return read_prepared_day(folder)
+    return PreparedDay.read(folder)
 
 
 @dataclass(frozen=True)
@@ -155,7 +148,7 @@ def _make_synthetic_day(
         options = ImportOptions((symbol,), _SYNTHETIC_LEVELS, date=date, venue=venue.name)
         recordings += import_files([path], scratch / "books", options)
     matching = {venue.name: venue.matching for venue in preset.venues}
-    write_prepared_day(folder, _prepared(Store(scratch / "books"), recordings, matching))
+    _prepared(Store(scratch / "books"), recordings, matching).write(folder)
 
 
 @dataclass(frozen=True)
@@ -170,12 +163,12 @@ class _RecordedDay:
         pass
 
     def perform(self) -> Path:
-        return write_prepared_day(self.folder, _prepared(Store(self.store), self.recordings, {}))
+        return _prepared(Store(self.store), self.recordings, {}).write(self.folder)
 
 
 def _prepared(store: Store, recordings: Sequence[Recording], matching: Mapping[str, str]) -> PreparedDay:
     deepest = max(one.levels for one in recordings) or None  # tables may have room for more levels than any book
-    books = day_books({one.venue: store.snapshots(one) for one in recordings}, levels=deepest)
+    books = DayBooks.of_tables({one.venue: store.snapshots(one) for one in recordings}, levels=deepest)
     events = {one.venue: store.events(one) for one in recordings if one.has_events}
     rules = {venue: rule for venue, rule in matching.items() if venue in events}
     return PreparedDay(books, QueueReplay(books, events, rules) if events else None)
@@ -258,7 +251,7 @@ def market_days(
         tasks, found = _synthetic(str(market), symbols, days or 10, seed, hours or SYNTHETIC_HOURS, kept)
     else:
         tasks, found = _recorded(Path(market), symbols, days, kept, fees)
-    missing = [task for task in tasks if not is_prepared_day(task.folder)]
+    missing = [task for task in tasks if not PreparedDay.exists(task.folder)]
     done = len(tasks) - len(missing)
 
     def tell(task: _SyntheticDay | _RecordedDay) -> None:

@@ -32,7 +32,7 @@ from riskroute.core.errors import DataError
 from riskroute.market.clock import date_in_name
 from riskroute.market.importing import import_files
 from riskroute.market.readers import itch
-from riskroute.market.readers.itch import ItchReader, venue_in_name
+from riskroute.market.readers.itch import ItchReader, _venue_in_name
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Store
 
@@ -140,7 +140,7 @@ def test_several_symbols_at_once_give_what_single_imports_give(tmp_path: Path) -
         assert alone == one
         assert store.snapshots(alone).equals(Store(tmp_path / "both").snapshots(one))
         assert store.events(alone).equals(Store(tmp_path / "both").events(one))
-    assert "books of NONE in the wanted part" in refusal(path, ImportOptions(("ACME", "NONE")))
+    assert "snapshots of NONE in the requested part" in refusal(path, ImportOptions(("ACME", "NONE")))
 
 
 def _renumbered(one: Message) -> Message:
@@ -156,7 +156,7 @@ def test_a_window_keeps_what_lies_in_it(tmp_path: Path) -> None:
     assert some.snapshots(part).equals(store.snapshots(one, begin, end))
     assert some.events(part).equals(store.events(one, begin, end))
     assert 0 < part.events <= 10 < one.events
-    assert "wanted part of the day" in refusal(path, ImportOptions(("ACME",), start=dt.time(15)))
+    assert "requested part of the day" in refusal(path, ImportOptions(("ACME",), start=dt.time(15)))
 
 
 @pytest.mark.parametrize(
@@ -175,13 +175,13 @@ def test_a_window_keeps_what_lies_in_it(tmp_path: Path) -> None:
 )
 def test_file_names_tell_day_and_venue(name: str, date: dt.date | None, venue: str) -> None:
     assert date_in_name(name) == date
-    assert venue_in_name(name) == venue
+    assert _venue_in_name(name) == venue
 
 
 def test_options_tell_what_the_name_does_not_and_overrule_it(tmp_path: Path) -> None:
     content = itch_bytes(EVERY_KIND)
     path = written(tmp_path, content, "excerpt.itch")
-    assert "date must be given" in refusal(path)
+    assert "does not state its date; give date" in refusal(path)
     one, _ = imported(path, tmp_path / "a", ImportOptions(("ACME",), date=dt.date(2020, 1, 2)))
     assert one.stem == "XNAS_ACME_2020-01-02"
     other = written(tmp_path, content, "20190327.BX_ITCH_50")
@@ -193,10 +193,10 @@ def test_an_absent_symbol_is_told_with_its_neighbours(tmp_path: Path) -> None:
     names = [itch_directory(name, k + 1) for k, name in enumerate(("AAPL", "AAL", "MSFT", "ZM"))]
     path = written(tmp_path, b"".join(names) + itch_order(EVERY_KIND[0], "AAPL"))
     said = refusal(path, ImportOptions(("APPL",)))
-    assert "symbol must be one of the 4" in said
-    assert "nearest are AAPL" in said
-    assert said.endswith("was 'APPL'")
-    assert "symbol must be given for an ITCH file" in refusal(path, ImportOptions())
+    assert " is not among the 4" in said
+    assert "did you mean AAPL" in said
+    assert said.startswith("symbol 'APPL' is not among")
+    assert "give symbol" in refusal(path, ImportOptions())
     assert "at most 8 characters" in refusal(path, ImportOptions(("MUCHTOOLONG",)))
 
 
@@ -220,38 +220,38 @@ def test_a_file_cut_anywhere_but_between_messages_is_refused(tmp_path: Path) -> 
 def test_a_gzip_file_cut_off_is_refused(tmp_path: Path) -> None:
     content = gzipped(itch_bytes(random_messages(1)))
     for end in (3, 12, len(content) // 2, len(content) - 9, len(content) - 1):
-        assert "must be a whole NASDAQ ITCH" in refusal(written(tmp_path, content[:end], f"{ITCH_NAME}.gz"))
+        assert "must be a complete NASDAQ ITCH" in refusal(written(tmp_path, content[:end], f"{ITCH_NAME}.gz"))
     broken = bytearray(content)
     broken[-6] ^= 1
-    assert "must be a whole NASDAQ ITCH" in refusal(written(tmp_path, bytes(broken), f"{ITCH_NAME}.gz"))
+    assert "must be a complete NASDAQ ITCH" in refusal(written(tmp_path, bytes(broken), f"{ITCH_NAME}.gz"))
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00", b"nothing of the kind\n" * 50, b"\x00\x00" * 40, b"\xff" * 400])
 def test_what_is_not_itch_is_refused(tmp_path: Path, content: bytes) -> None:
-    assert "must be a whole NASDAQ ITCH 5.0 file" in refusal(written(tmp_path, content))
+    assert "must be a complete NASDAQ ITCH 5.0 file" in refusal(written(tmp_path, content))
 
 
 def test_a_directory_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     (tmp_path / "20190327.itch").mkdir()
-    assert "must hold files of market data, was without any" in refusal(tmp_path / "20190327.itch")
-    assert "file must be there" in refusal(tmp_path / "20190328.itch")
-    with pytest.raises(DataError, match="must be a file that can be read"):
+    assert "no market data found" in refusal(tmp_path / "20190327.itch")
+    assert "no such file" in refusal(tmp_path / "20190328.itch")
+    with pytest.raises(DataError, match="cannot read"):
         list(ItchReader(tmp_path / "20190327.itch", ACME).parts())
 
 
 @pytest.mark.parametrize(
     ("extra", "expected"),
     [
-        (itch_order(Message("A", OPEN - 1, 9, "B", 100, 999_000)), "time not before that of the one above"),
+        (itch_order(Message("A", OPEN - 1, 9, "B", 100, 999_000)), "time not before that of the previous message"),
         (itch_order(Message("A", 86_400 * 10**9, 9, "B", 100, 999_000)), "time on 2019-03-27"),
         (itch_order(Message("A", 2**48 - 1, 9, "B", 100, 999_000)), "time on 2019-03-27"),
         (itch_order(Message("A", OPEN + 10, 9, "?", 100, 999_000)), "side B or S, was b'?'"),
         (itch_order(Message("C", OPEN + 10, 2, "S", 50, 0)), "a price above 0, was nan"),
-        (itch_directory("ACME", 7), "every symbol one code, was 7 for 'ACME'"),
-        (itch_directory("OTHER", 1), "every symbol one code, was 1 for 'OTHER'"),
-        (itch_message("A", 1, OPEN + 10, b"short"), "broken messages"),
-        (itch_message("!", 1, OPEN + 10, b"unknown"), "broken messages"),
-        (itch_message("R", 3, OPEN + 10, b"\xff" * 28), "must be a whole NASDAQ ITCH"),
+        (itch_directory("ACME", 7), "one locate code per symbol, was 7 for 'ACME'"),
+        (itch_directory("OTHER", 1), "one locate code per symbol, was 1 for 'OTHER'"),
+        (itch_message("A", 1, OPEN + 10, b"short"), "malformed messages"),
+        (itch_message("!", 1, OPEN + 10, b"unknown"), "malformed messages"),
+        (itch_message("R", 3, OPEN + 10, b"\xff" * 28), "must be a complete NASDAQ ITCH"),
     ],
     ids=[
         "back in time",
@@ -274,7 +274,7 @@ def test_a_reference_of_another_symbols_order_is_refused(tmp_path: Path) -> None
     content = itch_bytes(EVERY_KIND[:4]) + itch_directory("ZETA", 2)
     path = written(tmp_path, content + itch_order(Message("A", OPEN + 9, 1, "B", 100, 999_000), "ZETA", 2))
     assert "message 7 of" in refusal(path)
-    assert "must have a reference of its own" in refusal(path)
+    assert "reuses the reference of another" in refusal(path)
 
 
 def test_the_same_directory_entry_again_changes_nothing(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_too_many_unresolved_references_are_refused_with_their_share(tmp_path: P
     absent = [Message("D", OPEN + 10 + k, 900 + k) for k in range(2)]
     path = written(tmp_path, itch_bytes([*EVERY_KIND, *absent]))
     said = refusal(path)
-    assert "at most 1.0% references to orders not in the file, was 25.0% (2 of 8); max_unresolved = 0.26" in said
+    assert "at most 1.0% unresolved order references, was 25.0% (2 of 8); max_unresolved = 0.26" in said
     one, store = imported(path, tmp_path / "kept", max_unresolved=0.26)
     assert (one.unresolved, one.references, one.unresolved_share) == (2, 8, 0.25)
     assert store.events(one).height == len(EVERY_KIND)
@@ -305,7 +305,7 @@ def test_too_many_unresolved_references_are_refused_with_their_share(tmp_path: P
 def test_crossed_books_are_refused_with_their_share(tmp_path: Path) -> None:
     crossing = [Message("A", OPEN, 1, "B", 100, 1_000_000), Message("A", OPEN + 1, 2, "S", 100, 999_900)]
     path = written(tmp_path, itch_bytes(crossing))
-    assert "snapshots with bid at or above ask, was 50.0% (1 of 2); max_crossed = 0.51" in refusal(path)
+    assert "crossed or locked snapshots, was 50.0% (1 of 2); max_crossed = 0.51" in refusal(path)
     one, _ = imported(path, tmp_path / "kept", max_crossed=0.51)
     assert (one.crossed, one.crossed_share) == (1, 0.5)
 

@@ -52,8 +52,8 @@ def test_a_file_without_a_directory_has_the_symbols_of_its_orders(
             assert getattr(other, table)(one).equals(getattr(store, table)(whole)), "Z's order is where R was"
     assert (one.references, one.unresolved) == (whole.references, 0)
     path = written(tmp_path, bare)
-    assert "has 2 (ACME, ZETA)" in refusal(path, ImportOptions())
-    assert "nearest are ACME, was 'ACNE'" in refusal(path, ImportOptions(("ACNE",)))
+    assert "has 2 symbols (ACME, ZETA)" in refusal(path, ImportOptions())
+    assert "did you mean ACME?" in refusal(path, ImportOptions(("ACNE",)))
     both = import_files([path], tmp_path / "both", ImportOptions(("ACME", "ZETA")))
     assert {one.symbol: one.snapshots for one in both} == {"ACME": whole.snapshots, "ZETA": 1}
 
@@ -66,11 +66,11 @@ def test_symbols_with_and_without_a_directory_entry(tmp_path: Path) -> None:
     assert {one.symbol: (one.snapshots, one.events) for one in both} == {"ACME": (2, 2), "ZETA": (2, 2)}
     check_recordings(tmp_path / "both")
     twice = content + itch_order(Message("A", OPEN + 6, 902, "B", 100, 1_999_900), "OTHER", 2)
-    assert "must give every symbol one code" in refusal(written(tmp_path, twice), ImportOptions(("ZETA",)))
+    assert "must have one symbol per locate code" in refusal(written(tmp_path, twice), ImportOptions(("ZETA",)))
     again = content + itch_order(Message("A", OPEN + 6, 902, "B", 100, 1_999_900), "ZETA", 3)
-    assert "must give every symbol one code" in refusal(written(tmp_path, again), ImportOptions(("ZETA",)))
+    assert "must have one locate code per symbol" in refusal(written(tmp_path, again), ImportOptions(("ZETA",)))
     strange = content + itch_order(Message("A", OPEN + 6, 900, "B", 100, 1_999_900), "OTHER", 4)
-    assert "must have a reference of its own" in refusal(written(tmp_path, strange), ImportOptions(("ZETA",)))
+    assert "reuses the reference of another" in refusal(written(tmp_path, strange), ImportOptions(("ZETA",)))
 
 
 @pytest.mark.real_data

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naive_updates import Update, naive_books_of, sides_of
-from riskroute.core.errors import InputError
 from riskroute.market.readers import level_book
 from riskroute.market.readers.level_book import LevelBook, LevelUpdates
 
@@ -68,12 +67,3 @@ def test_a_book_of_many_levels_grows() -> None:
     table = polars.concat(followed(updates, 2, 200))
     assert table["bid_px_01"][-1] == 998
     assert table["deeper"].all()
-
-
-def test_compiled_code_is_given_arrays_of_its_types() -> None:
-    updates = arrays([Update(1, True, 1.0, 1.0)], 0)
-    for name, wrong in {"sizes": np.zeros(1, dtype=np.float32), "bids": np.zeros(2, dtype=bool), "groups": [1]}.items():
-        with pytest.raises(InputError, match=f"{name} must"):
-            list(LevelBook(1).follow(updates._replace(**{name: wrong})))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="depth must be a positive integer, was 0"):
-        LevelBook(0)

@@ -149,7 +149,7 @@ def test_a_window_and_a_symbol(tmp_path: Path) -> None:
     assert store.snapshots(one)["sequence"].to_list() == list(range(11, 21))
     said = refusal(path, ImportOptions(("ACNE",)))
     assert said == "symbol must be one of ACME, was 'ACNE' (did you mean ACME?)"
-    assert "wanted part of the day" in refusal(path, ImportOptions(start=dt.time(15)))
+    assert "requested part of the day" in refusal(path, ImportOptions(start=dt.time(15)))
 
 
 def test_date_and_venue_may_be_overruled(tmp_path: Path) -> None:
@@ -164,12 +164,12 @@ def test_a_missing_partner_is_named(tmp_path: Path, missing: str) -> None:
     gone = paths.pop(missing)
     gone.unlink()
     (there,) = paths.values()
-    assert f"must have a {missing} file with it; {gone.name} is neither beside it nor given" in refusal(there)
+    assert f"needs its {missing} file; put {gone.name} in the same folder" in refusal(there)
     gone.write_bytes(zipped({"readme.txt": b""}))
-    assert f"must have a {missing} file with it" in refusal(there)
+    assert f"needs its {missing} file" in refusal(there)
     archive = tmp_path / "one.zip"
     archive.write_bytes(zipped({there.name: there.read_bytes()}))
-    assert f"must have a {missing} file with it" in refusal(archive)
+    assert f"needs its {missing} file" in refusal(archive)
 
 
 def test_an_archive_of_two_days_is_refused(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_an_archive_of_two_days_is_refused(tmp_path: Path) -> None:
     names = [LOBSTER_NAME.replace("27", day) for day in ("27", "28")]
     files = {name.format(kind, 1): text.encode() for name in names for kind, text in texts.items()}
     (tmp_path / "two.zip").write_bytes(zipped(files))
-    assert "file must hold one symbol and day" in refusal(tmp_path / "two.zip")
+    assert "must hold one symbol and day" in refusal(tmp_path / "two.zip")
 
 
 @pytest.mark.parametrize("other", ["GOOG_2019-03-27", "ACME_2019-03-28"])
@@ -186,7 +186,7 @@ def test_names_of_two_symbols_or_days_are_refused(tmp_path: Path, other: str) ->
     theirs = LOBSTER_NAME.format("message", 3).replace("ACME_2019-03-27", other)
     files = {theirs: messages.encode(), LOBSTER_NAME.format("orderbook", 3): books.encode()}
     (tmp_path / "pair.zip").write_bytes(zipped(files))
-    assert f"of one symbol, day and number of levels, was {theirs} with ACME" in refusal(tmp_path / "pair.zip")
+    assert f"have one symbol, date and number of levels, was {theirs} with ACME" in refusal(tmp_path / "pair.zip")
 
 
 def shifted(messages: list[Message]) -> list[Message]:
@@ -205,7 +205,7 @@ def test_messages_beside_the_books_of_another_symbol_are_refused(
     monkeypatch.setattr(streams, "BLOCK", block)
     _, books = lobster_texts(random_messages(8, 80, kinds="AXDE"), depth)
     path, book = pair(tmp_path, lobster_texts(others, depth)[0], books, depth)
-    assert f"{path.name} and {book.name} must belong together, row by row, was " in refusal(path)
+    assert f"{path.name} and {book.name} do not belong together: only " in refusal(path)
 
 
 @pytest.mark.real_data
@@ -220,7 +220,7 @@ def test_real_messages_beside_books_that_are_a_row_off_are_refused(tmp_path: Pat
     files = dict(zip(names, (b"".join(messages[: 3000 - by]), b"".join(books[by:])), strict=True))
     (tmp_path / "pair.zip").write_bytes(zipped(files))
     if by:
-        assert "must belong together, row by row" in refusal(tmp_path / "pair.zip")
+        assert "do not belong together" in refusal(tmp_path / "pair.zip")
     else:
         assert imported(tmp_path / "pair.zip", tmp_path / "out")[0].snapshots == 3000
 
@@ -246,7 +246,7 @@ def test_an_empty_file_is_refused(tmp_path: Path, emptied: str) -> None:
     [
         (1, "9", "row 5 of .* must have a type from 1 to 7"),
         (1, "", "row 5 of .* must have a type from 1 to 7"),
-        (0, "34209.5", "row 6 of .* must have a time not before that of the row above"),
+        (0, "34209.5", "row 6 of .* must have a time not before that of the previous row"),
         (0, "-1", "row 5 of .* must have a time between 0 and 86400"),
         (0, "86400.1", "row 5 of .* must have a time between 0 and 86400"),
         (0, "nan", "row 5 of .* must have a time between 0 and 86400"),
@@ -292,7 +292,7 @@ def test_rows_of_another_width_are_refused(tmp_path: Path, change: Callable[[str
     lines = book.read_text().splitlines()
     lines[6] = change(lines[6])
     book.write_text("\n".join(lines) + "\n")
-    assert "must be a table of numbers as described" in refusal(book)
+    assert "is not a valid table" in refusal(book)
 
 
 def test_times_that_fall_from_block_to_block_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,13 +308,15 @@ def test_an_impossible_depth_in_the_name_is_refused(tmp_path: Path, depth: str) 
     message, book = pair(tmp_path, *lobster_texts(MESSAGES, 1), 1)
     for path in (message, book):
         path.rename(path.with_name(path.name.replace("_1.csv", f"_{depth}.csv")))
-    assert "number of levels in its name" in refusal(tmp_path / message.name.replace("_1.csv", f"_{depth}.csv"))
+    assert "must state its date and number of levels" in refusal(
+        tmp_path / message.name.replace("_1.csv", f"_{depth}.csv")
+    )
 
 
 def test_files_of_other_names_need_lobster_names(tmp_path: Path) -> None:
     (tmp_path / "message.csv").write_text("")
     (tmp_path / "orderbook.csv").write_text("")
-    with pytest.raises(DataError, match="must have a name such as AMZN_2012-06-21"):
+    with pytest.raises(DataError, match="must be named like AMZN_2012-06-21"):
         LobsterReader(tmp_path / "message.csv", ImportOptions())
 
 

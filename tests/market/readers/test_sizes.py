@@ -67,16 +67,16 @@ def test_fractions_without_a_unit_name_the_option(tmp_path: Path, capsys: pytest
     assert said.startswith(
         "row 1 of books.csv, venue kraken: prices must be numbers and sizes whole numbers up to 4294967295, was 0.0"
     )
-    assert said.endswith("; unit = 0.01 counts sizes in such parts")
+    assert said.endswith("; unit = 0.01 fits all sizes")
     assert command(["market", "import", str(path), "--out", str(tmp_path / "out")]) == 2
-    assert "; --unit 0.01 counts sizes in such parts" in capsys.readouterr().err
+    assert "; --unit 0.01 fits all sizes" in capsys.readouterr().err
 
 
 def test_what_is_finer_than_the_unit_is_named(tmp_path: Path) -> None:
     columns = coins()
     columns["bid_px_00"], columns["bid_sz_00"] = [99.0] * 40, [*[0.5] * 39, 0.50001]
     said = refusal(written(tmp_path / "books.csv", columns), ImportOptions(unit=0.01))
-    assert "whole numbers of units of 0.01, up to 100000000000000 units, was 0.50001; unit = 0.00001 counts" in said
+    assert "whole multiples of 0.01, up to 100000000000000 units, was 0.50001; unit = 0.00001 fits" in said
 
 
 @pytest.mark.parametrize("value", [-0.5, float("inf"), 1e20])
@@ -123,9 +123,9 @@ def test_units_that_are_none(unit: Any) -> None:
 def test_units_and_zones_are_refused_for_files_that_have_their_own(tmp_path: Path) -> None:
     (tmp_path / ITCH_NAME).write_bytes(itch_bytes(MESSAGES))
     said = refusal(tmp_path / ITCH_NAME, ImportOptions(("ACME",), unit=0.1))
-    assert said == f"unit must be left out for {ITCH_NAME}, whose sizes are whole shares, was 0.1"
+    assert said == f"omit unit for {ITCH_NAME}, whose sizes are whole shares, was 0.1"
     said = refusal(tmp_path / ITCH_NAME, ImportOptions(("ACME",), zone="UTC"))
-    assert said == f"zone must be left out for {ITCH_NAME}, whose days are those of America/New_York, was 'UTC'"
+    assert said == f"omit zone for {ITCH_NAME}, whose days are in America/New_York time, was 'UTC'"
 
 
 def test_a_model_in_units_is_the_model_in_coins(tmp_path: Path) -> None:
@@ -160,9 +160,9 @@ def test_recordings_in_other_units_do_not_go_together(tmp_path: Path, capsys: py
         path = written(tmp_path / "books.csv", coins() | {"venue": [venue] * 40})
         assert command(["market", "import", str(path), "--unit", unit, "--out", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "Sizes of kraken_XBT%2FUSD_2019-03-27 count units of 0.01, and prices are those of one unit." in said
+    assert "Sizes of kraken_XBT%2FUSD_2019-03-27 are in units of 0.01, and prices are per unit." in said
     assert command(["market", "inspect", str(out)]) == 0
-    assert "count units of 0.0001" in capsys.readouterr().out
-    with pytest.raises(DataError, match=r"must have sizes in one unit, was 0\.0001 \(bitstamp\), 0\.01 \(kraken\)"):
+    assert "in units of 0.0001" in capsys.readouterr().out
+    with pytest.raises(DataError, match=r"must have the same unit of size, was 0\.0001 \(bitstamp\), 0\.01 \(kraken\)"):
         Store(out).of_symbol("XBT/USD")
     assert len(Store(out).of_symbol("XBT/USD", venues=["kraken"])) == 1

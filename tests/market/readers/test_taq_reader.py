@@ -18,7 +18,7 @@ from refused_imports import ANY
 from riskroute.core.errors import RiskrouteError
 from riskroute.market.importing import detect_format, import_files
 from riskroute.market.readers import streams, taq
-from riskroute.market.readers.exchange_codes import TAPE_VENUES
+from riskroute.market.readers.exchange_codes import EXCHANGE_CODES
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Store
 from taq_files import OPEN, TAQ_NAME, Quote, clock, taq_text, wrds_text
@@ -44,7 +44,7 @@ def naive(quotes: list[Quote], lot: int = 100) -> Found:
         for price, size in ((one.bid, one.bid_size), (one.ask, one.ask_size)):
             there = price and size and one.condition in taq.FIRM
             sides += [price, size * lot] if there else [None, 0]
-        found.setdefault(TAPE_VENUES[one.letter], []).append((number, one.time, *sides))
+        found.setdefault(EXCHANGE_CODES[one.letter], []).append((number, one.time, *sides))
     return found
 
 
@@ -95,7 +95,7 @@ def test_quotes_are_read_as_a_loop_does_whatever_the_blocks(
             assert read(folder, text, name) == expected
             check_recordings(folder / f"{name}.out")
         else:
-            assert "must hold" in refusal(folder, text, name)
+            assert "has no quotes" in refusal(folder, text, name)
 
 
 def test_both_forms_and_their_packings_give_the_same(tmp_path: Path) -> None:
@@ -156,14 +156,14 @@ def test_sizes_are_in_the_lots_that_are_given(tmp_path: Path) -> None:
 def test_sizes_in_shares_are_not_taken_for_lots(tmp_path: Path) -> None:
     quotes = [Quote(OPEN + k, bid_size=100 * (1 + k % 5), ask_size=200) for k in range(120)]
     said = refusal(tmp_path, taq_text(quotes))
-    assert "must have sizes in lots of 100 shares, was multiples of 100 throughout; lot = 1" in said
+    assert "so they are shares, not lots of 100; give lot = 1" in said
     assert read(tmp_path, taq_text(quotes), wanted=ImportOptions(lot=1)) == naive(quotes, 1)
 
 
 def test_newer_files_need_a_lot(tmp_path: Path) -> None:
     text = taq_text(QUOTES, end=False)
     said = refusal(tmp_path, text, "SPLITS_US_ALL_BBO_A_20251103")
-    assert "lot must be given for quotes from 2025-11-03 on" in said
+    assert "from 2025-11-03 on round lots depend on the price; give lot" in said
     (tmp_path / "SPLITS_US_ALL_BBO_A_20251031").write_text(text)
     import_files([tmp_path / "SPLITS_US_ALL_BBO_A_20251031"], tmp_path / "before", ANY)
     import_files([tmp_path / "SPLITS_US_ALL_BBO_A_20251103"], tmp_path / "after", ImportOptions(lot=1))
@@ -179,13 +179,13 @@ def test_symbols_have_a_dot_before_their_suffix(tmp_path: Path) -> None:
         both = import_files([tmp_path / name], tmp_path / f"{name}.all", ANY)
         assert sorted(one.symbol for one in both) == ["ACME", "BRK.A"]
     said = refusal(tmp_path, taq_text(quotes), wanted=ImportOptions(("ACNE",)))
-    assert "nearest are ACME" in said
+    assert "did you mean ACME" in said
 
 
 def test_a_file_of_many_symbols_needs_a_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(taq, "MOST_SYMBOLS", 1)
     quotes = [Quote(OPEN, symbol="A"), Quote(OPEN, symbol="B")]
-    assert "symbol must be given for a file of many" in refusal(tmp_path, taq_text(quotes))
+    assert "symbols" in refusal(tmp_path, taq_text(quotes))
     assert list(read(tmp_path, taq_text(quotes), wanted=ImportOptions(("B",)))) == ["XNYS"]
 
 
@@ -200,13 +200,13 @@ def _written(folder: Path, text: str) -> Path:
 
 
 def test_days_of_names_rows_and_options(tmp_path: Path) -> None:
-    assert "date must be given" in refusal(tmp_path, taq_text(QUOTES, end=False), "quotes.psv")
+    assert "does not state its date; give date" in refusal(tmp_path, taq_text(QUOTES, end=False), "quotes.psv")
     two = wrds_text(QUOTES) + "".join(wrds_text(QUOTES, "2019-03-28").splitlines(keepends=True)[1:])
-    assert "which has row 5 on 2019-03-28 and begins on 2019-03-27" in refusal(tmp_path, two, "q.csv")
+    assert "it begins on 2019-03-27, and row 5 is of 2019-03-28" in refusal(tmp_path, two, "q.csv")
     found = import_files([tmp_path / "q.csv"], tmp_path / "second", ImportOptions(date=dt.date(2019, 3, 28)))
     assert {(one.date, one.notes["other_days"]) for one in found} == {(dt.date(2019, 3, 28), 4)}
     said = refusal(tmp_path, two, "q.csv", ImportOptions(date=dt.date(2019, 3, 29)))
-    assert "must hold quotes of 2019-03-29" in said
+    assert "has no quotes of 2019-03-29" in said
     hours = ImportOptions(start=dt.time(9, 30, 1), end=dt.time(9, 30, 2))
     assert [row[0] for row in read(tmp_path, taq_text(QUOTES), wanted=hours)["XNYS"]] == [3]
     assert list(read(tmp_path, taq_text(QUOTES), f"{TAQ_NAME}_v", ImportOptions(venue="XNAS"))) == ["XNAS"]
@@ -215,20 +215,20 @@ def test_days_of_names_rows_and_options(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("END|20190327|000000004", "END|20190327|000000009", "must have 9 rows, by its last line, was 4"),
-        ("END|20190327", "END|20190328", "must be of 2019-03-27, was of 2019-03-28 by its last line"),
+        ("END|20190327|000000004", "END|20190327|000000009", "must have 9 rows by its END line, was 4"),
+        ("END|20190327", "END|20190328", "must be of 2019-03-27, was 2019-03-28 by its END line"),
         ("093000123456789", "253000123456789", "row 1 of .* must have a time such as 093000123456789, was '2530"),
         ("093000123456789", "9:30:00", "row 1 of .* must have a time such as 093000123456789"),
         ("093000123456789", "0930001234", "row 1 of .* must have a time such as"),
-        ("093001000000000", "093000000000000", "row 3 of .* must have a time not before that of the row above"),
+        ("093001000000000", "093000000000000", "row 3 of .* must have a time not before that of the previous row"),
         ("|N|ACME|10.0|3", "|N|ACME|ten|3", "row 1 of .* must have in Bid_Price a number of 0 or more, was 'ten'"),
         ("|N|ACME|10.0|3", "|N|ACME|-10.0|3", "must have in Bid_Price a number of 0 or more, was '-10.0'"),
         ("|N|ACME|10.0|3", "|N|ACME|10.0|3.5", "must have in Bid_Size a whole number of lots, was '3.5'"),
         ("|N|ACME|10.0|3", "|?|ACME|10.0|3", "row 1 of .* must have as exchange one of .*, was '\\?'"),
-        ("|N|ACME|10.0|3", "|N|AC#ME|10.0|3", "row 1 of .* must have as symbol a name"),
+        ("|N|ACME|10.0|3", "|N|AC#ME|10.0|3", "row 1 of .* symbol must be a name"),
         ("|N|ACME|10.0|3", "|N|ACME|3", "Expected 14 columns, got 13"),
         ("|N|ACME|10.0|3", "|N|ACME|10.0|99999999", "sizes whole numbers up to 4294967295"),
-        ("|Bid_Size|", "|Size|", "must hold quotes with columns bid_size, was Time"),
+        ("|Bid_Size|", "|Size|", "lacks columns bid_size of quotes; it has Time"),
     ],
 )
 def test_a_row_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, expected: str) -> None:
@@ -241,9 +241,9 @@ def test_a_row_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, exp
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("2019-03-27", "03/27/2019", "must have dates such as 2018-01-02 or 20180102, was '03/27/2019'"),
+        ("2019-03-27", "03/27/2019", "date must be such as 2018-01-02 or 20180102, was '03/27/2019'"),
         ("9:30:00.123456789", "34200.1", "row 1 of q.csv must have a time such as 9:30:00.123456789, was '34200.1'"),
-        (",BIDSIZ,", ",SIZE,", "must hold quotes with columns bidsiz"),
+        (",BIDSIZ,", ",SIZE,", "lacks columns bidsiz"),
         (",3,10.01,5,R", ",3,10.01,five,R", "must have in ASKSIZ a whole number of lots, was 'five'"),
     ],
 )
@@ -258,14 +258,14 @@ def test_a_file_cut_off_is_refused(tmp_path: Path) -> None:
     assert "Expected 14 columns" in refusal(tmp_path, text[:-20])
     whole = gzipped(taq_text(QUOTES).encode())
     (tmp_path / f"{TAQ_NAME}.gz").write_bytes(whole[:-9])
-    with pytest.raises(RiskrouteError, match="cut off"):
+    with pytest.raises(RiskrouteError, match="truncated"):
         import_files([tmp_path / f"{TAQ_NAME}.gz"], tmp_path / "out", ANY)
 
 
 def test_other_files_under_this_name_are_refused(tmp_path: Path) -> None:
     trades = "Time|Exchange|Symbol|Sale Condition|Trade Volume|Trade Price\n093000000000000|N|ACME|@|100|10.0\n"
-    assert "must hold quotes with columns bid_price" in refusal(tmp_path, trades)
-    assert "must hold quotes with columns" in refusal(tmp_path, "a,b\n1,2\n", kind="taq")
+    assert "lacks columns bid_price" in refusal(tmp_path, trades)
+    assert "lacks columns" in refusal(tmp_path, "a,b\n1,2\n", kind="taq")
     (tmp_path / f"{TAQ_NAME}_x").write_bytes(b"%PDF-1.4 quotes")
     with pytest.raises(RiskrouteError, match="was a PDF document"):
         import_files([tmp_path / f"{TAQ_NAME}_x"], tmp_path / "out", ANY)

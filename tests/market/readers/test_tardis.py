@@ -19,7 +19,7 @@ from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
 from riskroute.market.importing import detect_format, import_files
 from riskroute.market.readers import streams
-from riskroute.market.readers.book_updates import DELTA_LEVELS, is_book_updates
+from riskroute.market.readers.book_updates import UpdateReader
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
 
@@ -94,9 +94,9 @@ def check_books(table: polars.DataFrame, updates: list[Update], depth: int, unit
 def test_updates_become_books(tmp_path: Path, depth: int | None) -> None:
     ((one, table),) = imported(written(tmp_path, TEXT), ImportOptions(depth=depth, unit=0.5))
     assert (one.stem, one.reader, one.zone, one.unit) == ("binance_BTCUSDT_2020-01-01", "deltas", "UTC", 0.5)
-    assert (one.depth, one.gaps, one.has_events) == (depth or DELTA_LEVELS, 0, False)
+    assert (one.depth, one.gaps, one.has_events) == (depth or 50, 0, False)
     check_books(table, UPDATES, depth or 8)
-    assert one.deeper == sum(deeper for *_, deeper in naive_books_of(UPDATES, depth or DELTA_LEVELS))
+    assert one.deeper == sum(deeper for *_, deeper in naive_books_of(UPDATES, depth or 50))
 
 
 def test_pieces_and_packing_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_several_books_in_one_file(tmp_path: Path) -> None:
     assert one.symbol == "ETH-USDT"
     ((one, _),) = imported(path, ImportOptions(unit=0.5, venue="binance", depth=1))
     assert one.venue == "binance"
-    assert "symbol must be one of the 2 in" in refusal(path, ImportOptions(("ETH-USDC",), unit=0.5, depth=1))
+    assert " is not among the 2 in" in refusal(path, ImportOptions(("ETH-USDC",), unit=0.5, depth=1))
 
 
 def test_rows_before_the_first_snapshot_are_left_out_and_said(tmp_path: Path) -> None:
@@ -137,10 +137,10 @@ def test_rows_before_the_first_snapshot_are_left_out_and_said(tmp_path: Path) ->
     ((one, table),) = imported(written(tmp_path, tardis_text(late, MIDNIGHT)))
     assert (one.gaps, table.height) == (1, len(naive_books_of(UPDATES, 50)))
     assert table["bid_px_07"].null_count() + table["bid_px_07"].count() == table.height
-    assert "Updates of binance_BTCUSDT_2020-01-01 are missing once; no book is told" in " ".join(one.remarks)
+    assert "Updates of binance_BTCUSDT_2020-01-01 are missing once; its book is unknown" in " ".join(one.remarks)
     never = [update._replace(reset=False) for update in UPDATES]
     said = refusal(written(tmp_path, tardis_text(never, MIDNIGHT)))
-    assert said.endswith("must hold a snapshot of BTCUSDT at binance, was without (is_snapshot true)")
+    assert said.endswith("has no snapshot of BTCUSDT at binance (is_snapshot = true)")
 
 
 def test_times_of_the_exchange_may_be_told(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_times_of_the_exchange_may_be_told(tmp_path: Path) -> None:
     ((_, table),) = imported(path, ImportOptions(unit=0.5, columns={"ts_event": "timestamp"}))
     assert table["ts_event"][0] == dt.datetime(2020, 1, 1, 0, 0, 0, 8, tzinfo=dt.UTC)
     said = refusal(path, ImportOptions(unit=0.5, columns={"bid_px_00": "price"}))
-    assert said.startswith("columns of book updates must be told for ts_event alone, timestamp or local_timestamp, was")
+    assert said.startswith("columns of book updates may only set ts_event, to timestamp or local_timestamp, was")
 
 
 def test_a_part_of_a_day_in_utc(tmp_path: Path) -> None:
@@ -167,10 +167,10 @@ def replaced(line: int, column: int, value: str) -> str:
 
 DAMAGED: dict[str, tuple[Callable[[], str], str]] = {
     "cut in a row": (lambda: TEXT[:-9], "Expected 8 columns, got 7"),
-    "only a header": (lambda: TEXT.splitlines()[0] + "\n", "must hold a header and at least one row"),
+    "only a header": (lambda: TEXT.splitlines()[0] + "\n", "has no rows"),
     "a column less": (
         lambda: TEXT.replace("local_timestamp", "arrival", 1),
-        "must have columns for local_timestamp, was",
+        "lacks columns local_timestamp; it has",
     ),
     "a price of text": (lambda: replaced(5, 6, "cheap"), "'cheap'"),
     "a price of zero": (lambda: replaced(5, 6, "0"), "row 5 of x.csv must have a price above 0, was 0.0"),
@@ -189,12 +189,12 @@ DAMAGED: dict[str, tuple[Callable[[], str], str]] = {
     ),
     "a falling time": (
         lambda: replaced(30, 3, str(MIDNIGHT)),
-        "row 30 of x.csv must have a time not before that of the row above",
+        "row 30 of x.csv must have a time not before that of the previous row",
     ),
-    "another unit": (lambda: replaced(30, 3, str(MIDNIGHT // 1000)), "in one unit throughout, us as in its first row"),
+    "another unit": (lambda: replaced(30, 3, str(MIDNIGHT // 1000)), "in one unit throughout, us as in the first row"),
     "another day": (
         lambda: replaced(len(UPDATES), 3, str(MIDNIGHT + 86_400 * 10**6)),
-        "the day of the first, was 2020-01-02 00:00:00 UTC",
+        "the day of the first row, was 2020-01-02 00:00:00 UTC",
     ),
     "no time": (lambda: replaced(30, 3, ""), "row 30 of x.csv must have a time, was None"),
 }
@@ -207,7 +207,7 @@ def test_damaged_updates_are_refused(tmp_path: Path, damage: str) -> None:
 
 
 def test_fractions_need_a_unit(tmp_path: Path) -> None:
-    assert "; unit = 0.1 counts sizes in such parts" in refusal(written(tmp_path, TEXT), ImportOptions())
+    assert "; unit = 0.1 fits all sizes" in refusal(written(tmp_path, TEXT), ImportOptions())
 
 
 def test_updates_under_other_names_are_recognised(tmp_path: Path) -> None:
@@ -227,9 +227,9 @@ def test_other_files_are_no_updates(tmp_path: Path) -> None:
         snapshot_text().encode(),
     ):
         path = written(tmp_path, content, "x.csv")
-        assert not is_book_updates(path)
+        assert not UpdateReader.recognises(path)
         assert str(path) in refusal(path, kind="deltas")
-    assert "must have columns for bid_px_00" in refusal(written(tmp_path, TEXT), kind="table")
+    assert "lacks columns bid_px_00" in refusal(written(tmp_path, TEXT), kind="table")
 
 
 def test_tables_of_books_are_known_without_any_option(tmp_path: Path) -> None:
@@ -245,18 +245,18 @@ def test_tables_of_books_are_known_without_any_option(tmp_path: Path) -> None:
 def test_a_day_of_utc_is_two_days_in_new_york(tmp_path: Path) -> None:
     path = written(tmp_path, snapshot_text(), "books.csv")
     said = refusal(path, ImportOptions(unit=0.25, zone="America/New_York"))
-    assert "must have a time on 2019-12-31, as the first row, was 2020-01-01 05:" in said
-    assert said.endswith("; days are those of America/New_York, zone = NAME takes others")
+    assert "must have a time on 2019-12-31, as in the first row, was 2020-01-01 05:" in said
+    assert said.endswith("; days are in America/New_York time, zone = NAME changes that")
 
 
 def test_damaged_tables_of_books(tmp_path: Path) -> None:
     text = snapshot_text()
     for damage, expected in {
-        text.replace("bids[0].price", "bids[0].cost", 1): "must have columns for bid_px_00",
+        text.replace("bids[0].price", "bids[0].cost", 1): "lacks columns bid_px_00",
         text[:-20]: "Expected 24 columns",
         text.replace("7200.5", "soon", 1): "'soon'",
-        text.replace(",0.25,", ",0.251,", 1): "was 0.251; unit = 0.001 counts sizes in such parts",
-        text.replace("deribit", "", 1): "row 1 of books.csv must have as venue a name",
+        text.replace(",0.25,", ",0.251,", 1): "was 0.251; unit = 0.001 fits all sizes",
+        text.replace("deribit", "", 1): "row 1 of books.csv: venue must be a name",
     }.items():
         assert expected in refusal(written(tmp_path, damage, "books.csv"), ImportOptions(unit=0.25))
     ((one, _),) = imported(
@@ -271,8 +271,8 @@ def test_inspect_and_calibrate_work_in_utc(tmp_path: Path, capsys: pytest.Captur
     assert command(words) == 0
     assert command(["market", "inspect", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "Days and hours of deribit_BTC-PERPETUAL_2020-01-01 are those of UTC." in said
-    assert "Sizes of deribit_BTC-PERPETUAL_2020-01-01 count units of 0.25, and prices are those of one unit." in said
+    assert "Days and hours of deribit_BTC-PERPETUAL_2020-01-01 are in UTC time." in said
+    assert "Sizes of deribit_BTC-PERPETUAL_2020-01-01 are in units of 0.25, and prices are per unit." in said
     window = Window(dt.time(1), dt.time(21), 10)
     found = calibrate(Store(out), "BTC-PERPETUAL", quantities=[1, 2, 3], window=window)
     assert found.fits["deribit"].samples == 10

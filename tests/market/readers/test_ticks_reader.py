@@ -25,11 +25,11 @@ from market_files import (
 from places import SHARED_DATA
 from refused_imports import ANY
 from riskroute.core.errors import DataError, InputError
-from riskroute.market.day_books import day_books
+from riskroute.market.day_books import DayBooks
 from riskroute.market.importing import import_files
 from riskroute.market.readers import streams
+from riskroute.market.readers.exchange_codes import EXCHANGE_CODES as VENUES
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.readers.ticks import VENUES
 from riskroute.market.store import Store
 
 Tick = tuple[int, int, int, int, int, str, int, int]
@@ -120,7 +120,7 @@ def test_ticks_are_remembered_as_a_loop_does_whatever_the_blocks(
             assert read(text_of(ticks), folder) == expected
             check_recordings(folder / "out")
         else:
-            assert "must hold books" in refusal(text_of(ticks), folder)
+            assert "has no snapshots" in refusal(text_of(ticks), folder)
 
 
 def test_unchanged_sides_are_filled_and_contradicted_sides_left_out(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_only_a_wanted_venue_or_part_of_the_day(tmp_path: Path) -> None:
     assert some == {mic: rows for mic, rows in expected.items() if rows}
     (tmp_path / "none").mkdir()
     said = refusal(text, tmp_path / "none", ImportOptions(venue="XBOS"))
-    assert said.startswith(f"venue must be one of ARCX, XNYS, XNAS, which {TICK_NAME} holds, was 'XBOS'")
+    assert said.startswith(f"venue must be one of ARCX, XNYS, XNAS in {TICK_NAME}, was 'XBOS'")
 
 
 def test_gzip_and_zip_give_what_the_plain_file_gives(tmp_path: Path) -> None:
@@ -225,20 +225,20 @@ def test_day_and_symbol_from_names_and_options(tmp_path: Path) -> None:
     (tmp_path / "20190327_BRK.A_Quote_x.csv").write_text(text)
     (one, *_) = import_files([tmp_path / "20190327_BRK.A_Quote_x.csv"], tmp_path / "a", ImportOptions())
     assert (one.symbol, one.date, one.depth, one.has_events) == ("BRK.A", dt.date(2019, 3, 27), 1, False)
-    assert "symbol must be given" in refusal(text, tmp_path, name="20190327_quote.csv")
+    assert "does not state its symbol" in refusal(text, tmp_path, name="20190327_quote.csv")
     wanted = ImportOptions(("acme",), date=dt.date(2020, 1, 2))
     (other, *_) = import_files([tmp_path / "20190327_quote.csv"], tmp_path / "b", wanted)
     assert other.stem == "ARCX_ACME_2020-01-02"
-    assert "symbol must be one for a file of ticks, was A, B" in refusal(text, tmp_path, ImportOptions(("A", "B")))
+    assert "a file of ticks holds one symbol, was A, B" in refusal(text, tmp_path, ImportOptions(("A", "B")))
     (tmp_path / "quote.csv").write_text(text)
-    with pytest.raises(InputError, match="date must be given"):
+    with pytest.raises(InputError, match="does not state its date; give date"):
         import_files([tmp_path / "quote.csv"], tmp_path / "c", ImportOptions(("ACME",)), kind="ticks")
 
 
 def test_a_file_of_trades_is_refused(tmp_path: Path) -> None:
-    assert "was a file of trades" in refusal("1,2,3,N,1,0\n", tmp_path, name="20190327_acme_Trade_Tick.csv")
+    assert "holds trades" in refusal("1,2,3,N,1,0\n", tmp_path, name="20190327_acme_Trade_Tick.csv")
     (tmp_path / "20190327_trade.zip").write_bytes(zipped({"20190327_acme_Trade_Tick.csv": b"1,2,3,N,1,0\n"}))
-    with pytest.raises(DataError, match="was a file of trades"):
+    with pytest.raises(DataError, match="holds trades"):
         import_files([tmp_path / "20190327_trade.zip"], tmp_path / "out", ImportOptions())
 
 
@@ -255,13 +255,13 @@ def test_an_archive_of_two_files_is_refused(tmp_path: Path) -> None:
         (0, "-1", "row 5 of .* must have milliseconds between 0 and 86400000"),
         (0, "86400001", "row 5 of .* must have milliseconds"),
         (0, "", "row 5 of .* must have milliseconds"),
-        (0, "34200000", "row 5 of .* must have a time not before that of the row above"),
+        (0, "34200000", "row 5 of .* must have a time not before that of the previous row"),
         (1, "-1", "row 5 of .* must have prices and sizes of 0 or more"),
         (2, "4294967296", "row 5 of .* must have prices and sizes of 0 or more, up to 4294967295"),
         (3, "", "row 5 of .* must have prices and sizes"),
-        (5, "?", "row 5 of .* must have a venue letter of"),
-        (5, "", "row 5 of .* must have a venue letter of"),
-        (7, "", "row 5 of .* must have a last column of numbers"),
+        (5, "?", "row 5 of .* must have an exchange code of"),
+        (5, "", "row 5 of .* must have an exchange code of"),
+        (7, "", "row 5 of .* must have a number in the last column"),
         (0, "9:30", "Row #5.*'9:30'"),
         (1, "13.99", "Row #5.*'13.99'"),
         (7, "maybe", "Row #5.*'maybe'"),
@@ -300,7 +300,7 @@ def test_a_real_day_of_quotes_has_no_crossed_book(tmp_path: Path) -> None:
     assert sum(one.crossed for one in recordings) == 0
     assert 100_000 < sum(one.snapshots for one in recordings) < 476_855
     check_recordings(tmp_path)
-    books = day_books({one.venue: Store(tmp_path).snapshots(one) for one in recordings})
+    books = DayBooks.of_tables({one.venue: Store(tmp_path).snapshots(one) for one in recordings})
     spreads = books.spreads(np.random.default_rng(0).integers(books.first, books.last, 5000))
     assert np.isfinite(spreads).mean() > 0.9
     assert np.nanmin(spreads) > -1e-9

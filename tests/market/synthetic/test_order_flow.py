@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from riskroute.market.clock import SECOND
 from riskroute.market.synthetic import order_flow as flow
 from riskroute.market.synthetic.order_flow import (
-    FlowCharacter,
+    FlowParameters,
     queue_shares,
     simulate_compiled,
     simulate_order_flow,
 )
 
-CHARACTER = FlowCharacter(
+CHARACTER = FlowParameters(
     gap=2e7,
     orders=16,
     lot=40,
@@ -62,7 +62,7 @@ def test_compiled_flow_equals_the_plain_one(seed: int, pro_rata: bool) -> None:
     arguments = (CHARACTER._replace(pro_rata=pro_rata), walk(seed, 40), 7, 7 + 10 * SECOND, STEP)
     plain, fast = (run(np.random.default_rng(seed), *arguments) for run in (simulate_order_flow, simulate_compiled))
     assert len(plain) > 500
-    assert set(plain[:, flow.KIND]) == {ord(kind) for kind in "AFECXDUP"}
+    assert set(plain[:, flow.COLUMN.kind]) == {ord(kind) for kind in "AFECXDUP"}
     assert np.array_equal(plain, fast)
 
 
@@ -72,18 +72,18 @@ def test_flow_shows_the_quotes_outside_of_moves(gap: float) -> None:
     quotes = np.repeat(walk(5, 6), 40, axis=0)
     end = len(quotes) * STEP
     rows = simulate_compiled(np.random.default_rng(1), CHARACTER._replace(gap=gap), quotes, 0, end, STEP)
-    assert (np.diff(rows[:, flow.TIME]) >= 0).all()
-    assert rows[-1, flow.TIME] < end
+    assert (np.diff(rows[:, flow.COLUMN.time]) >= 0).all()
+    assert rows[-1, flow.COLUMN.time] < end
     sides: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
     where: dict[int, list[int]] = {}
     for _, kind, side, price, size, order, old in rows.tolist():
-        if kind in (flow.ADD, flow.ATTRIBUTED, flow.REPLACE):
-            if kind == flow.REPLACE:
+        if kind in (flow.MESSAGE.add, flow.MESSAGE.attributed, flow.MESSAGE.replace):
+            if kind == flow.MESSAGE.replace:
                 where.pop(old)
             where[order] = [side, price, size]
-        elif kind == flow.DELETE:
+        elif kind == flow.MESSAGE.delete:
             where.pop(order)
-        elif kind != flow.TRADE:
+        elif kind != flow.MESSAGE.trade:
             where[order][2] -= size
             assert where[order][2] >= 0
     for side, price, size in where.values():

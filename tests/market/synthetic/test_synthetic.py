@@ -321,22 +321,22 @@ def test_progress_counts_venues_and_symbols(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ({"seed": -1}, "seed must be a non-negative integer, was -1"),
-        ({"symbols": []}, "symbols must be 1 to 1,000 different names"),
-        ({"symbols": ["A", "A"]}, "symbols must be 1 to 1,000 different names"),
+        ({"symbols": []}, "symbols must be 1 to 1,000 distinct names"),
+        ({"symbols": ["A", "A"]}, "symbols must be 1 to 1,000 distinct names"),
         ({"symbols": ["lower"]}, "symbols must have 1 to 8 capital letters, digits or dots each, was 'lower'"),
         ({"symbols": ["NINELONGS"]}, "was 'NINELONGS'"),
         ({"symbols": [3]}, "symbols must have .* was 3"),
         ({"symbols": 3}, "symbols must have .* was 3"),
-        ({"hours": (dt.time(11), dt.time(11))}, "hours must be a time and a later one"),
-        ({"hours": ("10:30", "11:00")}, "hours must be a time and a later one"),
-        ({"hours": None}, "hours must be a time and a later one, New York, was None"),
-        ({"hours": (dt.time(10, tzinfo=dt.UTC), dt.time(11))}, "hours must be a time and a later one"),
-        ({"date": "2019-03-27"}, "date must be a day from 1971 to 2199, was '2019-03-27'"),
+        ({"hours": (dt.time(11), dt.time(11))}, "hours must be two ascending times without a zone"),
+        ({"hours": ("10:30", "11:00")}, "hours must be two ascending times without a zone"),
+        ({"hours": None}, "hours must be two ascending times without a zone, was None"),
+        ({"hours": (dt.time(10, tzinfo=dt.UTC), dt.time(11))}, "hours must be two ascending times without a zone"),
+        ({"date": "2019-03-27"}, "date must be from 1971 to 2199, was '2019-03-27'"),
         ({"rate": 0}, "rate must be a number of at least 0.001 and of at most 100, was 0"),
         ({"rate": float("nan")}, "rate must be a number"),
-        ({"venues": []}, "venues must be one or more of SyntheticVenue"),
-        ({"venues": None}, "venues must be one or more of SyntheticVenue, was None"),
-        ({"venues": ["XNAS"]}, "venues must be one or more of SyntheticVenue"),
+        ({"venues": []}, "venues must be one or more SyntheticVenue"),
+        ({"venues": None}, "venues must be one or more SyntheticVenue, was None"),
+        ({"venues": ["XNAS"]}, "venues must be one or more SyntheticVenue"),
         ({"venues": DEFAULT_VENUES[:1] * 2}, "venues must differ in name"),
         ({"venues": [*DEFAULT_VENUES[:1], replace(DEFAULT_VENUES[0], name="X")]}, "venues must differ in file_name"),
         ({"out": 3}, "out must be a path, was 3"),
@@ -351,7 +351,7 @@ def test_bad_arguments(tmp_path: Path, arguments: dict[str, Any], message: str) 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="out must be a folder"):
+    with pytest.raises(InputError, match="out must be a writable folder"):
         generate_market(tmp_path / "file")
 
 
@@ -359,7 +359,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"name": ""}, "name must be a name of up to 32 letters, digits, spaces or .* was ''"),
-        ({"file_name": ""}, "file_name must be a text that is not empty, was ''"),
+        ({"file_name": ""}, "file_name must be a non-empty string, was ''"),
         ({"file_name": "up/down"}, "file_name must be a name without folders, was 'up/down'"),
         ({"file_name": "%D"}, "file_name must be a name without folders, was '%D'"),
         ({"matching": "prorata"}, "matching must be one of price-time, pro-rata, was 'prorata'"),
@@ -369,7 +369,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         ({"top_size": 0}, "top_size of XNAS must be a positive integer, was 0"),
         ({"reach": 0}, "reach of XNAS must be a number"),
         ({"sweep": 1.5}, "sweep of XNAS must be a number of at least 0 and of at most 1, was 1.5"),
-        ({"takers": 0.9, "replaced": 0.2}, "must not exceed 1 together"),
+        ({"takers": 0.9, "replaced": 0.2}, "must sum to at most 1"),
     ],
 )
 def test_bad_venues(change: dict[str, Any], message: str) -> None:

@@ -1,7 +1,11 @@
 """Databento's market data, DBN or CSV: books from ``mbp`` and ``bbo`` records, books and events from ``mbo``.
 
-A file is of one UTC day, which begins on the evening before in New York. What is not of the day asked for still makes
-the book, and is counted.
+A file covers one UTC day, which begins on the previous evening in New York. Records outside the requested day still
+build the book, and are counted.
+
+In ``mbo`` records a fill does not change the book; the cancel, or the smaller size, that follows it does. Both together
+are one execution. A modified order that keeps its price and does not grow keeps its queue position, and its lost shares
+count as cancelled; any other change replaces the order. Snapshots are taken after the last record of an event only.
 """
 
 from __future__ import annotations
@@ -21,16 +25,11 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.core.validation import LONGEST_SYMBOL, is_name, name_rule
 from riskroute.market.clock import SECOND, date_in_name, local_day, utc_stamp
 from riskroute.market.readers.databento_files import (
-    BAD_RECEIPT,
     BOOK_DEPTHS,
-    GATHERED,
-    LAST,
-    LEVELS_ONLY,
-    MAYBE_BAD_BOOK,
+    CONSOLIDATED,
+    FLAG,
     PRICE_UNIT,
     PUBLISHERS,
-    SNAPSHOT,
-    TOP_OF_BOOK,
     open_databento,
 )
 from riskroute.market.readers.reading import (
@@ -43,29 +42,33 @@ from riskroute.market.readers.reading import (
     to_events,
     to_snapshots,
 )
+from riskroute.market.readers.streams import csv_header
 from riskroute.market.schema import keep_levels, level_columns
 
-# The book of one symbol, kept order by order from Databento's ``mbo`` records, and the events that made it.
-#
-# A fill does not change the book by itself; the cancel, or the smaller size, that follows it does. Both together are
-# one execution. A modified order that keeps its price and does not grow keeps its queue position; its lost shares count
-# as cancelled. Any other change replaces the order. Snapshots are taken after the last record of an event only.
-#
+ROWS = 100_000  # records held at once for books of 10 levels; fewer for deeper ones
+_NO_LEVEL = -1  # price of an absent level
 
 
-ADD, CANCEL, MODIFY, CLEAR, FILL = (ord(letter) for letter in "ACMRF")
-BID, ASK = ord("B"), ord("A")
-NO_LEVEL = -1
-"""The price of a level that is not there."""
+class _OrderActions(NamedTuple):
+    """Character codes of the actions that change a book."""
+
+    add: int = ord("A")
+    cancel: int = ord("C")
+    modify: int = ord("M")
+    clear: int = ord("R")
+    fill: int = ord("F")
 
 
-class BookChanges(NamedTuple):
-    """What some records did to a book.
+_ACTION = _OrderActions()
 
-    ``snapshot_rows (S,)`` are the records after which the book was another, ``levels (S, depth, 4)`` its prices and
-    sizes (bid, size, ask, size), ``deeper (S,)`` whether it had more levels. ``events (E, 7)`` are record, action,
-    side, price, size, remainder, and number of the order in ``orders``. ``references`` and ``unresolved`` count the
-    records that name an order, and those whose order is not there or is smaller than they say.
+
+class _BookChanges(NamedTuple):
+    """Changes of a book by a batch of records.
+
+    ``snapshot_rows (S,)`` are the records that changed the kept levels, ``levels (S, depth, 4)`` these levels (bid,
+    size, ask, size), ``deeper (S,)`` whether there were more. ``events (E, 7)`` are record, action, side, price, size,
+    remainder, and index of the order in ``orders``. ``references`` counts records that refer to an order,
+    ``unresolved`` those whose order is absent or smaller than stated.
     """
 
     snapshot_rows: Integers
@@ -77,31 +80,29 @@ class BookChanges(NamedTuple):
     unresolved: int
 
 
-class OrderBook:
-    """Resting orders of one symbol at one venue, and the ``depth`` best levels of both sides."""
+class DatabentoBook:
+    """Resting orders of one symbol at one venue (market by order), and the best ``depth`` levels of both sides."""
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
         self._ids = np.zeros(0, dtype=np.uint64)
-        self._orders = np.zeros(
-            (0, 5), dtype=np.int64
-        )  # side, price, size, filled and not yet taken off, at which price
+        self._orders = np.zeros((0, 5), dtype=np.int64)  # side, price, size, filled but not yet removed, fill price
         self._sides = [np.zeros((0, 2), dtype=np.int64), np.zeros((0, 2), dtype=np.int64)]  # worst level first
         self._shown = np.full((depth, 4), 0, dtype=np.int64)
-        self._shown[:, 0::2] = NO_LEVEL
+        self._shown[:, 0::2] = _NO_LEVEL
 
-    def apply(self, ids: Any, actions: Any, sides: Any, prices: Any, sizes: Any, flags: Any) -> BookChanges:
-        """Take in records, ``(n,)`` each, in their order; ``prices`` of orders that are added are above 0."""
+    def apply(self, ids: Any, actions: Any, sides: Any, prices: Any, sizes: Any, flags: Any) -> _BookChanges:
+        """Apply records, ``(n,)`` each, in order; ``prices`` of added orders are above 0."""
         names, places = np.unique(np.concatenate([self._ids, ids.astype(np.uint64)]), return_inverse=True)
         orders = np.zeros((len(names), 5), dtype=np.int64)
         orders[places[: len(self._ids)]] = self._orders
         numbers = places[len(self._ids) :].astype(np.int64)
         count = len(ids)
-        # A record adds a level at most, and makes two events at most; clearing takes off what was there or was added.
+        # A record adds at most one level and two events; a clear also cancels every order that rests or was added.
         books = [np.concatenate([side, np.zeros((count, 2), dtype=np.int64)]) for side in self._sides]
         heights = np.array([len(side) for side in self._sides])
         events = np.zeros((3 * count + len(self._ids), 7), dtype=np.int64)
-        last = int(((flags & LAST) > 0).sum())
+        last = int(((flags & FLAG.last) > 0).sum())
         rows, deeper = np.zeros(last, dtype=np.int64), np.zeros(last, dtype=np.int64)
         levels = np.zeros((last, self.depth, 4), dtype=np.int64)
         kinds, of, at, shares, marks = (
@@ -129,7 +130,7 @@ class OrderBook:
         live = orders[:, 2] > 0
         self._ids, self._orders = names[live], orders[live]
         self._sides = [book[:height].copy() for book, height in zip(books, heights, strict=True)]
-        return BookChanges(
+        return _BookChanges(
             rows[:n_books], levels[:n_books], deeper[:n_books], events[:n_events], names, references, unresolved
         )
 
@@ -155,27 +156,27 @@ def _apply(
     n_events = n_books = references = unresolved = 0
     for row in range(len(actions)):
         action, number, size = actions[row], numbers[row], sizes[row]
-        if action == CLEAR:
+        if action == _ACTION.clear:
             for other in range(len(orders)):
                 if orders[other, 2] > 0:
-                    _note(events, n_events, row, CANCEL, orders, other, orders[other, 2], orders[other, 1], 0)
+                    _note(events, n_events, row, _ACTION.cancel, orders, other, orders[other, 2], orders[other, 1], 0)
                     n_events += 1
                     orders[other, 2] = orders[other, 3] = 0
             heights[0] = heights[1] = 0
-        elif action in (FILL, CANCEL, MODIFY, ADD):
+        elif action in (_ACTION.fill, _ACTION.cancel, _ACTION.modify, _ACTION.add):
             left = orders[number, 2]
-            if action != ADD or left > 0:
+            if action != _ACTION.add or left > 0:
                 references += 1
-                if action == ADD or left == 0 or (action != MODIFY and size > left):
+                if action == _ACTION.add or left == 0 or (action != _ACTION.modify and size > left):
                     unresolved += 1
-            if action == FILL:
+            if action == _ACTION.fill:
                 if left > 0:
                     orders[number, 3] = min(orders[number, 3] + size, left)
                     orders[number, 4] = prices[row]
-            elif action == CANCEL or (
+            elif action == _ACTION.cancel or (
                 left > 0 and (size == 0 or _stays(orders, number, sides[row], prices[row], size))
             ):
-                gone = min(size, left) if action == CANCEL else left - size
+                gone = min(size, left) if action == _ACTION.cancel else left - size
                 if gone > 0:
                     executed = min(gone, orders[number, 3])
                     _change(bids, asks, heights, orders[number, 0], orders[number, 1], -gone)
@@ -183,11 +184,21 @@ def _apply(
                     orders[number, 3] -= executed
                     if executed > 0:
                         rest = left - executed
-                        _note(events, n_events, row, FILL, orders, number, executed, orders[number, 4], rest)
+                        _note(events, n_events, row, _ACTION.fill, orders, number, executed, orders[number, 4], rest)
                         n_events += 1
                     if gone > executed:
                         rest = orders[number, 2]
-                        _note(events, n_events, row, CANCEL, orders, number, gone - executed, orders[number, 1], rest)
+                        _note(
+                            events,
+                            n_events,
+                            row,
+                            _ACTION.cancel,
+                            orders,
+                            number,
+                            gone - executed,
+                            orders[number, 1],
+                            rest,
+                        )
                         n_events += 1
             elif size > 0:
                 if left > 0:
@@ -195,10 +206,10 @@ def _apply(
                 orders[number, 0], orders[number, 1] = sides[row], prices[row]
                 orders[number, 2], orders[number, 3] = size, 0
                 _change(bids, asks, heights, sides[row], prices[row], size)
-                kind = MODIFY if left > 0 else ADD
+                kind = _ACTION.modify if left > 0 else _ACTION.add
                 _note(events, n_events, row, kind, orders, number, size, prices[row], size)
                 n_events += 1
-        if flags[row] & LAST and _differs(bids, asks, heights, shown):
+        if flags[row] & FLAG.last and _differs(bids, asks, heights, shown):
             for level in range(len(shown)):
                 for field in range(4):
                     levels[n_books, level, field] = shown[level, field]
@@ -210,7 +221,7 @@ def _apply(
 
 @njit(cache=True)
 def _stays(orders: Any, number: int, side: int, price: int, size: int) -> bool:
-    """Whether an order that is changed keeps its place."""
+    """Return whether a modified order keeps its queue position."""
     return bool(orders[number, 0] == side and orders[number, 1] == price and orders[number, 2] >= size)
 
 
@@ -224,9 +235,9 @@ def _note(
 
 @njit(cache=True)
 def _change(bids: Any, asks: Any, heights: Any, side: int, price: int, change: int) -> None:
-    """Add shares to a level or take them off; levels come and go, the best one stands last."""
-    which, sign = (0, 1) if side == BID else (1, -1)
-    book = bids if side == BID else asks
+    """Add shares to a level, or remove them; levels are sorted with the best one last."""
+    which, sign = (0, 1) if side == ord("B") else (1, -1)
+    book = bids if side == ord("B") else asks
     height = heights[which]
     low, high = 0, height
     while low < high:
@@ -249,11 +260,11 @@ def _change(bids: Any, asks: Any, heights: Any, side: int, price: int, change: i
 
 @njit(cache=True)
 def _differs(bids: Any, asks: Any, heights: Any, shown: Any) -> bool:
-    """Bring the levels that are shown up to date, and tell whether any of them was another."""
+    """Update the shown levels; return whether any changed."""
     changed = False
     for which in range(2):
         for level in range(len(shown)):
-            price, size = NO_LEVEL, 0
+            price, size = _NO_LEVEL, 0
             place = heights[which] - 1 - level
             if place >= 0:
                 price, size = (bids[place, 0], bids[place, 1]) if which == 0 else (asks[place, 0], asks[place, 1])
@@ -263,27 +274,25 @@ def _differs(bids: Any, asks: Any, heights: Any, shown: Any) -> bool:
     return changed
 
 
-ROWS, FEW = 100_000, 10
-"""Records that are held at once, about: for books of ``FEW`` levels, and fewer for deeper ones."""
-
-LATEST = SECOND
-"""How far behind the record before it a record may be, in nanoseconds."""
-
-
 @dataclass
 class _Feed:
-    """One symbol at one venue: its latest time, its book if that is kept here, records whose event is not yet over."""
+    """One symbol at one venue: latest time, order book (``mbo`` only), and records of an unfinished event."""
 
     latest: int
-    book: OrderBook | None
+    book: DatabentoBook | None
     held: list[polars.DataFrame] = field(default_factory=list)
     ended: bool = False
 
 
 class DatabentoReader:
-    """Books of every venue and symbol of a file, and events where the file has orders."""
+    """Yields books of every venue and symbol of a file, and events if it has orders."""
 
     name = "databento"
+
+    @staticmethod
+    def recognises(path: Path) -> bool:
+        """Return whether a CSV file has Databento's header."""
+        return {"rtype", "publisher_id", "instrument_id"} <= set(csv_header(path))
 
     def __init__(self, path: Path, options: ImportOptions) -> None:
         self.source, self.options = path, options
@@ -302,16 +311,16 @@ class DatabentoReader:
         self._publishers: dict[str, int] = {}
 
     def parts(self) -> Iterator[ReaderPart]:
-        """A part per venue, symbol and piece of the file."""
+        """Yield a part per venue, symbol and chunk of the file."""
         seen: dict[str, None] = {}
         given = False
-        for table in self._file.frames(ROWS * FEW // max(self.depth, FEW)):
+        for table in self._file.frames(ROWS * 10 // max(self.depth, 10)):
             named = self._named(self._checked(table))
             seen |= dict.fromkeys(named["symbol"].unique(maintain_order=True))
             if not self.options.symbols and len(seen) > MOST_SYMBOLS:
                 raise InputError(
-                    f"symbol must be given for a file of many: {self.source.name} has more than {MOST_SYMBOLS} "
-                    f"({', '.join(list(seen)[:3])}, ...)"
+                    f"{self.source.name} has more than {MOST_SYMBOLS} symbols ({', '.join(list(seen)[:3])}, ...); give "
+                    "symbol"
                 )
             if self.options.symbols:
                 named = named.filter(polars.col("symbol").is_in(self.options.symbols))
@@ -325,41 +334,41 @@ class DatabentoReader:
                 yield self._part(self._venue(publisher), symbol, feed, feed.held.pop(), over=True)
                 given = True
             if feed.book is not None and not feed.ended:
-                raise DataError(f"{self.source} must mark the last record of an event (flags 128), was without any")
+                raise DataError(f"{self.source} never marks the last record of an event (flag 128)")
         self._check_ends(tuple(seen), given)
 
     def _check_ends(self, seen: tuple[str, ...], given: bool) -> None:
         for symbol in self.options.symbols:
             if symbol not in seen:
-                refuse_unknown_symbol("symbol", symbol, seen, self.source.name)
+                refuse_unknown_symbol(symbol, seen, self.source.name)
         if self._other and not given:
-            raise DataError(f"{self.source} must hold books of {self.date}, was of {self._other}")
+            raise DataError(f"{self.source} must hold books of {self.date}, was {self._other}; give date")
 
     def _feed(self, publisher: int, symbol: str) -> _Feed:
         key = (publisher, symbol)
         if key not in self._feeds:
-            self._feeds[key] = _Feed(0, OrderBook(self.depth) if self.schema == "mbo" else None)
+            self._feeds[key] = _Feed(0, DatabentoBook(self.depth) if self.schema == "mbo" else None)
         return self._feeds[key]
 
     def _venue(self, publisher: int, records: polars.DataFrame | None = None) -> str:
         named = str(publisher) if str(publisher) in self.options.venue_names else self.options.venue
         found = PUBLISHERS.get(publisher, named)
         if found is None:
-            gathered = ", which gathers the best prices of several venues" if publisher in GATHERED else ""
+            gathered = ", which publishes consolidated best prices" if publisher in CONSOLIDATED else ""
             where = f"record {records['record'][0]:,} of {self.source}" if records is not None else str(self.source)
             raise DataError(
-                f"{where} must have the publisher_id of a venue of US equities, was {publisher}{gathered}; "
+                f"{where}: publisher_id must be that of a US equity venue, was {publisher}{gathered}; "
                 "venue = CODE names it"
             )
         if self._publishers.setdefault(found, publisher) != publisher:
             raise DataError(
-                f"{self.source} must have one feed of every venue, was publisher_id {self._publishers[found]} and "
-                f"{publisher} of {found}"
+                f"{self.source} must have one feed per venue, was publisher_id {self._publishers[found]} and "
+                f"{publisher} for {found}"
             )
         return found
 
     def _checked(self, table: polars.DataFrame) -> polars.DataFrame:
-        """Refuse records without ids or a time, and records of an ``mbo`` file that no order is behind."""
+        """Refuse records without ids or time, and ``mbo`` records that are not orders."""
         time, flags = polars.col(self._time), polars.col("flags")
         wrong = [
             ("publisher_id", "a number", polars.col("publisher_id").is_null()),
@@ -369,10 +378,10 @@ class DatabentoReader:
         ]
         if self.schema == "mbo":
             table, adds = self._timed(table), polars.col("action").is_in(["A", "M"])
-            expected = "that of an order; top-of-book records are in mbp-1 files, levels in mbp-10 files"
+            expected = "those of an order; use mbp-1 files for the top of book and mbp-10 files for levels"
             wrong += [
                 ("action", "one of A, C, M, R, T, F, N", ~polars.col("action").is_in(list("ACMRTFN")).fill_null(False)),
-                ("flags", expected, flags.cast(polars.Int64) & (TOP_OF_BOOK | LEVELS_ONLY) > 0),
+                ("flags", expected, flags.cast(polars.Int64) & (FLAG.top_of_book | FLAG.levels_only) > 0),
                 ("side", "B or A", adds & ~polars.col("side").is_in(["A", "B"]).fill_null(False)),
                 ("price", "a number above 0", adds & ~(polars.col("price") > 0).fill_null(False)),
                 ("size", "a number up to 4294967295", ~polars.col("size").is_between(0, 2**32 - 1).fill_null(False)),
@@ -383,16 +392,16 @@ class DatabentoReader:
             if rows.height:
                 number, was = rows["record"][0], rows[name][0]
                 shown = "undefined" if was is None else was
-                raise DataError(f"record {number:,} of {self.source} must have as {name} {expected}, was {shown}")
+                raise DataError(f"record {number:,} of {self.source}: {name} must be {expected}, was {shown}")
         return table.with_columns(polars.col(self._time).alias("stamp"))
 
     def _timed(self, table: polars.DataFrame) -> polars.DataFrame:
-        """Orders of a snapshot have the time of the snapshot, not the one they were sent at."""
-        snapshot = polars.col("flags").cast(polars.Int64) & SNAPSHOT > 0
+        """Give orders of a snapshot the time of the snapshot, not that of their arrival."""
+        snapshot = polars.col("flags").cast(polars.Int64) & FLAG.snapshot > 0
         return table.with_columns(ts_event=polars.when(snapshot).then("ts_recv").otherwise("ts_event"))
 
     def _named(self, table: polars.DataFrame) -> polars.DataFrame:
-        """The table with a symbol in every row: the row's own, that of its id, or the only one asked for."""
+        """Add a symbol to every row: its own, that of its instrument id, or the only requested one."""
         if self._names:
             names = (
                 polars.col("instrument_id")
@@ -409,8 +418,8 @@ class DatabentoReader:
             if self._names or len(self._nameless) > 1 or len(self.options.symbols) != 1:
                 some = ", ".join(map(str, list(self._nameless)[:3]))
                 raise DataError(
-                    f"record {nameless['record'][0]:,} of {self.source} must have an instrument_id that the file names "
-                    f"(map_symbols), was {some}; symbol = NAME names the only one of a file"
+                    f"record {nameless['record'][0]:,} of {self.source}: no symbol for instrument_id {some}; "
+                    "download with map_symbols, or give symbol if the file has one instrument"
                 )
             table = table.with_columns(polars.col("symbol").fill_null(self.options.symbols[0]))
         table = table.with_columns(polars.col("symbol").str.strip_chars().str.to_uppercase())
@@ -418,8 +427,8 @@ class DatabentoReader:
             for symbol in table["symbol"].unique(maintain_order=True):
                 if not is_name(symbol, longest=LONGEST_SYMBOL):
                     raise DataError(
-                        f"{self.source} must have as symbol {name_rule(LONGEST_SYMBOL)}, was {symbol!r}; "
-                        "symbols that are not asked for may be anything"
+                        f"{self.source}: symbol must be {name_rule(LONGEST_SYMBOL)}, was {symbol!r}; "
+                        "request symbols by name to skip others"
                     )
         return table
 
@@ -431,12 +440,12 @@ class DatabentoReader:
             records = self._lifted(feed, records, notes)
         flags = records["flags"].cast(polars.Int64)
         if self._time == "ts_recv":
-            notes["bad_receipt"] = int((flags & BAD_RECEIPT > 0).sum())
+            notes["bad_receipt"] = int((flags & FLAG.bad_receipt > 0).sum())
         if feed.book is None:
             books, events, counts = self._ended(feed, records, over), None, (0, 0)
         else:
             books, events, counts = self._kept(feed, feed.book, records)
-        doubtful = books["flags"].cast(polars.Int64) & MAYBE_BAD_BOOK > 0
+        doubtful = books["flags"].cast(polars.Int64) & FLAG.maybe_bad_book > 0
         notes["maybe_bad_book"] = int(doubtful.sum())
         books = self._of_day(books.filter(~doubtful), notes)
         known = BOOK_DEPTHS.get(self.schema, self.depth)
@@ -454,26 +463,25 @@ class DatabentoReader:
         return ReaderPart(venue, symbol, kept, events, *counts, deeper, notes=said)
 
     def _lifted(self, feed: _Feed, records: polars.DataFrame, notes: dict[str, int]) -> polars.DataFrame:
-        """Records in the order of time: those a little late have the time of the one before."""
+        """Sort out late records: up to a second late they take the time of the previous one, later they are refused."""
         stamps = records["stamp"].to_numpy()
         rising = np.maximum.accumulate(np.concatenate([[feed.latest], stamps]))[1:]
         late = rising - stamps
-        if late.max() > LATEST:
-            row = int((late > LATEST).argmax())
-            was = f"{late[row] / SECOND:,.3f} s before it"
+        if late.max() > SECOND:
+            row = int((late > SECOND).argmax())
             raise DataError(
-                f"record {records['record'][row]:,} of {self.source} must have a {self._time} not before that of the "
-                f"record above, but for a second, was {was}"
+                f"record {records['record'][row]:,} of {self.source}: {self._time} may be at most 1 s before that of "
+                f"the previous record, was {late[row] / SECOND:,.3f} s before it"
             )
         notes["late"] = int((late > 0).sum())
         feed.latest = int(rising[-1])
         return records.with_columns(polars.Series("stamp", rising))
 
     def _ended(self, feed: _Feed, records: polars.DataFrame, over: bool) -> polars.DataFrame:
-        """The books at the ends of events: those marked, and the last of one time; one that may go on is held."""
+        """Return the books at the ends of events: marked, or last of their time; hold back one that may continue."""
         whole = polars.concat([*feed.held, records])
         feed.held.clear()
-        last = (whole["flags"].cast(polars.Int64) & LAST > 0) | (whole["stamp"] != whole["stamp"].shift(-1))
+        last = (whole["flags"].cast(polars.Int64) & FLAG.last > 0) | (whole["stamp"] != whole["stamp"].shift(-1))
         last = last.fill_null(over)
         if not last[-1]:
             feed.held.append(whole.tail(1))
@@ -485,23 +493,23 @@ class DatabentoReader:
         )
 
     def _kept(
-        self, feed: _Feed, book: OrderBook, records: polars.DataFrame
+        self, feed: _Feed, book: DatabentoBook, records: polars.DataFrame
     ) -> tuple[polars.DataFrame, polars.DataFrame, tuple[int, int]]:
-        """The books that records make, and their events."""
+        """Apply records to the order book; return its snapshots and events."""
         columns = {name: records[name].to_numpy() for name in ("order_id", "size", "flags", "stamp", "record")}
         letters = {
             name: records[name].fill_null(" ").cast(polars.Binary).to_numpy().astype("S1").view(np.uint8)
             for name in ("action", "side")
         }
         prices = records["price"].fill_null(0).to_numpy()
-        feed.ended |= bool((columns["flags"].astype(np.int64) & LAST).any())
+        feed.ended |= bool((columns["flags"].astype(np.int64) & FLAG.last).any())
         ids, sizes, flags = columns["order_id"], columns["size"], columns["flags"]
         done = book.apply(ids, letters["action"], letters["side"], prices, sizes, flags)
         rows, levels = done.snapshot_rows, done.levels.reshape(len(done.snapshot_rows), 4 * self.depth)
         books = {"sequence": columns["record"][rows], "stamp": columns["stamp"][rows], "flags": flags[rows]}
         for place, name in enumerate(level_columns(self.depth)):
             values = levels[:, place]
-            books[name] = np.where(values == NO_LEVEL, -1, values / PRICE_UNIT) if "_px_" in name else values
+            books[name] = np.where(values == _NO_LEVEL, -1, values / PRICE_UNIT) if "_px_" in name else values
         row, action, side, price, size, left, number = done.events.T
         events = {
             "sequence": columns["record"][row],
@@ -518,14 +526,14 @@ class DatabentoReader:
         return whole, polars.DataFrame(events), (done.references, done.unresolved)
 
     def _of_day(self, rows: polars.DataFrame, notes: dict[str, int]) -> polars.DataFrame:
-        """Rows of the day; those of the evening before are counted, and those after it need a day to be named."""
+        """Return the rows of the day; count earlier ones, refuse later ones without the option ``date``."""
         stamp = polars.col("stamp")
         after = rows.filter(stamp >= self._end)
         if after.height and self.options.date is None:
             day = local_day(int(after["stamp"][0]))
             raise InputError(
-                f"date must be given for a file of several days, was None for {self.source.name}, which has record "
-                f"{after['sequence'][0]:,} on {day} and is taken for {self.date}"
+                f"{self.source.name} has several days: it is taken for {self.date}, and record "
+                f"{after['sequence'][0]:,} is of {day}; give date"
             )
         mine = rows.filter(stamp.is_between(self._begin, self._end, closed="left"))
         notes["other_days"] = rows.height - mine.height
@@ -533,14 +541,3 @@ class DatabentoReader:
             strange = rows.filter(~stamp.is_between(self._begin, self._end, closed="left"))["stamp"][0]
             self._other = str(local_day(int(strange)))
         return mine.with_columns(ts_event=stamp.cast(polars.Datetime("ns", "UTC")))
-
-
-def is_databento_header(columns: list[str]) -> bool:
-    """Whether a CSV file has the columns that Databento writes.
-
-    Examples
-    --------
-    >>> is_databento_header(["ts_recv", "ts_event", "rtype", "publisher_id", "instrument_id", "side"])
-    True
-    """
-    return {"rtype", "publisher_id", "instrument_id"} <= set(columns)

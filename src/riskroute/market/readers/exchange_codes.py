@@ -1,8 +1,9 @@
-"""The letters that the consolidated tape has for exchanges."""
+"""Exchange codes of the consolidated tape: letter to market identifier code."""
 
 from __future__ import annotations
 
-TAPE_VENUES = {
+# NASDAQ has two letters, one per tape. D (FINRA) is missing: its quotes come from outside the exchanges.
+EXCHANGE_CODES = {
     "A": "XASE",
     "B": "XBOS",
     "C": "XCIS",
@@ -23,7 +24,3 @@ TAPE_VENUES = {
     "Y": "BATY",
     "Z": "BATS",
 }
-"""Market identifier codes by letter; NASDAQ has two letters."""
-
-FINRA = "D"
-"""The letter of quotes and trades away from exchanges, which are no book."""

@@ -1,4 +1,4 @@
-"""NASDAQ ITCH 5.0 day files, raw or gzip, through itch-book; no other module knows that library."""
+"""NASDAQ ITCH 5.0 day files, raw or gzip, read with itch-book; no other module uses that library."""
 
 from __future__ import annotations
 
@@ -26,26 +26,47 @@ from riskroute.market.readers.reading import (
     ReaderPart,
     label_rows,
     refuse_unknown_symbol,
+    require_option,
     to_events,
 )
 from riskroute.market.readers.streams import read_fully, unpacked
 from riskroute.market.schema import keep_levels, level_columns
 
-# Symbols of an ITCH file without a directory, as cut from the middle of a day: messages that add orders name them.
+BLOCK = 1 << 24  # bytes that `_scan_symbols` reads at once
+ROWS, BYTES = 100_000, 1 << 21  # rows per part and bytes read at once for books of 10 levels; less for deeper ones
 
-
-BLOCK = 1 << 24
-"""Bytes that are looked at together."""
-
-# Locate code and symbol in the messages that add an order; F also names the member.
-_KINDS = {
-    ord(kind): np.dtype({"names": ["locate", "stock"], "formats": [">u2", "S8"], "offsets": [3, 26], "itemsize": size})
-    for kind, size in (("A", 38), ("F", 42))
+# Bytes of every ITCH 5.0 message by its type, without the two bytes of its length.
+ITCH_LENGTHS = {
+    **{"S": 12, "R": 39, "H": 25, "Y": 20, "L": 26, "V": 35, "W": 12, "K": 28, "J": 35, "h": 21, "O": 48},
+    **{"A": 36, "F": 40, "E": 31, "C": 36, "X": 23, "D": 19, "U": 35, "P": 44, "Q": 40, "B": 19, "I": 50, "N": 20},
 }
 
 
-def scan_symbols(path: Path) -> dict[int, str]:
-    """Symbols by locate code, from the messages that add orders; refuses a code of two symbols."""
+def looks_like_itch(head: bytes) -> bool:
+    r"""Return whether bytes begin with length-prefixed ITCH 5.0 messages; checks up to ten.
+
+    Examples
+    --------
+    >>> looks_like_itch(b"\x00\x0cS" + bytes(11)), looks_like_itch(b"\x00\x0dS" + bytes(12)), looks_like_itch(b"")
+    (True, False, False)
+    """
+    place = seen = 0
+    while seen < 10 and place + 3 <= len(head):
+        length = int.from_bytes(head[place : place + 2], "big")
+        if length == 0 and seen:  # some files end a session with an empty message
+            break
+        if ITCH_LENGTHS.get(chr(head[place + 2])) != length:
+            return False
+        place += 2 + length
+        seen += 1
+    return seen > 0
+
+
+def _scan_symbols(path: Path) -> dict[int, str]:
+    """Return symbols by locate code from the messages that add orders, for files without a directory.
+
+    Files cut from the middle of a day lack the directory. A code with two symbols is refused.
+    """
     names: dict[int, str] = {}
     with unpacked(path) as file:
         rest = b""
@@ -60,22 +81,23 @@ def scan_symbols(path: Path) -> dict[int, str]:
 
 def _learn_names(names: dict[int, str], whole: Any, starts: Any, path: Path) -> None:
     kinds = whole[starts + 2]
-    for kind, layout in _KINDS.items():
-        mine = starts[kinds == kind]
+    fields: Any = {"names": ["locate", "stock"], "formats": [">u2", "S8"], "offsets": [3, 26]}
+    for kind in "AF":  # messages that add an order; F also names the member
+        layout = np.dtype(fields | {"itemsize": ITCH_LENGTHS[kind] + 2})
+        mine = starts[kinds == ord(kind)]
         mine = mine[mine + layout.itemsize <= len(whole)]
         rows = whole[mine[:, None] + np.arange(layout.itemsize)]
         messages = np.ascontiguousarray(rows).view(layout).reshape(-1)
-        pairs = np.unique(messages)
-        for code, stock in pairs:
+        for code, stock in np.unique(messages):
             name = stock.decode("latin-1").strip()
             if names.setdefault(int(code), name) != name:
                 both = f"{names[int(code)]!r} and {name!r}"
-                raise DataError(f"{path} must give every symbol one code, was {code} for {both}")
+                raise DataError(f"{path} must have one symbol per locate code, was {both} for {code}")
 
 
 @njit(cache=True)
 def _walk(block: Any, starts: Any) -> tuple[int, int]:
-    """Where messages begin, and where the first one does that is not whole."""
+    """Fill ``starts`` with the message offsets; return their count and the offset of the first incomplete one."""
     place = count = 0
     while place + 2 <= len(block):
         following = place + 2 + 256 * int(block[place]) + int(block[place + 1])
@@ -88,85 +110,41 @@ def _walk(block: Any, starts: Any) -> tuple[int, int]:
     return count, place
 
 
-VENUES = {"BX": "XBOS", "PSX": "XPSX", "NASDAQ": "XNAS"}
-"""Names of NASDAQ's three exchanges in file names."""
+def _venue_in_name(name: str) -> str:
+    """Return the exchange named in a file name; the Nasdaq Stock Market by default.
 
-WHOLE_DIRECTORY = 1000
-"""Symbols of a directory that is taken for that of a whole day: no further ones are looked for."""
-
-HIDDEN = "P"
-"""The message of a trade with an order that was never displayed."""
-
-ROWS, BYTES, FEW = 100_000, 1 << 21, 10
-"""Rows per part, about, and bytes read at once: for books of ``FEW`` levels, and less for deeper ones."""
-
-
-def venue_in_name(name: str) -> str:
-    """The exchange that a file name tells; the Nasdaq Stock Market if it names none.
-
-    Examples
-    --------
-    >>> venue_in_name("20190327.PSX_ITCH_50.gz"), venue_in_name("excerpt.itch50")
+    >>> _venue_in_name("20190327.PSX_ITCH_50.gz"), _venue_in_name("excerpt.itch50")
     ('XPSX', 'XNAS')
     """
     words = re.split(r"[^A-Z]+", name.upper())
-    return next((venue for word, venue in VENUES.items() if word in words), "XNAS")
-
-
-ITCH_LENGTHS = {
-    **{"S": 12, "R": 39, "H": 25, "Y": 20, "L": 26, "V": 35, "W": 12, "K": 28, "J": 35, "h": 21, "O": 48},
-    **{"A": 36, "F": 40, "E": 31, "C": 36, "X": 23, "D": 19, "U": 35, "P": 44, "Q": 40, "B": 19, "I": 50, "N": 20},
-}
-"""Bytes of every kind of ITCH 5.0 message, without those of its length."""
-
-
-def looks_like_itch(head: bytes) -> bool:
-    r"""Whether bytes begin with messages of ITCH 5.0, each after its length; up to ten are looked at.
-
-    Examples
-    --------
-    >>> looks_like_itch(b"\x00\x0cS" + bytes(11)), looks_like_itch(b"\x00\x0dS" + bytes(12)), looks_like_itch(b"")
-    (True, False, False)
-    """
-    place = seen = 0
-    while seen < 10 and place + 3 <= len(head):
-        length = int.from_bytes(head[place : place + 2], "big")
-        if length == 0 and seen:  # the end of the session, as some files have it
-            break
-        if ITCH_LENGTHS.get(chr(head[place + 2])) != length:
-            return False
-        place += 2 + length
-        seen += 1
-    return seen > 0
+    return next((venue for word, venue in (("BX", "XBOS"), ("PSX", "XPSX")) if word in words), "XNAS")
 
 
 class ItchReader:
-    """Books and events of some symbols of a day file.
+    """Yields books and events of the requested symbols.
 
-    One level more than is kept is read where that is possible, to count the books that have it. At `ITCH_LEVELS` it is
-    not, and books that have as many are counted.
+    One level more than is kept is read, to count the books that have more. At `ITCH_LEVELS` that is not possible, and
+    books with that many levels are counted instead.
     """
 
     name = "itch"
 
     def __init__(self, path: Path, options: ImportOptions) -> None:
         self.source, self.options, self.depth = path, options, options.kept(ITCH_LEVELS)
-        day = options.date or date_in_name(path.name)
-        if day is None:
-            raise InputError(f"date must be given where the file name does not tell it, was None for {path.name!r}")
-        self.date, self.venue = day, options.venue or venue_in_name(path.name)
+        self.date = require_option("date", options.date or date_in_name(path.name), path.name)
+        self.venue = options.venue or _venue_in_name(path.name)
         self.stats: dict[str, Any] = {}
         self._known = min(self.depth + 1, ITCH_LEVELS)
         self._latest: dict[int, dict[str, Any]] = {}
 
     def parts(self) -> Iterator[ReaderPart]:
-        """Parts of all symbols asked for, as they come; first of those in the directory, then of those without."""
+        """Yield parts of the requested symbols; first of those in the directory, then of the others."""
         names: dict[int, str] = {}
         wanted = self.options.symbols
         yield from self._reading(names, wanted or ("?",))
         missing = [symbol for symbol in wanted if symbol not in names.values()]
-        if (missing or not wanted) and len(names) < WHOLE_DIRECTORY:
-            columns = list(zip(*scan_symbols(self.source).items(), strict=True)) or [(), ()]
+        if (missing or not wanted) and len(names) < 1000:  # a larger directory is that of a whole day
+            columns = list(zip(*_scan_symbols(self.source).items(), strict=True)) or [(), ()]
             self._learn(names, {"locate": columns[0], "symbol": columns[1]})
             rest = {code: name for code, name in names.items() if name in missing}
             if rest:
@@ -174,7 +152,7 @@ class ItchReader:
         self._check_directory(tuple(dict.fromkeys(names.values())))
 
     def _reading(self, names: dict[int, str], wanted: tuple[str, ...]) -> Iterator[ReaderPart]:
-        """Parts of symbols that the directory names, or with none ``wanted`` of those that ``names`` has already."""
+        """Yield parts of the ``wanted`` symbols of the directory, or of those in ``names`` if none are wanted."""
         latest = utc_stamp(self.date, dt.time(0))
         try:
             for batch in _ahead(self._batches(wanted)):
@@ -190,42 +168,42 @@ class ItchReader:
             if isinstance(error, RiskrouteError):
                 raise
             text = str(error).removeprefix(f"{self.source}: ")
-            raise DataError(f"{self.source} must be a whole NASDAQ ITCH 5.0 file, raw or gzip, was: {text}") from error
+            raise DataError(f"{self.source} must be a complete NASDAQ ITCH 5.0 file, raw or gzip: {text}") from error
         except OSError as error:
-            raise DataError(f"{self.source} must be a file that can be read: {error.strerror or error}") from error
+            raise DataError(f"cannot read {self.source}: {error.strerror or error}") from error
 
     def _batches(self, wanted: tuple[str, ...]) -> Generator[Any, None, None]:
         require_extra("ITCH files", "market", "itch_book")
         import itch_book
 
-        wide = max(self._known, FEW)
-        feed = itch_book.open(str(self.source), date=self.date, chunk_bytes=BYTES * FEW // wide)
-        tables, rows = ("depth", "messages", "trades", "symbols"), ROWS * FEW // wide
+        wide = max(self._known, 10)
+        feed = itch_book.open(str(self.source), date=self.date, chunk_bytes=BYTES * 10 // wide)
+        tables, rows = ("depth", "messages", "trades", "symbols"), ROWS * 10 // wide
         with warnings.catch_warnings(), feed:
-            warnings.simplefilter("ignore")  # of symbols that are not there; said with more detail here
+            warnings.simplefilter("ignore")  # missing symbols are reported in more detail below
             yield from feed.batches(tables=tables, rows=rows, depth=self._known, symbols=wanted)
         self.stats = feed.stats or {}
         if self.stats.get("malformed") or self.stats.get("unknown"):
             odd = self.stats["malformed"] + self.stats["unknown"]
-            raise DataError(f"{self.source} must be a whole NASDAQ ITCH 5.0 file, was one with {odd:,} broken messages")
+            raise DataError(f"{self.source} must be a complete NASDAQ ITCH 5.0 file, had {odd:,} malformed messages")
 
     def _learn(self, names: dict[int, str], symbols: dict[str, Any]) -> None:
-        """Add symbols to the names of codes; refuses a code of two symbols, or two codes of one that is asked for."""
+        """Add symbols to ``names``; refuse a code with two symbols, or a requested symbol with two codes."""
         codes = {name: code for code, name in names.items()}
         for code, name in zip(symbols["locate"], symbols["symbol"], strict=True):
             twice = name in self.options.symbols and codes.setdefault(name, code) != code
             if twice or names.setdefault(code, name) != name:
-                raise DataError(f"{self.source} must give every symbol one code, was {code} for {name!r} as well")
+                raise DataError(f"{self.source} must have one locate code per symbol, was {code} for {name!r} as well")
 
     def _check(self, messages: dict[str, Any], latest: int) -> int:
-        """Refuse messages of other days, out of order, without side or price; returns the last one's time."""
+        """Refuse messages of other days, out of order, or without side or price; return the last time."""
         stamps = messages["ts_event"]
         if not len(stamps):
             return latest
         ends = utc_stamp(self.date, dt.time(23, 59, 59)) + 10**9
         unpriced = (messages["action"] == b"F") & (messages["side"] != b"N") & np.isnan(messages["price"])
         wrong = {
-            "a time not before that of the one above": (np.diff(stamps, prepend=latest) < 0, stamps),
+            "a time not before that of the previous message": (np.diff(stamps, prepend=latest) < 0, stamps),
             f"a time on {self.date}": (stamps >= ends, stamps),
             "side B or S": (~_one_of(messages["side"], "BSN"), messages["side"]),
             "a price above 0": (unpriced, messages["price"]),
@@ -238,19 +216,18 @@ class ItchReader:
         return int(stamps[-1])
 
     def _check_owners(self, changes: Any, messages: Any) -> None:
-        """Refuse books that change by messages of other symbols: those use the reference of an order that is there."""
+        """Refuse books changed by messages of other symbols: they reuse the reference of a live order."""
         strange = changes[~np.isin(changes, messages)]
         if len(strange):
-            expected = "must have a reference of its own, was that of another symbol's order"
-            raise DataError(f"message {strange[0]:,} of {self.source} {expected}")
+            raise DataError(f"message {strange[0]:,} of {self.source} reuses the reference of another symbol's order")
 
     def _check_directory(self, names: tuple[str, ...]) -> None:
         if not self.options.symbols:
             some = ", ".join(sorted(names)[:8]) + (", ..." if len(names) > 8 else "")
-            raise InputError(f"symbol must be given for an ITCH file: {self.source.name} has {len(names):,} ({some})")
+            raise InputError(f"{self.source.name} has {len(names):,} symbols ({some}); give symbol")
         for symbol in self.options.symbols:
             if symbol not in names:
-                refuse_unknown_symbol("symbol", symbol, names, self.source.name)
+                refuse_unknown_symbol(symbol, names, self.source.name)
 
     def _levels(self, columns: dict[str, Any]) -> dict[str, Any]:
         return {name: values for name, values in columns.items() if "_ct_" not in name}
@@ -270,7 +247,7 @@ class ItchReader:
         ).rename({"seq": "sequence"})
         whole = label_rows(snapshots, self.venue, symbol)
         kept, deeper = self._kept(self.options.within(whole.filter(self._changes(locate, whole)), self.date))
-        refers = _one_of(chosen["action"], "FCM") & ~_one_of(chosen["type"], HIDDEN)
+        refers = _one_of(chosen["action"], "FCM") & ~_one_of(chosen["type"], "P")
         unresolved = _one_of(chosen["side"], "N")
         return ReaderPart(
             self.venue,
@@ -283,12 +260,12 @@ class ItchReader:
         )
 
     def _kept(self, snapshots: polars.DataFrame) -> tuple[polars.DataFrame, int]:
-        """The levels to keep, and how many books have more; as many, where more are not told."""
+        """Return the levels to keep, and the number of books with more (or as many, at `ITCH_LEVELS`)."""
         kept, deeper = keep_levels(snapshots, self.depth)
         return (kept, deeper) if self._known > self.depth else (kept, keep_levels(snapshots, self.depth - 1)[1])
 
     def _changes(self, locate: int, snapshots: polars.DataFrame) -> polars.Series:
-        """Which books differ from the one before in a level that is kept, and not just in the one beyond."""
+        """Return which books differ from the previous one in a kept level, and not only in the extra one."""
         changed = np.full(snapshots.height, self._known == self.depth)
         if self._known > self.depth and snapshots.height:
             before = self._latest.get(locate)
@@ -310,30 +287,30 @@ class ItchReader:
             "price": messages["price"],
             "size": messages["size"],
             "remaining": messages["remaining"],
-            "hidden": _one_of(messages["type"], HIDDEN),
+            "hidden": _one_of(messages["type"], "P"),
             "order_id": messages["order_id"],
             "old_order_id": messages["old_order_id"],
         }
         frame = polars.DataFrame({name: values[applied] for name, values in columns.items()})
         letters = {name: _letters(name) for name in ("action", "side")}
-        told = polars.when(~polars.col("hidden")).then("remaining").alias("remaining")
-        return to_events(label_rows(frame.with_columns(told, **letters), self.venue, symbol))
+        remaining = polars.when(~polars.col("hidden")).then("remaining").alias("remaining")
+        return to_events(label_rows(frame.with_columns(remaining, **letters), self.venue, symbol))
 
 
 def _with_hidden_trades(messages: dict[str, Any], trades: dict[str, Any]) -> dict[str, Any]:
-    """The messages, and among them the trades with orders that were never displayed, as executions of no order."""
-    mine = _one_of(trades["kind"], HIDDEN)
+    """Merge trades with hidden orders (type P) into the messages, as executions of order 0."""
+    mine = _one_of(trades["kind"], "P")
     if not mine.any():
         return messages
     added = {name: np.zeros(int(mine.sum()), dtype=column.dtype) for name, column in messages.items()}
     added |= {name: trades[name][mine] for name in ("ts_event", "seq", "locate", "price", "size")}
-    added["type"][:], added["action"][:], added["side"][:] = HIDDEN.encode(), b"F", b"B"  # as all these messages say
+    added["type"][:], added["action"][:], added["side"][:] = b"P", b"F", b"B"  # these messages all say B
     sequence = np.argsort(np.concatenate([messages["seq"], added["seq"]]), kind="stable")
     return {name: np.concatenate([column, added[name]])[sequence] for name, column in messages.items()}
 
 
 def _ahead(batches: Generator[Any, None, None]) -> Iterator[Any]:
-    """The same batches; the next one is made in a thread while one is being used."""
+    """Yield the same batches; a thread prepares the next one while the caller uses the current."""
     end = object()
     with closing(batches), ThreadPoolExecutor(1) as thread:
         following = thread.submit(next, batches, end)
@@ -343,13 +320,13 @@ def _ahead(batches: Generator[Any, None, None]) -> Iterator[Any]:
 
 
 def _one_of(codes: Any, letters: str) -> Any:
-    """Which single-letter codes are one of some letters."""
+    """Return which single-letter codes are among ``letters``."""
     table = np.zeros(256, dtype=bool)
     table[[ord(letter) for letter in letters]] = True
     return table[codes.view(np.uint8)]
 
 
 def _letters(name: str) -> polars.Expr:
-    """Letters from their codes; itch-book's sell side S is A here, the ask."""
+    """Convert character codes to letters; itch-book's sell side S becomes A, the ask."""
     codes = {ord(letter): letter for letter in "ABCFM"} | {ord("S"): "A"}
     return polars.col(name).replace_strict(codes, return_dtype=polars.String)

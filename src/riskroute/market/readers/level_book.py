@@ -1,4 +1,4 @@
-"""A book that is kept up level by level: from updates that name a price and its new size to snapshots of the best."""
+"""A book maintained level by level (market by price): updates of single levels in, snapshots of the best levels out."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ import polars
 from numba import njit
 
 from riskroute.core.arrays import Flags, Floats, Integers, Matrix
-from riskroute.core.validation import check_array, whole_number
 from riskroute.market.schema import TIME
 
-CELLS = 1 << 20
-"""Prices of a side per piece of snapshots, about."""
+CELLS = 1 << 20  # prices of a side per chunk of snapshots, approximately
 
 
 class LevelUpdates(NamedTuple):
-    """Updates in the order of time, ``(n,)`` each; those of one ``group`` are one message, and belong together.
+    """Updates sorted by time, ``(n,)`` each; those of one ``group`` form one message.
 
-    ``stamps`` are UTC nanoseconds, and ``numbers`` count rows of the file. A ``reset`` empties the book before its row
-    is applied; a size of 0 removes the level.
+    ``stamps`` are UTC nanoseconds and ``numbers`` the rows of the file. A ``reset`` empties the book before its row is
+    applied; size 0 removes the level.
     """
 
     stamps: Integers
@@ -34,9 +32,9 @@ class LevelUpdates(NamedTuple):
 
 
 class LevelBook:
-    """The levels of one book, and the best ``depth`` of each side after every message that changed them.
+    """The levels of one book; yields the best ``depth`` of each side after every message that changed them.
 
-    Both sides are sorted arrays with the best level last, so that what changes often is moved little.
+    Both sides are sorted arrays with the best level last, since most changes happen there and move little memory.
 
     Examples
     --------
@@ -51,7 +49,7 @@ class LevelBook:
     """
 
     def __init__(self, depth: int) -> None:
-        self.depth = whole_number("depth", depth)
+        self.depth = depth
         self._keys, self._sizes = np.zeros((2, 64)), np.zeros((2, 64))
         self._counts = np.zeros(2, dtype=np.int64)
         self._state = np.zeros(4, dtype=np.int64)
@@ -60,15 +58,11 @@ class LevelBook:
         self._rows = max(CELLS // depth, 1)
 
     def follow(self, updates: LevelUpdates) -> Iterator[polars.DataFrame]:
-        """Apply updates; snapshots of all messages that are over, as the last one may go on."""
-        rows = (len(updates.stamps),)
-        for name, value in updates._asdict().items():
-            kind = {"resets": np.bool_, "bids": np.bool_, "prices": np.float64, "sizes": np.float64}.get(name, np.int64)
-            check_array(name, value, kind, rows)
+        """Apply updates; yield snapshots of all complete messages (the last one may continue)."""
         yield from self._apply(updates)
 
     def rest(self) -> Iterator[polars.DataFrame]:
-        """The snapshot of the last message, after which none may follow."""
+        """Yield the snapshot of the last message; no updates may follow."""
         end = np.array([-1])
         flag, number = np.array([False]), np.array([0.0])
         yield from self._apply(LevelUpdates(end, end, end, flag, flag, number, number))
@@ -114,14 +108,14 @@ def _follow(
     levels: Matrix,
     marks: Integers,
 ) -> tuple[int, int]:
-    """Apply updates from ``begin`` on until ``levels`` is full: how many are done, and how many snapshots there are.
+    """Apply updates from ``begin`` until ``levels`` is full; return the updates applied and the snapshots taken.
 
-    ``keys`` are bids and negative asks, rising. ``state`` is the group under way, its stamp and number, and whether it
-    changed something; a group of -1 is the end and changes nothing.
+    ``keys`` are bids and negated asks, ascending. ``state`` is the current group, its stamp and number, and whether it
+    changed a kept level; group -1 marks the end and changes nothing.
     """
     found, depth = 0, last.shape[1]
     for k in range(begin, len(stamps)):
-        if groups[k] != state[0] and state[3]:
+        if groups[k] != state[0] and state[3]:  # the previous message is complete: take a snapshot
             if found == levels.shape[1]:
                 return k, found
             state[3] = 0

@@ -1,4 +1,4 @@
-"""LOBSTER files: a message file and an orderbook file, row by row of each other, plain or zipped together."""
+"""LOBSTER files: a message file and an orderbook file that match row by row, plain or zipped together."""
 
 from __future__ import annotations
 
@@ -28,31 +28,23 @@ from riskroute.market.schema import keep_levels
 _NAME = re.compile(
     r"(?P<symbol>[A-Za-z.\-]+)_(?P<date>\d{4}-\d{2}-\d{2})_.*(?P<kind>message|orderbook)_(?P<depth>\d{1,4})"
 )
-_ADDED, _EXECUTED, _HIDDEN = 1, 4, 5
-"""Types of messages: the first adds an order, those up to the second take from one, and the third is the type of a
-trade with an order that was never displayed."""
-
-_ACTIONS = {1: "A", 2: "C", 3: "C", 4: "F", _HIDDEN: "F"}
-_OTHER_TYPES = (6, 7)  # crosses and halts: no resting order is behind them
-_NO_LEVEL = 9_999_999_999
-_SAMPLE = 500  # messages that are looked for in the books
-_ABOVE_AND_OWN = slice(None, -1), slice(1, None)  # of rows of books, the one before each message and the one after
-_ENOUGH = 20  # messages from which on it shows whether two files belong together
-
-
-def is_lobster(path: Path) -> bool:
-    """Whether a file, or an archive, has names as LOBSTER gives them."""
-    return any(_NAME.search(member) for member in csv_members(path))
+# Message types 1 to 5 as actions: add, partial cancel, delete, execution, execution of a hidden order.
+_ACTIONS = {1: "A", 2: "C", 3: "C", 4: "F", 5: "F"}
 
 
 class LobsterReader:
-    """The book after every message, and the messages as events.
+    """Yields the book after every message, and the messages as events.
 
-    The message file is limited to the levels of the book, so orders may appear that were never added. The other file of
-    the two is the one beside it, or the one of its name among those ``given``.
+    The message file covers only the levels of the book, so orders may appear that were never added. The second file of
+    the pair is looked up in the same folder, then by name among the files ``given``.
     """
 
     name = "lobster"
+
+    @staticmethod
+    def recognises(path: Path) -> bool:
+        """Return whether a file, or a member of an archive, has a LOBSTER name."""
+        return any(_NAME.search(member) for member in csv_members(path))
 
     def __init__(self, path: Path, options: ImportOptions, given: Sequence[Path] = ()) -> None:
         self.source, self.options = path, options
@@ -62,7 +54,9 @@ class LobsterReader:
         self.depth = options.kept(self.levels)
         day = options.date or date_in_name(found["date"])
         if day is None or not 1 <= self.levels <= 1000:
-            raise DataError(f"{path} must tell its day and number of levels in its name, was {found[0]!r}")
+            raise DataError(
+                f"the name of {path} must state its date and number of levels (1 to 1000), was {found[0]!r}"
+            )
         self.date, self.venue = day, options.venue or "XNAS"
         self.symbol = found["symbol"].upper()
         for symbol in options.symbols:
@@ -70,24 +64,24 @@ class LobsterReader:
 
     @property
     def files(self) -> set[Path]:
-        """The files that are read."""
+        """Both files of the pair."""
         return {path for path, _ in self._places.values()}
 
     def _name(self) -> re.Match[str]:
-        """What the names of both files tell; refuses names of two symbols, days or numbers of levels."""
+        """Parse both file names; refuse different symbols, dates or numbers of levels."""
         message, book = (_NAME.search(self._places[kind][1]) for kind in ("message", "orderbook"))
         if message is None or book is None:
-            raise DataError(f"{self.source} must have a name such as AMZN_2012-06-21_34200000_57600000_message_5.csv")
+            raise DataError(f"{self.source} must be named like AMZN_2012-06-21_34200000_57600000_message_5.csv")
         for name in ("symbol", "date", "depth"):
             if message[name].upper() != book[name].upper():
                 raise DataError(
-                    f"{self.source} must have messages and books of one symbol, day and number of levels, was "
+                    f"{self.source}: messages and books must have one symbol, date and number of levels, was "
                     f"{self._places['message'][1]} with {self._places['orderbook'][1]}"
                 )
         return book
 
     def parts(self) -> Iterator[ReaderPart]:
-        """Books and messages side by side."""
+        """Yield books and messages, row by row."""
         import pyarrow
 
         sides = ("ask_px", "ask_sz", "bid_px", "bid_sz")
@@ -99,7 +93,7 @@ class LobsterReader:
         for some, book in _side_by_side(messages, orderbooks, self.source):
             message = some.with_row_index("sequence", offset=row).with_columns(sequence=polars.col("sequence") + 1)
             latest = _check(message, latest, self.source)
-            match.look(message, book)
+            match.add(message, book)
             row += some.height
             stamps = self._stamps(message)
             keys = polars.DataFrame({"ts_event": stamps, "sequence": message["sequence"]})
@@ -127,7 +121,7 @@ class LobsterReader:
             from_ten_thousandths(polars.col("price")),
             "size",
             polars.lit(None, dtype=polars.UInt32).alias("remaining"),
-            polars.when(polars.col("type") != _HIDDEN).then("id").otherwise(0).alias("order_id"),
+            polars.when(polars.col("type") != 5).then("id").otherwise(0).alias("order_id"),
             polars.lit(0).alias("old_order_id"),
         )
         return to_events(self._own(columns), self.source.name)
@@ -136,8 +130,8 @@ class LobsterReader:
 class _PairCheck:
     """Refuses a message file and an orderbook file that do not belong together, by their first rows.
 
-    The book of a row is the one after its message: an order that is added is there, one that is cancelled, deleted or
-    executed was there in the row above. Messages at prices beyond the last level of a book are not counted.
+    The book of a row follows its message: an added order is in it, a cancelled, deleted or executed one was in the
+    previous row. Messages at prices beyond the last level do not count.
     """
 
     def __init__(self, messages: str, books: str) -> None:
@@ -145,44 +139,45 @@ class _PairCheck:
         self._above: polars.DataFrame | None = None
         self._right = self._seen = 0
 
-    def look(self, message: polars.DataFrame, book: polars.DataFrame) -> None:
-        """Look at rows side by side, as long as there have been few."""
-        if self._seen >= _SAMPLE or not message.height:
+    def add(self, message: polars.DataFrame, book: polars.DataFrame) -> None:
+        """Compare rows, until 500 messages have been compared."""
+        if self._seen >= 500 or not message.height:
             return
-        last, message, book = book.tail(1), message.head(2 * _SAMPLE), book.head(2 * _SAMPLE)
+        last, message, book = book.tail(1), message.head(1000), book.head(1000)
         whole, message = (
             (polars.concat([self._above, book]), message) if self._above is not None else (book, message[1:])
         )
         self._above = last
         kinds, sizes, prices, bids = (message[name].to_numpy() for name in ("type", "size", "price", "direction"))
         seen, right = np.zeros(len(kinds), dtype=bool), np.zeros(len(kinds), dtype=bool)
+        rows_around = slice(None, -1), slice(1, None)  # the book before each message, and the one after
         for sign, side in ((1, "bid"), (-1, "ask")):
             levels, shares = (
                 whole.select(name for name in whole.columns if name.startswith(f"{side}_{what}_")).to_numpy()
                 for what in ("px", "sz")
             )
-            at = [np.where(levels[rows] == prices[:, None], shares[rows], 0).sum(axis=1) for rows in _ABOVE_AND_OWN]
-            beyond = [(prices - levels[rows, -1]) * sign < 0 for rows in _ABOVE_AND_OWN]
+            at = [np.where(levels[rows] == prices[:, None], shares[rows], 0).sum(axis=1) for rows in rows_around]
+            beyond = [(prices - levels[rows, -1]) * sign < 0 for rows in rows_around]
             change = at[1] - at[0]
-            mine = (bids == sign) & (kinds <= _EXECUTED) & (sizes > 0) & ~(beyond[0] & beyond[1])
+            mine = (bids == sign) & (kinds <= 4) & (sizes > 0) & ~(beyond[0] & beyond[1])
             seen |= mine
-            right |= mine & np.where(kinds == _ADDED, change == sizes, -change >= sizes)
+            right |= mine & np.where(kinds == 1, change == sizes, -change >= sizes)
         self._seen, self._right = self._seen + int(seen.sum()), self._right + int(right.sum())
-        if self._seen >= _ENOUGH and 2 * self._right < self._seen:
+        if self._seen >= 20 and 2 * self._right < self._seen:
             raise DataError(
-                f"{self.messages} and {self.books} must belong together, row by row, was {self._right} of the first "
-                f"{self._seen} messages that the books show"
+                f"{self.messages} and {self.books} do not belong together: only {self._right} of the first "
+                f"{self._seen} messages match the books"
             )
 
 
 def _pair(path: Path, given: Sequence[Path]) -> dict[str, tuple[Path, str]]:
-    """Where the two files are: in the same archive, beside each other, or among those given."""
+    """Find the two files: in one archive, in one folder, or among those given."""
     members = csv_members(path)
     places: dict[str, tuple[Path, str]] = {}
     for kind in ("message", "orderbook"):
         inside = [name for name in members if kind in Path(name).name.lower()]
         if len(inside) > 1:
-            raise InputError(f"file must hold one symbol and day, was {path} with {', '.join(inside)}")
+            raise InputError(f"{path} must hold one symbol and day, was {', '.join(inside)}")
         if inside:
             places[kind] = (path, inside[0])
             continue
@@ -191,7 +186,7 @@ def _pair(path: Path, given: Sequence[Path]) -> dict[str, tuple[Path, str]]:
         there = [one for one in (path.with_name(name), *given) if one.name == name != path.name and one.is_file()]
         partner, found = (there[0], csv_members(there[0])) if there else (path, [])
         if not found:
-            raise DataError(f"{path} must have a {kind} file with it; {name} is neither beside it nor given")
+            raise DataError(f"{path} needs its {kind} file; put {name} in the same folder or import both")
         places[kind] = (partner, found[0])
     return places
 
@@ -199,7 +194,7 @@ def _pair(path: Path, given: Sequence[Path]) -> dict[str, tuple[Path, str]]:
 def _side_by_side(
     messages: Iterator[polars.DataFrame], books: Iterator[polars.DataFrame], source: Path
 ) -> Iterator[tuple[polars.DataFrame, polars.DataFrame]]:
-    """Pieces of equal height of both files."""
+    """Yield chunks of equal height of both files."""
     left: list[polars.DataFrame | None] = [None, None]
     while True:
         for k, frames in enumerate((messages, books)):
@@ -209,16 +204,16 @@ def _side_by_side(
         if message is None and book is None:
             return
         if message is None or book is None:
-            raise DataError(f"{source} must have as many messages as books, was cut off in one of the two files")
+            raise DataError(f"{source} must have as many messages as books; one of the two files is truncated")
         height = min(message.height, book.height)
         yield message[:height], book[:height]
         left = [frame[height:] if frame.height > height else None for frame in (message, book)]
 
 
 def _priced(book: polars.DataFrame) -> polars.DataFrame:
-    """Prices in dollars; LOBSTER writes levels that are not there as plus or minus 9999999999."""
+    """Convert prices to dollars; LOBSTER writes absent levels as plus or minus 9999999999."""
     prices = [
-        polars.when(polars.col(name).abs() < _NO_LEVEL).then(from_ten_thousandths(polars.col(name))).alias(name)
+        polars.when(polars.col(name).abs() < 9_999_999_999).then(from_ten_thousandths(polars.col(name))).alias(name)
         for name in book.columns
         if "_px_" in name
     ]
@@ -226,13 +221,13 @@ def _priced(book: polars.DataFrame) -> polars.DataFrame:
 
 
 def _check(message: polars.DataFrame, latest: float, source: Path) -> float:
-    """Refuse rows that are not messages; returns the time of the last row."""
-    kinds: Any = [*_ACTIONS, *_OTHER_TYPES]
+    """Refuse malformed messages; return the time of the last row."""
+    kinds: Any = [*_ACTIONS, 6, 7]  # crosses and halts, which concern no resting order
     times = polars.col("time")
     wrong = {
         "a type from 1 to 7": ~polars.col("type").is_in(kinds),
         "a time between 0 and 86400 seconds": ~times.is_between(0, 86_400),
-        "a time not before that of the row above": times < times.shift(1).fill_null(latest),
+        "a time not before that of the previous row": times < times.shift(1).fill_null(latest),
         "a size of 0 or more": ~polars.col("size").is_between(0, 2**32 - 1),
         "a price": polars.col("price").is_null(),
         "an order id of 0 or more": polars.col("id") < 0,

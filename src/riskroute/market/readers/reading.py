@@ -1,4 +1,4 @@
-"""What readers of market data have in common: what they are asked for, and what they give back part by part."""
+"""What all readers share: import options, the parts they yield, and conversion to the common tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import polars
@@ -19,44 +19,40 @@ from riskroute.market.clock import TRADING_ZONE, YEARS, check_zone, utc_stamp
 from riskroute.market.readers.columns import check_unit, count_units, describe_sizes, size_requirement
 from riskroute.market.schema import EVENT_SCHEMA, MOST_LEVELS, snapshot_schema
 
-ITCH_LEVELS = 50
-"""Levels per side of an ITCH file that are kept at most: itch-book tells no more."""
+ITCH_LEVELS = 50  # largest number of levels per side of order-by-order files; itch-book provides no more
+MOST_SYMBOLS = 200  # a file with more symbols is read only for named ones
 
-MOST_SYMBOLS = 200
-"""Symbols of a file that are read without being named."""
-
-LARGEST_LOT = 10_000
-"""Shares that a unit of size may stand for at most."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What is to be read: symbols, levels per side, a part of the day; names that the file itself does not tell.
+    """Which symbols, levels and hours to import, and facts that the file does not state.
 
     Parameters
     ----------
     symbols : tuple[str, ...]
-        Names; a reader whose files hold one symbol takes that one if empty.
+        Symbols to import; default: the file's only symbol, or all if there are few.
     depth : int, optional
-        Levels per side to keep; all of the source if None.
+        Levels per side to keep; default: all.
     start, end : dt.time, optional
-        Times of the first snapshot and of the end, of New York or of ``zone``; all if None.
+        Part of the day, in New York time or in ``zone``; default: the whole day.
     date : dt.date, optional
-        If the file does not tell, or to overrule it.
+        Date, if the file does not state it or to override it.
     venue : str, optional
-        If the file does not tell, or to overrule it: a name, that of a stock exchange by custom its market identifier
-        code such as XNAS. Of a file that tells several, it chooses the one of that name.
+        Venue, if the file does not state it or to override it; for a stock exchange its market identifier code, such as
+        XNAS. Of a file with several venues, it selects the one of that name.
     venue_names : dict[str, str]
-        For files that tell their venues: new names by theirs. Venues that are not among them keep their name.
+        New names of the file's venues; others keep their name.
     columns : dict[str, str]
-        For tables with names of their own: ours to theirs, for example ``{"bid_px_00": "BestBid"}`` or, for all levels,
+        Column names of a table, ours to theirs: ``{"bid_px_00": "BestBid"}`` or, for all levels,
         ``{"bid_px_{}": "bids[{}].price"}``.
     unit : float, optional
-        For tables and updates whose sizes are fractions: one share of ours is so much of theirs.
+        Size of one share in the file's units, for tables and updates with fractional sizes.
     zone : str, optional
-        For tables and updates: whose days and hours are meant; New York's, and UTC for files of coins, if None.
+        Time zone of days and hours, for tables and updates; default: New York, UTC for crypto files.
     lot : int, optional
-        Shares that a unit of size stands for, for quotes of the tape; what the reader assumes if None.
+        Shares per unit of size, for TAQ quotes; default: round lots of 100.
     """
 
     symbols: tuple[str, ...] = ()
@@ -75,7 +71,7 @@ class ImportOptions:
         if self.depth is not None:
             whole_number("depth", self.depth, maximum=MOST_LEVELS)
         if self.lot is not None:
-            whole_number("lot", self.lot, maximum=LARGEST_LOT)
+            whole_number("lot", self.lot, maximum=10_000)
         if isinstance(self.symbols, str):
             raise InputError(f"symbols must be a list of names, was {self.symbols!r}")
         names = list_of("symbols", self.symbols, str, "names")
@@ -106,16 +102,16 @@ class ImportOptions:
             instance_of("a venue of the file", old, str, "a name")
             as_name("venue", new, longest=LONGEST_VENUE)
         if len({*names.values()}) < len(names):
-            raise InputError(f"venue_names must be different, was {', '.join(names.values())}")
+            raise InputError(f"venue_names must be distinct, was {', '.join(names.values())}")
         if names and self.venue is not None:
-            raise InputError(f"venue must be left out where venue_names are given, was {self.venue!r}")
+            raise InputError(f"give either venue or venue_names, not both; venue was {self.venue!r}")
 
     def kept(self, levels: int) -> int:
-        """Levels per side to keep of a source that has ``levels``."""
+        """Return the levels per side to keep of a source that has ``levels``."""
         return min(self.depth or MOST_LEVELS, levels, MOST_LEVELS)
 
     def within(self, frame: polars.DataFrame, day: dt.date, zone: str = TRADING_ZONE) -> polars.DataFrame:
-        """Rows of the part of the day that is wanted."""
+        """Return the rows in the requested part of the day."""
         stamp = polars.col("ts_event").cast(polars.Int64)
         if self.start is not None:
             frame = frame.filter(stamp >= utc_stamp(day, self.start, zone))
@@ -125,18 +121,16 @@ class ImportOptions:
 
 
 class NoBooksError(DataError):
-    """Raised for a file that is whole and holds no books: no market data at all, or trades and the like."""
+    """Raised for a complete file without books: no market data at all, or only trades and the like."""
 
 
 @dataclass
 class ReaderPart:
-    """A piece of a recording, in the order of time: snapshots, events if the source has them, and what was counted.
+    """A chunk of a recording, sorted by time: snapshots, events if the source has them, and counts.
 
-    ``venue`` is the name that the file tells, or the one asked for where it tells none.
-
-    ``references`` counts messages that refer to an order, ``unresolved`` those whose order is not in the file, and
-    ``deeper`` snapshots that had more levels than were kept, ``gaps`` periods without the updates that make a book.
-    ``notes`` counts what else must be said of the part.
+    ``venue`` is the file's name for it, or the requested one if the file has none. ``references`` counts messages that
+    refer to an order, ``unresolved`` those whose order is not in the file, ``deeper`` snapshots with more levels than
+    were kept, ``gaps`` periods with missing updates. ``notes`` counts other oddities, see `riskroute.market.quality`.
     """
 
     venue: str
@@ -151,10 +145,10 @@ class ReaderPart:
 
 
 class Reader(Protocol):
-    """Reads one file, or the files that belong together; ``depth`` is the number of levels it keeps.
+    """Reads one file, or a pair of files that belong together, and keeps ``depth`` levels per side.
 
-    One that can count sizes in units, and days in other zones than New York's, has them as ``unit`` and ``zone``. One
-    whose files may or may not be of US equities has that as ``us_equity``.
+    Readers that support fractional sizes and other time zones also have ``unit`` and ``zone``; readers whose files may
+    or may not hold US equities have ``us_equity``.
     """
 
     name: str
@@ -163,29 +157,35 @@ class Reader(Protocol):
     depth: int
 
     def parts(self) -> Iterator[ReaderPart]:
-        """Everything that is wanted, in pieces that fit into memory."""
+        """Yield all requested data in chunks that fit into memory."""
 
 
-def refuse_unknown_symbol(field: str, value: str, names: tuple[str, ...], where: str) -> None:
-    """Raise an error that offers the nearest of very many names."""
+def require_option(name: str, value: T | None, file: str) -> T:
+    """Return an option that a file does not state itself, or raise an error that asks for it."""
+    if value is None:
+        raise InputError(f"{file!r} does not state its {name}; give {name}")
+    return value
+
+
+def refuse_unknown_symbol(value: str, names: tuple[str, ...], where: str) -> None:
+    """Raise an error that suggests the closest of many names."""
     near = difflib.get_close_matches(value, names, n=3, cutoff=0.5) or sorted(names)[:3]
-    offer = f", nearest are {', '.join(near)}" if near else ""
-    raise DataError(f"{field} must be one of the {len(names):,} in {where}{offer}, was {value!r}")
+    offer = f"; did you mean {', '.join(near)}?" if near else ""
+    raise DataError(f"symbol {value!r} is not among the {len(names):,} in {where}{offer}")
 
 
 def label_rows(frame: polars.DataFrame, venue: str, symbol: str) -> polars.DataFrame:
-    """The frame with the columns that every row has in common."""
+    """Add the columns ``venue`` and ``symbol``."""
     return frame.with_columns(polars.lit(venue).alias("venue"), polars.lit(symbol).alias("symbol"))
 
 
 def to_snapshots(
     frame: polars.DataFrame, depth: int, unit: float = 1, *, source: str = "the source", word: str = "row"
 ) -> polars.DataFrame:
-    """The frame in the columns and types of a snapshot table: no level without both a price and a size.
+    """Convert a frame to the columns and types of a snapshot table.
 
-    A level has a finite price above 0 and a size other than 0; those behind one that is none move up. A price whose
-    size is missing is refused. One share of ours is ``unit`` of the frame's. Errors name the file ``source``, and
-    ``word`` is what it calls a row.
+    A level needs a finite price above 0 and a size other than 0; deeper levels move up to close gaps. A price without a
+    size is refused. One share here is ``unit`` of the frame's. Errors name the file ``source`` and call a row ``word``.
     """
     schema, given = snapshot_schema(depth, unit), frame.schema
     levels, fractions = [], []
@@ -204,13 +204,13 @@ def to_snapshots(
     return _closed(_typed(frame, schema, (source, word), levels, fractions, unit), depth)
 
 
-def half_levels(frame: polars.DataFrame, depth: int) -> int:
-    """Number of levels that have a price and size 0, or a size and no price: `to_snapshots` leaves them out.
+def count_half_levels(frame: polars.DataFrame, depth: int) -> int:
+    """Count levels with a price and size 0, or a size and no price; `to_snapshots` drops them.
 
     Examples
     --------
     >>> bids = {"bid_px_00": [9.0, None, None, 9.0], "bid_sz_00": [0, 5, 0, 5]}
-    >>> half_levels(polars.DataFrame(bids | {"ask_px_00": 9.5, "ask_sz_00": 1}), 1)
+    >>> count_half_levels(polars.DataFrame(bids | {"ask_px_00": 9.5, "ask_sz_00": 1}), 1)
     2
     """
     halves = [
@@ -223,7 +223,7 @@ def half_levels(frame: polars.DataFrame, depth: int) -> int:
 
 
 def _check_sized(frame: polars.DataFrame, depth: int, place: tuple[str, str]) -> None:
-    """Refuse a price whose size is missing or not a number: nobody knows whether that level is there."""
+    """Refuse a price whose size is missing or NaN: such a level may or may not exist."""
     rules = {}
     for level in range(depth):
         for side in ("bid", "ask"):
@@ -245,7 +245,7 @@ def _priced(name: str) -> polars.Expr:
 
 
 def _closed(books: polars.DataFrame, depth: int) -> polars.DataFrame:
-    """Books without gaps: a level that is not there has none behind it."""
+    """Close gaps between levels: no level may follow an absent one."""
     for side in ("bid", "ask"):
         names = [[f"{side}_{what}_{level:02d}" for level in range(depth)] for what in ("px", "sz")]
         gaps = [
@@ -262,15 +262,13 @@ def _closed(books: polars.DataFrame, depth: int) -> polars.DataFrame:
 
 
 def to_events(frame: polars.DataFrame, source: str = "the source", word: str = "row") -> polars.DataFrame:
-    """The frame in the columns and types of an event table."""
+    """Convert a frame to the columns and types of an event table."""
     return _typed(frame, EVENT_SCHEMA, (source, word))
 
 
 def from_ten_thousandths(column: polars.Expr) -> polars.Expr:
-    """Prices from ten-thousandths of a dollar.
-
-    Rounded, as polars multiplies by 1 / 10,000, which leaves 2230700 a little above 223.07.
-    """
+    """Convert ten-thousandths of a dollar to dollars."""
+    # Rounded: polars multiplies by 1 / 10,000, which leaves 2230700 slightly above 223.07.
     return (column / 10_000).round(4)
 
 
@@ -282,7 +280,7 @@ def _typed(
     faults: Sequence[polars.Expr] = (),
     unit: float = 1,
 ) -> polars.DataFrame:
-    """The frame in the types of a schema; refuses the first row that has others, in a file and by a word for rows."""
+    """Cast a frame to a schema; the error for the first row that does not fit names its place."""
     expected = f"prices must be numbers and {size_requirement(unit)}"
     changed = frame
     try:
@@ -303,7 +301,7 @@ def _typed(
 
 
 def _where(rows: polars.DataFrame, place: tuple[str, str]) -> str:
-    """What an error says of the first of some rows: its number, file and venue; the file alone if there is none."""
+    """Describe the first of some rows for an error: number, file and venue; the file alone without rows."""
     source, word = place
     if not rows.height or "sequence" not in rows.columns:
         return source

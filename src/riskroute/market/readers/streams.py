@@ -1,4 +1,4 @@
-"""CSV files in pieces that fit into memory: plain, gzip, zstd, or inside a zip archive."""
+"""Streams: CSV files in chunks (plain, gzip, zstd or zipped), decompression, and chunked Parquet output."""
 
 from __future__ import annotations
 
@@ -18,16 +18,13 @@ import polars
 from riskroute.core.errors import DataError, one_line_error
 from riskroute.core.runtime import require_extra
 
-# Files as they are or packed: gzip and zstd are told by their first bytes, whatever the name of the file.
-
-
-GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-"""First bytes of packed files."""
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"  # first bytes of compressed files
+BLOCK = 4 << 20  # bytes per chunk
 
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[Any]:
-    """What a file holds, to read piece by piece."""
+    """Open a file for reading, decompressed by its first bytes whatever its name."""
     with path.open("rb") as file:
         start = file.peek(4)[:4]
         if start == ZSTD:
@@ -41,7 +38,7 @@ def unpacked(path: Path) -> Iterator[Any]:
 
 
 def read_fully(file: Any, count: int) -> bytes:
-    """The next ``count`` bytes, fewer at the end of the file only."""
+    """Return the next ``count`` bytes, fewer only at the end of the file."""
     parts, left = [], count
     while left and (part := file.read(left)):
         parts.append(part)
@@ -49,15 +46,8 @@ def read_fully(file: Any, count: int) -> bytes:
     return b"".join(parts)
 
 
-BLOCK = 4 << 20
-"""Bytes per piece."""
-
-LONGEST_LINE = 1 << 24
-"""Bytes of a line at most."""
-
-
 def csv_members(path: Path) -> list[str]:
-    """Names of the CSV files that a path stands for: those of an archive, or its own."""
+    """Return the names of the CSV files in an archive, or the file's own name."""
     with file_errors(path):
         if _is_zip(path):
             with zipfile.ZipFile(path) as archive:
@@ -66,8 +56,16 @@ def csv_members(path: Path) -> list[str]:
             return [path.name]
 
 
+def csv_member(path: Path) -> str:
+    """Return the name of the only CSV file in an archive, or the file's own name."""
+    members = csv_members(path)
+    if len(members) != 1:
+        raise DataError(f"{path} must hold one CSV file, was {len(members)}")
+    return members[0]
+
+
 def csv_header(path: Path, separator: str = ",") -> list[str]:
-    """Cells of the first line of the first CSV file that a path stands for, without quotes."""
+    """Return the cells of the first line, without quotes; of the first CSV file in an archive."""
     members = csv_members(path)
     with file_errors(path), _opened(path, members[0]) as file:
         line = file.read(1 << 16).split(b"\n", 1)[0].decode("utf-8-sig", errors="replace")
@@ -83,19 +81,17 @@ def csv_frames(
     separator: str = ",",
     skips: Callable[[str], bool] | None = None,
 ) -> Iterator[polars.DataFrame]:
-    """Pieces of a CSV file with at least a row each.
+    """Yield chunks of a CSV file with at least one row each.
 
-    ``types`` (pyarrow) names all columns where there is no header; with one, only those whose type must not be guessed
-    from the first piece. A line of too many or too few columns is left out where ``skips`` says so of its text.
+    Without a header, ``types`` (pyarrow) names all columns; with one, those whose type must not be inferred from the
+    first chunk. A line with the wrong number of columns is skipped if ``skips`` accepts its text.
     """
     require_extra("CSV files", "market", "pyarrow")
     import pyarrow
     from pyarrow import csv
 
     def refused(text: str) -> DataError:
-        return DataError(
-            f"{path} must be a table of numbers as described, was: {one_line_error(text, 300)} (in {member})"
-        )
+        return DataError(f"{path} is not a valid table: {one_line_error(text, 300)} (in {member})")
 
     def skipped(row: Any) -> str:
         return "skip" if skips is not None and skips(row.text) else "error"
@@ -105,7 +101,7 @@ def csv_frames(
     kinds, rows = dict(types), 0
     with file_errors(path, member), _opened(path, member) as file:
         for block in _blocks(file, path):
-            # With threads errors tell no row.
+            # Multi-threaded parsing reports errors without row numbers.
             read = csv.ReadOptions(block_size=len(block), column_names=names, use_threads=False)
             convert = csv.ConvertOptions(column_types=kinds)
             try:
@@ -122,7 +118,7 @@ def csv_frames(
 
 
 def text_lines(path: Path) -> Iterator[str]:
-    """Lines of a text file: plain, gzip, or the only one inside a zip archive that is CSV or JSON."""
+    """Yield the lines of a text file: plain, gzip, or the only CSV or JSON file in a zip archive."""
     member = path.name
     with file_errors(path):
         if _is_zip(path):
@@ -132,27 +128,27 @@ def text_lines(path: Path) -> Iterator[str]:
                 raise DataError(f"{path} must hold one CSV or JSON file, was {len(names)}")
             member = names[0]
         with _opened(path, member) as file:
-            while line := file.readline(LONGEST_LINE):
-                if len(line) >= LONGEST_LINE:
-                    raise DataError(f"{path} must have lines of less than {LONGEST_LINE:,} bytes, was one of more")
+            while line := file.readline(1 << 24):
+                if len(line) >= 1 << 24:
+                    raise DataError(f"{path} has a line longer than {1 << 24:,} bytes")
                 try:
                     yield line.decode("utf-8-sig")
                 except UnicodeDecodeError as error:
-                    raise DataError(f"{path} must be a text in UTF-8: {one_line_error(error)}") from error
+                    raise DataError(f"{path} must be UTF-8 text: {one_line_error(error)}") from error
 
 
 def _blocks(file: Any, path: Path) -> Iterator[bytes]:
-    """A file in pieces of whole lines, read by the thread that asks for them.
+    """Yield chunks of complete lines, read in the calling thread.
 
-    Arrow's own stream reads ahead in a thread of its library. Such a thread ends the whole process if Python closes
-    down while it reads from one of Python's files, which happens when a small file is refused.
+    Arrow's streaming reader reads ahead in a thread of its own, which aborts the process if Python shuts down while it
+    reads from a Python file object; that happens when a small file is refused.
     """
     rest = b""
     while block := file.read(BLOCK):
         whole = rest + block
         cut = max(whole.rfind(b"\n"), whole.rfind(b"\r")) + 1
         if not cut and len(whole) >= BLOCK:
-            raise DataError(f"{path} must have lines of less than {BLOCK:,} bytes, was one of more")
+            raise DataError(f"{path} has a line longer than {BLOCK:,} bytes")
         if whole[:cut].strip(b"\r\n"):
             yield whole[:cut]
         rest = whole[cut:]
@@ -161,7 +157,7 @@ def _blocks(file: Any, path: Path) -> Iterator[bytes]:
 
 
 def _counted(text: str, before: int) -> str:
-    """What Arrow said of a row of a piece, with the row's number in the whole file.
+    """Change the row number in an Arrow error from that of the chunk to that of the file.
 
     >>> _counted("CSV parse error: Row #2: Expected 8 columns, got 3", 100)
     'CSV parse error: Row #102: Expected 8 columns, got 3'
@@ -170,25 +166,25 @@ def _counted(text: str, before: int) -> str:
 
 
 def frame_from_arrow(batch: Any) -> polars.DataFrame:
-    """A piece of pyarrow's as one of polars', which ends the process over texts that are not UTF-8.
+    """Convert pyarrow data to polars, which aborts the process on strings that are not UTF-8.
 
-    Texts in cells and in types, such as time zones, are therefore checked first, and those beside the table left out.
+    Strings in cells and in types, such as time zones, are therefore validated first, and metadata dropped.
     """
     batch.validate(full=True)
     types = " ".join(map(str, batch.schema.types))
     if "\ufffd" in types:
-        raise UnicodeError(f"types must be named in UTF-8, was {types}")
+        raise UnicodeError(f"type names must be UTF-8, was {types}")
     frame: Any = polars.from_arrow(type(batch).from_arrays(batch.columns, names=batch.schema.names))
     return frame if isinstance(frame, polars.DataFrame) else polars.DataFrame(frame)
 
 
 def _is_zip(path: Path) -> bool:
-    """Whether a file is a zip archive; refuses one that is cut off, as the list of what it holds is at its end."""
+    """Return whether a file is a zip archive; refuse a truncated one, whose directory is missing."""
     if zipfile.is_zipfile(path):
         return True
     with path.open("rb") as file:
         if file.read(4) == b"PK\x03\x04":
-            raise zipfile.BadZipFile("a zip archive without the list at its end; download or copy it again")
+            raise zipfile.BadZipFile("a zip archive without its directory; download or copy it again")
     return False
 
 
@@ -204,34 +200,23 @@ def _opened(path: Path, member: str) -> Iterator[Any]:
 
 @contextmanager
 def file_errors(path: Path, member: str = "") -> Iterator[None]:
-    """Errors of files and archives as errors that name the file."""
+    """Convert errors of files and archives to errors that name the file."""
     where = f" ({member})" if member and member != path.name else ""
     try:
         yield
     except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, NotImplementedError, UnicodeError) as error:
-        raise DataError(
-            f"{path} must be a whole archive{where}, was damaged or cut off: {one_line_error(error)}"
-        ) from error
+        raise DataError(f"{path} is truncated or damaged{where}: {one_line_error(error)}") from error
     except RuntimeError as error:
-        raise DataError(f"{path} must be an archive without a password{where}: {error}") from error
+        raise DataError(f"{path} must not be encrypted{where}: {error}") from error
     except OSError as error:
-        if error.errno is None:  # from the library that unpacks, not from the system
-            raise DataError(
-                f"{path} must be a whole archive{where}, was damaged or cut off: {one_line_error(error)}"
-            ) from error
+        if error.errno is None:  # from the decompression library, not from the system
+            raise DataError(f"{path} is truncated or damaged{where}: {one_line_error(error)}") from error
         text = error.strerror or one_line_error(error)
-        raise DataError(f"{path} must be a file that can be read{where}: {text}") from error
-
-
-# A Parquet file written piece by piece, in a thread of its own, while the next piece is being made.
-
-
-AHEAD = 2
-"""Pieces that may wait to be written."""
+        raise DataError(f"cannot read {path}{where}: {text}") from error
 
 
 class ParquetStream:
-    """Appends frames of the same columns to a file; an error of writing shows at one of the calls that follow it."""
+    """Appends frames to a Parquet file in a thread; a write error is raised by one of the next calls."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -240,13 +225,13 @@ class ParquetStream:
         self._waiting: deque[Future[None]] = deque()
 
     def add(self, frame: polars.DataFrame) -> None:
-        """Append a frame, soon."""
-        while len(self._waiting) >= AHEAD:
+        """Queue a frame; wait while two are pending."""
+        while len(self._waiting) >= 2:
             self._waiting.popleft().result()
         self._waiting.append(self._thread.submit(self._append, frame))
 
     def close(self) -> None:
-        """Wait until everything is written; again does nothing."""
+        """Wait until everything is written; idempotent."""
         try:
             while self._waiting:
                 self._waiting.popleft().result()
@@ -261,7 +246,7 @@ class ParquetStream:
         table = frame.to_arrow()
         if self._writer is None:
             words = [name for name, kind in frame.schema.items() if kind == polars.String]
-            # Dictionaries of numbers and statistics cost more than they save; times are what tables are searched by.
+            # Dictionaries of numbers and statistics cost more than they save; tables are searched by time only.
             options = {"use_dictionary": words, "write_statistics": ["ts_event"]}
             self._writer = ParquetWriter(self._path, table.schema, compression="lz4", **options)
         self._writer.write_table(table)

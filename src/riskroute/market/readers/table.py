@@ -1,4 +1,4 @@
-"""Books in a table of anybody's own, CSV with a header or Parquet: a row per change, a column per price and size."""
+"""Snapshots in a user's table, CSV with a header or Parquet: a row per change, a column per price and size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars
 
-from riskroute.core.errors import DataError, InputError, one_line_error
+from riskroute.core.errors import DataError, one_line_error
 from riskroute.core.runtime import require_extra
 from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
 from riskroute.market.clock import TRADING_ZONE, date_in_name, day_limits, local_day
@@ -17,19 +17,27 @@ from riskroute.market.readers.reading import (
     ImportOptions,
     NoBooksError,
     ReaderPart,
-    half_levels,
+    count_half_levels,
     label_rows,
     refuse_unknown_symbol,
+    require_option,
     to_snapshots,
 )
-from riskroute.market.readers.streams import csv_frames, csv_header, csv_members, file_errors, frame_from_arrow
+from riskroute.market.readers.streams import (
+    csv_frames,
+    csv_header,
+    csv_member,
+    csv_members,
+    file_errors,
+    frame_from_arrow,
+)
 from riskroute.market.schema import keep_levels, level_columns
 
-_ROWS, _COLUMNS = 100_000, 24  # of a piece; fewer rows where there are more columns
+_ROWS = 100_000  # of a chunk with 24 columns; wider tables have fewer
 
 
 class TableReader:
-    """Books of one day from a table with named columns; prices in dollars, days of New York unless told."""
+    """Yields the snapshots of one day; prices are in dollars, days in New York time by default."""
 
     name = "table"
 
@@ -40,7 +48,7 @@ class TableReader:
         with closing(self._frames()) as frames:
             first = next(frames, None)
         if first is None or not first.height:
-            raise DataError(f"{path} must hold a header and at least one row, was empty")
+            raise DataError(f"{path} has no rows")
         self._check_times(first.columns)
         self._names = table_columns(first.columns, options.columns)
         known = [name for name in self._names if name.startswith("bid_px_")]
@@ -49,8 +57,8 @@ class TableReader:
         if not self.levels:
             missing = [name for name in level_columns(1) if name not in self._names]
             raise NoBooksError(
-                f"{path} must have columns for {', '.join(missing)} (other names: columns = {{'bid_px_00': NAME}}), "
-                f"was {', '.join(first.columns)}"
+                f"{path} lacks columns {', '.join(missing)}; it has {', '.join(first.columns)} "
+                f"(columns = {{'bid_px_00': NAME}} declares other names)"
             )
         self.depth = options.kept(self.levels)
         self.unit, self.zone = (
@@ -60,24 +68,22 @@ class TableReader:
         self._times = TimeColumn(path, "ts_event", self.zone)
         stamp = self._times.read(first[self._names["ts_event"]]).cast(polars.Int64)[0]
         day = options.date or (local_day(stamp, self.zone) if stamp is not None else date_in_name(path.name))
-        if day is None:
-            raise InputError(f"date must be given where the file does not tell it, was None for {path.name!r}")
-        self.date = day
+        self.date = require_option("date", day, path.name)
 
     def _check_header(self) -> None:
-        """Refuse text that is no table, before it is read as one."""
+        """Refuse text that is not a table before parsing it as one."""
         if self.source.suffix.lower() != ".parquet" and len(csv_members(self.source)) == 1:
             self._check_times(csv_header(self.source))
 
     def _check_times(self, columns: list[str]) -> None:
-        told = [theirs.partition("{}")[0] for theirs in self.options.columns.values()]
-        if "ts_event" in self.options.columns and any(name.startswith(tuple(told)) for name in columns):
-            return  # what of it is wrong, if anything, is said of that column
+        declared = tuple(theirs.partition("{}")[0] for theirs in self.options.columns.values())
+        if "ts_event" in self.options.columns and any(name.startswith(declared) for name in columns):
+            return  # `table_columns` reports errors in declared names
         if "ts_event" not in table_columns(columns, {}):
-            raise NoBooksError(f"{self.source} must have a column for ts_event, was {', '.join(columns)[:200]}")
+            raise NoBooksError(f"{self.source} has no column ts_event; it has {', '.join(columns)[:200]}")
 
     def parts(self) -> Iterator[ReaderPart]:
-        """A part per venue, symbol and piece of the file."""
+        """Yield a part per venue, symbol and chunk of the file."""
         row = 0
         latest: dict[tuple[str, str], int] = {}
         seen: dict[str, None] = {}
@@ -93,13 +99,13 @@ class TableReader:
                 latest[key] = self._check_order(mine, latest.get(key, 0))
                 yield self._part(*key, mine)
         for absent in [symbol for symbol in self.options.symbols if seen and symbol not in seen]:
-            refuse_unknown_symbol("symbol", absent, tuple(seen), self.source.name)
+            refuse_unknown_symbol(absent, tuple(seen), self.source.name)
 
     def _part(self, venue: str, symbol: str, rows: polars.DataFrame) -> ReaderPart:
         known, rows = min(self.depth + 1, self.levels), label_rows(rows, venue, symbol)
         whole = to_snapshots(rows, known, self.unit, source=self.source.name)
         kept, deeper = keep_levels(self.options.within(whole, self.date, self.zone), self.depth)
-        halves = half_levels(self.options.within(rows, self.date, self.zone), known)
+        halves = count_half_levels(self.options.within(rows, self.date, self.zone), known)
         return ReaderPart(venue, symbol, kept, deeper=deeper, notes={"half_levels": halves} if halves else {})
 
     def _frames(self) -> Generator[polars.DataFrame]:
@@ -108,38 +114,34 @@ class TableReader:
         from pyarrow.parquet import ParquetFile
 
         if self.source.suffix.lower() != ".parquet":
-            members = csv_members(self.source)
-            if len(members) != 1:
-                raise DataError(f"{self.source} must hold one CSV file, was {len(members)}")
             kinds = dict.fromkeys(self._names, pyarrow.float64())
             kinds |= dict.fromkeys(("venue", "symbol"), pyarrow.string())
             types = {theirs: kinds[ours] for ours, theirs in self._names.items() if ours != "ts_event"}
-            yield from csv_frames(self.source, members[0], types, header=True)
+            yield from csv_frames(self.source, csv_member(self.source), types, header=True)
             return
         with file_errors(self.source):
             try:
                 with ParquetFile(self.source) as file:
-                    wide = max(file.metadata.num_columns, _COLUMNS)
-                    for batch in file.iter_batches(max(_ROWS * _COLUMNS // wide, 1)):
+                    wide = max(file.metadata.num_columns, 24)
+                    for batch in file.iter_batches(max(_ROWS * 24 // wide, 1)):
                         if batch.num_rows:
                             yield frame_from_arrow(batch)
             except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
                 raise DataError(f"{self.source} must be a Parquet file: {one_line_error(error)}") from error
 
     def _labelled(self, table: polars.DataFrame) -> polars.DataFrame:
-        """The table with a venue and a symbol in every row, from the options where there is no such column."""
+        """Add venue and symbol to every row, from the options if the table has no such column."""
         given = {"venue": self.options.venue, "symbol": next(iter(self.options.symbols), None)}
         for name, value in given.items():
             if name not in table.columns:
-                if value is None:
-                    raise InputError(f"{name} must be given where the file has no such column, was None")
+                value = require_option(name, value, self.source.name)
                 table = table.with_columns(polars.lit(value).alias(name))
             table = table.with_columns(polars.col(name).cast(polars.String).str.strip_chars())
         table = table.with_columns(polars.col("symbol").str.to_uppercase())
         return table
 
     def _named(self, table: polars.DataFrame) -> polars.DataFrame:
-        """The rows of the symbols asked for; refuses rows that do not name their venue and symbol."""
+        """Return the rows of the requested symbols; refuse rows without a valid venue and symbol."""
         if self.options.symbols:
             table = table.filter(polars.col("symbol").is_in(self.options.symbols).fill_null(True))
         for name, longest in (("venue", LONGEST_VENUE), ("symbol", LONGEST_SYMBOL)):
@@ -147,28 +149,28 @@ class TableReader:
                 renamed = name == "venue" and value in self.options.venue_names
                 if not renamed and not is_name(value, longest=longest):
                     row = table.filter(polars.col(name).eq_missing(value))["sequence"][0]
-                    expected = f"as {name} {name_rule(longest)}"
-                    hint = "; symbols that are not asked for may be anything" if name == "symbol" and value else ""
-                    raise DataError(f"row {row} of {self.source.name} must have {expected}, was {value!r}{hint}")
+                    hint = "; request symbols by name to skip others" if name == "symbol" and value else ""
+                    expected = f"{name} must be {name_rule(longest)}"
+                    raise DataError(f"row {row:,} of {self.source.name}: {expected}, was {value!r}{hint}")
         return table
 
     def _check(self, table: polars.DataFrame) -> None:
-        """Refuse rows without a time, or of another day."""
+        """Refuse rows without a time or of another day."""
         stamp = polars.col("ts_event").cast(polars.Int64)
         begin, end = day_limits(self.date, self.zone)
         self._refuse(table, "a time", stamp.is_null())
-        hint = f"; days are those of {self.zone}, zone = NAME takes others"
+        hint = f"; days are in {self.zone} time, zone = NAME changes that"
         self._refuse(
-            table, f"a time on {self.date}, as the first row", ~stamp.is_between(begin, end, closed="left"), hint
+            table, f"a time on {self.date}, as in the first row", ~stamp.is_between(begin, end, closed="left"), hint
         )
 
     def _check_order(self, rows: polars.DataFrame, latest: int) -> int:
-        """Refuse rows of one venue and symbol whose times fall; returns the last row's, UTC nanoseconds.
+        """Refuse rows of one venue and symbol that are not sorted by time; return the last time.
 
-        Each is a recording of its own, so a file may have one venue's rows after the other's.
+        Each venue and symbol is a recording of its own, so a file may list them one after the other.
         """
         stamp = polars.col("ts_event").cast(polars.Int64)
-        expected = f"a time not before that of the row above of {rows['venue'][0]} {rows['symbol'][0]}"
+        expected = f"a time not before that of the previous row of {rows['venue'][0]} {rows['symbol'][0]}"
         self._refuse(rows, expected, stamp < stamp.shift(1).fill_null(latest))
         return int(rows["ts_event"].cast(polars.Int64)[-1])
 
@@ -176,4 +178,4 @@ class TableReader:
         rows = table.filter(rule)
         if rows.height:
             number, was = rows["sequence"][0], rows["ts_event"][0]
-            raise DataError(f"row {number} of {self.source.name} must have {expected}, was {was}{hint}")
+            raise DataError(f"row {number:,} of {self.source.name} must have {expected}, was {was}{hint}")

@@ -1,11 +1,11 @@
-"""Quotes of the consolidated tape, one exchange's best bid and ask per row: NYSE's Daily TAQ, and WRDS's extracts.
+"""Quotes of the consolidated tape, one exchange's best bid and offer per row: NYSE Daily TAQ and WRDS extracts.
 
-Daily TAQ has bars between its columns, a time such as ``093000123456789`` (New York, up to nanoseconds), and a last
-line that begins with ``END``. WRDS has commas, a date, a time such as ``9:30:00.123456789``, and symbols in two
-columns.
+Daily TAQ separates columns by bars, has times such as ``093000123456789`` (New York, up to nanoseconds), and its last
+line begins with ``END``. WRDS separates by commas and has a date, times such as ``9:30:00.123456789``, and symbols
+in two columns.
 
-Sizes are in round lots of 100 shares. That ended for shares above 250 dollars on `LOTS_CHANGED`; from then on the lot
-must be given. A quote that is not firm (a halt, a closed market) leaves its exchange without a book.
+Sizes are in round lots of 100 shares until `LOTS_CHANGED`; from then on the lot must be given. A quote that is not firm
+(a halt, a closed market) empties the exchange's book.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import polars
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.validation import LONGEST_SYMBOL, is_name, name_rule
 from riskroute.market.clock import SECOND, date_in_name, utc_stamp
-from riskroute.market.readers.exchange_codes import FINRA, TAPE_VENUES
+from riskroute.market.readers.exchange_codes import EXCHANGE_CODES
 from riskroute.market.readers.reading import (
     MOST_SYMBOLS,
     ImportOptions,
@@ -28,22 +28,15 @@ from riskroute.market.readers.reading import (
     ReaderPart,
     label_rows,
     refuse_unknown_symbol,
+    require_option,
     to_snapshots,
 )
-from riskroute.market.readers.streams import csv_frames, csv_header, csv_members
+from riskroute.market.readers.streams import csv_frames, csv_header, csv_member
 
-ROUND_LOT = 100
-"""Shares in a unit of size, if nothing else is said."""
+LOTS_CHANGED = dt.date(2025, 11, 3)  # first day on which round lots depend on the price
+FIRM = ("", "A", "B", "C", "E", "F", "H", "O", "R", "U", "W", "Y")  # conditions of quotes that can be traded with
 
-LOTS_CHANGED = dt.date(2025, 11, 3)
-"""The day from which round lots depend on the price, and sizes may be in shares."""
-
-FIRM = ("", "A", "B", "C", "E", "F", "H", "O", "R", "U", "W", "Y")
-"""Conditions of quotes that somebody can trade with: regular, opening, closing, slow on a side, one-sided."""
-
-ENOUGH = 200
-"""Sizes that make it plain in what unit they are."""
-
+# Both formats by separator: required columns, and our names for theirs.
 _NEEDED = {
     "|": ("time", "exchange", "symbol", "bid_price", "bid_size", "offer_price", "offer_size"),
     ",": ("date", "time_m", "ex", "sym_root", "bid", "bidsiz", "ask", "asksiz"),
@@ -60,44 +53,37 @@ _CELLS = ("letter", "name", "suffix", "condition", "cancelled", "date", "time", 
 _SIDES = ("bid_px_00", "bid_sz_00", "ask_px_00", "ask_sz_00")
 
 
-def taq_separator(lines: dict[str, list[str]]) -> str:
-    """The separator of a first line, given its cells by separator, if it is one of TAQ or WRDS quotes; else nothing.
+def _separator(lines: dict[str, list[str]]) -> str:
+    """Return the separator of a TAQ or WRDS header, given its cells by separator; empty for other headers.
 
-    Examples
-    --------
     >>> line = "DATE,TIME_M,EX,SYM_ROOT,BID,BIDSIZ,ASK,ASKSIZ"
-    >>> taq_separator({mark: line.split(mark) for mark in "|,"})
+    >>> _separator({mark: line.split(mark) for mark in "|,"})
     ','
     """
     marks = {"|": {"time", "exchange", "symbol"}, ",": {"time_m", "sym_root"}}
     return next((mark for mark, names in marks.items() if names <= {*map(_plain, lines[mark])}), "")
 
 
-def is_taq(path: Path) -> bool:
-    """Whether a file begins as TAQ or WRDS quotes do."""
-    return bool(taq_separator({mark: csv_header(path, mark) for mark in _NEEDED}))
-
-
 class TaqReader:
-    """The best bid and ask of every exchange, at every quote of that exchange."""
+    """Yields the best bid and offer of every exchange at each of its quotes."""
 
     name = "taq"
 
+    @staticmethod
+    def recognises(path: Path) -> bool:
+        """Return whether a file begins like TAQ or WRDS quotes."""
+        return bool(_separator({mark: csv_header(path, mark) for mark in _NEEDED}))
+
     def __init__(self, path: Path, options: ImportOptions) -> None:
         self.source, self.options, self.depth = path, options, 1
-        members = csv_members(path)
-        if len(members) != 1:
-            raise DataError(f"{path} must hold one file, was {len(members)}")
-        self._member = members[0]
+        self._member = csv_member(path)
         heads = {mark: csv_header(path, mark) for mark in _NEEDED}
-        self._mark = taq_separator(heads) or ("|" if len(heads["|"]) > len(heads[","]) else ",")
+        self._mark = _separator(heads) or ("|" if len(heads["|"]) > len(heads[","]) else ",")
         self._header = heads[self._mark]
         known = {_plain(name): name for name in self._header}
         missing = [name for name in _NEEDED[self._mark] if name not in known]
         if missing:
-            raise NoBooksError(
-                f"{path} must hold quotes with columns {', '.join(missing)}, was {', '.join(self._header)}"
-            )
+            raise NoBooksError(f"{path} lacks columns {', '.join(missing)} of quotes; it has {', '.join(self._header)}")
         ours = _OURS[self._mark]
         self._names = {known[name]: ours.get(name, name) for name in known if name in ours or name in _CELLS}
         self._best_only = bool({"best_bid_price", "best_bid"} & set(known))
@@ -105,10 +91,10 @@ class TaqReader:
         self.date = self._day()
         if options.lot is None and self.date >= LOTS_CHANGED:
             raise InputError(
-                f"lot must be given for quotes from {LOTS_CHANGED} on, when round lots came to depend on the price "
-                f"(lot = 1 for sizes in shares), was None for {path.name!r} of {self.date}"
+                f"{path.name!r} of {self.date} needs a lot: from {LOTS_CHANGED} on round lots depend on the price; "
+                "give lot (1 for sizes in shares)"
             )
-        self._lot = options.lot or ROUND_LOT
+        self._lot = options.lot or 100
         self._latest: dict[tuple[str, str], int] = {}
         self._rows, self._end = 0, ""
         self._sizes = self._hundreds = 0
@@ -120,11 +106,7 @@ class TaqReader:
             for frame in self._frames():
                 day = _dates(frame["date"].head(1), self.source)[0]
                 break
-        if day is None:
-            raise InputError(
-                f"date must be given where the file name does not tell it, was None for {self.source.name!r}"
-            )
-        return day
+        return require_option("date", day, self.source.name)
 
     def _frames(self) -> Iterator[polars.DataFrame]:
         import pyarrow
@@ -138,14 +120,14 @@ class TaqReader:
         for frame in found:
             missing = set(self._names) - set(frame.columns)
             if missing:
-                raise DataError(f"{self.source} must have columns {', '.join(missing)}, was {', '.join(frame.columns)}")
+                raise DataError(f"{self.source} lacks columns {', '.join(missing)}; it has {', '.join(frame.columns)}")
             table = frame.select(polars.col(theirs).alias(ours) for theirs, ours in self._names.items())
             absent = [polars.lit("").alias(name) for name in _CELLS if name not in table.columns]
             texts = [polars.col(name).fill_null("").str.strip_chars() for name in table.columns]
             yield table.with_columns(texts).with_columns(absent)
 
     def parts(self) -> Iterator[ReaderPart]:
-        """A part per exchange, symbol and piece of the file."""
+        """Yield a part per exchange, symbol and chunk of the file."""
         seen: dict[str, None] = {}
         for frame in self._frames():
             table = frame.with_row_index("sequence", self._rows + 1)
@@ -159,45 +141,43 @@ class TaqReader:
             yield from self._venues(self._chosen(named, len(seen)))
         for symbol in self._wanted:
             if symbol not in seen:
-                refuse_unknown_symbol("symbol", symbol, tuple(seen), self.source.name)
+                refuse_unknown_symbol(symbol, tuple(seen), self.source.name)
         yield from self._ended()
 
     def _chosen(self, table: polars.DataFrame, symbols: int) -> polars.DataFrame:
-        """The rows of the symbols asked for, or of all if those are few."""
+        """Return the rows of the requested symbols, or all rows if there are few symbols."""
         if self._wanted:
             return table.filter(polars.col("symbol").is_in(list(self._wanted)))
         if symbols > MOST_SYMBOLS:
-            raise InputError(
-                f"symbol must be given for a file of many: {self.source.name} has more than {MOST_SYMBOLS}"
-            )
+            raise InputError(f"{self.source.name} has more than {MOST_SYMBOLS} symbols; give symbol")
         for symbol in table["symbol"].unique(maintain_order=True):
             if not is_name(symbol, longest=LONGEST_SYMBOL):
                 row = table.filter(polars.col("symbol") == symbol)["sequence"][0]
                 rule = name_rule(LONGEST_SYMBOL)
-                raise DataError(f"row {row:,} of {self.source.name} must have as symbol {rule}, was {symbol!r}")
+                raise DataError(f"row {row:,} of {self.source.name}: symbol must be {rule}, was {symbol!r}")
         return table
 
     def _venues(self, table: polars.DataFrame) -> Iterator[ReaderPart]:
-        letters = [*TAPE_VENUES, FINRA]
+        letters = [*EXCHANGE_CODES, "D"]
         self._refuse(table, "letter", f"as exchange one of {''.join(letters)}", ~polars.col("letter").is_in(letters))
         table = self._of_day(table)
-        self._left_out["finra"] += table.filter(polars.col("letter") == FINRA).height
-        table = table.filter(polars.col("letter") != FINRA).with_columns(
-            polars.col("letter").replace_strict(TAPE_VENUES, return_dtype=polars.String).alias("mic")
+        self._left_out["finra"] += table.filter(polars.col("letter") == "D").height
+        table = table.filter(polars.col("letter") != "D").with_columns(
+            polars.col("letter").replace_strict(EXCHANGE_CODES, return_dtype=polars.String).alias("mic")
         )
         for (venue, symbol), rows in table.group_by(["mic", "symbol"], maintain_order=True):
             yield self._part(str(venue), str(symbol), rows)
 
     def _of_day(self, table: polars.DataFrame) -> polars.DataFrame:
-        """Rows of the day; another day in the file needs one to be named."""
+        """Return the rows of the day; a file of several days needs the option ``date``."""
         if self._mark == "|" or not table.height:
             return table
         strange = polars.Series(_dates(table["date"], self.source)) != self.date
         if strange.any() and self.options.date is None:
             number, day = table.filter(strange).select("sequence", "date").row(0)
             raise InputError(
-                f"date must be given for a file of several days, was None for {self.source.name}, which has row "
-                f"{number:,} on {day} and begins on {self.date}"
+                f"{self.source.name} has several days: it begins on {self.date}, and row {number:,} is of {day}; give "
+                "date"
             )
         self._left_out["other_days"] += int(strange.sum())
         return table.filter(~strange)
@@ -205,7 +185,7 @@ class TaqReader:
     def _part(self, venue: str, symbol: str, rows: polars.DataFrame) -> ReaderPart:
         rows = rows.with_columns(self._stamps(rows))
         before = polars.col("stamp").shift(1).fill_null(self._latest.get((venue, symbol), 0))
-        self._refuse(rows, "time", "a time not before that of the row above", polars.col("stamp") < before)
+        self._refuse(rows, "time", "a time not before that of the previous row", polars.col("stamp") < before)
         self._latest[venue, symbol] = int(rows["stamp"][-1])
         gone = polars.col("cancelled") == "B"
         cancelled, rows = rows.filter(gone).height, rows.filter(~gone)
@@ -233,22 +213,21 @@ class TaqReader:
         whole_day = to_snapshots(label_rows(books, venue, symbol), 1, source=self.source.name)
         kept = self.options.within(whole_day, self.date)
         notes = {"cancelled_quotes": cancelled, "not_firm": rows.filter(~firm).height}
-        notes["lots_of_100"] = kept.height if self._lot == ROUND_LOT and self.options.lot is None else 0
+        notes["lots_of_100"] = kept.height if self._lot == 100 and self.options.lot is None else 0
         return ReaderPart(venue, symbol, kept, notes={name: n for name, n in notes.items() if n})
 
     def _stamps(self, rows: polars.DataFrame) -> polars.Series:
-        """UTC nanoseconds of New York times."""
+        """Convert New York times to UTC nanoseconds."""
         pattern = (
             r"^(\d{2})(\d{2})(\d{2})(\d*)$" if self._mark == "|" else r"^(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?$"
         )
         found = rows["time"].str.extract_groups(pattern).struct.unnest()
         hours, minutes, seconds = (found.to_series(k).cast(polars.Int64, strict=False) for k in range(3))
+        digits = (3, 6, 9) if self._mark == "|" else range(1, 10)
         fraction = found.to_series(3).fill_null("")
         nanoseconds = fraction.str.pad_end(9, "0").cast(polars.Int64, strict=False)
         extra = rows["time_m_nano"].replace("", "0").cast(polars.Float64, strict=False).cast(polars.Int64, strict=False)
-        right = (
-            (hours < 24) & (minutes < 60) & (seconds < 60) & fraction.str.len_chars().is_in([0, *_DIGITS[self._mark]])
-        )
+        right = (hours < 24) & (minutes < 60) & (seconds < 60) & fraction.str.len_chars().is_in([0, *digits])
         right &= extra.is_between(0, 999)
         form = "093000123456789" if self._mark == "|" else "9:30:00.123456789"
         self._refuse(
@@ -258,14 +237,14 @@ class TaqReader:
         return (total + utc_stamp(self.date, dt.time(0))).alias("stamp")
 
     def _ended(self) -> Iterator[ReaderPart]:
-        """What is known when the file has been read: whether it was whole, and what was left out of it."""
+        """Check that the file was complete, and yield the notes on skipped quotes."""
         notes = {name: n for name, n in self._left_out.items() if n}
         if not self._latest:
-            raise DataError(f"{self.source} must hold quotes of {self.date}, was without any")
-        if self._sizes >= ENOUGH and self._hundreds == self._sizes and self._lot > 1:
+            raise DataError(f"{self.source} has no quotes of {self.date}")
+        if self._sizes >= 200 and self._hundreds == self._sizes and self._lot > 1:
             raise DataError(
-                f"{self.source} must have sizes in lots of {self._lot} shares, was multiples of 100 throughout; "
-                "lot = 1 takes them for shares"
+                f"{self.source}: all sizes are multiples of 100, so they are shares, not lots of {self._lot}; "
+                "give lot = 1"
             )
         if self._mark == "|":
             self._check_end(notes)
@@ -279,9 +258,9 @@ class TaqReader:
             return
         day = date_in_name(cells[1]) if len(cells) > 1 else None
         if day not in (None, self.date):
-            raise DataError(f"{self.source} must be of {self.date}, was of {day} by its last line")
+            raise DataError(f"{self.source} must be of {self.date}, was {day} by its END line")
         if len(cells) > 2 and cells[2].strip().isdecimal() and int(cells[2]) != self._rows:
-            raise DataError(f"{self.source} must have {int(cells[2]):,} rows, by its last line, was {self._rows:,}")
+            raise DataError(f"{self.source} must have {int(cells[2]):,} rows by its END line, was {self._rows:,}")
 
     def _theirs(self, name: str) -> str:
         return next(theirs for theirs, ours in self._names.items() if ours == name)
@@ -293,15 +272,12 @@ class TaqReader:
             raise DataError(f"row {number:,} of {self.source.name} must have {expected}, was {was!r}")
 
 
-_DIGITS = {"|": (3, 6, 9), ",": range(1, 10)}
-
-
 def _plain(name: str) -> str:
     return re.sub(r"\W+", "_", name.strip().lower())
 
 
 def _symbols() -> polars.Expr:
-    """Root and suffix with a dot between, whichever way the file writes them."""
+    """Join root and suffix by a dot, whichever way the file writes them."""
     whole = polars.col("name") + polars.when(polars.col("suffix") != "").then("." + polars.col("suffix")).otherwise(
         polars.lit("")
     )
@@ -309,7 +285,7 @@ def _symbols() -> polars.Expr:
 
 
 def _dates(column: polars.Series, source: Path) -> list[dt.date]:
-    """Days as 2018-01-02, 20180102 or 02JAN2018."""
+    """Parse dates such as 2018-01-02, 20180102 or 02JAN2018."""
     days: dict[str, dt.date] = {}
     for text in column.unique():
         for form in ("%Y-%m-%d", "%Y%m%d", "%d%b%Y"):
@@ -319,5 +295,5 @@ def _dates(column: polars.Series, source: Path) -> list[dt.date]:
             except ValueError:
                 continue
         else:
-            raise DataError(f"{source} must have dates such as 2018-01-02 or 20180102, was {text!r}")
+            raise DataError(f"{source}: date must be such as 2018-01-02 or 20180102, was {text!r}")
     return [days[text] for text in column]

@@ -1,7 +1,6 @@
-"""A synthetic market: correlated stocks on venues of different characters, written as NASDAQ ITCH 5.0 files.
+"""A synthetic market of correlated stocks on different venues, written as NASDAQ ITCH 5.0 files.
 
-Everything follows from the seed and from names: a stock has the same orders whatever other stocks
-or venues are made with it.
+Everything is determined by the seed and by names: the orders of a stock do not depend on the other stocks or venues.
 """
 
 from __future__ import annotations
@@ -19,10 +18,8 @@ from numpy.typing import NDArray
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import InputError, shown
 from riskroute.core.files import write_whole
-from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import function_of, path_of, real_number, whole_number
 from riskroute.market.clock import SECOND, utc_stamp
-from riskroute.market.synthetic import order_flow as flow
 from riskroute.market.synthetic.itch_writer import (
     OrderMessages,
     encode_messages,
@@ -30,15 +27,10 @@ from riskroute.market.synthetic.itch_writer import (
     system_event,
     trading_begins,
 )
-from riskroute.market.synthetic.order_flow import STEP, target_quotes
+from riskroute.market.synthetic.order_flow import COLUMN, MESSAGE, venue_messages
 from riskroute.market.synthetic.venues import DEFAULT_VENUES, SyntheticVenue
 
 DEFAULT_SYMBOLS = ("QVEX", "ZORN", "XALT")
-
-_TICK_UNITS = 100
-_OPENING, _CLOSING = 9.5 * 3600, 16.0 * 3600  # seconds of the day
-_BLOCK = 1 << 17
-_MEMBERS = np.array([b"MKRA", b"MKRB", b"MKRC", b"MKRD"])
 
 Progress = Callable[[str, int, int], None]
 
@@ -54,18 +46,18 @@ def generate_market(
     venues: Sequence[SyntheticVenue] = DEFAULT_VENUES,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Write a market into the folder ``out``, one file per venue; their paths.
+    """Write a synthetic market to the folder ``out``, one file per venue; return the paths.
 
     Parameters
     ----------
     symbols : Sequence[str]
-        Names of stocks. One that is not known gets a price of its own, which depends on ``seed`` and its name.
+        Names of stocks. An unknown name gets a starting price that depends on it and on ``seed``.
     hours : tuple[dt.time, dt.time]
-        First and last moment, New York time; books are empty at the first.
+        Begin and end in New York time; books start empty.
     rate : float
-        Multiplies the number of messages.
+        Factor on the number of messages.
     progress : Progress, optional
-        Called with venue and symbol, number of these done and of all.
+        Called with venue and symbol, the number done and the total.
     """
     names = _checked(seed, symbols, hours, date, venues)
     if progress is not None:
@@ -78,7 +70,7 @@ def generate_market(
     for done, venue in enumerate(venues):
         parts = []
         for symbol in names:
-            parts.append(_messages(seed, venue, symbol, begin, end, scaled))
+            parts.append(venue_messages(seed, venue, symbol, begin, end, scaled))
             if progress is not None:
                 progress(f"{venue.name} {symbol}", done * len(names) + len(parts), len(venues) * len(names))
         blocks = _file(names, parts, begin, end)
@@ -99,16 +91,16 @@ def _checked(
         if not (isinstance(name, str) and re.fullmatch("[A-Z0-9.]{1,8}", name)):
             raise InputError(f"symbols must have 1 to 8 capital letters, digits or dots each, was {shown(name)}")
     if not names or len(set(names)) < len(names) or len(names) > 1000:
-        raise InputError(f"symbols must be 1 to 1,000 different names, was {list(names)}")
+        raise InputError(f"symbols must be 1 to 1,000 distinct names, was {list(names)}")
     moments = tuple(hours) if isinstance(hours, Sequence) else ()
     plain = len(moments) == 2 and all(isinstance(moment, dt.time) and moment.tzinfo is None for moment in moments)
     if not (plain and moments[0] < moments[1]):
-        raise InputError(f"hours must be a time and a later one, New York, was {shown(hours)}")
+        raise InputError(f"hours must be two ascending times without a zone, was {shown(hours)}")
     if not isinstance(date, dt.date) or not 1970 < date.year < 2200:
-        raise InputError(f"date must be a day from 1971 to 2199, was {shown(date)}")
+        raise InputError(f"date must be from 1971 to 2199, was {shown(date)}")
     some = isinstance(venues, Sequence) and len(venues) > 0
     if not (some and all(isinstance(venue, SyntheticVenue) for venue in venues)):
-        raise InputError(f"venues must be one or more of SyntheticVenue, was {shown(venues)}")
+        raise InputError(f"venues must be one or more SyntheticVenue, was {shown(venues)}")
     for field, values in (
         ("name", [venue.name for venue in venues]),
         ("file_name", [date.strftime(venue.file_name) for venue in venues]),
@@ -123,31 +115,8 @@ def _folder(out: str | os.PathLike[str]) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"out must be a folder that can be written to, was {out!r}") from error
+        raise InputError(f"out must be a writable folder, was {out!r}") from error
     return folder
-
-
-def _messages(seed: int, venue: SyntheticVenue, symbol: str, begin: int, end: int, rate: float) -> Integers:
-    quotes = target_quotes(seed, venue, symbol, -(-(end - begin) // STEP))
-    character = flow.FlowCharacter(
-        gap=SECOND / (venue.events_per_second * rate),
-        orders=venue.orders,
-        lot=venue.lot,
-        top_size=venue.top_size,
-        top_share=float(venue.top_share),
-        reach=float(venue.reach),
-        furthest=int(20 * venue.reach),
-        takers=float(venue.takers),
-        hidden=float(venue.hidden),
-        partial=float(venue.partial),
-        replaced=float(venue.replaced),
-        moved=float(venue.moved),
-        sweep=float(venue.sweep),
-        pro_rata=venue.matching == "pro-rata",
-    )
-    rng = np.random.default_rng(seed_stream(seed, "synthetic flow", venue.name, symbol))
-    rows: Integers = flow.simulate_compiled(rng, character, quotes, begin, end, STEP)
-    return rows
 
 
 def _write(blocks: Iterator[bytes], path: Path) -> None:
@@ -156,9 +125,9 @@ def _write(blocks: Iterator[bytes], path: Path) -> None:
 
 
 def _file(symbols: Sequence[str], parts: list[Integers], begin: int, end: int) -> Iterator[bytes]:
-    """Blocks of a file: what a day begins with, the messages of all symbols by time, and what it ends with.
+    """Yield the blocks of a file: start of day, the messages of all symbols by time, end of day.
 
-    ``parts`` is emptied on the way, to hold nothing twice.
+    ``parts`` is emptied to save memory.
     """
     yield system_event(begin, "O")
     yield from (stock_directory(begin, locate, symbol) for locate, symbol in enumerate(symbols, 1))
@@ -167,10 +136,10 @@ def _file(symbols: Sequence[str], parts: list[Integers], begin: int, end: int) -
     locates = np.repeat(np.arange(1, len(parts) + 1), [len(part) for part in parts])
     rows = np.concatenate(parts)
     parts.clear()
-    order = np.argsort(rows[:, flow.TIME], kind="stable")
+    order = np.argsort(rows[:, COLUMN.time], kind="stable")
     rows, locates = rows[order], locates[order]
-    opening, closing = int(_OPENING * SECOND), min(max(int(_CLOSING * SECOND), begin), end)
-    first, last = np.searchsorted(rows[:, flow.TIME], [opening, closing])
+    opening, closing = int(9.5 * 3600 * SECOND), min(max(16 * 3600 * SECOND, begin), end)  # regular session
+    first, last = np.searchsorted(rows[:, COLUMN.time], [opening, closing])
     encoded = partial(_blocks, rows, locates, _references(rows, locates), _matches(rows), np.array(symbols, dtype="S8"))
     yield from encoded(0, first)
     if begin <= opening < end:
@@ -182,24 +151,24 @@ def _file(symbols: Sequence[str], parts: list[Integers], begin: int, end: int) -
 
 
 def _references(rows: Integers, locates: Integers) -> Integers:
-    """Reference numbers of the orders that messages are about and replace, ``(n, 2)``, 0 where there is none.
+    """Return the references of each message's order and of the order it replaces, ``(n, 2)``, 0 for none.
 
-    Orders are numbered through the file as they come.
+    Orders are numbered through the file as they arrive.
     """
-    created = np.flatnonzero(np.isin(rows[:, flow.KIND], (flow.ADD, flow.ATTRIBUTED, flow.REPLACE)))
+    created = np.flatnonzero(np.isin(rows[:, COLUMN.kind], (MESSAGE.add, MESSAGE.attributed, MESSAGE.replace)))
     found = np.zeros((len(rows), 2), dtype=np.int64)
     for locate in range(1, locates.max(initial=0) + 1):
         references = 1 + np.flatnonzero(locates[created] == locate)
         mine = np.flatnonzero(locates == locate)
-        for column, field in enumerate((flow.ORDER, flow.OLD)):
+        for column, field in enumerate((COLUMN.order, COLUMN.old)):
             wanted = rows[mine, field]
             found[mine, column] = np.where(wanted >= 0, references[wanted], 0)
     return found
 
 
 def _matches(rows: Integers) -> Integers:
-    """Match numbers ``(n,)``: trades are counted through the file."""
-    return np.cumsum(np.isin(rows[:, flow.KIND], (flow.EXECUTE, flow.EXECUTE_AT, flow.TRADE)))
+    """Return match numbers ``(n,)``: trades are numbered through the file."""
+    return np.cumsum(np.isin(rows[:, COLUMN.kind], (MESSAGE.execute, MESSAGE.execute_at, MESSAGE.trade)))
 
 
 def _blocks(
@@ -211,20 +180,21 @@ def _blocks(
     first: int,
     last: int,
 ) -> Iterator[bytes]:
-    for begin in range(first, last, _BLOCK):
-        some = slice(begin, min(begin + _BLOCK, last))
+    members = np.array([b"MKRA", b"MKRB", b"MKRC", b"MKRD"])
+    for begin in range(first, last, 1 << 17):
+        some = slice(begin, min(begin + (1 << 17), last))
         yield encode_messages(
             OrderMessages(
-                time=rows[some, flow.TIME],
-                kind=rows[some, flow.KIND],
+                time=rows[some, COLUMN.time],
+                kind=rows[some, COLUMN.kind],
                 locate=locates[some],
-                side=rows[some, flow.SIDE],
-                price=rows[some, flow.PRICE] * _TICK_UNITS,
-                shares=rows[some, flow.SIZE],
+                side=rows[some, COLUMN.side],
+                price=rows[some, COLUMN.price] * 100,  # ten-thousandths of a dollar
+                shares=rows[some, COLUMN.size],
                 reference=references[some, 0],
                 old_reference=references[some, 1],
                 match=matches[some],
                 stock=stocks[locates[some] - 1],
-                attribution=_MEMBERS[references[some, 0] % len(_MEMBERS)],
+                attribution=members[references[some, 0] % len(members)],
             )
         )

@@ -1,6 +1,6 @@
-"""Messages of NASDAQ's TotalView-ITCH 5.0 as bytes, many at a time, each after its length in two bytes.
+"""Encode NASDAQ TotalView-ITCH 5.0 messages, each preceded by its length in two bytes.
 
-Numbers are big-endian, times are nanoseconds since midnight in 48 bits, prices ten-thousandths of a dollar.
+Times are nanoseconds since midnight in 48 bits, prices ten-thousandths of a dollar.
 """
 
 from __future__ import annotations
@@ -13,62 +13,38 @@ from numpy.typing import NDArray
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import InputError
 
-_HEAD = [
-    ("length", ">u2"),
-    ("kind", "S1"),
-    ("locate", ">u2"),
-    ("tracking", ">u2"),
-    ("time_high", ">u2"),
-    ("time_low", ">u4"),
-]
-_REFERENCE, _SHARES, _STOCK, _PRICE = ("reference", ">u8"), ("shares", ">u4"), ("stock", "S8"), ("price", ">u4")
-_MATCH, _SIDE = ("match", ">u8"), ("side", "S1")
-
-LAYOUTS: dict[str, np.dtype[np.void]] = {
-    kind: np.dtype(_HEAD + fields)
-    for kind, fields in {
-        "S": [("event", "S1")],
-        "R": [
-            _STOCK,
-            ("market_category", "S1"),
-            ("financial_status", "S1"),
-            ("round_lot", ">u4"),
-            ("round_lots_only", "S1"),
-            ("classification", "S1"),
-            ("subtype", "S2"),
-            ("authenticity", "S1"),
-            ("short_sale_threshold", "S1"),
-            ("new_issue", "S1"),
-            ("price_tier", "S1"),
-            ("exchange_traded", "S1"),
-            ("leverage", ">u4"),
-            ("inverse", "S1"),
-        ],
-        "H": [_STOCK, ("state", "S1"), ("reserved", "S1"), ("reason", "S4")],
-        "A": [_REFERENCE, _SIDE, _SHARES, _STOCK, _PRICE],
-        "F": [_REFERENCE, _SIDE, _SHARES, _STOCK, _PRICE, ("attribution", "S4")],
-        "E": [_REFERENCE, _SHARES, _MATCH],
-        "C": [_REFERENCE, _SHARES, _MATCH, ("printable", "S1"), _PRICE],
-        "X": [_REFERENCE, _SHARES],
-        "D": [_REFERENCE],
-        "U": [("old_reference", ">u8"), _REFERENCE, _SHARES, _PRICE],
-        "P": [_REFERENCE, _SIDE, _SHARES, _STOCK, _PRICE, _MATCH],
-    }.items()
+# Fields of each message type, after a head that all share; numpy types, big-endian.
+_FIELDS = {
+    "S": "event:S1",
+    "R": "stock:S8 market_category:S1 financial_status:S1 round_lot:>u4 round_lots_only:S1 classification:S1 "
+    "subtype:S2 authenticity:S1 short_sale_threshold:S1 new_issue:S1 price_tier:S1 exchange_traded:S1 "
+    "leverage:>u4 inverse:S1",
+    "H": "stock:S8 state:S1 reserved:S1 reason:S4",
+    "A": "reference:>u8 side:S1 shares:>u4 stock:S8 price:>u4",
+    "F": "reference:>u8 side:S1 shares:>u4 stock:S8 price:>u4 attribution:S4",
+    "E": "reference:>u8 shares:>u4 match:>u8",
+    "C": "reference:>u8 shares:>u4 match:>u8 printable:S1 price:>u4",
+    "X": "reference:>u8 shares:>u4",
+    "D": "reference:>u8",
+    "U": "old_reference:>u8 reference:>u8 shares:>u4 price:>u4",
+    "P": "reference:>u8 side:S1 shares:>u4 stock:S8 price:>u4 match:>u8",
 }
-"""Layout of a message of each kind, with its length before it."""
 
-FLOW = "AFECXDUP"
-"""Kinds that `encode_messages` writes: what happens to orders, and trades."""
 
-_LIMITS = {"time": 2**48, "locate": 2**16, "price": 2**32, "shares": 2**32}
+def _layout(fields: str) -> np.dtype[np.void]:
+    head = "length:>u2 kind:S1 locate:>u2 tracking:>u2 time_high:>u2 time_low:>u4"
+    return np.dtype([(name, kind) for name, kind in (field.split(":") for field in f"{head} {fields}".split())])
+
+
+LAYOUTS = {kind: _layout(fields) for kind, fields in _FIELDS.items()}
 
 
 @dataclass(frozen=True)
 class OrderMessages:
-    """Messages about orders, a column per field, ``(n,)`` each; a column that a kind has no use for is not read.
+    """Messages about orders, one column per field, ``(n,)`` each; fields that a type lacks are ignored.
 
-    ``kind`` is the letter's code, ``side`` 0 to buy and 1 to sell. ``reference`` is the order a message is about, the
-    new one if it replaces ``old_reference``; ``attribution`` (kind F) and ``stock`` are bytes.
+    ``kind`` is a character code, ``side`` 0 to buy and 1 to sell. ``reference`` is the message's order, the new one if
+    it replaces ``old_reference``; ``attribution`` (type F) and ``stock`` are bytes.
     """
 
     time: Integers
@@ -85,7 +61,7 @@ class OrderMessages:
 
 
 def encode_messages(messages: OrderMessages) -> bytes:
-    """Messages as bytes, in their order.
+    """Encode messages in the given order.
 
     Examples
     --------
@@ -93,16 +69,16 @@ def encode_messages(messages: OrderMessages) -> bytes:
     >>> encode_messages(OrderMessages(time, letter, one, one, one, one, one, one, one, name, name)).hex(" ", 1)
     '00 13 44 00 01 00 00 00 00 00 00 00 13 00 00 00 00 00 00 00 01'
     """
-    for name, limit in _LIMITS.items():
+    for name, limit in {"time": 2**48, "locate": 2**16, "price": 2**32, "shares": 2**32}.items():
         column = getattr(messages, name)
         if len(column) and not (column.min() >= 0 and column.max() < limit):
             raise InputError(f"{name} must be from 0 to {limit - 1:,}, was {column.min():,} to {column.max():,}")
     lengths = np.zeros(len(messages.kind), dtype=np.int64)
-    chosen = {kind: np.flatnonzero(messages.kind == ord(kind)) for kind in FLOW}
+    chosen = {kind: np.flatnonzero(messages.kind == ord(kind)) for kind in "AFECXDUP"}
     for kind, rows in chosen.items():
         lengths[rows] = LAYOUTS[kind].itemsize
     if not lengths.all():
-        raise InputError(f"kind must be one of {', '.join(FLOW)}, was {chr(messages.kind[lengths.argmin()])!r}")
+        raise InputError(f"kind must be one of {', '.join('AFECXDUP')}, was {chr(messages.kind[lengths.argmin()])!r}")
     starts = np.cumsum(lengths) - lengths
     whole = np.zeros(lengths.sum(), dtype=np.uint8)
     for kind, rows in chosen.items():
@@ -135,7 +111,7 @@ def _headed(kind: str, time: Integers, locate: Integers) -> NDArray[np.void]:
 
 
 def system_event(time: int, event: str) -> bytes:
-    """The message that a part of the day begins or ends: O, S, Q, M, E or C.
+    """Encode a system event, the begin or end of a part of the day: O, S, Q, M, E or C.
 
     Examples
     --------
@@ -148,7 +124,7 @@ def system_event(time: int, event: str) -> bytes:
 
 
 def stock_directory(time: int, locate: int, stock: str) -> bytes:
-    """The message that gives a stock its locate code: a common stock in round lots of 100."""
+    """Encode the directory entry of a common stock in round lots of 100."""
     parts = _headed("R", np.array([time]), np.array([locate]))
     fields = {"stock": stock.ljust(8), "market_category": "Q", "financial_status": "N", "round_lots_only": "N"}
     fields |= {"classification": "C", "subtype": "Z ", "authenticity": "P", "short_sale_threshold": "N"}
@@ -160,7 +136,7 @@ def stock_directory(time: int, locate: int, stock: str) -> bytes:
 
 
 def trading_begins(time: int, locate: int, stock: str) -> bytes:
-    """The message that a stock trades."""
+    """Encode the message that trading in a stock begins."""
     parts = _headed("H", np.array([time]), np.array([locate]))
     parts["stock"], parts["state"], parts["reserved"], parts["reason"] = stock.ljust(8).encode(), b"T", b" ", b"    "
     return parts.tobytes()

@@ -1,4 +1,4 @@
-"""The venues of the synthetic market: how wide, deep and busy each is, and how it matches orders."""
+"""Venues of the synthetic market (spread, depth, activity, matching rule), and presets of whole markets."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 
 from riskroute.core.errors import InputError
 from riskroute.core.validation import LONGEST_VENUE, as_name, instance_of, one_of, real_number, whole_number
+from riskroute.market.queue_position import MATCHING_RULES
 
-MATCHING = ("price-time", "pro-rata")
-REFERENCE_PRICE = 270.0
-"""Dollars that the spreads of venues are meant for; those of other stocks are in proportion to their price."""
+REFERENCE_PRICE = 270.0  # dollars; spreads are stated at this price and scale with the price of a stock
 
 
 @dataclass(frozen=True)
@@ -22,9 +21,9 @@ class OwnQuotes:
     Parameters
     ----------
     half_spread, spread_deviation : float
-        Mean and standard deviation over time, dollars at the `REFERENCE_PRICE`.
+        Mean and standard deviation over time, in dollars at the `REFERENCE_PRICE`.
     spread_patience, price_patience : float
-        How far spread and mid may be off before quotes move, dollars as well.
+        Deviation of spread and mid, in dollars, at which quotes move.
     """
 
     half_spread: float
@@ -39,14 +38,14 @@ class OwnQuotes:
 
 @dataclass(frozen=True)
 class SharedQuotes:
-    """A venue that shares in the best quotes of a market with others, and is a few ticks behind them at times.
+    """A venue that shares the best quotes of a market with others, and is a few ticks behind at times.
 
     Parameters
     ----------
     at_best : float
-        Share of the time that it shows the best price of a side.
+        Fraction of the time at the best price of a side.
     memory : float
-        Seconds for which it stays as it is, about.
+        Time constant in seconds.
     """
 
     at_best: float
@@ -59,34 +58,34 @@ class SharedQuotes:
 
 @dataclass(frozen=True)
 class SyntheticVenue:
-    """What a venue is like.
+    """Parameters of a synthetic venue.
 
     Parameters
     ----------
     name : str
         Market identifier code.
     file_name : str
-        Of its file, with the codes of ``strftime`` for the date.
+        Name of its file, with ``strftime`` codes for the date.
     matching : str
         ``price-time`` or ``pro-rata``.
     quotes : OwnQuotes or SharedQuotes
-        Its best bids and asks.
+        Model of its best bid and offer.
     events_per_second : float
-        For each symbol; quotes that move make further messages.
-    orders : int
-        Usual number of a side. With ``lot``, the usual size, it makes the depth.
+        Rate per symbol; moves of the quotes add further messages.
+    orders, lot : int
+        Typical number of orders per side, and their typical size.
     top_size : int
-        Shares that the best price has at least.
+        Minimum size at the best price, in shares.
     top_share : float
-        Of new orders that come at the best price.
+        Fraction of new orders that join the best price.
     reach : float
-        Mean distance of the other orders from the best price, ticks.
+        Mean distance of other orders from the best price, in ticks.
     takers, hidden, partial, replaced : float
-        Shares of the events that are aggressors, hidden trades, partial cancels and replacements.
+        Fractions of events that are aggressive orders, hidden trades, partial cancels and replacements.
     moved : float
-        Share of the orders a move withdraws that come back at another price.
+        Fraction of the orders withdrawn by a move that return at another price.
     sweep : float
-        Chance that a move trades the price it leaves instead.
+        Probability that a move trades the price it leaves instead of withdrawing it.
     """
 
     name: str
@@ -109,10 +108,10 @@ class SyntheticVenue:
     def __post_init__(self) -> None:
         as_name("name", self.name, longest=LONGEST_VENUE)
         if not (isinstance(self.file_name, str) and self.file_name):
-            raise InputError(f"file_name must be a text that is not empty, was {self.file_name!r}")
+            raise InputError(f"file_name must be a non-empty string, was {self.file_name!r}")
         if Path(dt.date(2000, 1, 1).strftime(self.file_name)).name != dt.date(2000, 1, 1).strftime(self.file_name):
             raise InputError(f"file_name must be a name without folders, was {self.file_name!r}")
-        one_of("matching", self.matching, MATCHING)
+        one_of("matching", self.matching, MATCHING_RULES)
         instance_of(f"quotes of {self.name}", self.quotes, (OwnQuotes, SharedQuotes), "OwnQuotes or SharedQuotes")
         real_number(f"events_per_second of {self.name}", self.events_per_second, above=0, maximum=1000)
         whole_number(f"orders of {self.name}", self.orders, minimum=16, maximum=1000)
@@ -122,11 +121,10 @@ class SyntheticVenue:
         for field in ("top_share", "takers", "hidden", "partial", "replaced", "moved", "sweep"):
             real_number(f"{field} of {self.name}", getattr(self, field), minimum=0, maximum=1)
         if self.takers + self.hidden + self.partial + self.replaced > 1:
-            raise InputError(
-                f"takers, hidden, partial and replaced of {self.name} must not exceed 1 together, was more"
-            )
+            raise InputError(f"takers, hidden, partial and replaced of {self.name} must sum to at most 1")
 
 
+# The paper's three: deep and conventional, thin and pro-rata, inverted fees with a wide and steady spread.
 DEFAULT_VENUES = (
     SyntheticVenue(
         name="XNAS",
@@ -164,15 +162,11 @@ DEFAULT_VENUES = (
         reach=8.0,
     ),
 )
-"""The paper's three: deep and conventional, thin and pro rata, inverted fees with a wide and steady spread."""
-
-
-# Synthetic markets by name: what the paper's looked like, and one whose venues are alike enough to be routed over.
 
 
 @dataclass(frozen=True)
 class MarketPreset:
-    """A synthetic market: its venues, its stocks, and taker and maker fees by venue in dollars per share."""
+    """A synthetic market: venues, stocks, and taker and maker fees by venue in dollars per share."""
 
     name: str
     venues: tuple[SyntheticVenue, ...]
@@ -197,6 +191,8 @@ def _comparable(name: str, at_best: float, memory: float, lot: int, top_size: in
     )
 
 
+# ``paper``: three venues with very different spreads. ``comparable``: five that take turns at the best price. Fees
+# resemble those of US venues: three pay makers, one is nearly free, one pays takers.
 PRESETS = {
     "paper": MarketPreset(
         name="paper",
@@ -223,7 +219,3 @@ PRESETS = {
         },
     ),
 }
-"""``paper``: three venues of very different spreads. ``comparable``: five that take turns at the best price.
-
-Fees are those of US venues in kind: three pay makers, one is nearly free, one pays takers.
-"""
