@@ -140,7 +140,7 @@ def test_a_pool_in_calibration_is_its_own_simulation(folder: Path) -> None:
     np.testing.assert_allclose(found.fits["P"].variances, profits.var(axis=0, ddof=1), rtol=1e-9)
     assert found.kinds["P"] == "dark"
     assert found.models[-1].kind == "dark"
-    with pytest.raises(InputError, match="pools must have different names"):
+    with pytest.raises(InputError, match="pools must have distinct names"):
         calibrate(store, "QVEX", pools=[pool, pool])
 
 
@@ -223,7 +223,7 @@ def test_errors_of_an_import_name_the_options(tmp_path: Path, capsys: pytest.Cap
     text = refused(capsys, "import", str(tmp_path / "crossed.csv"), *words)
     assert "was 25.0% (10 of 40); --max-crossed 0.26 imports it anyway" in text
     text = refused(capsys, "import", str(tmp_path / "unknown.csv"), *words)
-    assert "must have columns for bid_px_00 (other names: --column bid_px_00=NAME), was ts_event, symbol, b, " in text
+    assert "lacks columns bid_px_00; it has ts_event, symbol, b, " in text
     with pytest.raises(InputError, match=r"^--out must be a folder"), named_as_options():
         raise InputError("out must be a writable folder, was 'x': full")
     with pytest.raises(DataError, match=r"^a\.itch .*; --max-unresolved 0\.15 goes on"), named_as_options():
