@@ -1,14 +1,13 @@
-"""The tape: books and trades of the market as clients tell them, and what can be worked out from them afterwards.
+"""Market history: recent books and trades of the feed, and the public outcomes computed from them.
 
-Some routers learn from what everybody could see (class F3): what became of the queues that an order could have joined,
-and what the market was like at its deadline. A backtest reads both from recorded events. Here they follow from the
-books and trades that came in the meantime:
+Routers of class F3 learn from public data: the outflow of the queues that an order could have joined, and the market
+at its deadline. A backtest reads both from recorded events; here they follow from the books and trades of the feed:
 
-- Everything that traded at the price of the queue, or at a worse one, has left it.
-- So has whatever is missing from the displayed size beyond that: it was cancelled. Shares that joined the queue later
-  hide cancellations, so that an outflow may be too small, never too large.
+- Shares that traded at the price of the queue, or at a worse one, have left it.
+- Shares missing from the displayed size beyond that were cancelled. Shares that joined later hide cancellations, so an
+  outflow may be too small, never too large.
 
-A queue is known only if all trades of the symbol were told from before the order's arrival until its deadline.
+A queue is known only if the feed has all trades of the symbol from before the order's arrival until its deadline.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class QuoteBoard:
             self._books[symbol] = books
 
     def __call__(self, symbol: str) -> tuple[VenueQuote, ...]:
-        """The books of a symbol, empty if there are none."""
+        """Return the books of a symbol, empty if there are none."""
         return tuple(self._books.get(symbol, {}).values())
 
 
@@ -67,21 +66,21 @@ Dated = TypeVar("Dated", VenueQuote, MarketTrade)
 
 
 class History(Generic[Dated]):
-    """The newest things by time; ``lost`` is the time until which there may be gaps."""
+    """The newest quotes or trades by time; before ``lost`` there may be gaps."""
 
     def __init__(self, most: int) -> None:
         self.most, self.lost = most, 0
         self.items: list[Dated] = []
 
     def add(self, item: Dated) -> None:
-        """Keep one more, and drop the oldest if there are too many."""
+        """Add an item, and drop the oldest if there are too many."""
         insort(self.items, item, key=_time)
         if len(self.items) >= 2 * self.most:
             self.lost = self.items[self.most - 1].at
             del self.items[: self.most]
 
     def between(self, after: int, end: int) -> list[Dated]:
-        """What is after one time, and not after another."""
+        """Return the items after one time and up to another."""
         return self.items[bisect_right(self.items, after, key=_time) : bisect_right(self.items, end, key=_time)]
 
 
@@ -90,7 +89,7 @@ def _time(item: VenueQuote | MarketTrade) -> int:
 
 
 class Market(NamedTuple):
-    """Price, shares ahead and outflow of queues by venue, and the books at a deadline; empty where it is not known."""
+    """Price, shares ahead and outflow of queues by venue, and the books at a deadline; empty where unknown."""
 
     queues: dict[str, tuple[int, int, int]]
     closing: tuple[VenueQuote, ...]
@@ -129,7 +128,7 @@ class MarketHistory(QuoteBoard):
                     self._quotes[symbol, quote.venue].add(quote)
 
     def expect(self, order: ParentOrder) -> None:
-        """Keep books from now on, until the order was `seen`."""
+        """Keep books from now until `seen` is called for the order."""
         with self._lock:
             if not (self.keep or self._expected[order.symbol]):
                 for quote in order.quotes:
@@ -153,7 +152,7 @@ class MarketHistory(QuoteBoard):
         return made
 
     def outflows(self, symbol: str, venues: Iterable[str], sign: int, now: int) -> dict[str, float]:
-        """Shares a second that traded with orders of our side at each venue lately, as features; empty if not told."""
+        """Return the shares per second that traded with orders of our side at each venue, as features."""
         with self._lock:
             if symbol not in self._since:
                 return {}
@@ -165,7 +164,7 @@ class MarketHistory(QuoteBoard):
             return found
 
     def market(self, order: ParentOrder) -> Market:
-        """What became of the queues that an order could have joined, and the books at its deadline, if it is past."""
+        """Return the outflow of the queues that an order could have joined, and the books at its deadline."""
         with self._lock:
             return self._market(order)
 
@@ -175,7 +174,7 @@ class MarketHistory(QuoteBoard):
         return Market({venue: queue for venue, queue in found.items() if queue is not None}, closing)
 
     def seen(self, order: ParentOrder, at: int) -> MarketObserved | None:
-        """What could be seen from an order's arrival to its deadline; None if that is nothing."""
+        """Return the public data from an order's arrival to its deadline; None if there are none."""
         with self._lock:
             queues, closing = self._market(order)
             trades = tuple(self._untold.pop(order.symbol, ()))
@@ -189,7 +188,7 @@ class MarketHistory(QuoteBoard):
         return MarketObserved(at=at, order=order, queues=queues, closing=closing, trades=trades)
 
     def _closing(self, order: ParentOrder) -> tuple[VenueQuote, ...]:
-        """The last books until the deadline; none if nothing was heard of any of them since the order came."""
+        """Return the last books before the deadline; empty if none has changed since the arrival."""
         later = [
             self._quotes[order.symbol, quote.venue].between(order.received, order.deadline) for quote in order.quotes
         ]
@@ -213,7 +212,7 @@ class MarketHistory(QuoteBoard):
 
 
 def _displayed(quote: VenueQuote | None, trade: MarketTrade) -> int:
-    """Shares displayed at the price of a trade before it."""
+    """Return the shares displayed at the price of a trade before it."""
     levels = () if quote is None else quote.bids if trade.side == "bid" else quote.asks
     return next((size for price, size in levels if price == trade.price), 0)
 
@@ -221,7 +220,7 @@ def _displayed(quote: VenueQuote | None, trade: MarketTrade) -> int:
 def queue_outflow(
     sign: int, price: int, ahead: int, quotes: Sequence[VenueQuote], trades: Sequence[MarketTrade]
 ) -> int:
-    """Shares that left a queue: all that traded, and those ahead that were cancelled, as far as that shows.
+    """Return the shares that left a queue: all that traded, and visible cancellations ahead.
 
     Examples
     --------
@@ -245,7 +244,7 @@ def queue_outflow(
 
 
 def _size_at(levels: Sequence[tuple[int, int]], sign: int, price: int) -> int | None:
-    """Shares displayed at a price; None if the book does not reach so far."""
+    """Return the shares displayed at a price; None if the recorded levels end before it."""
     for level, size in levels:
         if level == price:
             return size
@@ -258,7 +257,7 @@ def _size_at(levels: Sequence[tuple[int, int]], sign: int, price: int) -> int | 
 
 
 def public_of(event: MarketObserved) -> PublicData:
-    """What orders that arrive with another one would have earned, and what became of the queues, as in a backtest.
+    """Return the public outcomes of an order, as in a backtest.
 
     Market orders meet the books of the arrival. What limit orders do not fill is taken from the books of the deadline.
     """

@@ -1,8 +1,7 @@
-"""Shadow mode: another router trades, ours watches, decides for itself, learns from the fills, and sends nothing.
+"""Shadow mode: another router trades; ours decides for the same orders, learns from the fills, and sends nothing.
 
-For every order that the other router has executed, ours is asked what it would have done; what that would have cost is
-estimated (`riskroute.live.counterfactual`) and compared with what the other one paid. Ours then learns from what really
-happened. All of it is one entry of the log.
+For every order that the other router executed, our decision's cost is estimated (`riskroute.live.counterfactual`) and
+compared with the cost of the real children. Ours then learns from the real fills. Each order is one entry of the log.
 """
 
 from __future__ import annotations
@@ -31,12 +30,11 @@ from riskroute.live.state.fills import BEYOND, marked_remainder
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import KINDS
 
-MOST_CHILDREN = 1_000
-"""Children of an order, at most."""
+MOST_CHILDREN = 1_000  # children of an order
 
 
 class ShadowComparison(msgspec.Struct, frozen=True):
-    """What ours would have done with an order, and what it would have saved; money in 1e-9 dollars."""
+    """Our decision for another router's order, and its estimated saving; money in 1e-9 dollars."""
 
     key: str
     router: str
@@ -49,7 +47,7 @@ class ShadowComparison(msgspec.Struct, frozen=True):
 
 
 def their_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
-    """What became of an order at the hands of another router; shares that it never filled are priced at the far touch.
+    """Return the outcome of an order that another router executed; unfilled shares are marked at the far touch.
 
     Raises `InputError` for children that do not fit the order.
     """
@@ -98,7 +96,7 @@ def their_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
 
 
 def checked_child(order: ParentOrder, child: ChildIn) -> None:
-    """Raise `InputError` for a child that makes no sense."""
+    """Raise `InputError` for an inconsistent child."""
     pools = tuple(pool.pool for pool in order.pools)
     venues = tuple(quote.venue for quote in order.quotes)
     places = pools if child.kind in ("dark", "dark_rest") else (*venues, BEYOND)
@@ -115,7 +113,7 @@ def checked_child(order: ParentOrder, child: ChildIn) -> None:
 
 
 def their_plan(order: ParentOrder, children: Sequence[ChildIn]) -> Plan:
-    """The plan that children amount to; sweeps are what becomes of the rest, and no part of it."""
+    """Return the plan that matches children; sweeps follow from its rest rule and are no part of it."""
     shares: dict[str, dict[str, int]] = {kind: {} for kind in KINDS}
     for child in children:
         some = shares[child.kind]

@@ -1,4 +1,4 @@
-"""Routers on recorded days: orders one after the other, each on the books of its time, reports as they come back."""
+"""Play a router on a recorded day: orders in time order, each on the books of its time, reports when they are known."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ STALE = {True: 60.0, False: 5.0}
 """Seconds after which a venue's book is stale, with and without events: a feed of all events is silent when nothing
 happens, one of best prices alone may have moved on."""
 
-REGRET_SECONDS = 10.0
-"""Counterparties in dark pools see so many seconds ahead."""
+REGRET_SECONDS = 10.0  # adverse selection: counterparties in dark pools know the price move of this time
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,12 +165,11 @@ class PlayedOrder(NamedTuple):
 
 @dataclass
 class PlayedDay:
-    """What a router did on a day."""
+    """The orders that a router played on a day."""
 
     day: str
     orders: list[PlayedOrder] = field(default_factory=list)
-    skipped: int = 0
-    """Number of orders that met no two-sided market at any venue."""
+    skipped: int = 0  # orders without a two-sided market at any venue
 
     @property
     def executed(self) -> list[Executed]:

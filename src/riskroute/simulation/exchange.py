@@ -1,4 +1,4 @@
-"""The recorded market as a counterparty: its books, pools and queues, and what became of an order there."""
+"""The recorded market as a counterparty: its books, pools and queues, and the fills of an order there."""
 
 from __future__ import annotations
 
@@ -20,14 +20,9 @@ from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation.dark_market import DarkMarket
 
 RECENT = 60 * SECOND
-HIDDEN_WINDOW = SECOND
-"""Nanoseconds in which hidden shares must have traded at a price for an order to have met them there."""
-
-BEYOND = "beyond"
-"""Place of fills beyond the displayed books: their price is an estimate."""
-
-KEPT_FILLS = 64
-"""The times of so many fills are kept by pool, to tell whether there was one of late."""
+HIDDEN_WINDOW = SECOND  # an order meets the hidden shares that trade at its price within this time
+BEYOND = "beyond"  # place of fills beyond the displayed books, whose price is an estimate
+KEPT_FILLS = 64  # fill times kept per pool, to know whether one was recent
 
 
 @dataclass(frozen=True)
@@ -59,7 +54,7 @@ class Fill(NamedTuple):
 
 
 class LimitQueue(Protocol):
-    """What becomes of limit orders at the best prices of the venues."""
+    """Fills of limit orders at the best prices of the venues."""
 
     def fills(self, venue: int, sign: int, begin: int, end: int, shares: int) -> tuple[float, list[tuple[int, int]]]:
         """Return the price at which an order joined after ``begin``, and its fills until ``end`` as times and shares.
@@ -85,15 +80,13 @@ class LimitQueue(Protocol):
 
 @dataclass
 class Executed:
-    """What became of an order: all its fills and child orders, and shares that better quotes elsewhere concerned."""
+    """The execution of an order: its fills and child orders, and the shares that order protection concerned."""
 
     context: Context
     fills: list[Fill] = field(default_factory=list)
     children: list[ChildReport] = field(default_factory=list)
-    prevented: int = 0
-    """Shares not taken since a better price was displayed elsewhere."""
-    through: int = 0
-    """Shares taken although a better price was displayed elsewhere, as the plan allowed."""
+    prevented: int = 0  # shares held back because a better price was displayed elsewhere
+    through: int = 0  # shares traded through a better quote elsewhere, as the plan allowed
 
     @property
     def cost(self) -> float:
@@ -123,7 +116,7 @@ class Executed:
 
 @dataclass
 class Exchange:
-    """What orders meet on a day; `execute_plan` plays a plan on it.
+    """The market of a day; `execute_plan` plays a plan on it.
 
     Parameters
     ----------
@@ -134,7 +127,7 @@ class Exchange:
     dark : DarkMarket, optional
         The pools.
     queue : LimitQueue, optional
-        What becomes of limit orders; none can be posted if None.
+        Fills of limit orders; default: none can be posted.
     latency : Latency
         Latency to venues and pools.
     faded : Matrix, optional
