@@ -34,7 +34,7 @@ STATIC = [
 @pytest.fixture
 def _fewer_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many routers are checked: 24 orders each will do."""
-    monkeypatch.setattr(router_checks, "ORDERS", 24)
+    monkeypatch.setattr(router_checks, "_ORDERS", 24)
 
 
 @pytest.mark.usefixtures("_fewer_orders")
