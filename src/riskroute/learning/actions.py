@@ -146,7 +146,6 @@ def _first_of_each(actions: Integers, first: Integers, place: Integers) -> int:
 
 _WHOLE = np.dtype(np.int64)
 _LARGEST_SAMPLE = 10**8
-_SCORES_AT_ONCE = 1_000_000  # scores held in memory at a time
 
 Action = int | tuple[int, ...]
 """Handle of one action: a row number, or a tuple of whole numbers for sets without row numbers."""
@@ -374,11 +373,20 @@ class Actions(ActionSet):
         return self.action(int(np.argmin(self.scores(coef))))
 
     def best_each(self, coefs: Floats) -> ActionBatch:
-        coefs = finite_array("coefs", coefs, ndim=2)
-        rows = self.rows
-        step = max(_SCORES_AT_ONCE // len(rows), 1)
-        best = [np.argmin(coefs[i : i + step] @ rows.T, axis=1) for i in range(0, len(coefs), step)]
-        return self._named(self.members[np.concatenate(best)])
+        coefs, rows = finite_array("coefs", coefs, ndim=2), self.rows
+        # Matrix products round differently on every processor. Actions whose scores differ by less than the rounding
+        # error are compared again by sums in a fixed order, so the answer is the same everywhere.
+        error = 4 * self.dim * np.finfo(float).eps * (np.abs(coefs) @ np.abs(rows).max(axis=0))
+        best: Integers = np.zeros(len(coefs), dtype=np.int64)
+        step = max(1_000_000 // len(rows), 1)  # scores held in memory at a time
+        for start in range(0, len(coefs), step):
+            scores = coefs[start : start + step] @ rows.T
+            best[start : start + step] = np.argmin(scores, axis=1)
+            near = scores <= (scores.min(axis=1) + error[start : start + step])[:, None]
+            for i in np.flatnonzero(np.count_nonzero(near, axis=1) > 1):
+                tied = np.flatnonzero(near[i])
+                best[start + i] = tied[np.argmin(np.cumsum(rows[tied] * coefs[start + i], axis=1)[:, -1])]
+        return self._named(self.members[best])
 
     def action(self, position: int) -> Action:
         """Handle of the member at a position."""

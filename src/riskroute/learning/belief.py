@@ -64,7 +64,7 @@ class Belief:
 
     def score_covariance(self, risk_tolerance: float) -> Matrix:
         """Return the covariance of the score's coefficients; mean and variance are independent in the posterior."""
-        tolerance = real_number("risk_tolerance", risk_tolerance)
+        tolerance = sized_number("risk_tolerance", risk_tolerance, smallest=0)
         return np.asarray(self.var_covariance + tolerance * tolerance * self.mean_covariance)
 
     @cached_property

@@ -61,7 +61,7 @@ class MeanVarianceRows:
     offset, base_variance : Vector, optional
         Known parts of mean and variance, ``(n,)``; default: zero.
     rounds : Integers, optional
-        Round of each row, ``(n,)``. Rows of one round share one unit of weight. Default: one round per row.
+        Round of each row, ``(n,)``. The rows of one round have a total weight of one. Default: one round per row.
     weights : Vector, optional
         Further weight of each row, ``(n,)``; default: one.
     pairs : Integers, optional
@@ -518,7 +518,7 @@ class MeanVarianceRegression:
     def borrowed(self, others: Sequence[MeanVarianceRegression], most: float) -> Self:
         """Return this regression with the rows of others added, down-weighted to at most ``most`` rows in total.
 
-        Partial pooling for a member of a family with few rows of its own; all share the same features.
+        Partial pooling for a member of a family with few rows of its own; all have the same features.
         """
         family: list[MeanVarianceRegression] = [self, *others]
         sizes = {(len(one.prior.mean_coef), len(one.prior.var_coef)) for one in family}

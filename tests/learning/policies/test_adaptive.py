@@ -340,12 +340,23 @@ SETS: list[ActionSet] = [
 
 
 @pytest.mark.parametrize("actions", SETS, ids=repr)
-def test_best_each_is_the_best_of_every_row(actions: ActionSet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_best_each_is_the_best_of_every_row(actions: ActionSet) -> None:
     coefs = np.random.default_rng(2).standard_normal((40, 6))
     expected = [actions.best(coef) for coef in coefs]
     assert [as_action(row) for row in actions.best_each(coefs)] == expected
-    monkeypatch.setattr("riskroute.learning.actions._SCORES_AT_ONCE", 64)  # a few rows at a time, or one
-    assert [as_action(row) for row in actions.best_each(coefs)] == expected
+
+
+def test_of_equally_good_actions_the_first_is_the_best_of_each() -> None:
+    matrix = np.random.default_rng(3).standard_normal((97, 7))
+    doubled = Actions(np.vstack([matrix, matrix]))  # each action twice, where a matrix product may round differently
+    coefs = np.vstack([np.random.default_rng(4).standard_normal((300, 7)), np.zeros(7)])
+    assert doubled.best_each(coefs).tolist() == [doubled.best(coef) for coef in coefs]
+
+
+def test_many_scores_are_ranked_in_blocks() -> None:
+    actions = Actions(np.random.default_rng(1).standard_normal((40_000, 3)))
+    coefs = np.random.default_rng(2).standard_normal((60, 3))  # more scores than are held in memory at a time
+    assert actions.best_each(coefs).tolist() == [actions.best(coef) for coef in coefs]
 
 
 PRIOR = naive_fit([], 1.0, np.eye(3))

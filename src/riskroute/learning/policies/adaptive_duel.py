@@ -91,7 +91,7 @@ class AdaptiveDuel:
         variance = np.maximum(variance, LEAST_VARIANCE * belief.variance)
         self.noise = 2 * variance**2 + rho**2 * variance  # noise of one round as an observation of the mean-variance
         self.covariance = belief.score_covariance(rho)
-        self.rounds = policy.patience * policy.ahead()
+        self.rounds = float(policy.patience) * policy.ahead()
         self.caution = CAUTION * math.log(max(policy.ahead(), 2))
         self.allowed = np.ones(len(features), dtype=bool) if policy.budget is None else self.behind <= policy.budget
         self.allowed[0] = False
@@ -175,7 +175,7 @@ class CompiledDuel(AdaptiveDuel):
     def fill(self, rng: np.random.Generator, portions: Integers) -> Integers:
         policy, belief, features, loss = self.given
         setting, ahead = policy.setting, policy.ahead()
-        rounds, budget = policy.patience * ahead, math.inf if policy.budget is None else float(policy.budget)
+        rounds, budget = float(policy.patience) * ahead, math.inf if policy.budget is None else float(policy.budget)
         caution = CAUTION * math.log(max(ahead, 2))
         score, covariance = belief.score(setting.risk_tolerance), belief.score_covariance(setting.risk_tolerance)
         n, dim = features.shape
