@@ -226,7 +226,7 @@ def test_errors_of_an_import_name_the_options(tmp_path: Path, capsys: pytest.Cap
     assert "lacks columns bid_px_00; it has ts_event, symbol, b, " in text
     with pytest.raises(InputError, match=r"^--out must be a writable folder"), named_as_options():
         raise InputError("out must be a writable folder, was 'x': full")
-    with pytest.raises(DataError, match=r"^a\.itch .*; --max-unresolved 0\.15 goes on"), named_as_options():
+    with pytest.raises(DataError, match=r"^a\.itch .*; --max-unresolved 0\.15 imports"), named_as_options():
         raise DataError("a.itch must have few; max_unresolved = 0.15 imports it anyway")
 
 

@@ -127,7 +127,7 @@ def test_a_day_written_again_in_its_folder_is_loaded_again(tmp_path: Path) -> No
     before = day.load().books.bid_sz.max()
     assert handmade_day(tmp_path, {"A": (1, 900)}) == day
     assert day.load().books.bid_sz.max() > 5 * before
-    with pytest.raises(DataError, match="must hold a day that was made ready"):
+    with pytest.raises(DataError, match="must hold a day prepared for backtests"):
         dataclasses.replace(day, folder=tmp_path / "none").load()
 
 
