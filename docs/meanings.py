@@ -35,7 +35,7 @@ STUDY: Meanings = {
         "`reg-nms` if venues protect each other's quotes, or `none`; by default `reg-nms` for synthetic days and US "
         "equities.",
     ),
-    "stresses": ("", "Whether the chosen router and the simple rule are played in harder worlds too."),
+    "stresses": ("", "Whether the chosen router and the benchmark rule are also played under stress."),
     "fees": ("", "A fee schedule for recorded days, see [below](#feestoml)."),
     "pools": ("", "Dark pools, see below; those of the market if left out."),
 }
@@ -66,7 +66,7 @@ SPLIT_STUDY: Meanings = {
     "venue": ("market identifier code", "The venue of files that do not name it; not for the synthetic market."),
     "max_unresolved": ("share", "A file is refused if more of its messages than this refer to unknown orders."),
     "max_crossed": ("share", "A file is refused if more of its books than this have a bid at or above the ask."),
-    "side": ("", "Whether the orders sell or buy."),
+    "side": ("", "`sell` or `buy`."),
     "shares": ("shares", "Order sizes, at least 2; the study answers for each of them."),
     "risk_tolerances": (
         "dollars",

@@ -56,7 +56,7 @@ def study_command(
     ] = None,
     latency_ms: Annotated[float | None, typer.Option(help="Milliseconds to a lit venue; default: 1.")] = None,
     stresses: Annotated[
-        bool | None, typer.Option("--stresses", help="Play the router and the rule in harder worlds too.")
+        bool | None, typer.Option("--stresses", help="Repeat the router and the benchmark rule under stress.")
     ] = None,
     fees: Annotated[Path | None, typer.Option(help="TOML file of fees, for recorded days.")] = None,
     protection: ProtectionOption = None,
@@ -74,7 +74,7 @@ def study_command(
     """Say which router to use for orders of a symbol, size and side, and what it saves against the best simple rule.
 
     Routers play the same days with the same luck. One is chosen on the training days; the test days decide whether it
-    beats the rule that every desk has. If nothing does, the answer is the rule. The answer also says where the router
+    beats the standard routing rule. If nothing does, the answer is the rule. The answer also says where the router
     loses, what learning cost, and how much depends on what was assumed of dark pools.
 
     Writes study.html (one page, works offline), study.json, study.txt, the routing table by state of the book
