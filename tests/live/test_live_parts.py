@@ -10,12 +10,13 @@ from hashlib import blake2b
 import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import HistogramMetricFamily
 
 from live_orders import child_order, parent_order, quotes
 from log_memory import MemoryLog
 from riskroute.core.errors import DataError
+from riskroute.live.decider import DurationHistogram
 from riskroute.live.http.server import rare_collection
-from riskroute.live.http.views import DurationHistogram
 from riskroute.live.log.interface import Entry, entries_of, events_after
 from riskroute.live.orders import child_id
 from riskroute.live.state.events import Resumed
@@ -37,7 +38,7 @@ def test_times_are_counted_as_prometheus_counts_them() -> None:
 
     class Ours:
         def collect(self) -> list[object]:
-            return [ours.family("seconds", "text")]
+            return [HistogramMetricFamily("seconds", "text", buckets=ours.cumulative(), sum_value=ours.total)]
 
     registry = CollectorRegistry()
     registry.register(Ours())  # type: ignore[arg-type]  # all that is asked of it

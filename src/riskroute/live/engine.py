@@ -22,13 +22,12 @@ from riskroute.core.errors import InputError, StateError, one_line_error, shown
 from riskroute.live.children import Quotes
 from riskroute.live.decider import Decider
 from riskroute.live.learner import Learner, router_bytes, router_from
-from riskroute.live.ledger import LOGGER, Ledger, Task, Written
+from riskroute.live.ledger import LOGGER, Ledger, Outbox, Task, Timers, Written
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import FencedError, LeaseError, Log, WriteError
 from riskroute.live.log.recovery import recover, snapshot_saver
 from riskroute.live.market_history import MarketHistory
 from riskroute.live.orders import check_order, order_digest
-from riskroute.live.outbox import Outbox, Timers
 from riskroute.live.state.events import (
     NANO,
     Accepted,

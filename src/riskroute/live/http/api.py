@@ -241,7 +241,7 @@ def make_app(service: Service) -> Starlette:
     ]
     app = Starlette(
         routes=[*routes, *_page_routes()],
-        lifespan=_lifespan(service, metrics),
+        lifespan=_lifespan(service),
         exception_handlers={HTTPException: _on_http_error},
     )
     app.state.metrics = metrics
@@ -249,11 +249,10 @@ def make_app(service: Service) -> Starlette:
     return app
 
 
-def _lifespan(service: Service, metrics: Metrics) -> Any:
+def _lifespan(service: Service) -> Any:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
-        service.engine.decider.on_decided = metrics.router_seconds.observe
         if not service.started:
             await loop.run_in_executor(None, service.start)
         with suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread, or no signals here

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -204,33 +202,12 @@ def _limits(limits: Limits, state: TradingState) -> list[dict[str, Any]]:
     ]
 
 
-class DurationHistogram:
-    """A Prometheus histogram for a single writer, which needs no lock."""
-
-    buckets = (1e-5, 3e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.2, 1.0)  # upper bounds in seconds
-
-    def __init__(self) -> None:
-        self._counts = [0] * (len(self.buckets) + 1)
-        self._total = 0.0
-
-    def observe(self, seconds: float) -> None:
-        """Count a duration."""
-        self._counts[bisect_left(self.buckets, seconds)] += 1
-        self._total += seconds
-
-    def family(self, name: str, text: str) -> Metric:
-        """Return cumulative counts, as Prometheus expects them."""
-        buckets = zip((*map(str, self.buckets), "+Inf"), accumulate(self._counts), strict=True)
-        return HistogramMetricFamily(name, text, buckets=list(buckets), sum_value=self._total)
-
-
 class Metrics:
     """The metrics of one service, in a registry of their own."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.registry = CollectorRegistry()
-        self.router_seconds = DurationHistogram()
         self.registry.register(self)
 
     def text(self) -> bytes:
@@ -239,8 +216,14 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the engine and the router."""
-        yield self.router_seconds.family("riskroute_router_seconds", "Seconds per decision of the router")
         engine = self.service.engine
+        times = engine.decider.times
+        yield HistogramMetricFamily(
+            "riskroute_router_seconds",
+            "Seconds per decision of the router",
+            buckets=times.cumulative(),
+            sum_value=times.total,
+        )
         with engine.lock:
             state = engine.state
             counters = {
