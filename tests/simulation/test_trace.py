@@ -13,4 +13,4 @@ def test_simulating_rise_runs_through_few_files(capsys: pytest.CaptureFixture[st
     words = ["simulate", "--policy", "rise", "--slots", "4", "--shares", "4", "--runs", "2", "--horizon", "1000"]
     calls = traced_files(lambda: run(words))
     assert "rise" in capsys.readouterr().out
-    assert len(calls) <= 27, list(calls)
+    assert len(calls) <= 25, list(calls)

@@ -27,7 +27,7 @@ def test_init_writes_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert command(["split-study", "--init", str(path)]) == 0
     assert path.read_text() == TEMPLATE
     assert command(["split-study", "--init", str(path)]) == 2
-    assert "which is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from riskroute._version import __version__
-from riskroute.cli import demo, experiments, routers
+from riskroute.cli import demo, experiments, routers, study
 from riskroute.cli.live import live
 from riskroute.cli.market import market
-from riskroute.cli.split_study import split_study_command
-from riskroute.cli.study import study_command
 
 app = typer.Typer(
     name="riskroute",
@@ -26,13 +24,12 @@ app = typer.Typer(
 )
 
 # click's UsageError: typer may bundle its own click, and does not export it
-UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 app.add_typer(demo.commands)
-app.command("study")(study_command)
+app.add_typer(study.commands)
 app.add_typer(routers.commands)
 app.add_typer(experiments.commands)
-app.command("split-study")(split_study_command)
 app.add_typer(market, name="market")
 live.command("demo")(demo.live_demo)
 app.add_typer(live, name="live")
@@ -48,7 +45,7 @@ def run(arguments: list[str]) -> int:
         arguments = ["--help"]
     try:
         code = _commands()(arguments, standalone_mode=False, obj=tuple(arguments))
-    except UsageError as error:
+    except _UsageError as error:
         return _fail(_usage(error, arguments))
     except RiskrouteError as error:
         shows = " (--router list shows all)" if str(error).startswith("unknown router") else ""
@@ -89,7 +86,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass

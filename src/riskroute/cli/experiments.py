@@ -250,7 +250,7 @@ def _from_play(plans: list[Experiment], where: Backend, out: Path, resume: bool)
     from riskroute.paper.reproduce import reproduce as play
 
     summaries = {}
-    with resumable_reproduction(out):
+    with resumable_tasks(out):
         with track_tasks(sum(one.runs for one in plans)) as finished:
             everything = play(plans, out, where, resume=resume, finished=finished)
             first = next(everything)  # all tasks are done by now: close the bar
@@ -294,7 +294,7 @@ def _sweep(
     from riskroute.simulation.sweep import sweep as play
 
     where, wanted = Backend(backend, workers, address), read_sweep_config(config)
-    with resumable_reproduction(out), track_tasks(wanted.all_runs) as finished:
+    with resumable_tasks(out), track_tasks(wanted.all_runs) as finished:
         done = play(wanted, out, where, resume=resume, finished=finished)
     say(done.table().plain())
     for path in done.files:
@@ -302,7 +302,7 @@ def _sweep(
 
 
 @contextmanager
-def resumable_reproduction(out: Path) -> Iterator[None]:
+def resumable_tasks(out: Path) -> Iterator[None]:
     """On Ctrl-C, print how to resume, and exit."""
     from riskroute.cli.output import say
 

@@ -1,4 +1,4 @@
-"""The command that does the main job: ``study``."""
+"""The commands ``study`` (which router to use) and ``split-study`` (which fixed split to use)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riskroute.cli.experiments import AddressOption, BackendOption, WorkersOption
+from riskroute.cli.experiments import AddressOption, BackendOption, ResumeOption, WorkersOption, resumable_tasks
 from riskroute.cli.market import require_market_command
-from riskroute.cli.routers import HoursOption, ProtectionOption, list_judged_routers
+from riskroute.cli.routers import HoursOption, KeptOption, ProtectionOption, list_judged_routers
 from riskroute.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,66 +20,82 @@ if TYPE_CHECKING:
     from riskroute.study.result import StudyResult
     from riskroute.study.study import Study
 
+commands = typer.Typer()
 
-def study_command(
+_InitOption = Annotated[bool, typer.Option("--init", help="Write a commented configuration to CONFIG and exit.")]
+
+
+@commands.command("study")
+def _study(
     context: typer.Context,
-    config: Annotated[
-        Path | None, typer.Argument(help="TOML file, see --init; options say otherwise for one run.")
-    ] = None,
+    config: Annotated[Path | None, typer.Argument(help="TOML file, see --init; options override its values.")] = None,
     market: Annotated[
-        str | None, typer.Option(help="dark, comparable, paper, or a folder of `riskroute market import`.")
+        str | None,
+        typer.Option(help="Market: dark, comparable, paper, or a folder written by `riskroute market import`."),
     ] = None,
-    symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more, each has its own answer.")] = None,
-    shares: Annotated[list[int] | None, typer.Option(help="Size of orders; repeat for more; default: 1000.")] = None,
-    side: Annotated[str | None, typer.Option(help="buy, sell, or both in turn; default: both.")] = None,
+    symbol: Annotated[
+        list[str] | None, typer.Option(help="Symbol; repeat for more, each is answered separately.")
+    ] = None,
+    shares: Annotated[
+        list[int] | None, typer.Option(help="Order size in shares; repeat for more; default: 1000.")
+    ] = None,
+    side: Annotated[str | None, typer.Option(help="buy, sell, or both (alternating); default: both.")] = None,
     horizon: Annotated[
-        list[float] | None, typer.Option(help="Seconds that an order has, 0 is at once; repeatable; default: 60.")
+        list[float] | None,
+        typer.Option(help="Deadline of every order in seconds, 0 is immediate; repeat for more; default: 60."),
     ] = None,
-    kappa: Annotated[float | None, typer.Option(help="Bps charged for a squared bp of unforeseen cost; 0.05.")] = None,
-    days: Annotated[int | None, typer.Option(help="Days to play; 10 synthetic ones, or all that a folder has.")] = None,
+    kappa: Annotated[
+        float | None,
+        typer.Option(help="Price of risk: bps charged per squared bp of unexpected cost; default: 0.05."),
+    ] = None,
+    days: Annotated[
+        int | None, typer.Option(help="Number of days; default: 10 synthetic days, or all days of the folder.")
+    ] = None,
     train: Annotated[
-        int | None, typer.Option(help="Days at the beginning to learn and choose on; default: half.")
+        int | None, typer.Option(help="Days at the beginning used to train and choose a router; default: half.")
     ] = None,
     hours: HoursOption = None,
     router: Annotated[
         list[str] | None,
         typer.Option(
-            help="Router to compare with the simple rules, NAME or NAME:KEY=VALUE,...; or your own, FILE.py:CLASS; "
-            "repeat for more; --router list shows all.",
+            help="Router to compare with the simple rules: NAME or NAME:KEY=VALUE,...; or your own, FILE.py:CLASS; "
+            "repeat for more; --router list prints all.",
             is_eager=True,
             callback=list_judged_routers,
         ),
     ] = None,
-    orders: Annotated[int | None, typer.Option(help="Orders a day; default: 200.")] = None,
+    orders: Annotated[int | None, typer.Option(help="Orders per day; default: 200.")] = None,
     surface_orders: Annotated[
-        int | None, typer.Option(help="Orders a day for each assumption on dark pools; 200, or 0 for none.")
+        int | None, typer.Option(help="Orders per day for each dark-pool assumption, 0 for none; default: 200.")
     ] = None,
-    latency_ms: Annotated[float | None, typer.Option(help="Milliseconds to a lit venue; default: 1.")] = None,
+    latency_ms: Annotated[
+        float | None, typer.Option(help="One-way latency to a lit venue in milliseconds; default: 1.")
+    ] = None,
     stresses: Annotated[
         bool | None, typer.Option("--stresses", help="Repeat the router and the benchmark rule under stress.")
     ] = None,
-    fees: Annotated[Path | None, typer.Option(help="TOML file of fees, for recorded days.")] = None,
+    fees: Annotated[Path | None, typer.Option(help="Fee schedule (.toml) for recorded days.")] = None,
     protection: ProtectionOption = None,
     backend: BackendOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of markets, orders and luck; default: 0.")] = None,
-    kept: Annotated[Path, typer.Option(help="Folder in which days that are ready are kept.")] = Path("out/days"),
-    out: Annotated[Path, typer.Option(help="Folder for the answer, the routing table and the routers' states.")] = Path(
+    seed: Annotated[int | None, typer.Option(help="Seed of markets, orders and dark pools; default: 0.")] = None,
+    kept: KeptOption = Path("out/days"),
+    out: Annotated[Path, typer.Option(help="Folder for the report, the routing table and the routers' states.")] = Path(
         "out/study"
     ),
-    json: Annotated[Path | None, typer.Option(help="Write all numbers to this .json file too.")] = None,
-    init: Annotated[bool, typer.Option("--init", help="Write a commented configuration to CONFIG and stop.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Write the results to this .json file.")] = None,
+    init: _InitOption = False,
 ) -> None:
-    """Say which router to use for orders of a symbol, size and side, and what it saves against the best simple rule.
+    """Choose a router for orders of a symbol, size and side, and estimate its saving against the best simple rule.
 
-    Routers play the same days with the same luck. One is chosen on the training days; the test days decide whether it
-    beats the standard routing rule. If nothing does, the answer is the rule. The answer also says where the router
-    loses, what learning cost, and how much depends on what was assumed of dark pools.
+    Replays the same days for all routers with common random numbers. Chooses one router on the training days; the test
+    days decide whether it beats the standard routing rule. If none does, the answer is the rule. The report also shows
+    where the router loses, the cost of exploration, and the sensitivity to dark-pool assumptions.
 
     Writes study.html (one page, works offline), study.json, study.txt, the routing table by state of the book
-    (routing.csv, routing.parquet), and the state of the router, which `riskroute route` goes on from. Ctrl-C loses
-    nothing: the same command goes on.
+    (routing.csv, routing.parquet), and the state of the router, which `riskroute route` restores. After Ctrl-C, the
+    same command resumes.
     Example:
 
     riskroute study --market dark --shares 1000 --horizon 10 --days 6 --orders 100 --out out/study
@@ -90,7 +106,9 @@ def study_command(
 
     check_outputs({"--out": out / "x", "--json": json, "--kept": kept / "x"})
     if init:
-        _init(config or Path("study.toml"))
+        from riskroute.study.study import TEMPLATE
+
+        _init("study", config, TEMPLATE)
         return
     require_market_command()
     from riskroute.core.files import write_json
@@ -126,19 +144,19 @@ def study_command(
         say(f"wrote {path}")
 
 
-def _run(study: Study, out: Path, kept: Path, backend: Backend, command: str = "") -> tuple[StudyResult, list[Path]]:
+def _run(study: Study, out: Path, kept: Path, backend: Backend, command: str) -> tuple[StudyResult, list[Path]]:
     """Run a study with progress bars and write its files; return the result and the files."""
     from riskroute.cli.output import track, waiting
     from riskroute.study.study import max_plays
 
     config = study.config
-    with nothing_lost(kept):
+    with _resumable_plays(kept):
         with track((config.days or 10) * max(len(config.symbols), 1), "days prepared") as progress:
             days = study.days(kept=kept, backend=backend, progress=progress)
         plays = max_plays(config, len({day.symbol for day in days}), pools=bool(days[0].pools))
         with track(plays, "plays") as progress:
             result = study.play(days, kept=kept, backend=backend, progress=progress)
-        with waiting("training the routers to use on all days"):
+        with waiting("training the chosen routers on all days"):
             files = study.write(result, days, out, kept=kept, backend=backend)
     return result, [*write_page(result, out, command), *files]
 
@@ -159,8 +177,8 @@ def write_page(result: StudyResult, out: Path, command: str = "") -> list[Path]:
 
 
 @contextmanager
-def nothing_lost(kept: Path) -> Iterator[None]:
-    """Say on an interrupt where finished plays are kept."""
+def _resumable_plays(kept: Path) -> Iterator[None]:
+    """On Ctrl-C, print where finished plays are kept, and exit."""
     from riskroute.cli.output import say
 
     try:
@@ -170,12 +188,65 @@ def nothing_lost(kept: Path) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _init(path: Path) -> None:
+@commands.command("split-study")
+def _split_study(
+    config: Annotated[
+        Path | None, typer.Argument(help="TOML file, see --init; default: a synthetic market and 10 shares.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the report and its data.")] = Path("out/split-study"),
+    json: Annotated[Path | None, typer.Option(help="Write the results to this .json file.")] = None,
+    init: _InitOption = False,
+    backend: BackendOption = "local",
+    workers: WorkersOption = None,
+    address: AddressOption = None,
+    resume: ResumeOption = False,
+) -> None:
+    """Choose a fixed split of an order: fit venue models to market data, and learn the best split with policies.
+
+    Writes report.html (one page, works offline), report.md and study.json. Example:
+
+    riskroute split-study --init split-study.toml
+
+    riskroute split-study split-study.toml --out out/split-study
+    """
+    from riskroute.cli.output import check_outputs, say, track_tasks, waiting
+
+    check_outputs({"--out": out / "tasks" / "x", "--json": json})
+    if init:
+        from riskroute.study.split_study import TEMPLATE
+
+        _init("split-study", config, TEMPLATE)
+        return
+    from riskroute.core.runtime import require_extra
+
+    require_market_command()
+    require_extra("figures and pages", "report", "jinja2")
+    with waiting("reading market data and estimating venue models"):
+        from riskroute.simulation.backends import Backend
+        from riskroute.study.split_study import RESULT, SplitStudy
+
+        wanted, where = SplitStudy(config), Backend(backend, workers, address)
+        plan = wanted.plan(out)
+    with resumable_tasks(out), track_tasks(plan.runs) as finished:
+        result = plan.play(where, resume=resume, finished=finished)
+    with waiting("writing the report"):
+        from riskroute.study.split_result import write_report
+
+        files = [*write_report(result, out), out / RESULT]
+    say(f"\n{result!r}\n")
+    if json is not None:
+        files.append(result.to_json(json))
+    for path in files:
+        say(f"wrote {path}")
+
+
+def _init(command: str, config: Path | None, template: str) -> None:
+    """Write a commented configuration."""
     from riskroute.cli.output import say
     from riskroute.core.files import write_whole
-    from riskroute.study.study import TEMPLATE
 
+    path = config or Path(f"{command}.toml")
     if path.exists():
-        raise InputError(f"config must be a new file, was {str(path)!r}, which is there already")
-    written = write_whole(path, lambda beside: beside.write_text(TEMPLATE))
-    say(f"wrote {written}; edit it, then: riskroute study {path}")
+        raise InputError(f"--init writes a new file, but {str(path)!r} already exists")
+    write_whole(path, lambda beside: beside.write_text(template))
+    say(f"wrote {path}; edit it, then: riskroute {command} {path}")

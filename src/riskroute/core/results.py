@@ -13,6 +13,7 @@ import numpy as np
 from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_whole
+from riskroute.core.records import to_plain
 from riskroute.core.text import TextTable, number_text
 from riskroute.core.validation import exact_array, instance_of, list_of, path_of, real_number
 
@@ -189,7 +190,7 @@ class SimulationResult:
     def summary(self) -> dict[str, Any]:
         """Return the content of the JSON file."""
         return {
-            "config": self.config,
+            "config": to_plain(self.config),
             "best": self.best,
             "interrupted": self.interrupted,
             "policies": {name: one.summary() for name, one in self.policies.items()},
@@ -198,7 +199,7 @@ class SimulationResult:
     def digest(self) -> dict[str, Any]:
         """Return the summary without single runs and seconds: the source of figures and tables."""
         return {
-            "config": self.config,
+            "config": to_plain(self.config),
             "best": self.best,
             "policies": {name: one.digest(self.best) for name, one in self.policies.items()},
         }

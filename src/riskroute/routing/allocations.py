@@ -25,8 +25,7 @@ from riskroute.core.files import write_whole
 from riskroute.core.seeding import checked_seed
 from riskroute.core.validation import LARGEST, finite_array, real_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, action_sample_size, as_action, as_batch
-from riskroute.learning.design.g_optimal import Design
-from riskroute.learning.design.wide import is_wide
+from riskroute.learning.design.g_optimal import Design, is_wide
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.cut_search import CutLattice
 from riskroute.routing.designs.large import MOST_KINDS, large_design

@@ -127,7 +127,7 @@ class _Episode:
 def describe_run(
     environment: Environment, policies: Mapping[str, Policy], horizon: int, runs: int, seed: int
 ) -> dict[str, Any]:
-    """Return the configuration of a simulation, as plain values."""
+    """Return the configuration of a simulation."""
     return {
         "version": __version__,
         "environment": environment.describe(),
@@ -137,7 +137,7 @@ def describe_run(
         "horizon": horizon,
         "runs": runs,
         "seed": seed,
-        "policies": {label: {"name": p.name, **to_plain(p.parameters)} for label, p in policies.items()},
+        "policies": {label: {"name": p.name, **p.parameters} for label, p in policies.items()},
     }
 
 

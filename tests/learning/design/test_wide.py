@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from riskroute.learning.design.g_optimal import g_optimal
+from riskroute.learning.design.g_optimal import g_optimal, is_wide
 from riskroute.learning.design.wide import (
     few_wide_rows,
-    is_wide,
     wide_design,
     wide_inverse_root,
     wide_optimal,

@@ -28,9 +28,6 @@ from riskroute.learning.design.g_optimal import vertex_inverse_root as any_inver
 REFRESH = 512
 """The inverse is computed anew after so many steps, so that rank-one updates cannot drift."""
 
-WIDE, LARGEST = 24, 1_000_000
-"""A set is wide if it has more coordinates than the first, and tables of pairs with more entries than the second."""
-
 _FINEST = 0.01  # relative excess below which vertex exchange takes too long
 _DEPENDENT = 1e-9  # fraction of a column's length: a smaller part outside the columns before it is a rounding error
 _SINGULAR = 1e-13  # fraction of a diagonal entry of the information matrix: a smaller pivot is a rounding error
@@ -79,12 +76,6 @@ def wide_design(features: Matrix, tolerance: float, start: Vector | None = None)
     whitening = np.zeros((features.shape[1], rank))
     wide_multiplied(back / np.where(size > 0, size, 1.0)[:, None], root, whitening)
     return WideDesign(weights, whitening, float(levers.max()) / max(rank, 1) - 1)
-
-
-def is_wide(count: int, dim: int) -> bool:
-    """Whether ``count`` points with ``dim`` coordinates are too many for tables of all pairs of coordinates."""
-    rank = min(count, dim)
-    return rank > WIDE and count * rank * (rank + 1) // 2 > LARGEST
 
 
 def wide_optimal(features: Matrix, tolerance: float) -> Design:
