@@ -151,7 +151,7 @@ def test_a_report_says_where_levels_are_missing(result: SplitStudyResult, tmp_pa
     small: dict[str, Any] = {"shares": 20, "horizon": 10, "runs": 1, "policies": ["uniform"], "levels": 1}
     study = SplitStudy(data=str(tmp_path / "books"), **HOURS, **small)
     found = study.run(out=tmp_path / "out", backend=Backend("local", 1))
-    said = "40 of 40 books of XAAB_ACME_2019-03-27 had more levels on a side than were kept (1)."
+    said = "40 of 40 snapshots of XAAB_ACME_2019-03-27 had more levels on a side than the 1 kept."
     kept = found.market.recordings["XAAB_ACME_2019-03-27"]
     assert (kept.cut, kept.deeper, kept.levels) == (said, 40, 1)
     for path in write_report(found, tmp_path / "cut"):

@@ -21,4 +21,4 @@ def test_zone_and_unit_are_facts_of_themarket_facts(tmp_path: Path) -> None:
     facts = market_facts(open_books(tmp_path / "books", None, tmp_path, 0), "sell")
     assert (facts.zone, facts.date) == ("UTC", str(dt.date(2019, 3, 27)))
     (one,) = facts.recordings.values()
-    assert "count units of 0.5, and prices are those of one unit. Days and hours of" in one.cut
+    assert "are in units of 0.5, and prices are per unit. Days and hours of" in one.cut
