@@ -237,7 +237,7 @@ def test_it_is_a_router_like_all_others() -> None:
     rr.check_router(BayesFill(sample=True))
     state = BayesFill().state()
     state["memory"] = state["memory"] | {"fills": {"0": [1.0]}}
-    with pytest.raises(StateError, match=r"fills of .*: expected 6 numbers, got"):
+    with pytest.raises(StateError, match=r"fills: .* must have 6 values"):
         BayesFill.restore(state)
 
 

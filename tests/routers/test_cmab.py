@@ -102,7 +102,7 @@ def test_the_greedy_split_is_chosen_once_fills_are_known(index: str, pools: Any)
     router, seen = Coarse(), 1e9
     for k, pool in enumerate(pools):
         shares = [expected_fill((pool,), (10 * size,)) / (10 * size) for size in range(1, GRID + 1)]
-        router.arms[f"P{k} 10"] = [[seen] * GRID, [seen * share for share in shares]]
+        router.arms[f"P{k} 10"] = ([seen] * GRID, [seen * share for share in shares])
     task = router.task_of(pools_context(len(pools), 100))
     assert task is not None
     assert (10 * router._best(task, index, 1000)).tolist() == list(split)

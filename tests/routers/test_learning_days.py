@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import riskroute as rr
+from riskroute.core.errors import StateError
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
-from riskroute.routers.registry import make_router, restore_router
+from riskroute.routers.policy_router import PolicyRouter
+from riskroute.routers.registry import ROUTERS, make_router, restore_router
 from riskroute.routers.router import PublicData, Router
 from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
 
@@ -56,6 +61,38 @@ def test_saved_at_noon_it_decides_alike(name: str, parameters: dict[str, int], d
     played = [[one.children for one in play_day(one, afternoon).executed] for one in (router, again)]
     assert played[0] == played[1]
     assert again.state() == router.state()
+
+
+def floats_in(value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
+    """Yield container, key and path of one float per field: of a list, the first entry that holds one."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(item, float):
+                yield value, key, f"{path}.{key}"
+            yield from floats_in(item, f"{path}.{key}")
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            if isinstance(item, float):
+                yield value, place, f"{path}[{place}]"
+                break
+            if found := list(floats_in(item, f"{path}[{place}]")):
+                yield from found
+                break
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+@pytest.mark.parametrize("name", ROUTERS)
+def test_states_with_numbers_that_are_not_finite_are_refused(name: str, number: float, day: TradingDay) -> None:
+    small: dict[str, Any] = {"policy": "thompson", "units": 2, "rounds": 100} if name == PolicyRouter.name else {}
+    router = make_router(name, **small)
+    play_day(router, part(day, "morning", slice(0, 25)))
+    state = json.loads(json.dumps(router.state()))
+    restore_router(state)
+    for container, key, path in list(floats_in(state["memory"], "")):
+        saved, container[key] = container[key], number
+        with pytest.raises(StateError, match=re.escape(f"{path[1:]} must be a finite number, was {number}")):
+            restore_router(state)
+        container[key] = saved
 
 
 @dataclass

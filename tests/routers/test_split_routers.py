@@ -168,7 +168,7 @@ def test_an_order_split_by_others_is_learned_as_it_was_split() -> None:
     for number, take in enumerate(({"A": 750, "B": 250}, {"A": 333, "B": 667})):
         context = order(number)
         router.follow(context, Plan(context.order, take=take))
-    assert [split for _, _, split in router.awaiting.values()] == [[3, 1] + [0] * (len(router.places) - 2)]
+    assert [one.other for one in router.awaiting.values()] == [[3, 1] + [0] * (len(router.places) - 2)]
     ours = PolicyRouter("uniform", units=4, rounds=100)
     twin = PolicyRouter("uniform", units=4, rounds=100)
     twin.follow(order(7), ours.route(order(7)))

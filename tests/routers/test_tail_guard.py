@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from riskroute.core.errors import DataError
 from riskroute.core.records import from_plain, to_plain
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual.router import ContextualGreedy
@@ -66,6 +67,20 @@ def test_a_guard_survives_serialisation() -> None:
     guard = updated(TailGuard(), 0.3, 0.1, 3, posted=0.2)
     guard.learn_plan(4.0)
     assert from_plain(TailGuard, json.loads(json.dumps(to_plain(guard)))) == guard
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"price": 0.0}, "price must be > 0, was 0.0"),
+        ({"updates": -1}, "updates must be >= 0, was -1"),
+        ({"posted": {"realised": "x"}}, "posted.realised must be a number, was 'x'"),
+        ({"plans": {"outcomes": -0.5}}, "plans.outcomes must be >= 0, was -0.5"),
+    ],
+)
+def test_states_that_no_update_leads_to_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        from_plain(TailGuard, to_plain(TailGuard()) | change)
 
 
 def sale(number: int) -> Context:

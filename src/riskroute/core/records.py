@@ -9,9 +9,10 @@ Floats keep every bit; NaN and infinities stay floats, which `json` writes and r
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
 import numpy as np
@@ -21,6 +22,11 @@ from riskroute.core.errors import DataError, InputError, shown
 from riskroute.core.validation import exact_array
 
 Record = TypeVar("Record")
+
+# numbers whose range `from_plain` checks
+NonNegative = Annotated[float, msgspec.Meta(ge=0)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 def to_plain(value: Any) -> Any:
@@ -68,6 +74,26 @@ def from_plain(kind: type[Record], value: Any, what: str = "the record") -> Reco
     return record
 
 
+def check_finite(value: Any, path: str) -> None:
+    """Raise `DataError` if plain values, as of a saved state, contain NaN or an infinity; ``path`` names them.
+
+    Examples
+    --------
+    >>> check_finite({"P": [0.5, math.nan]}, "scores")
+    Traceback (most recent call last):
+    ...
+    riskroute.core.errors.DataError: scores.P[1] must be a finite number, was nan
+    """
+    if isinstance(value, dict):
+        for key, item in value.items():
+            check_finite(item, f"{path}.{key}")
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            check_finite(item, f"{path}[{place}]")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise DataError(f"{path} must be a finite number, was {value}")
+
+
 def _explain(error: msgspec.ValidationError, value: Any, what: str) -> str:
     """Return one line that says where ``value`` is invalid and what was expected there."""
     text, _, location = str(error).partition(" - at `")
@@ -80,6 +106,10 @@ def _explain(error: msgspec.ValidationError, value: Any, what: str) -> str:
     if found := re.fullmatch(r"Expected `(.+)`, got `(.+)`", text):
         expected = " or ".join(_EXPECTED.get(name, name) for name in found[1].split(" | "))
         return f"{path or what} must be {expected}, was {_value_at(value, path, found[2])}"
+    if found := re.fullmatch(r"Expected `(int|float)` ([<>]=?) (.+)", text):
+        return f"{path or what} must be {found[2]} {float(found[3]):g}, was {_value_at(value, path, 'number')}"
+    if found := re.fullmatch(r"Expected `array` of length [<>]= (\d+)", text):
+        return f"{path or what} must have {found[1]} values"
     return f"{path}: {text}" if path else text
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from riskroute.core.errors import InputError
-from riskroute.core.records import from_plain
+from riskroute.core.records import check_finite, from_plain
 from riskroute.core.validation import LARGEST, exact_array, finite_array, instance_of, real_number, sized_number
 from riskroute.learning.actions import as_batch
 from riskroute.learning.belief import Belief
@@ -33,6 +33,7 @@ Check = Callable[[str, Any, "Policy"], None]
 
 def restored_field(kind: type, name: str, plain: Any) -> Any:
     """Convert a plain value to the declared type of a field of ``kind``."""
+    check_finite(plain, name)
     return from_plain(_types(kind)[name], plain, name)
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riskroute.core.errors import InputError, StateError, shown
+from riskroute.core.records import Count, Positive
 from riskroute.core.validation import instance_of, one_of, parameter, real_number, true_or_false, whole_number
 from riskroute.learning.plan import Setting
 from riskroute.learning.policies.linear_policy import LinearPolicy
@@ -19,6 +20,15 @@ from riskroute.routers.report import ChildReport
 from riskroute.routers.router import PlaceBelief, Router
 from riskroute.routers.rules import plan_split
 from riskroute.routing.allocations import Allocations
+
+
+@dataclass
+class _OpenOutcome:
+    """Ticket and notional (dollars) of an order whose profit is awaited, and its split if not the policy's."""
+
+    ticket: Count
+    notional: Positive
+    other: list[int] | None = None
 
 
 @dataclass
@@ -60,6 +70,9 @@ class PolicyRouter(Router):
     name: ClassVar[str] = "policy"
     feedback: ClassVar[str] = "F1"
     memory: ClassVar[tuple[str, ...]] = ("places", "learned", "action", "awaiting")
+    places: list[tuple[str, str]] = field(init=False, repr=False)  # kind of child, and venue or pool
+    action: list[int] = field(init=False, repr=False)  # units of the last split
+    awaiting: dict[str, _OpenOutcome] = field(init=False, repr=False)
     policy: str = parameter("adaptive", one_of, choices=tuple(POLICIES))
     kappa: float = parameter(0.05, real_number, minimum=0)
     units: int = parameter(10, whole_number, maximum=1000)
@@ -76,10 +89,7 @@ class PolicyRouter(Router):
         make_policy(self.policy, **given)
 
     def begin(self) -> None:
-        self.places: list[list[str]] = []
-        self.action: list[int] = []
-        # by order: ticket, notional, and the split if it differs from the policy's
-        self.awaiting: dict[str, list[Any]] = {}
+        self.places, self.action, self.awaiting = [], [], {}
         self._tickets: Tickets | None = None
 
     @property
@@ -90,7 +100,7 @@ class PolicyRouter(Router):
     def decide(self, context: Context) -> Plan:
         if self._tickets is None:
             venues, pools = context.books.venues, context.pools
-            self.places = [["take", name] for name in venues] + [["dark", pool.name] for pool in pools]
+            self.places = [("take", name) for name in venues] + [("dark", pool.name) for pool in pools]
             tolerance = 1 / max(self.kappa, 1e-6)
             setting = Setting(actions=self._actions(), horizon=self.rounds, risk_tolerance=tolerance)
             policy = make_policy(self.policy, **self.parameters_of_policy).start(setting, self.seed)
@@ -99,7 +109,7 @@ class PolicyRouter(Router):
             ticket = self._tickets.issue()
             self.action = [int(units) for units in np.atleast_1d(ticket.action)]
             if ticket.learned:
-                self.awaiting[context.order] = [ticket.number, context.mid * context.shares, None]
+                self.awaiting[context.order] = _OpenOutcome(ticket.number, context.mid * context.shares)
             else:
                 self._tickets.abandon(ticket.number)
         return self._plan(context, self.action)
@@ -112,7 +122,7 @@ class PolicyRouter(Router):
         if other is None:
             self.forget(context.order)
         else:
-            self.awaiting[context.order][2] = other
+            self.awaiting[context.order].other = other
 
     def _units_of(self, context: Context, plan: Plan) -> list[int] | None:
         """Return a plan's split in units; None if it is not a multiple of them."""
@@ -124,7 +134,7 @@ class PolicyRouter(Router):
     def forget(self, order: str) -> None:
         found = self.awaiting.pop(order, None)
         if found is not None and self._tickets is not None:
-            self._tickets.abandon(found[0])
+            self._tickets.abandon(found.ticket)
 
     def prepare(self) -> None:
         if self._tickets is not None:
@@ -153,23 +163,20 @@ class PolicyRouter(Router):
         )
 
     def _plan(self, context: Context, action: list[int]) -> Plan:
-        return plan_split(context, [(kind, place) for kind, place in self.places], action)
+        return plan_split(context, self.places, action)
 
     def _actions(self) -> Allocations:
         return Allocations(shares=self.units, slots=len(self.places))
 
     def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         if profit is not None and order in self.awaiting and self._tickets is not None:
-            number, notional, other = self.awaiting.pop(order)
-            self._tickets.settle(number, 1e4 * profit / notional, None if other is None else tuple(other))
+            found = self.awaiting.pop(order)
+            other = None if found.other is None else tuple(found.other)
+            self._tickets.settle(found.ticket, 1e4 * profit / found.notional, other)
 
     def load_memory(self, memory: dict[str, Any]) -> None:
-        self.places = [[str(kind), str(place)] for kind, place in memory["places"]]
-        self.action = [int(n) for n in memory["action"]]
-        for order, (number, notional, other) in memory["awaiting"].items():
-            split = None if other is None else [int(units) for units in other]
-            self.awaiting[str(order)] = [int(number), real_number("notional", notional), split]
+        super().load_memory(memory)
         if memory["learned"] is not None:
             self._tickets = Tickets.restore(memory["learned"], self._actions())
-            if set(self._tickets.out) != {number for number, _, _ in self.awaiting.values()}:
+            if set(self._tickets.out) != {one.ticket for one in self.awaiting.values()}:
                 raise StateError("orders with an open outcome must match the open tickets")

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
 from riskroute.core.errors import DataError, RiskrouteError, StateError, described
-from riskroute.core.records import from_plain, to_plain
+from riskroute.core.records import check_finite, from_plain, to_plain
 from riskroute.core.validation import checked_parameters, instance_of
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
@@ -154,7 +154,7 @@ def parameter_names(kind: type[Router]) -> tuple[str, ...]:
 @cache
 def _memory_types(kind: type[Router]) -> dict[str, Any]:
     """Return the annotated type (default: Any) of every attribute in ``memory``, without properties."""
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     stored = [name for name in kind.memory if not isinstance(getattr(kind, name, None), property)]
     return {name: hints.get(name, Any) for name in stored}
 
@@ -329,6 +329,8 @@ class Router(ABC):
             given = state["memory"]
             if set(given) != set(cls.memory):
                 raise StateError(f"state memory must hold {sorted(cls.memory)}, had {sorted(given)}")
+            for name, value in given.items():  # NaN would pass every comparison and spread through later plans
+                check_finite(value, name)
             router.load_memory(given)
             router._under_way = from_plain(dict[str, list[int]], state["under_way"], "under_way")
             router._done = OrderedDict.fromkeys(from_plain(list[str], state["done"], "done"))

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
 
+import msgspec
 import numpy as np
 
 from riskroute.core.errors import InputError, shown
+from riskroute.core.records import NonNegative
 from riskroute.core.validation import instance_of, list_of, one_of, parameter, real_number, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
@@ -412,7 +414,10 @@ class Hidden(Router):
     memory: ClassVar[tuple[str, ...]] = ("reserves",)
     delta: float = parameter(0.9, real_number, above=0, below=1)
     eta: float = parameter(1.0, real_number, minimum=0, maximum=1000)
-    reserves: dict[str, dict[str, float]] = field(init=False, repr=False)  # shares, by venue and side of the book
+    # shares, by venue and side of the book
+    reserves: dict[str, dict[Annotated[str, msgspec.Meta(pattern="^(bid|ask)$")], NonNegative]] = field(
+        init=False, repr=False
+    )
 
     def begin(self) -> None:
         self.reserves = {}
@@ -433,13 +438,6 @@ class Hidden(Router):
                 reserves = self.reserves.setdefault(venue, {})
                 for size, displayed in trades:
                     reserves[side] = self.delta * reserves.get(side, 0.0) + max(size - displayed, 0)
-
-    def load_memory(self, memory: dict[str, Any]) -> None:
-        super().load_memory(memory)
-        for venue, sides in self.reserves.items():
-            for side, reserve in sides.items():
-                one_of(f"side of a reserve of {venue}", side, ("bid", "ask"))
-                real_number(f"reserve of {venue}", reserve, minimum=0)
 
 
 @dataclass

@@ -8,13 +8,14 @@ draw is a valid distribution of sizes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
+import msgspec
 import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Floats, Integers, Matrix
-from riskroute.core.records import from_plain
+from riskroute.core.records import Count, from_plain
 from riskroute.core.validation import real_number
 from riskroute.learning.hazards import Hazards
 from riskroute.learning.heteroscedastic import ResidualTest
@@ -182,8 +183,9 @@ class DarkBelief:
         belief = cls(state["half_life"])
         belief.sizes = {key: Hazards.restore(one) for key, one in state["sizes"].items()}
         belief.tests = {key: ResidualTest.restore(one) for key, one in state["tests"].items()}
-        belief.adverse = from_plain(dict[str, list[float]], state["adverse"], "adverse")
-        belief.last, belief.resets = (from_plain(int, state[name], name) for name in ("last", "resets"))
+        pair = Annotated[list[float], msgspec.Meta(min_length=2, max_length=2)]
+        belief.adverse = from_plain(dict[str, pair], state["adverse"], "adverse")
+        belief.last, belief.resets = (from_plain(Count, state[name], name) for name in ("last", "resets"))
         return belief
 
 

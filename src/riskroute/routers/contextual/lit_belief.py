@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Flags, Floats, Integers, Matrix
-from riskroute.core.records import from_plain
+from riskroute.core.records import Count, NonNegative, from_plain
 from riskroute.core.validation import real_number
 from riskroute.learning.hazard_regression import HazardRegression
 from riskroute.learning.heteroscedastic import (
@@ -142,9 +142,9 @@ class LitBelief:
     refit_every: ClassVar[int] = 20  # observed orders between fits
     settling: ClassVar[int] = 200  # observed orders before the test for change points starts
     borrowed_rows: ClassVar[float] = 200.0  # maximum weight of other symbols' evidence, soon outweighed by own rows
-    _saved: ClassVar[dict[str, type]] = {
-        **dict.fromkeys(("volatility", "roughness"), float),
-        **dict.fromkeys(("moments", "last", "resets", "settled"), int),
+    _saved: ClassVar[dict[str, Any]] = {
+        **dict.fromkeys(("volatility", "roughness"), NonNegative),
+        **dict.fromkeys(("moments", "last", "resets", "settled"), Count),
     }
 
     def __init__(self, half_life: float = 5.0, venues: list[str] | None = None) -> None:
@@ -323,7 +323,7 @@ class LitBelief:
         belief.fills.classes = {key: HazardRegression.restore(one) for key, one in state["fills"].items()}
         belief.change = ResidualTest.restore(state["change"])
         for name, kind in cls._saved.items():
-            setattr(belief, name, kind(real_number(name, from_plain(kind, state[name], name), minimum=0)))
+            setattr(belief, name, from_plain(kind, state[name], name))
         belief.estimate = belief.limit.estimate
         return belief
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Matrix
 from riskroute.core.errors import StateError
+from riskroute.core.records import Count
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import parameter, real_number, true_or_false, whole_number
 from riskroute.routers.context import Context
@@ -106,7 +107,7 @@ class ContextualGreedy(Router):
     dark_beliefs: dict[str, DarkBelief] = field(init=False, repr=False)
     venues: list[str] = field(init=False, repr=False)
     pending: dict[str, _PendingOrder] = field(init=False, repr=False)
-    routed: int = field(init=False, repr=False)  # number of orders so far
+    routed: Count = field(init=False, repr=False)  # number of orders so far
     tails: dict[str, TailGuard] = field(init=False, repr=False)  # by class of horizon and size
 
     def begin(self) -> None:
@@ -252,7 +253,6 @@ class ContextualGreedy(Router):
 
     def load_memory(self, memory: dict[str, Any]) -> None:
         super().load_memory(memory)
-        whole_number("routed", self.routed, minimum=0)
         del self.venues[MOST_VENUES:]
         self.lit_beliefs = {name: LitBelief.restore(one, self.venues) for name, one in memory["lit_state"].items()}
         self.dark_beliefs = {name: DarkBelief.restore(one) for name, one in memory["dark_state"].items()}

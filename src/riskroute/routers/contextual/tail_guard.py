@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from riskroute.core.records import NonNegative, Positive
 from riskroute.routers.contextual.tails import SHORTFALL_LEVEL
 
 _MEMORY = 0.998  # discount factor of the sums, per update
@@ -36,10 +37,10 @@ class _TailCorrection:
     1.5
     """
 
-    predicted: float = 0.0
-    predictions: float = 0.0
-    realised: float = 0.0
-    outcomes: float = 0.0
+    predicted: NonNegative = 0.0
+    predictions: NonNegative = 0.0
+    realised: NonNegative = 0.0
+    outcomes: NonNegative = 0.0
 
     def add_predicted(self, excess: float) -> None:
         """Discount all sums, then add a predicted excess."""
@@ -91,10 +92,10 @@ class TailGuard:
 
     update_every: ClassVar[int] = 4  # orders between updates
     exceedance: ClassVar[float] = 0.04  # fraction of the rule's orders that exceed the level
-    price: float = 0.3
+    price: Positive = 0.3
     level: float = 2.0
     gap: float = 0.0
-    updates: float = 0.0
+    updates: NonNegative = 0.0
     plans: _TailCorrection = field(default_factory=_TailCorrection)
     posted: _TailCorrection = field(default_factory=_TailCorrection)
 

@@ -15,12 +15,13 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
+import msgspec
 import numpy as np
 
 from riskroute.core.arrays import Floats, Integers, Vector
-from riskroute.core.errors import StateError
+from riskroute.core.records import Count, NonNegative
 from riskroute.core.validation import parameter, real_number, true_or_false, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.literature.cont_kukanov import plan_post, queues_now
@@ -172,13 +173,19 @@ class BayesFill(Router):
     # priors: no drift with a variance of a squared cent (dollars), and an outflow of one share in one second
     drift_prior: ClassVar[_Drift] = _Drift(0.0, 1.0, 2.0, 1e-4)
     rate_prior: ClassVar[tuple[float, float]] = (1.0, 1.0)
-    fills: dict[str, list[float]] = field(init=False, repr=False)  # counts of fill classes, by size, venue and state
-    rates: dict[str, list[float]] = field(init=False, repr=False)  # shares that left a queue, seconds; by venue, state
+    # counts of fill classes, by size, venue and state
+    fills: dict[str, Annotated[list[NonNegative], msgspec.Meta(min_length=6, max_length=6)]] = field(
+        init=False, repr=False
+    )
+    # shares that left a queue, and seconds, by venue and state
+    rates: dict[str, Annotated[list[NonNegative], msgspec.Meta(min_length=2, max_length=2)]] = field(
+        init=False, repr=False
+    )
     # number, sum and sum of squares of moves in dollars, by whether the order filled, and by venue and state
-    drifts: dict[str, list[float]] = field(init=False, repr=False)
+    drifts: dict[str, Annotated[list[float], msgspec.Meta(min_length=3, max_length=3)]] = field(init=False, repr=False)
     pending: dict[str, dict[str, str]] = field(init=False, repr=False)  # by open order: states of the venues posted at
     learned: dict[str, list[str]] = field(init=False, repr=False)  # by order: keys of own fills, not to count twice
-    decisions: int = field(init=False, repr=False)
+    decisions: Count = field(init=False, repr=False)
 
     def begin(self) -> None:
         self.fills, self.rates, self.drifts, self.pending, self.learned = {}, {}, {}, {}, {}
@@ -288,13 +295,6 @@ class BayesFill(Router):
         seen[_fill_class(filled, size)] = 1.0
         for key in _fill_keys(venue, state, size):
             _add(self.fills, key, seen)
-
-    def load_memory(self, memory: dict[str, Any]) -> None:
-        super().load_memory(memory)
-        for name, length in (("fills", len(FILL_SHARES)), ("rates", 2), ("drifts", 3)):
-            for key, values in getattr(self, name).items():
-                if len(values) != length:
-                    raise StateError(f"{name} of {key}: expected {length} numbers, got {len(values)}")
 
 
 def _venue_state(context: Context, venue: str) -> str:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.core.arrays import Floats, Units, Vector
+from riskroute.core.records import Count, NonNegative
 from riskroute.core.validation import one_of, parameter, true_or_false, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.literature.dark_allocation import AllocationTask, DarkAllocation, PendingAllocation
@@ -59,8 +60,8 @@ class Cmab(DarkAllocation):
     share: bool = parameter(True, true_or_false)
     seed: int = parameter(0, whole_number, minimum=0)
     # by pool and unit: trials of sizes 1, 2 .., and sums of their filled fractions
-    arms: dict[str, list[list[float]]] = field(init=False, repr=False)
-    played: dict[str, int] = field(init=False, repr=False)  # number of orders, by shares per unit
+    arms: dict[str, tuple[list[NonNegative], list[NonNegative]]] = field(init=False, repr=False)
+    played: dict[str, Count] = field(init=False, repr=False)  # number of orders, by shares per unit
 
     def begin(self) -> None:
         super().begin()
@@ -90,7 +91,7 @@ class Cmab(DarkAllocation):
         return None if task is None else self.plan_of(context, task, self._best(task, "mean", 0))
 
     def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
-        arms = self.arms.setdefault(f"{pool} {order.unit}", [[0.0] * self.grid, [0.0] * self.grid])
+        arms = self.arms.setdefault(f"{pool} {order.unit}", ([0.0] * self.grid, [0.0] * self.grid))
         for size in range(1 if self.share else sent, sent + 1):
             arms[0][size - 1] += 1
             arms[1][size - 1] += min(size, filled) / size

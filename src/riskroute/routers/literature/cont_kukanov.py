@@ -27,6 +27,7 @@ from numba import njit
 
 from riskroute.core.arrays import Floats, Integers, Matrix, Vector
 from riskroute.core.errors import InputError
+from riskroute.core.records import Count, NonNegative, Positive
 from riskroute.core.validation import finite_array, one_of, parameter, real_number, true_or_false, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
@@ -310,8 +311,8 @@ _FURTHEST = 2  # ticks behind the best price, capped: at the best price, one tic
 class _OutflowSample:
     """Horizon of a past order and, by venue, ticks behind the best price, outflow, and trades per second before."""
 
-    horizon: float
-    queues: dict[str, tuple[int, int, float]]
+    horizon: Positive
+    queues: dict[str, tuple[int, Count, NonNegative]]
 
 
 @dataclass
@@ -376,10 +377,8 @@ class ContKukanov(Router):
     moments: list[_OutflowSample] = field(init=False, repr=False)
     # the same by venue as an array, (n, 4): ticks, outflow, trades per second, horizon; NaN where the venue was absent
     past: dict[str, Floats] = field(init=False, repr=False, compare=False)
-    missing: tuple[float, float] = field(
-        init=False, repr=False
-    )  # weight of unfilled shares, weighted rise of the sweep
-    moves: dict[str, tuple[float, float]] = field(init=False, repr=False)  # by venue: filled weight, adverse move
+    missing: tuple[NonNegative, float] = field(init=False, repr=False)  # unfilled weight, weighted rise of the sweep
+    moves: dict[str, tuple[NonNegative, float]] = field(init=False, repr=False)  # by venue: filled weight, adverse move
 
     def check_parameters(self) -> None:
         whole_number("least", self.least, maximum=self.remembered)
@@ -476,7 +475,6 @@ class ContKukanov(Router):
         super().load_memory(memory)
         samples, self.moments, self.past = self.moments, [], {}
         for sample in samples:
-            real_number("horizon", sample.horizon, above=0)
             self._remember(sample)
 
 

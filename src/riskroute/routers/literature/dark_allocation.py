@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+import msgspec
 import numpy as np
 
 from riskroute.core.arrays import Floats, Units, Vector
+from riskroute.core.records import Count, NonNegative, Positive
 from riskroute.core.seeding import seed_stream
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
@@ -38,13 +40,13 @@ class AllocationTask:
 class PendingAllocation:
     """Allocation whose fills are awaited: units sent and filled by pool, and the ``notes`` of `allocate`."""
 
-    unit: int
-    units: int
+    unit: Annotated[int, msgspec.Meta(gt=0)]
+    units: Annotated[int, msgspec.Meta(gt=0)]
     time: int
-    savings: dict[str, float]
-    sent: dict[str, int]
+    savings: dict[str, Positive]
+    sent: dict[str, Count]
     notes: dict[str, dict[str, float]] = field(default_factory=dict)
-    filled: dict[str, float] = field(default_factory=dict)
+    filled: dict[str, NonNegative] = field(default_factory=dict)
 
 
 @dataclass

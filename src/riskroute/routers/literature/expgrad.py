@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from riskroute.core.arrays import Floats, Matrix, Units, Vector
+from riskroute.core.records import Count
 from riskroute.core.validation import parameter, true_or_false, whole_number
 from riskroute.routers.literature.dark_allocation import (
     AllocationTask,
@@ -54,7 +55,7 @@ class ExpGrad(DarkAllocation):
     seed: int = parameter(0, whole_number, minimum=0)
     # by shares per unit and pool: sums of gradients of unit 1, 2 ..
     gradients: dict[str, dict[str, list[float]]] = field(init=False, repr=False)
-    played: dict[str, int] = field(init=False, repr=False)  # number of orders, by shares per unit
+    played: dict[str, Count] = field(init=False, repr=False)  # number of orders, by shares per unit
 
     def begin(self) -> None:
         super().begin()

@@ -20,6 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.core.arrays import Floats, Matrix, Units, Vector
+from riskroute.core.records import Count, NonNegative
 from riskroute.core.validation import one_of, parameter, real_number, whole_number
 from riskroute.routers.literature.dark_allocation import AllocationTask, DarkAllocation, PendingAllocation, tail_units
 
@@ -31,8 +32,8 @@ class _BinCounts:
     """By size bin: children that ended there, and children that reached it (D and N), as of ``time``."""
 
     time: int
-    ended: list[float] = field(default_factory=list)
-    tried: list[float] = field(default_factory=list)
+    ended: list[NonNegative] = field(default_factory=list)
+    tried: list[NonNegative] = field(default_factory=list)
 
 
 @dataclass
@@ -83,7 +84,7 @@ class KaplanMeier(DarkAllocation):
     delta: float = parameter(0.1, real_number, minimum=1e-9, below=1)
     seed: int = parameter(0, whole_number, minimum=0)
     counts: dict[str, _BinCounts] = field(init=False, repr=False)  # by pool and unit
-    played: int = field(init=False, repr=False)  # number of orders
+    played: Count = field(init=False, repr=False)  # number of orders
 
     def begin(self) -> None:
         super().begin()
@@ -231,10 +232,10 @@ _EXPONENTS = np.linspace(-1.0, 4.0, 501)  # grid of the likelihood search
 class _FillCounts:
     """Children without fills, partial fills with the sum of their log sizes, and full fills of 1, 2 .. units."""
 
-    empty: int = 0
-    some: int = 0
-    logs: float = 0.0
-    full: list[int] = field(default_factory=list)
+    empty: Count = 0
+    some: Count = 0
+    logs: NonNegative = 0.0
+    full: list[Count] = field(default_factory=list)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.core.arrays import Units
+from riskroute.core.records import Count, NonNegative
 from riskroute.core.validation import parameter, real_number, true_or_false, whole_number
 from riskroute.routers.literature.dark_allocation import (
     AllocationTask,
@@ -32,7 +33,7 @@ class _DarkShares(DarkAllocation):
 
     memory: ClassVar[tuple[str, ...]] = ("pending", "shares")
     most_units: ClassVar[int] = 10**9
-    shares: dict[str, float] = field(init=False, repr=False)  # by pool, up to a common factor
+    shares: dict[str, NonNegative] = field(init=False, repr=False)  # by pool, up to a common factor
 
     def begin(self) -> None:
         super().begin()
@@ -79,9 +80,9 @@ class Lagrangian(_DarkShares):
     step: float = parameter(1.0, real_number, above=0, maximum=1e6)
     constant_step: float | None = parameter(None, real_number, above=0, maximum=1e6)
     seed: int = parameter(0, whole_number, minimum=0)
-    learned: int = field(init=False, repr=False)
-    mean_size: float = field(init=False, repr=False)
-    mean_saving: float = field(init=False, repr=False)
+    learned: Count = field(init=False, repr=False)
+    mean_size: NonNegative = field(init=False, repr=False)
+    mean_saving: NonNegative = field(init=False, repr=False)
 
     def begin(self) -> None:
         super().begin()
@@ -184,7 +185,7 @@ class Reinforcement(_DarkShares):
     weighted: bool = parameter(True, true_or_false)
     start: float = parameter(1.0, real_number, minimum=1e-9, maximum=1e9)
     seed: int = parameter(0, whole_number, minimum=0)
-    scale: float = field(init=False, repr=False)  # saving of the first order if filled completely; 0 before it
+    scale: NonNegative = field(init=False, repr=False)  # saving of the first order if filled completely; 0 before it
 
     def begin(self) -> None:
         super().begin()
