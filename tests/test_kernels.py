@@ -13,11 +13,11 @@ from riskroute.learning.design.canonical import canonical_weights
 from riskroute.learning.hazards import hazard_tails
 from riskroute.learning.regret import RegretBlocks, block_regret_curves
 from riskroute.learning.tally import Tallies, merge_into_tally, merge_tally_groups
-from riskroute.market.synthetic.order_flow import FlowParameters, simulate_compiled
+from riskroute.market.synthetic.order_flow import _FlowParameters, _simulate_compiled
 
 WHOLE, REAL = np.array([1, 2, 0]), np.array([0.5, 0.1, 0.2])
 RNG = np.random.default_rng(0)
-CHARACTER = FlowParameters(1e9, 2, 10, 5, 0.3, 2.0, 4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, False)
+CHARACTER = _FlowParameters(1e9, 2, 10, 5, 0.3, 2.0, 4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, False)
 
 
 def curves_of_columns(checkpoints: Any, anchors: Any, risk_tolerance: float, **columns: Any) -> Any:
@@ -117,7 +117,7 @@ def test_nothing_is_merged_if_one_place_does_not_exist() -> None:
 @pytest.mark.parametrize("quotes", [np.zeros((0, 2), np.int64), np.zeros((4, 1), np.int64), np.zeros((4, 3), np.int64)])
 def test_order_flow_needs_quotes(quotes: np.ndarray) -> None:
     with pytest.raises(InputError, match="quotes must be rows of bid and ask"):
-        simulate_compiled(RNG, CHARACTER, quotes, 0, 10, 1)
+        _simulate_compiled(RNG, CHARACTER, quotes, 0, 10, 1)
 
 
 ARRAYS = {"actions": np.array([0, 1]), "counts": np.array([2, 3]), "means": np.zeros(2), "spreads": np.ones(2)}

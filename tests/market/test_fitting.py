@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from riskroute.core.errors import DataError
-from riskroute.market.fitting import USABLE, Fit, _negative, fit_profits
+from riskroute.market.fitting import _USABLE, Fit, _negative, fit_profits
 
 Floats = NDArray[np.float64]
 
@@ -194,7 +194,7 @@ def test_books_that_are_short_for_large_orders_are_counted_and_said() -> None:
 
 def test_quantities_that_most_books_cannot_fill_are_left_out() -> None:
     """Half of the books must do: thirty of sixty are enough, twenty-nine are not."""
-    assert USABLE == 0.5
+    assert _USABLE == 0.5
     profits = spread_profits(60)
     profits[:30, 6:] = np.nan
     profits[:31, 8:] = np.nan

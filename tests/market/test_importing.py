@@ -33,7 +33,7 @@ from market_files import (
 from naive_updates import random_updates, tardis_text
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.market import importing
-from riskroute.market.importing import detect_format, import_files
+from riskroute.market.importing import _detect_format, import_files
 from riskroute.market.readers import streams
 from riskroute.market.readers.reading import ImportOptions, ReaderPart, label_rows, to_snapshots
 from riskroute.market.schema import level_columns, snapshot_schema, table_depth
@@ -71,7 +71,7 @@ def tables(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_found_out(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
-    assert detect_format(files[kind]) == kind
+    assert _detect_format(files[kind]) == kind
     recordings = import_files([files[kind]], tmp_path / "out", ACME)
     assert {one.reader for one in recordings} == {kind}
     assert {one.source for one in recordings} == {files[kind].name}

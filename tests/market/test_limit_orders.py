@@ -24,7 +24,7 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.core.validation import SIDES
 from riskroute.market.day_books import DayBooks
 from riskroute.market.order_profits import limit_profits
-from riskroute.market.queue_fills import QueueReplay, code_day_events
+from riskroute.market.queue_fills import QueueReplay, _code_day_events
 from riskroute.market.queue_position import ACTION
 from riskroute.market.queue_position import MATCHING_RULES as RULES
 from riskroute.market.sampling import SampleTimes, closest_rows
@@ -100,7 +100,7 @@ def test_ids_tell_when_orders_joined_that_a_recording_of_few_levels_does_not_sho
     rows = events_of_levels(flow, depth)
     for letter, direction in (("A", 1), ("B", -1)):
         mine = [(row[1], row[9], came) for row, came in zip(rows, naive_joined(rows), strict=True) if row[5] == letter]
-        found = code_day_events(event_table(rows), direction)
+        found = _code_day_events(event_table(rows), direction)
         leaves = np.isin(found.actions, (ACTION.cancel, ACTION.execute))
         told = dict(zip(found.sequences[leaves].tolist(), found.gone_joined[leaves].tolist(), strict=True))
         assert told == {number: came for number, _, came in mine if number in told}

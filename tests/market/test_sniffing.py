@@ -30,13 +30,13 @@ from riskroute.core.errors import DataError, RiskrouteError
 from riskroute.market.importing import (
     READERS,
     _describe,
+    _detect_format,
     _sniff,
-    detect_format,
     import_files,
 )
-from riskroute.market.readers.itch import ITCH_LENGTHS, looks_like_itch
+from riskroute.market.readers.itch import _ITCH_LENGTHS, looks_like_itch
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.synthetic.itch_writer import LAYOUTS
+from riskroute.market.synthetic.itch_writer import _LAYOUTS
 
 MESSAGES = random_messages(2, 20)
 BOOKS = table_columns(MESSAGES, 1)
@@ -111,9 +111,9 @@ def test_strange_files_are_named_and_refused(tmp_path: Path, what: str, name: st
 def test_parquet_under_another_name_is_told(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(parquet())
     with pytest.raises(DataError, match=r"is a Parquet table; rename it so that it ends in \.parquet"):
-        detect_format(tmp_path / name)
+        _detect_format(tmp_path / name)
     (tmp_path / "books.parquet").write_bytes(parquet())
-    assert detect_format(tmp_path / "books.parquet") == "table"
+    assert _detect_format(tmp_path / "books.parquet") == "table"
 
 
 def test_what_is_read_is_found_under_any_name(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_what_is_read_is_found_under_any_name(tmp_path: Path) -> None:
         for content in files:
             for name in ("data.bin", "20190327", "data.csv", "20190327.txt"):
                 (tmp_path / name).write_bytes(content)
-                assert detect_format(tmp_path / name) == kind
+                assert _detect_format(tmp_path / name) == kind
     (tmp_path / "20190327.bin").write_bytes(contents["table"][2])
     (one,) = import_files([tmp_path / "20190327.bin"], tmp_path / "out", ImportOptions())
     assert one.reader == "table"
@@ -158,7 +158,7 @@ def test_what_is_read_is_found_under_any_name(tmp_path: Path) -> None:
 def test_files_under_a_wrong_name_are_refused(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError) as caught:
-        detect_format(tmp_path / name)
+        _detect_format(tmp_path / name)
     assert expected in str(caught.value)
 
 
@@ -173,15 +173,15 @@ def test_every_reader_refuses_strange_files_that_are_forced_on_it(tmp_path: Path
 
 
 def test_lengths_of_messages_are_those_of_their_layouts() -> None:
-    for kind, layout in LAYOUTS.items():
-        assert ITCH_LENGTHS[kind] == layout.itemsize - 2
+    for kind, layout in _LAYOUTS.items():
+        assert _ITCH_LENGTHS[kind] == layout.itemsize - 2
 
 
 @given(st.binary(min_size=1, max_size=60))
 def test_any_bytes_have_a_name(head: bytes) -> None:
     assert _describe(head)
     if looks_like_itch(head):
-        assert ITCH_LENGTHS[chr(head[2])] == int.from_bytes(head[:2], "big")
+        assert _ITCH_LENGTHS[chr(head[2])] == int.from_bytes(head[:2], "big")
 
 
 def test_itch_must_go_on_as_it_begins() -> None:

@@ -19,7 +19,7 @@ from riskroute.learning.hazards import Hazards
 from riskroute.learning.heteroscedastic import nonnegative_least_squares
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
-from riskroute.market.readers.databento import DatabentoBook
+from riskroute.market.readers.databento import _DatabentoBook
 from riskroute.market.readers.itch import _scan_symbols
 from riskroute.market.readers.level_book import LevelBook, LevelUpdates
 from riskroute.routers.literature.cont_kukanov import PlacementPrices, stochastic_placement
@@ -91,7 +91,7 @@ def compile_markets(folder: Path) -> None:
         numbers.flags.writeable = values.flags.writeable = writeable
         list(LevelBook(1).follow(LevelUpdates(numbers, numbers, numbers, flags, flags, values, values)))
     one = np.ones(1, dtype=np.int64)
-    DatabentoBook(1).apply(one, one * ord("A"), one * ord("B"), one, one, one)
+    _DatabentoBook(1).apply(one, one * ord("A"), one * ord("B"), one, one, one)
     (folder / "empty.itch").write_bytes(bytes(2))
     _scan_symbols(folder / "empty.itch")
     files = rr.market.generate_market(

@@ -32,7 +32,7 @@ RECORD, FORMAT = "day.json", 2
 _BOOK_ARRAYS = ("offsets", "stamps", "sequences", *LEVEL_FIELDS)
 
 
-class BooksNow(NamedTuple):
+class _BooksNow(NamedTuple):
     """Books of all venues at one time: prices and sizes ``(V, L)``, NaN and 0 for absent levels.
 
     ``ages (V,)`` are nanoseconds since each venue's snapshot, -1 before its first; ``rows (V,)`` are its rows. A stale
@@ -135,9 +135,9 @@ class DayBooks:
         """The time of the last snapshot."""
         return int(self.stamps.max())
 
-    def as_of(self, time: int) -> BooksNow:
+    def as_of(self, time: int) -> _BooksNow:
         """Return the last snapshot of every venue at or before ``time``."""
-        return BooksNow(*_as_of(self.offsets, self.stamps, *self._levels, self.oldest, int(time)))
+        return _BooksNow(*_as_of(self.offsets, self.stamps, *self._levels, self.oldest, int(time)))
 
     @property
     def _levels(self) -> tuple[Matrix, Matrix, Matrix, Matrix]:

@@ -14,7 +14,7 @@ from riskroute.core.errors import DataError
 from riskroute.routing.venues import VenueModel
 
 # Share of the samples that must be deep enough for a quantity to be used: deep books alone would look cheap.
-USABLE = 0.5
+_USABLE = 0.5
 
 Pair = tuple[float, float]
 
@@ -106,10 +106,10 @@ def fit_profits(
     samples, short = int(found.sum()), int((found & ~deep).sum())
     found = np.tile(found, draws)
     counts = there.sum(axis=0)
-    usable = counts >= max(2, USABLE * found.sum())
+    usable = counts >= max(2, _USABLE * found.sum())
     if usable.sum() < 2:
         raise DataError(
-            f"books must be deep enough for at least two quantities in {USABLE:.0%} of the buckets, "
+            f"books must be deep enough for at least two quantities in {_USABLE:.0%} of the buckets, "
             f"was {int(usable.sum())} of {len(quantities)} quantities ({samples} buckets with a book)"
         )
     if samples < 2:
@@ -222,7 +222,7 @@ def _warnings(fit: Fit, asked: Integers, usable: Flags) -> list[str]:
     warnings = []
     if not usable.all():
         warnings.append(
-            f"quantities above {fit.quantities[-1]} dropped: fewer than {USABLE:.0%} of the books are deep enough"
+            f"quantities above {fit.quantities[-1]} dropped: fewer than {_USABLE:.0%} of the books are deep enough"
         )
     elif fit.short:
         warnings.append(

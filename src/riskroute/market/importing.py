@@ -41,7 +41,7 @@ READERS: dict[str, Callable[[Path, ImportOptions], Reader]] = {
 Progress = Callable[[str, int], None]
 """Called with the name of a file and the number of snapshots read so far."""
 
-Skipped = Callable[[Path, str], None]
+_Skipped = Callable[[Path, str], None]
 """Called with a skipped file and the reason."""
 
 _SIGNATURES = {
@@ -148,7 +148,7 @@ def _text(head: bytes) -> str:
     return "JSON" if begin.startswith(("{", "[")) else "text"
 
 
-def detect_format(path: Path) -> str:
+def _detect_format(path: Path) -> str:
     """Return the reader for a file, by its content, and by its name where several readers share a content."""
     if not path.is_file():
         raise InputError(f"no such file: {str(path)!r}")
@@ -200,7 +200,7 @@ def import_files(
     max_unresolved: float = 0.01,
     max_crossed: float = 0.01,
     progress: Progress | None = None,
-    skipped: Skipped | None = None,
+    skipped: _Skipped | None = None,
 ) -> list[Recording]:
     """Read files into recordings in ``out``; if one file is refused, nothing is written.
 
@@ -218,7 +218,7 @@ def import_files(
         Refuse a file if a larger fraction of its snapshots is crossed or locked.
     progress : Progress, optional
         Called after every part that was read.
-    skipped : Skipped, optional
+    skipped : _Skipped, optional
         Called for every skipped file of a folder.
     """
     limits = {
@@ -257,7 +257,7 @@ def import_files(
 
 
 def _readers(
-    paths: Sequence[Path], options: ImportOptions, kind: str | None, skipped: Skipped | None
+    paths: Sequence[Path], options: ImportOptions, kind: str | None, skipped: _Skipped | None
 ) -> Iterator[Reader]:
     """Yield a reader per file, folders expanded; the two files of a LOBSTER pair share one."""
     in_folders = {file for path in paths if path.is_dir() for file in _files_in(path)}
@@ -268,7 +268,7 @@ def _readers(
         if path in read:
             continue
         try:
-            found = kind or detect_format(path)
+            found = kind or _detect_format(path)
             reader = LobsterReader(path, options, files) if found == "lobster" else READERS[found](path, options)
         except NoBooksError as error:
             if path not in in_folders:

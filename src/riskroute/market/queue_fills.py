@@ -107,7 +107,7 @@ def _displayed(books: DayBooks, venue: int, direction: int, sequences: Integers,
     return np.where(rows >= first, shown, 0.0).astype(np.int64)
 
 
-def code_day_events(events: polars.DataFrame, direction: int) -> QueueEvents:
+def _code_day_events(events: polars.DataFrame, direction: int) -> QueueEvents:
     """Code the events of a day for limit orders to sell (``direction`` 1) or to buy (-1).
 
     Arrivals on the other side are included with action ``arrive``. One that replaces an order carries the old order's
@@ -142,7 +142,7 @@ def code_day_events(events: polars.DataFrame, direction: int) -> QueueEvents:
     return QueueEvents(*(np.ascontiguousarray(column[keep]) for column in columns))
 
 
-class QueueDrain(NamedTuple):
+class _QueueDrain(NamedTuple):
     """How far a queue advanced that an order could have joined.
 
     ``price`` is the queue's, NaN without a queue. ``ahead`` shares were displayed there. ``outflow`` counts the shares
@@ -182,7 +182,7 @@ class QueueReplay:
         self._trades: dict[tuple[int, int], _PublicTrades] = {}
         self.hidden = {venue: _hidden_trades(events[name]) for venue, name in enumerate(books.venues) if name in events}
         self.flows = {
-            (venue, sign): code_day_events(events[name], -sign)
+            (venue, sign): _code_day_events(events[name], -sign)
             for venue, name in enumerate(books.venues)
             if name in events
             for sign in (1, -1)
@@ -274,16 +274,16 @@ class QueueReplay:
         times, some = _fills(flow, *rows, sequence, whole, shown, shares, self.pro_rata[venue])
         return price, list(zip(times.tolist(), some.tolist(), strict=True))
 
-    def drain(self, venue: int, sign: int, begin: int, end: int) -> QueueDrain:
+    def drain(self, venue: int, sign: int, begin: int, end: int) -> _QueueDrain:
         """Return how far the queue that an order joins at ``begin`` advanced before ``end``.
 
         Pro-rata venues are treated as price-time, which is conservative.
         """
         joined = self._joined(venue, sign, begin, end)
         if joined is None:
-            return QueueDrain(float("nan"), 0, 0)
+            return _QueueDrain(float("nan"), 0, 0)
         flow, price, rows, sequence, whole, shown = joined
-        return QueueDrain(price, shown, int(_outflow(flow, *rows, sequence, whole, shown)))
+        return _QueueDrain(price, shown, int(_outflow(flow, *rows, sequence, whole, shown)))
 
     def _joined(
         self, venue: int, sign: int, begin: int, end: int

@@ -17,7 +17,7 @@ from market_files import check_recordings, gzipped, zipped
 from naive_updates import Update, depth_snapshot, depth_update, naive_books_of, sides_of
 from places import SHARED_DATA
 from riskroute.cli.app import run as command
-from riskroute.market.importing import detect_format, import_files
+from riskroute.market.importing import _detect_format, import_files
 from riskroute.market.readers import book_updates
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
@@ -185,7 +185,7 @@ def test_packed_wrapped_and_between_other_messages(tmp_path: Path) -> None:
     others = ['{"result": null, "id": 1}', '{"e": "trade", "E": 1, "s": "BTCUSDT", "p": "1"}', ""]
     one, table = imported(written(tmp_path, [*others, *wrapped], "btc.txt"))
     assert table.drop("sequence").equals(plain.drop("sequence"))
-    assert one.reader == detect_format(tmp_path / "btc.txt") == "deltas"
+    assert one.reader == _detect_format(tmp_path / "btc.txt") == "deltas"
 
 
 def test_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,7 +226,7 @@ def test_recorded_streams_have_the_time_of_receipt_and_other_events(tmp_path: Pa
     objects = [combined[0], json.dumps(ticker), depth_snapshot(10, *BOOK), json.dumps(trade), combined[1]]
     lines = [f"{MIDNIGHT * 10**6 + 77 * k} {text}" for k, text in enumerate(objects)]
     path = written(tmp_path, lines, "btcusdt_20200101")
-    assert detect_format(path) == "deltas"
+    assert _detect_format(path) == "deltas"
     assert best(imported(path)[1]) == [(1, 98.0, 2.5, 101.0), (5, 98.0, 2.5, 100.5)]
     path.write_text("\n".join(lines[1:2]))
     assert "has no depth updates" in refusal(path, kind="deltas")

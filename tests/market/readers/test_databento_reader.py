@@ -28,7 +28,7 @@ from databento_files import (
 )
 from databento_imports import ALL, BOOKS, imported, mbp, refusal, written
 from market_files import gzipped, levels_of
-from riskroute.market.importing import detect_format, import_files
+from riskroute.market.importing import _detect_format, import_files
 from riskroute.market.readers import databento
 from riskroute.market.readers.databento_files import CONSOLIDATED, PUBLISHERS, _record_layout
 from riskroute.market.readers.reading import ImportOptions
@@ -163,7 +163,7 @@ def test_both_forms_of_csv_give_what_dbn_gives(tmp_path: Path, schema: str, pret
     text = transcoded(content, pretty_px=pretty[0], pretty_ts=pretty[1])
     for name, some in {"books.csv": text, "books.csv.zst": packed(text), "books.txt.gz": gzipped(text)}.items():
         path = written(tmp_path, some, name)
-        assert detect_format(path) == "databento"
+        assert _detect_format(path) == "databento"
         one, other = imported(path, few)
         assert (one.snapshots, one.venue, one.symbol, one.date) == (whole.snapshots, "XNAS", "ACME", DATE)
         assert other.snapshots(one).equals(store.snapshots(whole))
@@ -174,7 +174,7 @@ def test_both_forms_of_csv_give_what_dbn_gives(tmp_path: Path, schema: str, pret
 def test_dbn_is_known_by_its_first_bytes(tmp_path: Path, name: str) -> None:
     content = packed(mbp()) if name.endswith("zst") else mbp()
     path = written(tmp_path, content, name)
-    assert detect_format(path) == "databento"
+    assert _detect_format(path) == "databento"
     assert imported(path)[0].snapshots == 3
 
 

@@ -51,7 +51,7 @@ def test_books_are_those_of_a_dictionary(
 ) -> None:
     updates = drawn(steps)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(level_book, "CELLS", cells)
+        patch.setattr(level_book, "_CELLS", cells)
         frames = followed(updates, depth, piece)
     expected = naive_books_of(updates, depth)
     table = polars.concat(frames) if frames else polars.DataFrame({"sequence": []})

@@ -15,12 +15,12 @@ from market_files import MIDNIGHT, csv_text, random_messages, table_columns, vis
 from riskroute.core.errors import DataError
 from riskroute.market.importing import import_files
 from riskroute.market.readers import streams
-from riskroute.market.readers.columns import COUNTED, UNITS, TimeColumn, _epoch_unit
+from riskroute.market.readers.columns import _COUNTED, UNITS, TimeColumn, _epoch_unit
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Store
 
 MESSAGES = random_messages(4, 20)
-EDGES = [int(dt.datetime(year, 1, 1, tzinfo=dt.UTC).timestamp()) for year in (COUNTED[0], COUNTED[1] + 1)]
+EDGES = [int(dt.datetime(year, 1, 1, tzinfo=dt.UTC).timestamp()) for year in (_COUNTED[0], _COUNTED[1] + 1)]
 
 
 def stamps(values: list[Any], dtype: Any = None, zone: str = "America/New_York") -> list[int | None]:

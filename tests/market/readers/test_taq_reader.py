@@ -16,7 +16,7 @@ import refused_imports
 from market_files import MIDNIGHT, check_recordings, gzipped, zipped
 from refused_imports import ANY
 from riskroute.core.errors import RiskrouteError
-from riskroute.market.importing import detect_format, import_files
+from riskroute.market.importing import _detect_format, import_files
 from riskroute.market.readers import streams, taq
 from riskroute.market.readers.exchange_codes import EXCHANGE_CODES
 from riskroute.market.readers.reading import ImportOptions
@@ -42,7 +42,7 @@ def naive(quotes: list[Quote], lot: int = 100) -> Found:
             continue
         sides: list[Any] = []
         for price, size in ((one.bid, one.bid_size), (one.ask, one.ask_size)):
-            there = price and size and one.condition in taq.FIRM
+            there = price and size and one.condition in taq._FIRM
             sides += [price, size * lot] if there else [None, 0]
         found.setdefault(EXCHANGE_CODES[one.letter], []).append((number, one.time, *sides))
     return found
@@ -106,7 +106,7 @@ def test_both_forms_and_their_packings_give_the_same(tmp_path: Path) -> None:
     forms |= {"s.csv": wrds_text(QUOTES, "27MAR2019"), "t_20190327.psv": taq_text(QUOTES)}
     for name, text in forms.items():
         assert read(tmp_path, text, name) == expected
-        assert detect_format(tmp_path / name) == "taq"
+        assert _detect_format(tmp_path / name) == "taq"
     for name, content in {
         "EQY_US_ALL_BBO_20190327.gz": gzipped(taq_text(QUOTES).encode()),
         "wrds.csv.gz": gzipped(wrds_text(QUOTES).encode()),

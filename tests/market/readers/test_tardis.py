@@ -17,7 +17,7 @@ from naive_updates import Update, naive_books_of, sides_of, tardis_text
 from riskroute.cli.app import run as command
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
-from riskroute.market.importing import detect_format, import_files
+from riskroute.market.importing import _detect_format, import_files
 from riskroute.market.readers import streams
 from riskroute.market.readers.book_updates import UpdateReader
 from riskroute.market.readers.reading import ImportOptions
@@ -213,7 +213,7 @@ def test_fractions_need_a_unit(tmp_path: Path) -> None:
 def test_updates_under_other_names_are_recognised(tmp_path: Path) -> None:
     for name in ("updates.txt", "books.dat", "20200101_btc_Quote_Tick.csv", "12302019.NASDAQ_ITCH50"):
         path = written(tmp_path, TEXT, name)
-        assert detect_format(path) == "deltas"
+        assert _detect_format(path) == "deltas"
         assert imported(path)[0][0].reader == "deltas"
 
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from riskroute.market.clock import SECOND
 from riskroute.market.synthetic import order_flow as flow
 from riskroute.market.synthetic.order_flow import (
-    FlowParameters,
-    queue_shares,
-    simulate_compiled,
-    simulate_order_flow,
+    _FlowParameters,
+    _queue_shares,
+    _simulate_compiled,
+    _simulate_order_flow,
 )
 
-CHARACTER = FlowParameters(
+CHARACTER = _FlowParameters(
     gap=2e7,
     orders=16,
     lot=40,
@@ -40,7 +40,7 @@ STEP = SECOND // 4
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=8), st.floats(0, 1), st.booleans())
 def test_fills_are_whole_and_complete(sizes: list[int], part: float, pro_rata: bool) -> None:
     amount = int(part * sum(sizes))
-    shares = queue_shares(np.array(sizes), amount, pro_rata)
+    shares = _queue_shares(np.array(sizes), amount, pro_rata)
     assert shares.sum() == amount
     assert (shares >= 0).all()
     assert (shares <= sizes).all()
@@ -60,7 +60,7 @@ def walk(seed: int, steps: int) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(3))
 def test_compiled_flow_equals_the_plain_one(seed: int, pro_rata: bool) -> None:
     arguments = (CHARACTER._replace(pro_rata=pro_rata), walk(seed, 40), 7, 7 + 10 * SECOND, STEP)
-    plain, fast = (run(np.random.default_rng(seed), *arguments) for run in (simulate_order_flow, simulate_compiled))
+    plain, fast = (run(np.random.default_rng(seed), *arguments) for run in (_simulate_order_flow, _simulate_compiled))
     assert len(plain) > 500
     assert set(plain[:, flow.COLUMN.kind]) == {ord(kind) for kind in "AFECXDUP"}
     assert np.array_equal(plain, fast)
@@ -71,7 +71,7 @@ def test_flow_shows_the_quotes_outside_of_moves(gap: float) -> None:
     """Quotes that stay for long are shown in the end, by enough shares and levels, however rare messages are."""
     quotes = np.repeat(walk(5, 6), 40, axis=0)
     end = len(quotes) * STEP
-    rows = simulate_compiled(np.random.default_rng(1), CHARACTER._replace(gap=gap), quotes, 0, end, STEP)
+    rows = _simulate_compiled(np.random.default_rng(1), CHARACTER._replace(gap=gap), quotes, 0, end, STEP)
     assert (np.diff(rows[:, flow.COLUMN.time]) >= 0).all()
     assert rows[-1, flow.COLUMN.time] < end
     sides: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
@@ -90,5 +90,5 @@ def test_flow_shows_the_quotes_outside_of_moves(gap: float) -> None:
         sides[side][price] += size
     shown = [{price: size for price, size in side.items() if size} for side in sides]
     assert (max(shown[0]), min(shown[1])) == tuple(quotes[-1])
-    assert all(len(side) >= flow.FEWEST_LEVELS for side in shown)
+    assert all(len(side) >= flow._FEWEST_LEVELS for side in shown)
     assert shown[0][quotes[-1, 0]] >= CHARACTER.top_size <= shown[1][quotes[-1, 1]]

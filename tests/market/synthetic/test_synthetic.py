@@ -23,7 +23,7 @@ from riskroute.market.synthetic.generate import (
     DEFAULT_SYMBOLS,
     generate_market,
 )
-from riskroute.market.synthetic.order_flow import fundamental_price, target_quotes
+from riskroute.market.synthetic.order_flow import _fundamental_price, _target_quotes
 from riskroute.market.synthetic.venues import DEFAULT_VENUES, OwnQuotes, SyntheticVenue
 
 DAY = dt.date(2019, 3, 27)
@@ -181,14 +181,14 @@ def test_a_limit_order_has_a_real_chance(markets: dict[int, list[Path]]) -> None
 
 def test_prices_of_stocks_move_together() -> None:
     """Six tenths of the variance are common; 10,000 steps tell the correlation to 0.01."""
-    moves = [np.diff(np.log(fundamental_price(3, symbol, 10_000))) for symbol in DEFAULT_SYMBOLS]
+    moves = [np.diff(np.log(_fundamental_price(3, symbol, 10_000))) for symbol in DEFAULT_SYMBOLS]
     assert np.corrcoef(moves)[np.triu_indices(3, 1)] == pytest.approx([0.6] * 3, abs=0.04)
 
 
 def test_quoted_middles_of_stocks_move_together() -> None:
     """The same of the quotes, over half minutes of five hours: 600 moves tell it to 0.03, their steps take a little."""
     steps = 5 * 3600 * 4
-    middles = [target_quotes(3, DEFAULT_VENUES[0], symbol, steps).mean(axis=1)[::120] for symbol in DEFAULT_SYMBOLS]
+    middles = [_target_quotes(3, DEFAULT_VENUES[0], symbol, steps).mean(axis=1)[::120] for symbol in DEFAULT_SYMBOLS]
     assert (np.corrcoef(np.diff(np.log(middles)))[np.triu_indices(3, 1)] > 0.45).all()
 
 

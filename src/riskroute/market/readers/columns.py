@@ -45,7 +45,7 @@ _TARDIS = {
 _ORDER = {name: k for k, name in enumerate(dict.fromkeys([*_ALIASES, *level_columns(MOST_LEVELS + 1)]))}
 # Units of Unix times, in nanoseconds. A factor of a thousand separates them, so no count fits two units.
 UNITS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
-COUNTED = (1990, 2200)  # first and last year accepted for Unix times
+_COUNTED = (1990, 2200)  # first and last year accepted for Unix times
 _FINE = 2.0**-50  # relative rounding error of a quotient of float64s
 MOST_UNITS = 10**14  # units per size: up to here a float64 distinguishes whole numbers of units from fractions
 
@@ -131,11 +131,11 @@ def _begin(year: int) -> int:
     return int(dt.datetime(year, 1, 1, tzinfo=dt.UTC).timestamp()) * 10**9
 
 
-_FIRST, _END = _begin(COUNTED[0]), _begin(COUNTED[1] + 1)
+_FIRST, _END = _begin(_COUNTED[0]), _begin(_COUNTED[1] + 1)
 
 
 def _epoch_unit(count: float) -> str | None:
-    """Return the unit in which a Unix time lies in the years of `COUNTED`, or None.
+    """Return the unit in which a Unix time lies in the years of `_COUNTED`, or None.
 
     Examples
     --------
@@ -202,7 +202,7 @@ class TimeColumn:
         first, end = (edge // UNITS[self.unit or "ns"] for edge in (_FIRST, _END))
         odd = known if self.unit is None else known.filter(~known.is_between(first, end, closed="left"))
         if len(odd):
-            expected = f"s, ms, us or ns since 1970, between {COUNTED[0]} and {COUNTED[1]}"
+            expected = f"s, ms, us or ns since 1970, between {_COUNTED[0]} and {_COUNTED[1]}"
             if self.unit is not None and _epoch_unit(odd[0]) is not None:
                 expected = f"in one unit throughout, {self.unit} as in the first row"
             raise DataError(f"{self.source}: {self.name} must be {expected}, was {odd[0]}")

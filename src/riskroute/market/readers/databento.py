@@ -80,7 +80,7 @@ class _BookChanges(NamedTuple):
     unresolved: int
 
 
-class DatabentoBook:
+class _DatabentoBook:
     """Resting orders of one symbol at one venue (market by order), and the best ``depth`` levels of both sides."""
 
     def __init__(self, depth: int) -> None:
@@ -279,7 +279,7 @@ class _Feed:
     """One symbol at one venue: latest time, order book (``mbo`` only), and records of an unfinished event."""
 
     latest: int
-    book: DatabentoBook | None
+    book: _DatabentoBook | None
     held: list[polars.DataFrame] = field(default_factory=list)
     ended: bool = False
 
@@ -347,7 +347,7 @@ class DatabentoReader:
     def _feed(self, publisher: int, symbol: str) -> _Feed:
         key = (publisher, symbol)
         if key not in self._feeds:
-            self._feeds[key] = _Feed(0, DatabentoBook(self.depth) if self.schema == "mbo" else None)
+            self._feeds[key] = _Feed(0, _DatabentoBook(self.depth) if self.schema == "mbo" else None)
         return self._feeds[key]
 
     def _venue(self, publisher: int, records: polars.DataFrame | None = None) -> str:
@@ -493,7 +493,7 @@ class DatabentoReader:
         )
 
     def _kept(
-        self, feed: _Feed, book: DatabentoBook, records: polars.DataFrame
+        self, feed: _Feed, book: _DatabentoBook, records: polars.DataFrame
     ) -> tuple[polars.DataFrame, polars.DataFrame, tuple[int, int]]:
         """Apply records to the order book; return its snapshots and events."""
         columns = {name: records[name].to_numpy() for name in ("order_id", "size", "flags", "stamp", "record")}

@@ -120,7 +120,7 @@ def _is_us_equity(dataset: str) -> bool:
     return dataset.partition(".")[0] in (*_FEEDS, "DBEQ", "EQUS")
 
 
-class DatabentoFile(Protocol):
+class _DatabentoFile(Protocol):
     """Records of one schema; ``day`` is the UTC date of the first, ``us_equity`` is false if unknown."""
 
     schema: str
@@ -156,7 +156,7 @@ def _check_schema(schema: str, path: Path) -> str:
     )
 
 
-def open_databento(path: Path) -> DatabentoFile:
+def open_databento(path: Path) -> _DatabentoFile:
     """Open a DBN or CSV file, told apart by its first bytes."""
     with file_errors(path), unpacked(path) as file:
         start = read_fully(file, 3)

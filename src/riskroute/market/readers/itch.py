@@ -36,7 +36,7 @@ BLOCK = 1 << 24  # bytes that `_scan_symbols` reads at once
 ROWS, BYTES = 100_000, 1 << 21  # rows per part and bytes read at once for books of 10 levels; less for deeper ones
 
 # Bytes of every ITCH 5.0 message by its type, without the two bytes of its length.
-ITCH_LENGTHS = {
+_ITCH_LENGTHS = {
     **{"S": 12, "R": 39, "H": 25, "Y": 20, "L": 26, "V": 35, "W": 12, "K": 28, "J": 35, "h": 21, "O": 48},
     **{"A": 36, "F": 40, "E": 31, "C": 36, "X": 23, "D": 19, "U": 35, "P": 44, "Q": 40, "B": 19, "I": 50, "N": 20},
 }
@@ -55,7 +55,7 @@ def looks_like_itch(head: bytes) -> bool:
         length = int.from_bytes(head[place : place + 2], "big")
         if length == 0 and seen:  # some files end a session with an empty message
             break
-        if ITCH_LENGTHS.get(chr(head[place + 2])) != length:
+        if _ITCH_LENGTHS.get(chr(head[place + 2])) != length:
             return False
         place += 2 + length
         seen += 1
@@ -83,7 +83,7 @@ def _learn_names(names: dict[int, str], whole: Any, starts: Any, path: Path) -> 
     kinds = whole[starts + 2]
     fields: Any = {"names": ["locate", "stock"], "formats": [">u2", "S8"], "offsets": [3, 26]}
     for kind in "AF":  # messages that add an order; F also names the member
-        layout = np.dtype(fields | {"itemsize": ITCH_LENGTHS[kind] + 2})
+        layout = np.dtype(fields | {"itemsize": _ITCH_LENGTHS[kind] + 2})
         mine = starts[kinds == ord(kind)]
         mine = mine[mine + layout.itemsize <= len(whole)]
         rows = whole[mine[:, None] + np.arange(layout.itemsize)]

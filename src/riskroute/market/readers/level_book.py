@@ -12,7 +12,7 @@ from numba import njit
 from riskroute.core.arrays import Flags, Floats, Integers, Matrix
 from riskroute.market.schema import TIME
 
-CELLS = 1 << 20  # prices of a side per chunk of snapshots, approximately
+_CELLS = 1 << 20  # prices of a side per chunk of snapshots, approximately
 
 
 class LevelUpdates(NamedTuple):
@@ -55,7 +55,7 @@ class LevelBook:
         self._state = np.zeros(4, dtype=np.int64)
         self._last = np.zeros((4, depth))
         self._last[::2] = np.nan
-        self._rows = max(CELLS // depth, 1)
+        self._rows = max(_CELLS // depth, 1)
 
     def follow(self, updates: LevelUpdates) -> Iterator[polars.DataFrame]:
         """Apply updates; yield snapshots of all complete messages (the last one may continue)."""

@@ -4,7 +4,7 @@ Daily TAQ separates columns by bars, has times such as ``093000123456789`` (New 
 line begins with ``END``. WRDS separates by commas and has a date, times such as ``9:30:00.123456789``, and symbols
 in two columns.
 
-Sizes are in round lots of 100 shares until `LOTS_CHANGED`; from then on the lot must be given. A quote that is not firm
+Sizes are in round lots of 100 shares until November 2025; from then on the lot must be given. A quote that is not firm
 (a halt, a closed market) empties the exchange's book.
 """
 
@@ -33,8 +33,8 @@ from riskroute.market.readers.reading import (
 )
 from riskroute.market.readers.streams import csv_frames, csv_header, csv_member
 
-LOTS_CHANGED = dt.date(2025, 11, 3)  # first day on which round lots depend on the price
-FIRM = ("", "A", "B", "C", "E", "F", "H", "O", "R", "U", "W", "Y")  # conditions of quotes that can be traded with
+_LOTS_CHANGED = dt.date(2025, 11, 3)  # first day on which round lots depend on the price
+_FIRM = ("", "A", "B", "C", "E", "F", "H", "O", "R", "U", "W", "Y")  # conditions of quotes that can be traded with
 
 # Both formats by separator: required columns, and our names for theirs.
 _NEEDED = {
@@ -89,9 +89,9 @@ class TaqReader:
         self._best_only = bool({"best_bid_price", "best_bid"} & set(known))
         self._wanted = {symbol.replace(" ", "."): symbol for symbol in options.symbols}
         self.date = self._day()
-        if options.lot is None and self.date >= LOTS_CHANGED:
+        if options.lot is None and self.date >= _LOTS_CHANGED:
             raise InputError(
-                f"{path.name!r} of {self.date} needs a lot: from {LOTS_CHANGED} on round lots depend on the price; "
+                f"{path.name!r} of {self.date} needs a lot: from {_LOTS_CHANGED} on round lots depend on the price; "
                 "give lot (1 for sizes in shares)"
             )
         self._lot = options.lot or 100
@@ -197,7 +197,7 @@ class TaqReader:
             odd = number.is_null() | ~number.is_finite() | (number < 0)
             odd |= (number % 1 != 0) if "_sz_" in name else polars.lit(False)
             self._refuse(rows, name, f"in {self._theirs(name)} {whole}", odd & (polars.col(name) != ""))
-        firm = polars.col("condition").is_in(FIRM)
+        firm = polars.col("condition").is_in(_FIRM)
         sizes = rows.filter(firm).select("bid_sz_00_number", "ask_sz_00_number").fill_null(0)
         shown = polars.concat([sizes.to_series(k).alias("size") for k in range(2)])
         self._sizes += int((shown > 0).sum())

@@ -36,7 +36,7 @@ def _layout(fields: str) -> np.dtype[np.void]:
     return np.dtype([(name, kind) for name, kind in (field.split(":") for field in f"{head} {fields}".split())])
 
 
-LAYOUTS = {kind: _layout(fields) for kind, fields in _FIELDS.items()}
+_LAYOUTS = {kind: _layout(fields) for kind, fields in _FIELDS.items()}
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def encode_messages(messages: OrderMessages) -> bytes:
     lengths = np.zeros(len(messages.kind), dtype=np.int64)
     chosen = {kind: np.flatnonzero(messages.kind == ord(kind)) for kind in "AFECXDUP"}
     for kind, rows in chosen.items():
-        lengths[rows] = LAYOUTS[kind].itemsize
+        lengths[rows] = _LAYOUTS[kind].itemsize
     if not lengths.all():
         raise InputError(f"kind must be one of {', '.join('AFECXDUP')}, was {chr(messages.kind[lengths.argmin()])!r}")
     starts = np.cumsum(lengths) - lengths
@@ -91,11 +91,11 @@ def encode_messages(messages: OrderMessages) -> bytes:
 
 def _filled(kind: str, messages: OrderMessages, rows: Integers) -> NDArray[np.void]:
     parts = _headed(kind, messages.time[rows], messages.locate[rows])
-    names = LAYOUTS[kind].names or ()
+    names = _LAYOUTS[kind].names or ()
     for name in ("price", "shares", "reference", "old_reference", "match", "stock", "attribution"):
         if name in names:
             value = getattr(messages, name)[rows]
-            parts[name] = np.char.ljust(value, LAYOUTS[kind][name].itemsize) if value.dtype.kind == "S" else value
+            parts[name] = np.char.ljust(value, _LAYOUTS[kind][name].itemsize) if value.dtype.kind == "S" else value
     if "side" in names:
         parts["side"] = np.where(messages.side[rows] == 0, b"B", b"S")
     if "printable" in names:
@@ -104,7 +104,7 @@ def _filled(kind: str, messages: OrderMessages, rows: Integers) -> NDArray[np.vo
 
 
 def _headed(kind: str, time: Integers, locate: Integers) -> NDArray[np.void]:
-    parts = np.zeros(len(time), dtype=LAYOUTS[kind])
+    parts = np.zeros(len(time), dtype=_LAYOUTS[kind])
     parts["length"], parts["kind"], parts["locate"] = parts.itemsize - 2, kind.encode(), locate
     parts["time_high"], parts["time_low"] = time >> 32, time & 0xFFFFFFFF
     return parts

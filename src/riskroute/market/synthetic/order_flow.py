@@ -3,9 +3,9 @@
 Quotes follow one fundamental price per stock. A venue quotes on its own around that price, with some noise and a
 mean-reverting spread, or it shares the best quotes of one market and is a few ticks behind at times.
 
-Except for the microseconds of a move, the book always shows the target quotes, with at least `FEWEST_LEVELS` levels per
+Except for the microseconds of a move, the book always shows the target quotes, with at least six levels per
 side and a minimum size at the best. When the quotes move, orders beyond them are executed or withdrawn, and new ones
-arrive. `simulate_order_flow` is plain Python; `simulate_compiled` is the same function compiled.
+arrive. `_simulate_order_flow` is plain Python; `_simulate_compiled` is the same function compiled.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from riskroute.market.clock import SECOND
 from riskroute.market.synthetic.venues import REFERENCE_PRICE, OwnQuotes, SharedQuotes, SyntheticVenue
 
 BID, ASK = 0, 1
-FEWEST_LEVELS = 6  # levels per side that withdrawals leave: one more than the five of the paper
-TICK = 0.01
+_FEWEST_LEVELS = 6  # levels per side that withdrawals leave: one more than the five of the paper
+_TICK = 0.01
 STEP = SECOND // 4  # nanoseconds between target quotes
 
 
@@ -75,7 +75,7 @@ class _StateColumns(NamedTuple):
 MESSAGE, COLUMN, _STATE = _Messages(), _Columns(), _StateColumns()
 
 
-class FlowParameters(NamedTuple):
+class _FlowParameters(NamedTuple):
     """Parameters of the order flow.
 
     ``gap`` is the mean time between events in nanoseconds, ``orders`` the typical number per side, ``lot`` a typical
@@ -109,7 +109,7 @@ class _FlowBook(NamedTuple):
     ``state`` holds time, counters and quotes, see `_StateColumns`.
     """
 
-    parameters: FlowParameters
+    parameters: _FlowParameters
     rng: Any
     state: Integers
     low: int
@@ -127,16 +127,16 @@ class _FlowBook(NamedTuple):
 
 
 @register_jitable
-def queue_shares(sizes: Integers, amount: int, pro_rata: bool) -> Integers:
+def _queue_shares(sizes: Integers, amount: int, pro_rata: bool) -> Integers:
     """Return the shares that each order of a queue ``(n,)`` gets of a trade of ``amount``, at most their sum.
 
     By time priority, or pro rata: each order gets its quota rounded down, and leftovers go by time.
 
     Examples
     --------
-    >>> queue_shares(np.array([10, 50, 40]), 12, False).tolist()
+    >>> _queue_shares(np.array([10, 50, 40]), 12, False).tolist()
     [10, 2, 0]
-    >>> queue_shares(np.array([10, 50, 40]), 9, True).tolist()  # quotas 0.9, 4.5 and 3.6; two left for the first
+    >>> _queue_shares(np.array([10, 50, 40]), 9, True).tolist()  # quotas 0.9, 4.5 and 3.6; two left for the first
     [2, 4, 3]
     """
     shares, total, rest = np.zeros(len(sizes), np.int64), sizes.sum(), amount
@@ -152,7 +152,7 @@ def queue_shares(sizes: Integers, amount: int, pro_rata: bool) -> Integers:
 
 
 @register_jitable
-def _empty_book(parameters: FlowParameters, rng: np.random.Generator, low: int, levels: int) -> _FlowBook:
+def _empty_book(parameters: _FlowParameters, rng: np.random.Generator, low: int, levels: int) -> _FlowBook:
     slots = 8 * parameters.orders + 128
     state = np.zeros(_STATE.quoted + 2, np.int64)
     state[_STATE.free] = slots
@@ -228,7 +228,7 @@ def _can_spare(book: _FlowBook, side: int, slot: int, shares: int) -> bool:
     left = book.total[side, price - book.low] - shares
     if price == book.state[_STATE.quoted + side]:
         return bool(left >= book.parameters.top_size)
-    return bool(left > 0 or book.state[_STATE.levels + side] > FEWEST_LEVELS)
+    return bool(left > 0 or book.state[_STATE.levels + side] > _FEWEST_LEVELS)
 
 
 @register_jitable
@@ -257,7 +257,7 @@ def _distance(book: _FlowBook) -> int:
 def _any_price(book: _FlowBook, side: int) -> int:
     """Draw a price at or behind the best; a new level if there are too few."""
     best = book.state[_STATE.quoted + side]
-    few = book.state[_STATE.levels + side] < FEWEST_LEVELS
+    few = book.state[_STATE.levels + side] < _FEWEST_LEVELS
     if not few and book.rng.random() < book.parameters.top_share:
         return int(best)
     ticks = _distance(book)
@@ -314,7 +314,7 @@ def _match(book: _FlowBook, out: Integers, side: int, price: int, amount: int) -
     while slot >= 0:
         slots[orders], sizes[orders] = slot, book.size[slot]
         orders, slot = orders + 1, book.behind[slot]
-    shares = queue_shares(sizes, amount, book.parameters.pro_rata)
+    shares = _queue_shares(sizes, amount, book.parameters.pro_rata)
     kind = MESSAGE.execute if improved == price else MESSAGE.execute_at
     for i in range(orders):
         if shares[i] > 0:
@@ -384,7 +384,7 @@ def _restore(book: _FlowBook, out: Integers, side: int) -> None:
             _wait(book)
         _add(book, out, side, best, max(_any_size(book), parameters.top_size))
         _wait(book)
-    while state[_STATE.levels + side] < FEWEST_LEVELS:
+    while state[_STATE.levels + side] < _FEWEST_LEVELS:
         _add(book, out, side, _any_price(book, side), _any_size(book))
         _wait(book)
     for _ in range(state[_STATE.live + side] - 2 * parameters.orders):
@@ -413,8 +413,8 @@ def _move(book: _FlowBook, out: Integers, bid: int, ask: int) -> None:
     _restore(book, out, ASK)
 
 
-def simulate_order_flow(
-    rng: np.random.Generator, parameters: FlowParameters, quotes: Integers, begin: int, end: int, step: int
+def _simulate_order_flow(
+    rng: np.random.Generator, parameters: _FlowParameters, quotes: Integers, begin: int, end: int, step: int
 ) -> Integers:
     """Simulate messages ``(n, 7)`` of one symbol on one venue, sorted by time, ``begin`` <= time < ``end``.
 
@@ -422,7 +422,7 @@ def simulate_order_flow(
     """
     if quotes.shape[0] == 0 or quotes.shape[1] != 2 or step < 1 or parameters.orders < 1:
         raise InputError("quotes must be rows of bid and ask for steps of time, and there must be orders")
-    margin = parameters.furthest + FEWEST_LEVELS + 1
+    margin = parameters.furthest + _FEWEST_LEVELS + 1
     low, high = quotes[:, BID].min(), quotes[:, ASK].max()
     book = _empty_book(parameters, rng, low - margin, high - low + 2 * margin + 1)
     state, out = book.state, np.empty((4096, len(COLUMN)), np.int64)
@@ -447,10 +447,10 @@ def simulate_order_flow(
     return out[: state[_STATE.written]]
 
 
-simulate_compiled = njit(cache=True)(simulate_order_flow)
+_simulate_compiled = njit(cache=True)(_simulate_order_flow)
 
 
-def fundamental_price(seed: int, symbol: str, steps: int) -> Floats:
+def _fundamental_price(seed: int, symbol: str, steps: int) -> Floats:
     """Return the price of a stock in dollars, ``(steps,)``, four per second: a common factor plus its own."""
     common, own = (
         np.random.default_rng(seed_stream(seed, "synthetic price", name)).standard_normal(steps)
@@ -485,7 +485,7 @@ def _follow(values: Floats, patience: float) -> Integers:
     return np.array(path, dtype=np.int64)
 
 
-def target_quotes(seed: int, venue: SyntheticVenue, symbol: str, steps: int) -> Integers:
+def _target_quotes(seed: int, venue: SyntheticVenue, symbol: str, steps: int) -> Integers:
     """Return the target quotes of a venue, best bid and ask in ticks, ``(steps, 2)``, four per second."""
     quotes = venue.quotes
     if isinstance(quotes, SharedQuotes):
@@ -494,12 +494,12 @@ def target_quotes(seed: int, venue: SyntheticVenue, symbol: str, steps: int) -> 
 
 
 def _own_quotes(seed: int, venue: str, quotes: OwnQuotes, symbol: str, steps: int) -> Integers:
-    price = fundamental_price(seed, symbol, steps)
-    scale = price[0] / REFERENCE_PRICE / TICK
+    price = _fundamental_price(seed, symbol, steps)
+    scale = price[0] / REFERENCE_PRICE / _TICK
     noise, spread = (
         np.random.default_rng(seed_stream(seed, f"synthetic {part}", venue, symbol)) for part in ("noise", "spread")
     )
-    middle = price / TICK + scale * 0.005 * _ornstein_uhlenbeck(noise, steps, 30.0)
+    middle = price / _TICK + scale * 0.005 * _ornstein_uhlenbeck(noise, steps, 30.0)
     # At least 0.2 ticks: a spread that never changes would leave no variance to estimate.
     level, deviation = scale * quotes.half_spread, max(scale * quotes.spread_deviation, 0.2)
     log_variance = math.log1p((deviation / level) ** 2)
@@ -525,7 +525,7 @@ def _market_quotes(seed: int, symbol: str, steps: int) -> Integers:
     """Return the quotes in ticks that venues share, ``(steps, 2)``, one or two ticks apart."""
     rng = np.random.default_rng(seed_stream(seed, "synthetic market", symbol))
     wide = _ornstein_uhlenbeck(rng, steps, 120.0) > ndtri(1 - 0.25)  # two ticks wide for a quarter of the time
-    return _around(_follow(fundamental_price(seed, symbol, steps) / TICK, 1.0), np.where(wide, 2, 1))
+    return _around(_follow(_fundamental_price(seed, symbol, steps) / _TICK, 1.0), np.where(wide, 2, 1))
 
 
 def _around(center: Integers, width: Integers) -> Integers:
@@ -535,9 +535,9 @@ def _around(center: Integers, width: Integers) -> Integers:
 
 def venue_messages(seed: int, venue: SyntheticVenue, symbol: str, begin: int, end: int, rate: float) -> Integers:
     """Simulate the messages ``(n, 7)`` of a symbol on a venue; ``rate`` scales their number."""
-    quotes = target_quotes(seed, venue, symbol, -(-(end - begin) // STEP))
+    quotes = _target_quotes(seed, venue, symbol, -(-(end - begin) // STEP))
     shares = ("top_share", "reach", "takers", "hidden", "partial", "replaced", "moved", "sweep")
-    parameters = FlowParameters(
+    parameters = _FlowParameters(
         gap=SECOND / (venue.events_per_second * rate),
         orders=venue.orders,
         lot=venue.lot,
@@ -547,5 +547,5 @@ def venue_messages(seed: int, venue: SyntheticVenue, symbol: str, begin: int, en
         **{name: float(getattr(venue, name)) for name in shares},
     )
     rng = np.random.default_rng(seed_stream(seed, "synthetic flow", venue.name, symbol))
-    rows: Integers = simulate_compiled(rng, parameters, quotes, begin, end, STEP)
+    rows: Integers = _simulate_compiled(rng, parameters, quotes, begin, end, STEP)
     return rows
