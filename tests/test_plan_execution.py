@@ -328,7 +328,7 @@ def traded(case: Case) -> tuple[list[Sent], Outcome]:
 
 def estimated(case: Case, outcome: Outcome) -> tuple[list[Sent], float, float]:
     """Children of the counterfactual with the same plan, given the outcomes, its cost, and the shares guessed."""
-    estimate = Counterfactual().cost(case.order, case.plan, outcome.slots)
+    estimate = Counterfactual().cost(case.order, case.plan, outcome.children)
     found = [
         Sent(one.kind, one.place, one.shares, round((one.limit or 0) * NANO), filled)
         for one, filled in estimate.children
@@ -356,7 +356,7 @@ def difference(case: Case, monkeypatch: pytest.MonkeyPatch) -> str:
     live, outcome = traded(case)
     if by_kind(tested) != by_kind(live):
         return f"backtest {by_kind(tested)}\nlive {by_kind(live)}"
-    cost = sum(slot.money + slot.fees for slot in outcome.slots if not slot.marked) / NANO
+    cost = sum(child.money + child.fees for child in outcome.children if not child.marked) / NANO
     if abs(cost - tested_cost) > 1e-6:
         return f"cost of the backtest {tested_cost}, live {cost}"
     guess, estimate, guessed = estimated(case, outcome)

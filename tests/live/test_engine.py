@@ -40,9 +40,9 @@ class HeldLog(MemoryLog):
     held: list[tuple[Future[list[int]], Sequence[Entry]]]
     hold = False
 
-    def append(self, entries: Sequence[Entry], *, patient: bool = False) -> Future[list[int]]:
+    def append(self, entries: Sequence[Entry], *, deferrable: bool = False) -> Future[list[int]]:
         if not self.hold:
-            return super().append(entries, patient=patient)
+            return super().append(entries, deferrable=deferrable)
         done: Future[list[int]] = Future()
         self.held = [*getattr(self, "held", []), (done, entries)]
         return done
@@ -129,10 +129,10 @@ def test_what_is_left_at_the_deadline_is_swept_and_then_marked_at_the_far_touch(
     (outcome,) = (event.outcome for event in events(world) if hasattr(event, "outcome"))
     assert outcome.marked
     assert outcome.left > 0
-    (mark,) = (slot for slot in outcome.slots if slot.marked)
+    (mark,) = (child for child in outcome.children if child.marked)
     assert (mark.place, mark.money) == ("beyond", outcome.left * CENT)
-    assert any(slot.kind == "sweep" and not slot.marked for slot in outcome.slots)
-    assert max(slot.done_at for slot in outcome.slots) >= world.state.parents["one"].order.deadline
+    assert any(child.kind == "sweep" and not child.marked for child in outcome.children)
+    assert max(child.done_at for child in outcome.children) >= world.state.parents["one"].order.deadline
 
 
 def test_a_silent_venue_is_asked_and_never_guessed_about() -> None:
@@ -241,7 +241,7 @@ def test_a_jump_of_the_clock_a_slow_disk_and_old_quotes_halt() -> None:
 def test_a_log_that_cannot_be_written_stops_everything() -> None:
     world = started()
 
-    def full(entries: Sequence[Entry], *, patient: bool = False) -> Future[list[int]]:
+    def full(entries: Sequence[Entry], *, deferrable: bool = False) -> Future[list[int]]:
         done: Future[list[int]] = Future()
         done.set_exception(WriteError("the disk is full", definite=True, cause="the disk is full"))
         return done

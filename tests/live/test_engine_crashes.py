@@ -44,9 +44,9 @@ class KillingLog(MemoryLog):
 
     countdown: Countdown
 
-    def append(self, entries: Sequence[Entry], *, patient: bool = False) -> Future[list[int]]:
+    def append(self, entries: Sequence[Entry], *, deferrable: bool = False) -> Future[list[int]]:
         self.countdown.point()
-        done = super().append(entries, patient=patient)
+        done = super().append(entries, deferrable=deferrable)
         self.countdown.point()
         return done
 

@@ -28,9 +28,9 @@ class CountingWorld(World):
         self.start()
         append, self.appended = self.engine.log.append, list[list[str]]()
 
-        def counted(entries, *, patient=False):  # type: ignore[no-untyped-def]  # as the log's own
+        def counted(entries, *, deferrable=False):  # type: ignore[no-untyped-def]  # as the log's own
             self.appended.append([entry.kind for entry in entries])
-            return append(entries, patient=patient)
+            return append(entries, deferrable=deferrable)
 
         self.engine.log.append = counted  # type: ignore[method-assign]  # stand-in
 

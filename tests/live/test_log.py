@@ -92,7 +92,7 @@ def test_the_header_says_what_the_log_was_begun_with(log: Log) -> None:
     (first,) = log.read(-1, 1)
     assert (first.seq, first.kind, first.key) == (0, "header", "")
     assert msgspec.json.decode(first.body, type=Header) == log.header
-    assert log.header == Header(1, log.header.stream, machine_type(), provenance_versions())
+    assert log.header == Header(2, log.header.stream, machine_type(), provenance_versions())
     assert log.header.stream.startswith("test-")
     assert log.header.versions.keys() == {"riskroute", "python", "numpy", "scipy", "numba"}
     assert 0 <= time.time_ns() - first.at < 600e9
@@ -234,12 +234,14 @@ def test_a_changed_a_missing_and_a_moved_row_are_found() -> None:
         list(linked(rows[3:], Head(2, rows[1].chain)))
 
 
-def test_a_header_of_a_newer_format_is_refused() -> None:
+def test_a_header_of_another_format_is_refused() -> None:
     row = header_row("main")
-    later = Row(0, 0, "header", "", b'{"format": 2, "surprise": 1}', NO_CHAIN)
-    with pytest.raises(DataError, match=r"live\.db has format 2, newer than 1: it needs a newer riskroute"):
-        header_of(later, "live.db")
-    for body, said in ((b"nonsense", "row 0 is no header"), (b'{"format": 1}', "header that cannot be read")):
-        with pytest.raises(DataError, match=said):
+    for body, message in (
+        (b'{"format": 3, "new_field": 1}', r"live\.db has format 3, newer than 2, .*: use a newer riskroute"),
+        (b'{"format": 1}', r"live\.db has format 1, older than 2, .*: start a new log"),
+        (b"nonsense", "row 0 is no header"),
+        (b'{"format": 2}', "header that cannot be read"),
+    ):
+        with pytest.raises(DataError, match=message):
             header_of(Row(0, 0, "header", "", body, NO_CHAIN), "live.db")
     assert header_of(row, "live.db").stream == "main"

@@ -119,7 +119,8 @@ def _wait_for(done: Callable[[], bool]) -> None:
     [
         ("UPDATE riskroute_log SET body = 'x' WHERE seq = 1", "row 1 of the log was changed"),
         ("DELETE FROM riskroute_log WHERE seq = 0", "row 0 of the log is missing"),
-        ("""UPDATE riskroute_log SET body = '{"format": 2}' WHERE seq = 0""", "has format 2, newer than 1"),
+        ("""UPDATE riskroute_log SET body = '{"format": 3}' WHERE seq = 0""", "has format 3, newer than 2"),
+        ("""UPDATE riskroute_log SET body = '{"format": 1}' WHERE seq = 0""", "has format 1, older than 2"),
     ],
 )
 def test_a_changed_log_is_refused(postgres: str, stream: str, log: PostgresLog, change: str, said: str) -> None:

@@ -66,12 +66,13 @@ def test_a_log_is_found_again(path: Path) -> None:
         assert append(log, [entry("b", "two"), entry("d", "four")]) == [2, 4]
 
 
-def test_a_log_of_another_stream_or_a_newer_format_is_refused(path: Path) -> None:
+def test_a_log_of_another_stream_or_format_is_refused(path: Path) -> None:
     with pytest.raises(DataError, match=r"live\.db is the log of stream 'desk', not of 'other'"):
         SqliteLog(path, "other")
-    change(path, "PRAGMA user_version = 2")
-    with pytest.raises(DataError, match=r"live\.db has format 2, newer than 1: it needs a newer riskroute"):
-        SqliteLog(path)
+    for version, expected in ((3, "newer than 2, .* use a newer riskroute"), (1, "older than 2, .* start a new log")):
+        change(path, f"PRAGMA user_version = {version}")
+        with pytest.raises(DataError, match=rf"live\.db has format {version}, {expected}"):
+            SqliteLog(path)
 
 
 def test_what_is_no_log_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
@@ -255,19 +256,19 @@ def test_entries_that_nobody_waits_for_are_written_with_the_next_that_somebody_d
         log.lease("one", math.inf)
         gate = threading.Event()
         log._submit(_Call(gate.wait, Future()))  # or the first might be written before the last comes
-        patient = [log.append([Entry("tick", "", b"x", k)], patient=True) for k in range(3)]
+        deferred = [log.append([Entry("tick", "", b"x", k)], deferrable=True) for k in range(3)]
         awaited = log.append([Entry("order", "A", b"x", 3)])
         gate.set()
         assert awaited.result(10) == [4]
-        assert [one.result(0) for one in patient] == [[1], [2], [3]]
+        assert [one.result(0) for one in deferred] == [[1], [2], [3]]
         assert log.times.commits == 1
 
 
 def test_entries_that_nobody_waits_for_are_written_all_the_same(tmp_path: Path) -> None:
     with SqliteLog(tmp_path / "log.db") as log:
         log.lease("one", math.inf)
-        assert log.append([Entry("tick", "", b"x", 0)], patient=True).result(10) == [1]
-        last = log.append([Entry("tick", "", b"x", 1)], patient=True)
+        assert log.append([Entry("tick", "", b"x", 0)], deferrable=True).result(10) == [1]
+        last = log.append([Entry("tick", "", b"x", 1)], deferrable=True)
     assert last.result(0) == [2]
 
 

@@ -76,7 +76,7 @@ def test_the_live_router_trades_what_the_backtest_trades() -> None:
     for outcome in outcomes:
         backtest = expected[outcome.parent]
         took = {child.place: (child.filled, child.price) for child in backtest.children if child.kind == "take"}
-        ours = {slot.place: slot for slot in outcome.slots if slot.kind == "take"}
+        ours = {child.place: child for child in outcome.children if child.kind == "take"}
         assert {place: slot.filled for place, slot in ours.items()} == {
             place: filled for place, (filled, _) in took.items()
         }

@@ -72,7 +72,7 @@ class MemoryLog:
         self._term = 0
         self._closed = False
 
-    def append(self, entries: Sequence[Entry], *, patient: bool = False) -> Future[list[int]]:
+    def append(self, entries: Sequence[Entry], *, deferrable: bool = False) -> Future[list[int]]:
         self._must_be_open()
         done: Future[list[int]] = Future()
         checked = checked_entries(entries)

@@ -121,21 +121,21 @@ def _levels(quotes: Quotes) -> tuple[Matrix, Matrix, Matrix, Matrix]:
 def report_of(outcome: Outcome) -> Report:
     """What a router learns of an order that is settled."""
     children = []
-    for number, slot in enumerate(outcome.slots):
+    for number, child in enumerate(outcome.children):
         price = 0.0
-        if slot.filled > 0:
-            price = max((outcome.mid + outcome.sign * slot.money / slot.filled) / NANO, 0.0)
+        if child.filled > 0:
+            price = max((outcome.mid + outcome.sign * child.money / child.filled) / NANO, 0.0)
         values = {
             "child": number,
-            "kind": slot.kind,
-            "place": slot.place,
-            "sent": max(slot.sent, slot.filled),
-            "filled": max(slot.filled, 0),
+            "kind": child.kind,
+            "place": child.place,
+            "sent": max(child.sent, child.filled),
+            "filled": max(child.filled, 0),
             "price": price,
-            "fee": slot.fees / NANO,
-            "last_fill": slot.last_fill if slot.filled > 0 else 0,
-            "known": slot.done_at,
-            "posted": slot.sent_at,
+            "fee": child.fees / NANO,
+            "last_fill": child.last_fill if child.filled > 0 else 0,
+            "known": child.done_at,
+            "posted": child.sent_at,
         }
         children.append(unchecked(ChildReport, values))
     values = {"order": outcome.parent, "children": tuple(children), "complete": True, "profit": -outcome.cost / NANO}

@@ -136,9 +136,9 @@ class Counterfactual:
     def learn(self, order: ParentOrder, seen: Sequence[ChildOutcome]) -> None:
         """Learn from the children of an order."""
         horizon = _horizon(order)
-        for slot in seen:
-            if slot.kind in ("dark", "dark_rest", "limit") and slot.sent > 0 and not slot.marked:
-                self.fills.learn(slot.kind, slot.place, horizon, slot.sent, max(slot.filled, 0))
+        for child in seen:
+            if child.kind in ("dark", "dark_rest", "limit") and child.sent > 0 and not child.marked:
+                self.fills.learn(child.kind, child.place, horizon, child.sent, max(child.filled, 0))
 
 
 def benchmark_plan(order: ParentOrder) -> Plan:
@@ -283,7 +283,7 @@ class _Counterplan:
         """Sweep the remainder at the deadline, at the prices that are known of that time."""
         if self.execution.later <= 0:
             return
-        late = [slot for slot in self.seen if slot.kind == "sweep" and slot.filled > 0 and self._is_late(slot)]
+        late = [child for child in self.seen if child.kind == "sweep" and child.filled > 0 and self._is_late(child)]
         cost, lit, shares = self.cost, self.lit, self.execution.later
         if self.market.closing:
             later = context_of(msgspec.structs.replace(self.order, quotes=self.market.closing), self.order.deadline)
@@ -294,15 +294,15 @@ class _Counterplan:
             self.lit = lit  # these are the prices of that time: no slippage on top
             self.cost += self.execution.later * self.book.worst * NANO
         elif late:
-            paid = sum(slot.money + slot.fees for slot in late) / sum(slot.filled for slot in late)
+            paid = sum(child.money + child.fees for child in late) / sum(child.filled for child in late)
             self.cost, self.lit = cost + shares * paid, lit
         else:
             return
         self.execution.later = 0
 
-    def _is_late(self, slot: ChildOutcome) -> bool:
+    def _is_late(self, child: ChildOutcome) -> bool:
         middle = (self.order.received + self.order.deadline) / 2
-        return self.horizon > 0 and slot.sent_at > middle
+        return self.horizon > 0 and child.sent_at > middle
 
     def _slippage(self) -> float:
         """Return by how much more than displayed the shares cost, each, that were really taken at once.
@@ -310,28 +310,28 @@ class _Counterplan:
         Shares taken at a venue are compared with what it displayed, and sweeps with the cheapest displayed shares.
         """
         at_once = [
-            slot
-            for slot in self.seen
-            if slot.filled > 0 and slot.kind in ("take", "sweep") and not slot.marked and not self._is_late(slot)
+            child
+            for child in self.seen
+            if child.filled > 0 and child.kind in ("take", "sweep") and not child.marked and not self._is_late(child)
         ]
-        shares = sum([slot.filled for slot in at_once])
+        shares = sum([child.filled for child in at_once])
         if not shares:
             return 0.0
         book, displayed = _Displayed(self.context), 0.0
-        for slot in at_once:
-            if slot.kind == "take":
-                filled, cost = book.walk(slot.place, slot.filled, math.inf)
-                displayed += cost + (slot.filled - filled) * book.worst
-        displayed += book.sweep_cost(sum([slot.filled for slot in at_once if slot.kind == "sweep"]))
-        return (sum([slot.money + slot.fees for slot in at_once]) - displayed * NANO) / shares
+        for child in at_once:
+            if child.kind == "take":
+                filled, cost = book.walk(child.place, child.filled, math.inf)
+                displayed += cost + (child.filled - filled) * book.worst
+        displayed += book.sweep_cost(sum([child.filled for child in at_once if child.kind == "sweep"]))
+        return (sum([child.money + child.fees for child in at_once]) - displayed * NANO) / shares
 
     # pools and queues
 
     def _fill(self, child: Child) -> None:
         """Pay for the shares that a pool or a queue fills, and finish the child."""
         kind, place, shares = child.kind, child.place, child.shares
-        mine = [slot for slot in self.seen if slot.kind == kind and slot.place == place]
-        sent, filled = sum([slot.sent for slot in mine]), sum([max(slot.filled, 0) for slot in mine])
+        mine = [one for one in self.seen if one.kind == kind and one.place == place]
+        sent, filled = sum([one.sent for one in mine]), sum([max(one.filled, 0) for one in mine])
         known: float
         if kind == "limit" and self._own_touch(place) is None:
             known, more = 0, 0.0  # there is no queue to join
@@ -346,7 +346,7 @@ class _Counterplan:
             more = self.fills.more(kind, place, self.horizon, min(round(shares), _MOST), min(round(known), _MOST))
             more = max(min(more, most - known), 0.0)
             self.guessed += max(min(shares, most) - known, 0)
-        money = sum([slot.money for slot in mine]) / filled if filled > 0 else self._own_price(kind, place)
+        money = sum([one.money for one in mine]) / filled if filled > 0 else self._own_price(kind, place)
         self.cost += (known + more) * (money + self._fee(kind, place))
         self._done(child, known + more)
 
@@ -356,12 +356,12 @@ class _Counterplan:
         A resting child finds what an immediate one finds, and perhaps more later.
         """
         other = {"dark": "dark_rest", "dark_rest": "dark"}.get(kind)
-        theirs = [slot for slot in self.seen if slot.kind == other and slot.place == place]
-        filled, sent = sum(max(slot.filled, 0) for slot in theirs), sum(slot.sent for slot in theirs)
+        theirs = [child for child in self.seen if child.kind == other and child.place == place]
+        filled, sent = sum(max(child.filled, 0) for child in theirs), sum(child.sent for child in theirs)
         if kind == "dark_rest":
             return filled, np.inf
         # a resting child that was filled within 10 ms found the shares when it arrived
-        at_once = all(slot.last_fill - slot.sent_at < 10**7 for slot in theirs if slot.filled > 0)
+        at_once = all(child.last_fill - child.sent_at < 10**7 for child in theirs if child.filled > 0)
         return (filled if theirs and at_once else 0.0), (filled if sent > 0 and filled < sent else np.inf)
 
     def _own_price(self, kind: str, place: str) -> float:

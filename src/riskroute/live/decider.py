@@ -184,12 +184,12 @@ class Decider:
         anything is learned from the order.
         """
         self.maker.looks.pop(order.key, None)
-        rule = self.counterfactual.rule(order, outcome.slots)
+        rule = self.counterfactual.rule(order, outcome.children)
         explored = None
         if number % 10 == 0 and not self.learner.disabled:
             best = self.learner.greedy(order)
             if best is not None:
-                explored = round(outcome.cost - self.counterfactual.cost(order, best, outcome.slots).cost)
+                explored = round(outcome.cost - self.counterfactual.cost(order, best, outcome.children).cost)
         return Settled(
             at=at, outcome=outcome, benchmark_cost=round(rule.cost), guessed=round(rule.guessed), explored=explored
         )

@@ -15,7 +15,7 @@ from riskroute.core.errors import StateError, one_line_error
 from riskroute.live.decider import Decider
 from riskroute.live.learner import Learner
 from riskroute.live.limits import Limits
-from riskroute.live.log.interface import Entry, LeaseError, Log, entries_of, told_outside
+from riskroute.live.log.interface import Entry, LeaseError, Log, entries_of, public_message
 from riskroute.live.state.events import (
     Accepted,
     AnyEvent,
@@ -98,7 +98,7 @@ class Ledger:
         """Record nothing more after the first failure: later events would build on events that the log lacks."""
         with self.lock:
             self.failure = self.failure or error  # type: ignore[assignment]  # logs raise no other
-            self.failed = self.failed or told_outside(error)
+            self.failed = self.failed or public_message(error)
 
     def record(self, *events: AnyEvent | Next) -> Written:
         """Apply events and what follows from them, and append all of it as one; refuse once writing has failed."""
@@ -191,7 +191,7 @@ class Ledger:
                 if not isinstance(event, Shadowed):
                     # Before the learner sees the outcome: exploration is measured against the belief of the decision.
                     todo.append(self.decider.settled(effect.order, effect.outcome, event.at, state.settled))
-                self.decider.counterfactual.learn(effect.order, effect.outcome.slots)
+                self.decider.counterfactual.learn(effect.order, effect.outcome.children)
                 self.decider.learner.settle(state.events, effect.outcome)
             elif isinstance(effect, Alert) and not state.halted:
                 todo.append(Halted(at=event.at, reason=effect.reason, by="book"))
@@ -205,7 +205,7 @@ class Ledger:
         deferrable: bool,
     ) -> Written:
         began = self.monotonic()
-        self.last = written = self.log.append(entries, patient=deferrable)
+        self.last = written = self.log.append(entries, deferrable=deferrable)
         written.add_done_callback(lambda done: self._written(done, tasks, began, answers))
         return written
 

@@ -51,7 +51,7 @@ def warm_up(config: LiveConfig, router: Router, orders: int = 6) -> None:
 def _taken_outcome(order: ParentOrder) -> Outcome:
     """Return the outcome of an order filled at the touch of one venue."""
     half = order.quotes[0].asks[0][0] - order.quotes[0].bids[0][0]
-    slot = ChildOutcome(
+    child = ChildOutcome(
         slot=0,
         attempt=0,
         kind="take",
@@ -71,8 +71,8 @@ def _taken_outcome(order: ParentOrder) -> Outcome:
         filled=order.quantity,
         left=0,
         mid=order.quotes[0].bids[0][0] + half // 2,
-        cost=slot.money,
-        slots=(slot,),
+        cost=child.money,
+        children=(child,),
         at=order.received,
     )
 

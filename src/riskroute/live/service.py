@@ -125,9 +125,9 @@ class Service:
             if isinstance(event, Accepted):
                 accepted[event.order.key] = event.order
             elif isinstance(event, Settled) and event.outcome.parent in accepted:
-                counterfactual.learn(accepted.pop(event.outcome.parent), event.outcome.slots)
+                counterfactual.learn(accepted.pop(event.outcome.parent), event.outcome.children)
             elif isinstance(event, Shadowed):
-                counterfactual.learn(event.order, event.outcome.slots)
+                counterfactual.learn(event.order, event.outcome.children)
 
     def _show_books(self, state: TradingState) -> None:
         """Restore the books of unsettled orders: simulated venues trade on them as soon as they are connected."""

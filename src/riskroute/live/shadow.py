@@ -55,10 +55,10 @@ def their_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
     mid, sign = (bid + ask) // 2, order.sign
     if not 0 < len(children) <= MOST_CHILDREN:
         raise InputError(f"children must be from 1 to {MOST_CHILDREN}, was {len(children)}")
-    slots = []
+    outcomes = []
     for number, child in enumerate(children):
         checked_child(order, child)
-        slots.append(
+        outcomes.append(
             ChildOutcome(
                 slot=number,
                 attempt=0,
@@ -73,13 +73,13 @@ def their_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
                 done_at=child.done_at or max(child.last_fill, order.received),
             )
         )
-    filled = sum(slot.filled for slot in slots)
+    filled = sum(child.filled for child in outcomes)
     if filled > order.quantity:
         raise InputError(f"children must have filled at most {order.quantity} shares, was {filled}")
-    end = max(slot.done_at for slot in slots)
+    end = max(child.done_at for child in outcomes)
     left = order.quantity - filled
     if left:
-        slots.append(marked_remainder(left, sign * left * ((ask if sign > 0 else bid) - mid), end))
+        outcomes.append(marked_remainder(left, sign * left * ((ask if sign > 0 else bid) - mid), end))
     return Outcome(
         parent=order.key,
         symbol=order.symbol,
@@ -87,8 +87,8 @@ def their_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
         filled=filled,
         left=left,
         mid=mid,
-        cost=sum(slot.money + slot.fees for slot in slots),
-        slots=tuple(slots),
+        cost=sum(child.money + child.fees for child in outcomes),
+        children=tuple(outcomes),
         at=end,
         marked=left > 0,
         late=end > order.deadline,
@@ -165,7 +165,7 @@ class ShadowEvaluator:
             decision = self._decide(order)
             market = None if engine.history is None else engine.history.market(order)
             plan = Plan.from_json(decision.plan)
-            estimate = engine.decider.counterfactual.cost(order, plan, outcome.slots, market)
+            estimate = engine.decider.counterfactual.cost(order, plan, outcome.children, market)
             event = Shadowed(
                 at=engine.clock(),
                 order=order,

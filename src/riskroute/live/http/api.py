@@ -33,7 +33,7 @@ from riskroute.live.http.views import (
     viewer_view,
 )
 from riskroute.live.ledger import LOGGER
-from riskroute.live.log.interface import LeaseError, WriteError, event_kind, row_events, told_outside
+from riskroute.live.log.interface import LeaseError, WriteError, event_kind, public_message, row_events
 from riskroute.live.service import HaltedError, Service
 from riskroute.live.state.events import Planned
 
@@ -112,7 +112,7 @@ class _Endpoint:
         except RiskrouteError as error:
             status = next(status for kind, status in _STATUS if isinstance(error, kind))
             internal = isinstance(error, WriteError | LeaseError | DataError)  # may name files and hosts
-            return _refusal(status, told_outside(error) if internal else str(error))
+            return _refusal(status, public_message(error) if internal else str(error))
         except Exception as error:
             LOGGER.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
             return _refusal(500, "internal error; see the log of the service")

@@ -40,7 +40,7 @@ def order_view(service: Service, key: str) -> dict[str, Any]:
 def _order(state: TradingState, parent: ParentState) -> dict[str, Any]:
     order, outcome = parent.order, outcome_of(state, parent)
     notional = parent.filled * parent.mid
-    filled_cost = sum(slot.money + slot.fees for slot in outcome.slots if not slot.marked)
+    filled_cost = sum(child.money + child.fees for child in outcome.children if not child.marked)
     status = "settled" if parent.settled else "closing" if parent.closing else "open"
     return {
         "key": order.key,

@@ -163,17 +163,17 @@ class _LogTables:
         order = self.orders.get(outcome.parent)
         if order is None or order["cost"] is not None:
             return
-        order |= {"cost": outcome.cost / NANO, "fees": sum(slot.fees for slot in outcome.slots) / NANO}
+        order |= {"cost": outcome.cost / NANO, "fees": sum(child.fees for child in outcome.children) / NANO}
         order |= {"filled": outcome.filled, "left": outcome.left, "marked": outcome.marked}
         order["benchmark_cost"] = None if benchmark_cost is None else benchmark_cost / NANO
-        for number, slot in enumerate(outcome.slots):
-            self._numbers[outcome.parent, slot.slot, slot.attempt] = number
-            price = (outcome.mid + outcome.sign * slot.money / slot.filled) / NANO if slot.filled > 0 else 0.0
+        for number, child in enumerate(outcome.children):
+            self._numbers[outcome.parent, child.slot, child.attempt] = number
+            price = (outcome.mid + outcome.sign * child.money / child.filled) / NANO if child.filled > 0 else 0.0
             self.children.append(
                 {name: order[name] for name in _KEY}
-                | {"child": number, "kind": slot.kind, "place": slot.place, "sent": slot.sent, "filled": slot.filled}
-                | {"price": price, "fee": slot.fees / NANO, "posted": slot.sent_at, "last": slot.last_fill}
-                | {"known": slot.done_at, "marked": slot.marked}
+                | {"child": number, "kind": child.kind, "place": child.place, "sent": child.sent}
+                | {"filled": child.filled, "price": price, "fee": child.fees / NANO, "posted": child.sent_at}
+                | {"last": child.last_fill, "known": child.done_at, "marked": child.marked}
             )
 
     def fill_rows(self) -> list[_Row]:

@@ -140,10 +140,10 @@ class GroupCommitLog(ABC):
         self._lease: Lease | None = None
         self._head: Head | None = None  # the last row, while the lease is ours
 
-    def append(self, entries: Sequence[Entry], *, patient: bool = False) -> Future[list[int]]:
+    def append(self, entries: Sequence[Entry], *, deferrable: bool = False) -> Future[list[int]]:
         done: Future[list[int]] = Future()
         done.set_running_or_notify_cancel()  # a future cannot be cancelled: its entries are written anyway
-        self._submit(_Append(checked_entries(entries), done), patient=patient)
+        self._submit(_Append(checked_entries(entries), done), deferrable=deferrable)
         return done
 
     def lease(self, owner: str, seconds: float) -> Lease:
@@ -230,14 +230,14 @@ class GroupCommitLog(ABC):
         self._submit(_Call(call, done))
         return done.result()
 
-    def _submit(self, job: _Append | _Call, *, patient: bool = False) -> None:
+    def _submit(self, job: _Append | _Call, *, deferrable: bool = False) -> None:
         with self._wake:
             self._must_be_open()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="riskroute-log", daemon=True)
                 self._thread.start()
             self._jobs.append(job)
-            urgent = not patient or len(self._jobs) >= self.most_lingering
+            urgent = not deferrable or len(self._jobs) >= self.most_lingering
             if len(self._jobs) == 1 or (urgent and not self._urgent):
                 self._wake.notify()
             self._urgent |= urgent

@@ -27,7 +27,7 @@ from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.core.validation import real_number, whole_number
 from riskroute.live.state.events import Accepted, AnyEvent, Settled, Shadowed
 
-FORMAT = 1  # version of the stored log; a newer one is refused
+FORMAT = 2  # version of the stored log, its events and snapshots; logs of any other are refused
 NO_CHAIN = bytes(16)  # the hash before row 0
 PAGE = 2000  # rows read at once
 LARGEST_BODY = 1 << 24  # bytes
@@ -65,8 +65,8 @@ class WriteError(StateError):
         self.definite, self.cause = definite, cause
 
 
-def told_outside(error: BaseException) -> str:
-    """Return what clients may see of an error of a log: no paths, hosts or users."""
+def public_message(error: BaseException) -> str:
+    """Return the message of an error of a log without paths, hosts and users, for clients."""
     if isinstance(error, WriteError):
         return f"the log cannot be written: {error.cause}"
     if isinstance(error, LeaseError):
@@ -134,10 +134,10 @@ class Log(Protocol):
         """The content of row 0."""
         ...
 
-    def append(self, entries: Sequence[Entry], *, patient: bool = False) -> Future[list[int]]:
+    def append(self, entries: Sequence[Entry], *, deferrable: bool = False) -> Future[list[int]]:
         """Write entries, all or none; the future returns the numbers of their rows once they are durable.
 
-        With ``patient``, nobody waits: the entries may be written a few milliseconds later, with others.
+        A ``deferrable`` append may be written a few milliseconds later, together with others.
 
         Calls take effect in sequence. An entry whose kind and key are in the log already is not written again and
         returns the number of the old row. The future raises `ConflictError` if the body differs, `FencedError` if the
@@ -241,18 +241,24 @@ def header_row(stream: str) -> Row:
 
 
 def header_of(row: Row, where: str) -> Header:
-    """Decode row 0; raise `DataError` if it is no header, or of a newer format."""
+    """Decode row 0; raise `DataError` if it is no header, or of another format."""
     try:
         first = msgspec.json.decode(row.body, type=dict[str, msgspec.Raw])
         form = msgspec.json.decode(first["format"], type=int)
     except (msgspec.MsgspecError, KeyError):
         raise DataError(f"{where} is no log of riskroute: row 0 is no header") from None
-    if form > FORMAT:
-        raise DataError(f"{where} has format {form}, newer than {FORMAT}: it needs a newer riskroute")
+    check_format(form, where)
     try:
         return msgspec.json.decode(row.body, type=Header)
     except msgspec.MsgspecError as error:
         raise DataError(f"{where} has a header that cannot be read: {error}") from None
+
+
+def check_format(form: int, where: str) -> None:
+    """Raise `DataError` unless a log has the format of this version: its events could not be decoded."""
+    if form != FORMAT:
+        age, advice = ("newer", "use a newer riskroute") if form > FORMAT else ("older", "start a new log")
+        raise DataError(f"{where} has format {form}, {age} than {FORMAT}, the only one this version reads: {advice}")
 
 
 # arguments of all stores

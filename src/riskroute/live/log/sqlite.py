@@ -33,6 +33,7 @@ from riskroute.live.log.interface import (
     Row,
     Snapshot,
     WriteError,
+    check_format,
     checked_text,
     header_of,
     header_row,
@@ -180,12 +181,10 @@ class SqliteLog(GroupCommitLog):
         return connection
 
     def _must_be_known(self, connection: sqlite3.Connection) -> None:
-        """Refuse other files, and logs of a newer format, before anything is changed."""
+        """Refuse other files, and logs of another format, before anything is changed."""
         if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             raise DataError(f"{self.path} is no log of riskroute")
-        form = connection.execute("PRAGMA user_version").fetchone()[0]
-        if form > FORMAT:
-            raise DataError(f"{self.path} has format {form}, newer than {FORMAT}: it needs a newer riskroute")
+        check_format(connection.execute("PRAGMA user_version").fetchone()[0], str(self.path))
 
     def _set_up(self, stream: str) -> None:
         """Create the tables and the header in a new file."""

@@ -181,7 +181,7 @@ class Outcome(Record, frozen=True):
     left: int
     mid: int
     cost: int
-    slots: tuple[ChildOutcome, ...]
+    children: tuple[ChildOutcome, ...]
     at: int
     marked: bool = False
     late: bool = False

@@ -91,11 +91,11 @@ def marked_remainder(shares: int, money: int, at: int) -> ChildOutcome:
 def outcome_of(state: TradingState, parent: ParentState) -> Outcome:
     """Return the outcome of an order from the fills booked so far."""
     order, mid, sign = parent.order, parent.mid, parent.order.sign
-    slots = []
+    children = []
     for name in parent.children:
         child = state.children[name]
         sent = child.order
-        slots.append(
+        children.append(
             ChildOutcome(
                 slot=sent.slot,
                 attempt=sent.attempt,
@@ -112,7 +112,7 @@ def outcome_of(state: TradingState, parent: ParentState) -> Outcome:
         )
     left = max(order.quantity - parent.filled, 0)
     if left:
-        slots.append(marked_remainder(left, sign * left * (parent.marked - mid), state.now))
+        children.append(marked_remainder(left, sign * left * (parent.marked - mid), state.now))
     return Outcome(
         parent=order.key,
         symbol=order.symbol,
@@ -120,8 +120,8 @@ def outcome_of(state: TradingState, parent: ParentState) -> Outcome:
         filled=parent.filled,
         left=left,
         mid=mid,
-        cost=sum(slot.money + slot.fees for slot in slots),
-        slots=tuple(slots),
+        cost=sum(child.money + child.fees for child in children),
+        children=tuple(children),
         at=state.now,
         marked=left > 0,
         late=state.now > order.deadline,

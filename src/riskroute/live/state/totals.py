@@ -105,15 +105,15 @@ class CostTotals(msgspec.Struct):
         self.cost_bps.add(1e4 * outcome.cost / value if value else 0.0)
         self.marked += outcome.marked
         self.late += outcome.late
-        for slot in outcome.slots:
-            place = self.places.get(slot.place)
+        for child in outcome.children:
+            place = self.places.get(child.place)
             if place is None:
-                place = self.places[slot.place] = PlaceTotals()
+                place = self.places[child.place] = PlaceTotals()
             place.children += 1
-            place.sent += slot.sent
-            place.filled += slot.filled
-            place.money += slot.money
-            place.fees += slot.fees
+            place.sent += child.sent
+            place.filled += child.filled
+            place.money += child.money
+            place.fees += child.fees
 
     def save(self, saving: int, value: int, guessed: int) -> None:
         """Add the saving of an order, given its value."""

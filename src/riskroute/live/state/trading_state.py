@@ -12,7 +12,7 @@ from riskroute.core.errors import DataError, one_line_error
 from riskroute.live.state.events import ChildOrder, Decision, Outcome, ParentOrder
 from riskroute.live.state.totals import CostTotals
 
-STATE_VERSION = 1
+STATE_VERSION = 2  # of encoded states; others are refused
 DAY = 86_400 * 10**9  # nanoseconds; daily limits count from midnight UTC
 
 
@@ -170,6 +170,10 @@ class TradingState(msgspec.Struct):
     totals: CostTotals = msgspec.field(default_factory=CostTotals)
 
 
+class _StateVersion(msgspec.Struct):
+    version: int
+
+
 def encode_state(state: TradingState) -> bytes:
     """Encode a state; equal states have equal bytes."""
     return msgspec.msgpack.encode(state)
@@ -178,12 +182,13 @@ def encode_state(state: TradingState) -> bytes:
 def decode_state(body: bytes) -> TradingState:
     """Decode what `encode_state` returned."""
     try:
-        state = msgspec.msgpack.decode(body, type=TradingState)
+        # the version alone first: a state of another version need not have the fields of this one
+        version = msgspec.msgpack.decode(body, type=_StateVersion).version
+        if version != STATE_VERSION:
+            raise DataError(f"a state must have version {STATE_VERSION}, had {version}")
+        return msgspec.msgpack.decode(body, type=TradingState)
     except msgspec.MsgspecError as error:
         raise DataError(f"a state must be one that encode_state returned: {one_line_error(error)}") from None
-    if state.version != STATE_VERSION:
-        raise DataError(f"a state must have version {STATE_VERSION}, had {state.version}")
-    return state
 
 
 class Send(NamedTuple):
