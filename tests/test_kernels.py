@@ -12,7 +12,7 @@ from riskroute.core.errors import InputError
 from riskroute.learning.design.canonical import canonical_weights
 from riskroute.learning.hazards import hazard_tails
 from riskroute.learning.regret import RegretBlocks, block_regret_curves
-from riskroute.learning.tally import Tallies, merge_into_tally, merge_tally_groups
+from riskroute.learning.tally import Tallies, _merge_into, merge_tally_groups
 from riskroute.market.synthetic.order_flow import _FlowParameters, _simulate_compiled
 
 WHOLE, REAL = np.array([1, 2, 0]), np.array([0.5, 0.1, 0.2])
@@ -26,7 +26,7 @@ def curves_of_columns(checkpoints: Any, anchors: Any, risk_tolerance: float, **c
 
 KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "merge_into": (
-        merge_into_tally,
+        _merge_into,
         {
             "counts": np.array([1, 2]),
             "means": np.zeros(2),
@@ -110,7 +110,7 @@ def test_places_that_do_not_exist_do_not_get_in(name: str, changes: dict[str, An
 def test_nothing_is_merged_if_one_place_does_not_exist() -> None:
     counts, means, spreads = np.array([1, 2]), np.zeros(2), np.zeros(2)
     with pytest.raises(InputError):
-        merge_into_tally(counts, means, spreads, np.array([0, 5]), np.array([3, 3]), np.ones(2), np.ones(2))
+        _merge_into(counts, means, spreads, np.array([0, 5]), np.array([3, 3]), np.ones(2), np.ones(2))
     assert (counts.tolist(), means.tolist(), spreads.tolist()) == ([1, 2], [0.0, 0.0], [0.0, 0.0])
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from riskroute import Actions, Environment, Problem, random_routing_problem
 from riskroute.core.seeding import _coarse, seed_stream, seeding_digest, seeding_hash
-from riskroute.learning.problem import problem_length
+from riskroute.learning.problem import _norm
 from riskroute.routing.allocations import Allocations
 from riskroute.simulation.misspecified import HeavyTailed
 from riskroute.simulation.replay import Replay
@@ -100,5 +100,5 @@ def test_streams_differ_by_type_and_place() -> None:
 def test_length_is_the_norm(values: list[float]) -> None:
     vector = np.array(values)
     scale = float(np.abs(vector).max(initial=0.0)) or 1.0
-    assert problem_length(vector) == pytest.approx(scale * float(np.linalg.norm(vector / scale)), rel=1e-14)
-    assert problem_length(vector[::-1]) == problem_length(vector)
+    assert _norm(vector) == pytest.approx(scale * float(np.linalg.norm(vector / scale)), rel=1e-14)
+    assert _norm(vector[::-1]) == _norm(vector)

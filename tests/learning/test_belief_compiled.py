@@ -7,8 +7,8 @@ import pytest
 
 from riskroute import Belief
 from riskroute.learning import belief_fit
-from riskroute.learning.belief import draw_gaussian, draw_gaussian_plainly, invert_plainly
-from riskroute.learning.belief_fit import fit_belief, fit_by_kernels, fit_plainly
+from riskroute.learning.belief import _draw_gaussian_numpy, _invert_numpy, draw_gaussian
+from riskroute.learning.belief_fit import _fit_compiled, _fit_numpy, fit_belief
 from riskroute.learning.kernels import inverse
 from riskroute.learning.observations import Observations
 from riskroute.learning.tally import merge_tally_groups
@@ -43,7 +43,7 @@ def test_compiled_fit_is_the_plain_one(dim: int, kind: str) -> None:
         if kind == "no rows":
             observations = Observations.none(dim)
         arguments = (observations, 1.0, vague, prior or no_prior(dim), prior is not None, 0.3, 1.0)
-        found, expected = fit_by_kernels(*arguments), fit_plainly(*arguments)
+        found, expected = _fit_compiled(*arguments), _fit_numpy(*arguments)
         assert found is not None
         for name in ("mean_coef", "mean_precision", "var_coef", "var_precision", "variance", "rounds"):
             ours, theirs = np.asarray(getattr(found, name)), np.asarray(getattr(expected, name))
@@ -57,9 +57,9 @@ def test_where_a_matrix_has_no_factor_the_plain_functions_decide(monkeypatch: py
     with pytest.raises(np.linalg.LinAlgError):
         draw_gaussian(np.zeros(2), indefinite, np.zeros((3, 2)))
     observations = some_observations(np.random.default_rng(0), 2, 9)
-    assert fit_by_kernels(observations, 1.0, -np.eye(2) * 1e9, no_prior(2), False, 0.3, 1.0) is None
+    assert _fit_compiled(observations, 1.0, -np.eye(2) * 1e9, no_prior(2), False, 0.3, 1.0) is None
     monkeypatch.setattr(belief_fit, "fit_by_kernels", lambda *_: None)
-    expected = fit_plainly(observations, 1.0, np.eye(2), no_prior(2), False, 0.3, 1.0)
+    expected = _fit_numpy(observations, 1.0, np.eye(2), no_prior(2), False, 0.3, 1.0)
     np.testing.assert_array_equal(
         fit_belief(observations, base_variance=1.0, vague=np.eye(2)).var_coef, expected.var_coef
     )
@@ -71,11 +71,11 @@ def test_compiled_covariances_and_draws_are_the_plain_ones(dim: int) -> None:
     roots = rng.standard_normal((2, dim, dim + 2))
     mean, var = roots @ roots.transpose(0, 2, 1)
     belief = Belief(rng.standard_normal(dim), mean, rng.standard_normal(dim), var, 1.0, 10.0)
-    np.testing.assert_allclose(belief.mean_covariance, invert_plainly(mean), rtol=1e-8, atol=1e-10)
-    covariance = invert_plainly(var) + 4 * invert_plainly(mean)
+    np.testing.assert_allclose(belief.mean_covariance, _invert_numpy(mean), rtol=1e-8, atol=1e-10)
+    covariance = _invert_numpy(var) + 4 * _invert_numpy(mean)
     np.testing.assert_allclose(belief.score_covariance(2.0), covariance, rtol=1e-8, atol=1e-10)
     normals = np.random.default_rng(1).standard_normal((7, dim))
-    expected = draw_gaussian_plainly(belief.mean_coef, covariance, normals)
+    expected = _draw_gaussian_numpy(belief.mean_coef, covariance, normals)
     drawn = draw_gaussian(belief.mean_coef, covariance, normals)
     np.testing.assert_allclose(drawn, expected, rtol=1e-9, atol=1e-10)
 

@@ -14,7 +14,7 @@ from riskroute import POLICIES, Allocations, Setting, make_policy, simulate
 from riskroute.core.errors import InputError
 from riskroute.core.validation import finite_array, real_number, sized_number, whole_number
 from riskroute.learning.actions import Actions
-from riskroute.learning.design.g_optimal import g_optimal, spanning_start
+from riskroute.learning.design.g_optimal import _spanning_start, g_optimal
 from riskroute.learning.design.rounding import round_exact_counts, round_up_counts
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.problem import Problem
@@ -116,7 +116,7 @@ def test_design_with_one_column_at_the_ends_of_the_range(scale: float) -> None:
 
 
 def test_zero_points_do_not_span() -> None:
-    assert spanning_start(np.zeros((3, 2))) is None
+    assert _spanning_start(np.zeros((3, 2))) is None
 
 
 @pytest.mark.parametrize("value", [True, "1.5", b"1", np.True_])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from riskroute import InputError
-from riskroute.learning.actions import HandleIndex, different_handles
+from riskroute.learning.actions import _HandleIndex, different_handles
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -14,7 +14,7 @@ def test_handles_lead_to_their_rows(seed: int) -> None:
     rng = np.random.default_rng(seed)
     handles = np.unique(rng.integers(-5, 40, (200, 3)), axis=0)
     rng.shuffle(handles)
-    index = HandleIndex(handles, len(handles))
+    index = _HandleIndex(handles, len(handles))
     asked = rng.permutation(len(handles))[:50]
     np.testing.assert_array_equal(index.rows_of(handles[asked]), asked)
     strange = handles[asked] + np.array([0, 1000, 0])
@@ -26,7 +26,7 @@ def test_handles_lead_to_their_rows(seed: int) -> None:
 
 def test_equal_handles_are_refused() -> None:
     with pytest.raises(InputError, match="must be different"):
-        HandleIndex(np.array([[1, 2], [1, 2]]), 2)
+        _HandleIndex(np.array([[1, 2], [1, 2]]), 2)
 
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (70,), (40, 1), (90, 4), (0, 3)])

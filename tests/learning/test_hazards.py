@@ -11,7 +11,7 @@ import pytest
 from riskroute.core.arrays import Integers, Vector
 from riskroute.core.errors import InputError, StateError
 from riskroute.core.records import to_plain
-from riskroute.learning.hazards import Hazards, capped_moments, draw_hazard_tails, hazard_tails, trial_exposure
+from riskroute.learning.hazards import Hazards, _capped_moments, _draw_tails, _trial_exposure, hazard_tails
 
 EDGES = [1, 2, 4, 8, 16]
 TRUE = np.array([0.4, 0.2, 0.1, 0.05, 0.15])
@@ -79,7 +79,7 @@ def test_expected_units_are_those_of_the_law_with_these_hazards() -> None:
 def test_capped_moments_are_those_of_the_enumerated_law() -> None:
     chances = np.array([0.3, 0.1, 0.4, 0.0, 0.2])  # of 0 .. 4
     tails = np.array([chances[s:].sum() for s in range(1, 5)])
-    mean, variance = capped_moments(np.array([tails, tails]))
+    mean, variance = _capped_moments(np.array([tails, tails]))
     for d in range(5):
         capped = np.minimum(np.arange(5), d)
         first = float(chances @ capped)
@@ -100,7 +100,7 @@ def test_draws_have_the_tails_of_the_belief_on_average(trials: list[tuple[int, i
 
 def test_several_beliefs_are_drawn_as_one_after_the_other(trials: list[tuple[int, int]]) -> None:
     beliefs = [learned(trials[i::3], EDGES) for i in range(3)]
-    together = draw_hazard_tails(beliefs, np.random.default_rng(4), 25)
+    together = _draw_tails(beliefs, np.random.default_rng(4), 25)
     rng = np.random.default_rng(4)
     assert together.tolist() == [belief.tails(25, belief.draw(rng)).tolist() for belief in beliefs]
 
@@ -173,12 +173,12 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(InputError, match="tails must fall"):
         Hazards.from_tails([1, 2], [0.5, 0.5], 1)
     with pytest.raises(InputError, match="tails must be a list of probabilities"):
-        capped_moments(np.float64(0.5))  # type: ignore[arg-type]
+        _capped_moments(np.float64(0.5))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no beliefs given"):
-        draw_hazard_tails([], np.random.default_rng(0), 3)
+        _draw_tails([], np.random.default_rng(0), 3)
     with pytest.raises(InputError, match="beliefs must have the same edges"):
-        draw_hazard_tails([belief, Hazards([1])], np.random.default_rng(0), 3)
+        _draw_tails([belief, Hazards([1])], np.random.default_rng(0), 3)
     with pytest.raises(InputError, match=r"hazards must have shape \(any, 2\), was \(1, 3\)"):
         hazard_tails(np.array([1, 2]), np.zeros((1, 3)), 4)
     with pytest.raises(InputError, match="edges must be an array of type int64"):
-        trial_exposure([1, 2], 1, 1)  # type: ignore[arg-type]
+        _trial_exposure([1, 2], 1, 1)  # type: ignore[arg-type]

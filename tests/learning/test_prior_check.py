@@ -8,9 +8,9 @@ import pytest
 from naive_fit import evidence_of
 from riskroute import Belief
 from riskroute.learning.belief_fit import (
+    _temper_factor,
+    _temper_factor_numpy,
     fit_belief,
-    temper_factor,
-    temper_factor_plainly,
     temper_prior,
     vague_information,
 )
@@ -111,12 +111,12 @@ def test_the_compiled_factor_is_the_plain_one(shift: float, count: int) -> None:
     for theta, phi in ((THETA + shift, PHI), (THETA, PHI * (1 + shift))):
         seen = rewards(count, count, theta=theta, phi=phi)
         for surprise in (0.0, 3.0):
-            plain = temper_factor_plainly(prior, seen, BASE, VAGUE, surprise)
-            compiled = temper_factor(prior, seen, BASE, VAGUE, surprise)
+            plain = _temper_factor_numpy(prior, seen, BASE, VAGUE, surprise)
+            compiled = _temper_factor(prior, seen, BASE, VAGUE, surprise)
             assert compiled == pytest.approx(plain, rel=1e-9)
 
 
 def test_a_matrix_without_root_has_no_compiled_factor() -> None:
     nothing = np.zeros((3, 3))
     seen = rewards(1, 1)
-    assert np.isnan(temper_factor(yesterday(), seen, BASE, nothing, 3.0))
+    assert np.isnan(_temper_factor(yesterday(), seen, BASE, nothing, 3.0))

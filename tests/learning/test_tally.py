@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from riskroute.learning.tally import (
     Tallies,
     Tally,
-    merge_into_tally,
+    _merge_into,
+    _merge_moments,
     merge_moments_compiled,
     merge_tally_groups,
-    merge_tally_moments,
 )
 
 rewards_lists = st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=1, max_size=30)
@@ -89,7 +89,7 @@ def test_mean_variance_of_a_path_is_a_function_of_its_tally(rewards: list[float]
 @settings(max_examples=50)
 def test_compiled_merge_is_the_plain_one_bit_for_bit(first: Tally, second: Tally) -> None:
     moments = *dataclasses.astuple(first), *dataclasses.astuple(second)
-    assert merge_moments_compiled(*map(float, moments)) == merge_tally_moments(*moments)
+    assert merge_moments_compiled(*map(float, moments)) == _merge_moments(*moments)
 
 
 def test_a_tally_is_immutable() -> None:
@@ -173,7 +173,7 @@ def test_merge_into_adds_to_what_is_there_in_order() -> None:
     counts, means, spreads = np.array([4, 0]), np.array([blocks[0].mean(), 0.0]), np.array([4 * blocks[0].var(), 0.0])
     more = [Tally.of(block) for block in blocks[1:]]
     expected = Tally(4, float(means[0]), float(spreads[0])).merge(more[0]).merge(more[2])
-    merge_into_tally(
+    _merge_into(
         counts,
         means,
         spreads,

@@ -16,7 +16,7 @@ import numpy as np
 
 import riskroute as rr
 from riskroute.learning.hazards import Hazards
-from riskroute.learning.heteroscedastic import nonnegative_least_squares
+from riskroute.learning.heteroscedastic import _nonnegative_least_squares
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.databento import _DatabentoBook
@@ -67,7 +67,7 @@ def compile_learning() -> None:
     rr.routing.split_actions(2, 40).design(0.01)
     rr.g_optimal(np.random.default_rng(0).standard_normal((2000, 5)), tolerance=1e-6)
     rr.routing.minimise_quadratic(np.eye(2), np.zeros(2), 2)
-    nonnegative_least_squares(np.eye(1), np.ones(1))
+    _nonnegative_least_squares(np.eye(1), np.ones(1))
 
 
 def compile_markets(folder: Path) -> None:

@@ -21,17 +21,15 @@ from riskroute.core.validation import LARGEST, check_array, exact_array, finite_
 from riskroute.learning.design.g_optimal import Design, g_optimal
 from riskroute.learning.tally import ActionBatch
 
-_FACTOR = 6364136223846793005  # odd and large: products that wrap around spread over all 64-bit numbers
 
-
-class HandleIndex:
+class _HandleIndex:
     """Vector handles of the rows of a matrix, and the way back from a handle to its row.
 
     Vectors are looked up by a 64-bit key, a sum of products that wraps around; keys are checked to be different.
 
     Examples
     --------
-    >>> index = HandleIndex(np.array([[2, 0], [1, 1], [0, 2]]), 3)
+    >>> index = _HandleIndex(np.array([[2, 0], [1, 1], [0, 2]]), 3)
     >>> index.rows_of(np.array([[0, 2], [2, 0]])).tolist()
     [2, 0]
     """
@@ -65,13 +63,11 @@ class HandleIndex:
         """Return the row of each handle, -1 for those that are not members, and how many these are."""
         actions = exact_array("actions", actions, np.int64, (None, self.handles.shape[1]))
         rows: Integers = np.empty(len(actions), dtype=np.int64)
-        return rows, handle_rows_compiled(
-            self.handles, self.factors, self.keys, self.order, np.ascontiguousarray(actions), rows
-        )
+        return rows, _find_rows(self.handles, self.factors, self.keys, self.order, np.ascontiguousarray(actions), rows)
 
 
 @njit(cache=True)
-def handle_rows_compiled(
+def _find_rows(
     handles: Integers, factors: Integers, keys: Integers, order: Integers, actions: Integers, rows: Integers
 ) -> int:
     """Write the row of each handle, -1 for those that are not members, and return how many these are."""
@@ -132,7 +128,8 @@ def _first_of_each(actions: Integers, first: Integers, place: Integers) -> int:
     for i in range(count):
         key = 0
         for k in range(length):
-            key = (key + actions[i, k]) * _FACTOR
+            # odd and large: products that wrap around spread over all 64-bit numbers
+            key = (key + actions[i, k]) * 6364136223846793005
         spot = (key >> 32) & (size - 1)
         while table[spot] >= 0 and not _same(actions, first[table[spot]], actions, i):
             spot = (spot + 1) & (size - 1)
@@ -145,7 +142,6 @@ def _first_of_each(actions: Integers, first: Integers, place: Integers) -> int:
 
 
 _WHOLE = np.dtype(np.int64)
-_LARGEST_SAMPLE = 10**8
 
 Action = int | tuple[int, ...]
 """Handle of one action: a row number, or a tuple of whole numbers for sets without row numbers."""
@@ -172,7 +168,7 @@ def as_batch(*actions: Action) -> ActionBatch:
 
 def action_sample_size(count: int) -> int:
     """Return ``count`` if that many actions may be drawn at once, which are held in memory."""
-    return whole_number("count", count, minimum=0, maximum=_LARGEST_SAMPLE)
+    return whole_number("count", count, minimum=0, maximum=10**8)
 
 
 class ActionSet(ABC):
@@ -282,7 +278,7 @@ class Actions(ActionSet):
         self.dim = self.matrix.shape[1]
         self.coordinates = self.dim if coordinates is None else whole_number("coordinates", coordinates)
         self.members = np.arange(len(self.matrix))
-        self._names = None if handles is None else HandleIndex(handles, len(self.matrix))
+        self._names = None if handles is None else _HandleIndex(handles, len(self.matrix))
         self._designs: dict[float, Design] = {}
         self._digest: str | None = None
 

@@ -109,10 +109,10 @@ def draw_gaussian(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix
         if upper_root(np.ascontiguousarray(covariance), root):
             _multiply_by_root(root, columns)
             return np.ascontiguousarray(center + columns.T)
-    return draw_gaussian_plainly(center, covariance, normals)
+    return _draw_gaussian_numpy(center, covariance, normals)
 
 
-def draw_gaussian_plainly(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:
+def _draw_gaussian_numpy(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:
     """Define `draw_gaussian` in terms of NumPy's Cholesky factor."""
     drawn: Matrix = center + normals @ np.linalg.cholesky(covariance).T
     return drawn
@@ -132,10 +132,10 @@ def _multiply_by_root(root: Matrix, columns: Matrix) -> None:
 
 def _covariance(precision: Matrix) -> Matrix:
     found = inverse(precision) if len(precision) <= LONGEST else None
-    return invert_plainly(precision) if found is None else found
+    return _invert_numpy(precision) if found is None else found
 
 
-def invert_plainly(matrix: Matrix) -> Matrix:
+def _invert_numpy(matrix: Matrix) -> Matrix:
     """Define the kernel `riskroute.learning.kernels.inverse` in terms of NumPy's Cholesky factor."""
     root = solve_triangular(np.linalg.cholesky(matrix), np.eye(len(matrix)), lower=True)
     product: Matrix = root.T @ root

@@ -15,7 +15,7 @@ from the prior mean. Without the signal, the vague prior would be a firm belief 
 deviations apart, and the misfit would look like noise. With it, the fit does not depend on the units of rewards and
 features.
 
-`fit_plainly` defines the fit in terms of whole arrays. Up to 64 dimensions `fit_belief` takes the same steps with
+`_fit_numpy` defines the fit in terms of whole arrays. Up to 64 dimensions `fit_belief` takes the same steps with
 kernels, which add in a fixed order whatever the processor.
 """
 
@@ -44,9 +44,6 @@ from riskroute.learning.observations import Observations
 
 ITERATIONS = 3  # alternations of the fits of mean and variance
 SURPRISE = 3.0  # standard deviations by which errors of the fit may exceed those within actions
-LEAST_FREEDOM = 0.5  # degrees of freedom below which the typical variance is not estimated
-LEAST = 1e-75  # smallest variance that can be squared and divided by
-NOISELESS = 1e-20  # squared errors below this fraction of squared rewards are rounding errors
 TRACE = 1e-9  # fraction of the vague prior that makes the fit behind the typical variance just solvable
 ROUNDING = 1e-12  # relative ridge: keeps the matrix regular where other directions have very many rewards
 
@@ -82,8 +79,8 @@ def fit_belief(
         raise InputError(f"prior must have dimension {dim}, was {prior.dim}")
     before = _no_prior(dim) if prior is None else prior
     given = observations, float(base_variance), vague, before, prior is not None, variance_floor, unit
-    found = fit_by_kernels(*given) if dim <= LONGEST else None
-    return fit_plainly(*given) if found is None else found
+    found = _fit_compiled(*given) if dim <= LONGEST else None
+    return _fit_numpy(*given) if found is None else found
 
 
 def vague_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:
@@ -100,7 +97,7 @@ def _no_prior(dim: int) -> Belief:
     return Belief(np.zeros(dim), np.zeros((dim, dim)), np.zeros(dim), np.zeros((dim, dim)), 0.0, 0.0)
 
 
-def fit_plainly(
+def _fit_numpy(
     observations: Observations,
     base_variance: float,
     vague: Matrix,
@@ -148,9 +145,12 @@ def _typical_variance(
     Where rewards are too few to tell, return the first that is positive of the prior's variance, the known constant and
     the average squared reward.
     """
-    found = squares / freedom if freedom > LEAST_FREEDOM else 0.0
-    found = found if found > NOISELESS * size else 0.0
-    return next(choice for choice in (found, prior, base_variance, size, unit, 1.0) if choice > LEAST)
+    # degrees of freedom below which the typical variance is not estimated
+    found = squares / freedom if freedom > 0.5 else 0.0
+    # squared errors below this fraction of squared rewards are rounding errors
+    found = found if found > 1e-20 * size else 0.0
+    # smallest variance that can be squared and divided by
+    return next(choice for choice in (found, prior, base_variance, size, unit, 1.0) if choice > 1e-75)
 
 
 def _solve(features: Matrix, weights: Vector, totals: Vector, known: Matrix, center: Vector) -> tuple[Matrix, Vector]:
@@ -210,7 +210,7 @@ def _total(values: Vector, start: float = 0.0) -> float:
     return float(np.cumsum(np.append(start, values))[-1])
 
 
-def fit_by_kernels(
+def _fit_compiled(
     observations: Observations,
     base_variance: float,
     vague: Matrix,
@@ -219,7 +219,7 @@ def fit_by_kernels(
     variance_floor: float,
     unit: float,
 ) -> Belief | None:
-    """Take the steps of `fit_plainly` with kernels; None where a matrix cannot be factored."""
+    """Take the steps of `_fit_numpy` with kernels; None where a matrix cannot be factored."""
     features, counts, means, spreads, free = observations.columns
     n, dim = features.shape
     width = padded_length(n)
@@ -409,13 +409,13 @@ def temper_prior(
     standard deviations. Means and variances are compared separately, and the stronger contradiction down-weights both.
     """
     given = prior, observations, float(base_variance), vague, surprise
-    factor = temper_factor(*given) if prior.dim <= LONGEST else math.nan
+    factor = _temper_factor(*given) if prior.dim <= LONGEST else math.nan
     if math.isnan(factor):
-        factor = temper_factor_plainly(*given)
+        factor = _temper_factor_numpy(*given)
     return prior if factor >= 1 else prior.weakened(factor)
 
 
-def temper_factor_plainly(
+def _temper_factor_numpy(
     prior: Belief, observations: Observations, base_variance: float, vague: Matrix, surprise: float
 ) -> float:
     """Define the factor of `temper_prior` in terms of whole arrays."""
@@ -459,7 +459,7 @@ def _largest_factor(length: Callable[[float], float], dim: int, surprise: float)
     return math.exp(low)
 
 
-def temper_factor(
+def _temper_factor(
     prior: Belief, observations: Observations, base_variance: float, vague: Matrix, surprise: float
 ) -> float:
     """Return the factor of `temper_prior` by kernels; not a number where a matrix cannot be factored."""

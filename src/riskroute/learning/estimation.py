@@ -20,8 +20,6 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import exact_array, finite_array, instance_of, real_number, true_or_false
 from riskroute.learning.tally import Tallies
 
-_LEAST_FREEDOM = 1e-2  # degrees of freedom that the fit must leave a reward for its residual to mean anything
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -137,7 +135,8 @@ def _residuals(features: Matrix, tallies: Tallies, mean_coef: Vector, solver: _S
     spread = tallies.spreads / tallies.counts + (tallies.means - features @ mean_coef) ** 2
     if solver is None:
         return spread, np.ones(len(spread), dtype=bool)
-    seen = solver.leverages(regularised=False) < 1 - _LEAST_FREEDOM
+    # degrees of freedom that the fit must leave a reward for its residual to mean anything
+    seen = solver.leverages(regularised=False) < 1 - 1e-2
     free = 1 - solver.leverages()
     return np.where(seen, spread / np.where(seen, free, 1.0), 0.0), seen
 

@@ -32,12 +32,6 @@ from riskroute.core.seeding import checked_seed
 from riskroute.core.validation import LARGEST, exact_array, finite_array, real_number, whole_number
 from riskroute.learning.hazards import hazard_edges, hazard_tails
 
-_STEPS = 50
-_HALVINGS = 30
-_NEAR = 1e-9  # a step this long, relative to the coefficients' deviations, ends the search
-_LEAST_WEIGHT = 1e-6  # trials that count less are forgotten
-_ROWS = ("x", "tried", "reached", "weights")
-
 
 class HazardRegression:
     """Belief about hazards given covariates, from the last trials.
@@ -146,8 +140,8 @@ class HazardRegression:
             self.reached = np.concatenate([self.reached, np.array(reached, dtype=np.int64)])
             self.weights = np.concatenate([self.weights, np.array(weights)])
             self._news = []
-        kept = np.flatnonzero(self.weights > _LEAST_WEIGHT)[-self.capacity :]
-        for name in _ROWS:
+        kept = np.flatnonzero(self.weights > 1e-6)[-self.capacity :]  # trials that count less are forgotten
+        for name in ("x", "tried", "reached", "weights"):
             setattr(self, name, getattr(self, name)[kept])
 
     def discount(self, factor: float) -> None:
@@ -161,12 +155,12 @@ class HazardRegression:
         self._gather()
         events, at_risk = self._exposures()
         value = self._loss(self.coef, events, at_risk)
-        for _ in range(_STEPS):
+        for _ in range(50):
             gradient, curvature = self._derivatives(self.coef, events, at_risk)
             step = np.linalg.solve(curvature, gradient)
             length = float(gradient @ step)
             scale = 1.0
-            for _ in range(_HALVINGS):
+            for _ in range(30):
                 candidate = self.coef - scale * step
                 found = self._loss(candidate, events, at_risk)
                 if found <= value:
@@ -175,7 +169,7 @@ class HazardRegression:
             else:
                 break  # no better within rounding
             self.coef, value = candidate, found
-            if length < _NEAR**2:
+            if length < 1e-9**2:  # a step this long, relative to the coefficients' deviations, ends the search
                 break
         self._settle(self._derivatives(self.coef, events, at_risk)[1])
 

@@ -203,7 +203,7 @@ class Hazards:
 
     def expected(self, units: int, hazards: Vector | None = None) -> Vector:
         """``E min(d, V)`` of trials for ``d = 0 .. units`` units, ``(units + 1,)``."""
-        return capped_moments(self.tails(units, hazards))[0]
+        return _capped_moments(self.tails(units, hazards))[0]
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
@@ -247,12 +247,12 @@ def hazard_edges(edges: Any) -> Integers:
     return given
 
 
-def trial_exposure(edges: Integers, tried: int, reached: int) -> tuple[Vector, Vector]:
+def _trial_exposure(edges: Integers, tried: int, reached: int) -> tuple[Vector, Vector]:
     """Ends seen and units at risk in every bin by one trial, each ``(B,)``.
 
     Examples
     --------
-    >>> events, at_risk = trial_exposure(np.array([1, 2, 4, 8]), 7, 5)
+    >>> events, at_risk = _trial_exposure(np.array([1, 2, 4, 8]), 7, 5)
     >>> events.tolist(), at_risk.tolist()
     ([0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 2.0, 2.0])
     """
@@ -280,7 +280,7 @@ def hazard_tails(edges: Integers, hazards: Matrix, units: int) -> Matrix:
     return tails
 
 
-def draw_hazard_tails(beliefs: Sequence[Hazards], rng: np.random.Generator, units: int) -> Matrix:
+def _draw_tails(beliefs: Sequence[Hazards], rng: np.random.Generator, units: int) -> Matrix:
     """Tails of several beliefs over the same bins, each under hazards drawn from it, ``(m, units)``.
 
     Examples
@@ -288,7 +288,7 @@ def draw_hazard_tails(beliefs: Sequence[Hazards], rng: np.random.Generator, unit
     >>> seen = Hazards([1, 2])
     >>> for _ in range(1000):
     ...     seen.add(2, 1)
-    >>> draw_hazard_tails([seen, seen], np.random.default_rng(1), 2).round(2).tolist()
+    >>> _draw_tails([seen, seen], np.random.default_rng(1), 2).round(2).tolist()
     [[1.0, 0.0], [1.0, 0.0]]
     """
     beliefs = list_of("beliefs", beliefs, Hazards, "Hazards")
@@ -300,12 +300,12 @@ def draw_hazard_tails(beliefs: Sequence[Hazards], rng: np.random.Generator, unit
     return hazard_tails(beliefs[0].edges, checked_seed(rng).beta(alpha, beta), units)
 
 
-def capped_moments(tails: Floats) -> tuple[Floats, Floats]:
+def _capped_moments(tails: Floats) -> tuple[Floats, Floats]:
     """Mean and variance of ``min(d, V)`` for ``d = 0 .. U`` from tails ``(.., U)``, each ``(.., U + 1)``.
 
     Examples
     --------
-    >>> mean, variance = capped_moments(np.array([0.5, 0.5]))  # nothing or at least two
+    >>> mean, variance = _capped_moments(np.array([0.5, 0.5]))  # nothing or at least two
     >>> mean.tolist(), variance.tolist()
     ([0.0, 0.5, 1.0], [0.0, 0.25, 1.0])
     """

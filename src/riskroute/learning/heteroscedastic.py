@@ -4,7 +4,7 @@ A reward is ``y = offset + x' theta + noise`` with ``Var = base_variance + chi' 
 consists of squared loadings, every such variance is non-negative and a common factor can be expressed: the product of
 two errors of the same round has expectation ``chi_kl' phi``, where ``chi_kl`` are the features of the pair.
 
-`fit_mean_variance` alternates weighted least squares for ``theta`` (weights: one over the predicted variance) with
+`_fit_mean_variance` alternates weighted least squares for ``theta`` (weights: one over the predicted variance) with
 non-negative least squares for ``phi`` (targets: squared errors and products of errors, corrected for leverage). A
 squared error of variance ``v`` has variance ``(kurtosis - 1) v^2``, the inverse of its weight. Predicted variances are
 floored at one tenth of the typical variance, and errors are clipped at six robust standard deviations.
@@ -224,7 +224,7 @@ class MeanVarianceEstimate:
         return np.asarray(np.sqrt(np.diag(np.linalg.inv(self.var_precision))))
 
 
-class NormalEquations(NamedTuple):
+class _NormalEquations(NamedTuple):
     """Additive sufficient statistics of both fits: normal equations, squared errors, fourth moments."""
 
     mean_matrix: Matrix
@@ -235,7 +235,7 @@ class NormalEquations(NamedTuple):
     squares: Vector  # weight of the rows, sum of standardised squared errors, sum of the squares of these
 
     @classmethod
-    def of(cls, prior: MeanVarianceEstimate) -> NormalEquations:
+    def of(cls, prior: MeanVarianceEstimate) -> _NormalEquations:
         """Return the normal equations whose solution is the prior."""
         return cls(
             prior.mean_precision,
@@ -246,20 +246,20 @@ class NormalEquations(NamedTuple):
             50.0 * np.array([1.0, 1.0, prior.kurtosis]),  # fourth moments are noisy: the prior counts as 50 rows
         )
 
-    def plus(self, other: NormalEquations, weight: float = 1.0) -> NormalEquations:
+    def plus(self, other: _NormalEquations, weight: float = 1.0) -> _NormalEquations:
         """Return ``self + weight * other``."""
-        return NormalEquations(*(mine + weight * theirs for mine, theirs in zip(self, other, strict=True)))
+        return _NormalEquations(*(mine + weight * theirs for mine, theirs in zip(self, other, strict=True)))
 
-    def times(self, factor: float) -> NormalEquations:
+    def times(self, factor: float) -> _NormalEquations:
         """Return ``factor * self``."""
-        return NormalEquations(*(part * factor for part in self))
+        return _NormalEquations(*(part * factor for part in self))
 
     def solved(self) -> MeanVarianceEstimate:
         """Solve for both coefficient vectors."""
         return MeanVarianceEstimate(
             np.asarray(np.linalg.solve(self.mean_matrix, self.mean_vector), dtype=np.float64),
             self.mean_matrix,
-            nonnegative_least_squares(self.var_matrix, self.var_vector),
+            _nonnegative_least_squares(self.var_matrix, self.var_vector),
             self.var_matrix,
             float(self.errors[1] / self.errors[0]),
             min(max(float(self.squares[2] * self.squares[0] / self.squares[1] ** 2), KURTOSIS[0]), KURTOSIS[1]),
@@ -267,7 +267,7 @@ class NormalEquations(NamedTuple):
 
 
 @njit(cache=True)
-def nonnegative_least_squares(matrix: Matrix, vector: Vector, passes: int = 1000) -> Vector:
+def _nonnegative_least_squares(matrix: Matrix, vector: Vector, passes: int = 1000) -> Vector:
     """Minimise ``c' matrix c / 2 - vector' c`` over ``c >= 0`` by cyclic coordinate descent.
 
     ``matrix`` ``(q, q)`` is symmetric and positive definite: the normal equations of a least squares problem with a
@@ -275,7 +275,7 @@ def nonnegative_least_squares(matrix: Matrix, vector: Vector, passes: int = 1000
 
     Examples
     --------
-    >>> nonnegative_least_squares(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1.0, -1.0])).tolist()
+    >>> _nonnegative_least_squares(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1.0, -1.0])).tolist()
     [0.5, 0.0]
     """
     size = len(vector)
@@ -297,7 +297,7 @@ def nonnegative_least_squares(matrix: Matrix, vector: Vector, passes: int = 1000
     return coef
 
 
-def fit_mean_variance(rows: MeanVarianceRows, prior: MeanVarianceEstimate, sweeps: int = 3) -> MeanVarianceEstimate:
+def _fit_mean_variance(rows: MeanVarianceRows, prior: MeanVarianceEstimate, sweeps: int = 3) -> MeanVarianceEstimate:
     """Fit both coefficient vectors to rows, on top of a prior.
 
     Examples
@@ -306,18 +306,18 @@ def fit_mean_variance(rows: MeanVarianceRows, prior: MeanVarianceEstimate, sweep
     >>> x, chi = rng.standard_normal((4000, 1)), rng.random((4000, 2))
     >>> rewards = x[:, 0] * 2 + np.sqrt(chi @ [1.0, 0.5]) * rng.standard_normal(4000)
     >>> prior = MeanVarianceEstimate.independent([0.0], [10.0], [1.0, 1.0], [10.0, 10.0])
-    >>> found = fit_mean_variance(MeanVarianceRows(x, chi, rewards), prior)
+    >>> found = _fit_mean_variance(MeanVarianceRows(x, chi, rewards), prior)
     >>> found.mean_coef.round(1).tolist(), found.var_coef.round(1).tolist()
     ([2.0], [1.0, 0.5])
     """
     _check_columns(rows, prior)
-    base = NormalEquations.of(prior)
+    base = _NormalEquations.of(prior)
     return base.plus(_normal_equations(rows, base, sweeps=whole_number("sweeps", sweeps))).solved()
 
 
 def _normal_equations(
-    rows: MeanVarianceRows, base: NormalEquations, *, start: MeanVarianceEstimate | None = None, sweeps: int = 3
-) -> NormalEquations:
+    rows: MeanVarianceRows, base: _NormalEquations, *, start: MeanVarianceEstimate | None = None, sweeps: int = 3
+) -> _NormalEquations:
     """Return the normal equations of rows, each weighted by the variance fitted to ``base`` and rows together.
 
     The first sweep takes variances from ``start``; without it, all variances are assumed equal.
@@ -345,7 +345,7 @@ def _normal_equations(
         var = _variance_equations(rows, portions, targets, products, noise, between, kurtosis)
         squares = errors**2 / noise
         total = portions.sum()
-        sums = NormalEquations(
+        sums = _NormalEquations(
             matrix,
             vector,
             *var,
@@ -435,7 +435,7 @@ class MeanVarianceRegression:
         self.offset_sd = None if offset_sd is None else real_number("offset_sd", offset_sd, above=0)
         self.keep = whole_number("keep", keep, minimum=0, maximum=10**6)
         self.prior = prior if self.offset_sd is None else _with_offset(prior, self.offset_sd)
-        self.sums = NormalEquations.of(self.prior).times(0.0)
+        self.sums = _NormalEquations.of(self.prior).times(0.0)
         self.recent: list[MeanVarianceRows] = []
         self._recent_weight = 0.0
         self.estimate = self.prior
@@ -490,7 +490,7 @@ class MeanVarianceRegression:
 
     def refresh(self) -> None:
         """Recompute the estimate from all rows."""
-        base = NormalEquations.of(self.prior).plus(self.sums)
+        base = _NormalEquations.of(self.prior).plus(self.sums)
         if not self.recent:
             self.estimate = base.solved()
             return
@@ -501,7 +501,7 @@ class MeanVarianceRegression:
         if len(rows) > self.keep:
             self._fold_oldest(rows, base)
 
-    def _fold_oldest(self, rows: MeanVarianceRows, base: NormalEquations) -> None:
+    def _fold_oldest(self, rows: MeanVarianceRows, base: _NormalEquations) -> None:
         """Fold the oldest rows into the normal equations, weighted by the current estimate of their variances."""
         cut = len(rows) - self.keep // 2
         while len(rows.pairs) and cut and (rows.pairs.min(axis=1) < cut)[rows.pairs.max(axis=1) >= cut].any():
@@ -533,7 +533,7 @@ class MeanVarianceRegression:
             lent = other.sums
             if other.recent:
                 rows = MeanVarianceRows.joined(other.recent)
-                base = NormalEquations.of(other.prior).plus(other.sums)
+                base = _NormalEquations.of(other.prior).plus(other.sums)
                 lent = lent.plus(_normal_equations(rows, base, start=other.estimate))
             pooled.sums = pooled.sums.plus(lent, weight)
         pooled.refresh()
@@ -578,7 +578,7 @@ class _State:
     prior: MeanVarianceEstimate
     offset_sd: float | None
     keep: int
-    sums: NormalEquations
+    sums: _NormalEquations
     recent: MeanVarianceRows | None
     estimate: MeanVarianceEstimate
 

@@ -97,7 +97,7 @@ def solve_by_root(root: Matrix, vector: Vector) -> None:
 
 
 @njit(cache=True, error_model="numpy")
-def outer_square(upper: Matrix, square: Matrix) -> None:
+def _outer_square(upper: Matrix, square: Matrix) -> None:
     """Write ``V V'`` of an upper triangular ``V`` into ``square``."""
     size = len(upper)
     for a in range(size):
@@ -124,7 +124,7 @@ def inverse(matrix: Matrix) -> Matrix | None:
     if not upper_root(np.ascontiguousarray(matrix), root):
         return None
     upper_inverse(root, work)
-    outer_square(work, found)
+    _outer_square(work, found)
     return found
 
 

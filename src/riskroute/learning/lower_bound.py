@@ -36,11 +36,7 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import instance_of, real_number
 from riskroute.learning.problem import Problem
 
-_ROUNDS = 400  # of alternatives found; ten or twenty are usual
-_NEAREST = 8  # actions that are tried as the best one of an alternative, in every round
-_STEPS = 40  # of descent towards an alternative
 _ROOM = 0.9  # an alternative starts with at least a tenth of every variance
-_TIE = 1e-9  # gaps of less than this, as a fraction of the largest, are ties
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +135,8 @@ class _Game:
         if variances.min() <= 0:
             where = int(np.argmin(variances))
             raise InputError(f"problem must have positive variances, was {variances[where]:g} for action {where}")
-        ties = int(np.count_nonzero(gaps <= _TIE * gaps.max()))
+        # gaps of less than this, as a fraction of the largest, are ties
+        ties = int(np.count_nonzero(gaps <= 1e-9 * gaps.max()))
         if ties > 1:
             raise InputError(f"problem must have one best action, has {ties}")
         return cls(actions.rows, variances, gaps, gaps + (means - means[best]) ** 2, best)
@@ -175,7 +172,7 @@ class _Search:
         payoffs = np.empty((0, len(self.others)))
         spent = tried = np.full(len(self.others), 1 / len(self.others))
         worth, slope, proof = 0.0, 0.0, np.empty(0)
-        for _ in range(_ROUNDS):
+        for _ in range(400):  # of alternatives found; ten or twenty are usual
             fresh = self._alternatives(tried / self.costs)
             found += fresh
             rows = [_divergence(self.variances, self.seen @ u, self.seen @ w) / self.costs for u, w in fresh]
@@ -216,7 +213,8 @@ class _Search:
         to_mean, to_variance = self.seen @ about_mean, self.seen @ about_variance
         reach = self.rho**2 * np.sum(to_mean * self.seen, axis=1) + np.sum(to_variance * self.seen, axis=1)
         found = []
-        for x in np.argsort(self.gaps**2 / reach, kind="stable")[:_NEAREST]:
+        # actions that are tried as the best one of an alternative, in every round
+        for x in np.argsort(self.gaps**2 / reach, kind="stable")[:8]:
             mean = self.gaps[x] * self.rho / reach[x] * to_mean[x]
             shift = -self.gaps[x] / reach[x] * to_variance[x]
             least = float(np.min(self.seen @ shift / self.variances))
@@ -236,7 +234,7 @@ class _Search:
         """Make an alternative harder to tell apart, with action ``x`` as good as before, by projected steps."""
         row, to_mean, to_variance = self.seen[x], inverses[0] @ self.seen[x], inverses[1] @ self.seen[x]
         reach = self.rho**2 * row @ to_mean + row @ to_variance
-        for _ in range(_STEPS):
+        for _ in range(40):  # of descent towards an alternative
             m, v = self.seen @ mean, self.seen @ shift
             others, value = self.variances + v, self._told_apart(plays, mean, shift)
             up = self.seen.T @ (plays * m / others)

@@ -13,8 +13,6 @@ from riskroute.core.validation import exact_array
 from riskroute.learning.actions import first_of_each
 from riskroute.learning.tally import Tallies, merge_tally_groups
 
-_FROM_COUNTS: Any = None
-
 Columns = tuple[Matrix, Vector, Vector, Vector, Vector]  # features, counts, means, spreads, degrees of freedom
 
 
@@ -41,7 +39,7 @@ class Observations:
     counts: Vector
     means: Vector
     spreads: Vector
-    free: Vector = _FROM_COUNTS
+    free: Vector = None  # type: ignore[assignment]  # default: from counts
 
     def __post_init__(self) -> None:
         counts = exact_array("counts", self.counts, np.float64, (None,))

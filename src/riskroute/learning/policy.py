@@ -1,9 +1,9 @@
-"""The contract of every policy: it proposes plans and learns from tallies.
+"""The interface of policies: they propose plans and learn from tallies.
 
-A *plan* is a list of actions with counts that needs no feedback before it is done. A policy is written as two methods,
-`Policy.propose` (the next plan) and `Policy.observe` (the tallies of the plan it proposed). Everything else is derived
-here: fitting plans to the horizon, the one-round form `select` / `update` for live use, and a state that can be saved
-in the middle of a plan as plain JSON and restored to the same decisions.
+A *plan* is a list of actions with counts that needs no feedback until it is complete. A policy is written as two
+methods, `Policy.propose` (the next plan) and `Policy.observe` (the tallies of the plan it proposed). Everything else is
+derived here: fitting plans to the horizon, the one-round form `select` / `update` for live use, and a state that can be
+saved in the middle of a plan as plain JSON and restored to the same decisions.
 
 Constructors only store parameters. `Policy.start` begins an episode; what a policy learns lives in fields declared with
 `memory`, and those fields are its state.
@@ -29,8 +29,6 @@ from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
 from riskroute.learning.state import LARGEST_SPREAD, Check, check_field, restored_field
 from riskroute.learning.tally import Tallies, Tally
 
-STATE_VERSION = 1
-
 
 def memory(default: Any = None, check: Check | None = None) -> Any:
     """Declare a field that a policy learns: not a parameter, and part of its saved state.
@@ -48,11 +46,12 @@ class Policy(ABC):
     """Base class of all policies. Subclasses implement `begin`, `propose`, `observe` and `recommend`."""
 
     name: ClassVar[str]
-    needs_list: ClassVar[bool] = False  # whether the policy looks at every action one by one
-    needs_horizon: ClassVar[bool] = True  # whether it must know how many rounds there will be
+    state_version: ClassVar[int] = 1  # of the format of saved states
+    needs_list: ClassVar[bool] = False  # whether the policy needs a list of all actions
+    needs_horizon: ClassVar[bool] = True  # whether it must know the number of rounds
     fixed_set: ClassVar[bool] = True  # whether it needs the same action set in every round
     waits: ClassVar[bool] = True  # whether it learns from whole plans only, see `riskroute.learning.tickets`
-    unit_free: ClassVar[bool] = False  # whether it decides alike whatever the unit of rewards is, see `in_units`
+    unit_free: ClassVar[bool] = False  # whether decisions do not depend on the unit of rewards, see `in_units`
 
     _setting: Setting | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
     played: int = memory(0)
@@ -67,11 +66,11 @@ class Policy(ABC):
         """
 
     def begin(self) -> None:
-        """Set up what is learned, at the start of an episode."""
+        """Initialise memory at the start of an episode."""
 
     @abstractmethod
     def propose(self) -> Plan:
-        """Return the next plan. It may be longer than the remaining horizon, and is then shortened."""
+        """Return the next plan; one that exceeds the remaining horizon is shortened."""
 
     @abstractmethod
     def observe(self, tallies: Tallies) -> None:
@@ -79,10 +78,10 @@ class Policy(ABC):
 
     @abstractmethod
     def recommend(self) -> Action:
-        """Return the action the policy would settle on, knowing what it knows now."""
+        """Return the action the policy would commit to now."""
 
     def estimated_seconds(self, horizon: int, *, drawn_singly: bool) -> float:
-        """Estimate the seconds that a simulated run takes on an ordinary core, roughly, in order to divide work.
+        """Estimate the seconds of a simulated run on one core, in order to divide work.
 
         Parameters
         ----------
@@ -94,7 +93,7 @@ class Policy(ABC):
         return 1e-2 + (3e-7 * horizon if drawn_singly or self.needs_list else 0.0)
 
     def resume(self) -> None:
-        """Recompute, after a restore, what is derived from memory."""
+        """Recompute attributes derived from memory after a restore."""
 
     @property
     def started(self) -> bool:
@@ -252,10 +251,10 @@ class Policy(ABC):
         return self.clone()
 
     def state(self) -> dict[str, Any]:
-        """Everything needed to go on later, as plain JSON-able values."""
+        """Return the complete state as plain JSON-able values."""
         setting = self.setting
         return {
-            "version": STATE_VERSION,
+            "version": self.state_version,
             "policy": self.name,
             "parameters": to_plain(self.parameters),
             "setting": {
@@ -278,7 +277,7 @@ class Policy(ABC):
         if not isinstance(state, dict):
             raise StateError(f"state must be a dictionary that state() returned, was {described(state)}")
         instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
-        for key, expected in (("version", STATE_VERSION), ("policy", cls.name)):
+        for key, expected in (("version", cls.state_version), ("policy", cls.name)):
             if state.get(key) != expected:
                 raise StateError(f"state {key} must be {expected!r}, was {state.get(key)!r}")
         try:

@@ -89,8 +89,8 @@ class Problem:
     def _norms(self) -> list[tuple[str, float, float]]:
         return [
             ("actions", self.actions.largest_norm(), 1.0),
-            ("mean_coef", problem_length(self.mean_coef), 1.0),
-            ("var_coef", problem_length(self.var_coef), self.base_variance),
+            ("mean_coef", _norm(self.mean_coef), 1.0),
+            ("var_coef", _norm(self.var_coef), self.base_variance),
         ]
 
     @classmethod
@@ -112,8 +112,8 @@ class Problem:
         base_variance = real_number("base_variance", base_variance, above=0)
         return cls(
             actions=actions,
-            mean_coef=mean_coef / max(1.0, problem_length(mean_coef)),
-            var_coef=var_coef / max(1.0, problem_length(var_coef) / base_variance),
+            mean_coef=mean_coef / max(1.0, _norm(mean_coef)),
+            var_coef=var_coef / max(1.0, _norm(var_coef) / base_variance),
             base_variance=base_variance,
             risk_tolerance=risk_tolerance,
         )
@@ -148,12 +148,12 @@ class Problem:
         return self.mean_variances(chosen) - self.mean_variances(as_batch(self.best))
 
 
-def problem_length(vector: Floats) -> float:
+def _norm(vector: Floats) -> float:
     """Euclidean norm, rounded once: the same number on every processor, unlike a library's dot product.
 
     Examples
     --------
-    >>> problem_length(np.array([3.0, 4.0]))
+    >>> _norm(np.array([3.0, 4.0]))
     5.0
     """
     size = float(np.abs(vector).max(initial=0.0))

@@ -18,40 +18,25 @@ from riskroute.core.validation import check_array, finite_array, one_of, real_nu
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.tally import Tally, merge_moments_compiled
 
-MOST_CHECKPOINTS = 10**6
 
-
-def path_mean_variance(rewards: Vector, risk_tolerance: float) -> float:
+def _path_mean_variance(rewards: Vector, risk_tolerance: float) -> float:
     """Mean-variance ``xi`` of a whole path of rewards.
 
     Examples
     --------
-    >>> path_mean_variance(np.array([1.0, 3.0]), risk_tolerance=2.0)
+    >>> _path_mean_variance(np.array([1.0, 3.0]), risk_tolerance=2.0)
     -6.0
     """
     tally = Tally.of(finite_array("rewards", rewards, ndim=1))
     return tally.spread - risk_tolerance * tally.count * tally.mean
 
 
-def path_increments(rewards: Vector, risk_tolerance: float) -> Vector:
-    """Growth of the mean-variance of the path in every round, from the first.
-
-    The temporal identity: with ``t`` rewards summing to ``s`` behind it, a reward ``x`` adds exactly
-    ``(t x - s)^2 / (t (t + 1)) - risk_tolerance * x``.
-    """
-    rewards = finite_array("rewards", rewards, ndim=1)
-    before = np.arange(1, len(rewards), dtype=float)
-    totals = np.cumsum(rewards)[:-1]
-    growth = (before * rewards[1:] - totals) ** 2 / (before * (before + 1))
-    return np.concatenate([[0.0], growth]) - risk_tolerance * rewards
-
-
-def regret_comparator(rounds: Integers, mean: float, variance: float, risk_tolerance: float) -> Vector:
+def _comparator(rounds: Integers, mean: float, variance: float, risk_tolerance: float) -> Vector:
     """Expected mean-variance of playing one action ``t`` times: ``(t - 1) variance - risk_tolerance t mean``.
 
     Examples
     --------
-    >>> regret_comparator(np.array([1, 10]), mean=0.5, variance=2.0, risk_tolerance=2.0).tolist()
+    >>> _comparator(np.array([1, 10]), mean=0.5, variance=2.0, risk_tolerance=2.0).tolist()
     [-1.0, 8.0]
     """
     t = np.asarray(rounds, dtype=float)
@@ -191,7 +176,7 @@ def regret_checkpoints(horizon: int, count: int = 100, spacing: str = "both") ->
     [250, 500, 750, 1000]
     """
     whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
-    whole_number("checkpoints", count, maximum=MOST_CHECKPOINTS)
+    whole_number("checkpoints", count, maximum=10**6)
     log = np.geomspace(1, horizon, count) if count > 1 else np.array([horizon], dtype=float)
     linear = np.linspace(horizon / count, horizon, count)
     both = np.concatenate([log[::-1][::2], linear[::-1][::2]])

@@ -29,7 +29,7 @@ Number = TypeVar("Number", np.int64, np.float64)
 """How many rewards: a whole number, or a fraction of rewards half forgotten."""
 
 
-def merge_tally_moments(
+def _merge_moments(
     count: float, mean: float, spread: float, more: float, more_mean: float, more_spread: float
 ) -> tuple[float, float, float]:
     """Merge two tallies given as (count, mean, sum of squared deviations); either may be empty."""
@@ -40,7 +40,7 @@ def merge_tally_moments(
     return total, mean + step * (more / total), spread + more_spread + step * step * (count * (more / total))
 
 
-merge_moments_compiled = njit(cache=True)(merge_tally_moments)
+merge_moments_compiled = njit(cache=True)(_merge_moments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,7 @@ class Tally:
         """Return the tally of both sets of rewards together."""
         if type(other) is not Tally:
             instance_of("other", other, Tally, "a Tally")
-        count, mean, spread = merge_tally_moments(
-            self.count, self.mean, self.spread, other.count, other.mean, other.spread
-        )
+        count, mean, spread = _merge_moments(self.count, self.mean, self.spread, other.count, other.mean, other.spread)
         return Tally(int(count), mean, spread)
 
 
@@ -97,7 +95,7 @@ class Tallies:
     spreads: Floats
 
     def __post_init__(self) -> None:
-        if not are_tallies(self.actions, self.counts, self.means, self.spreads):
+        if not _are_tallies(self.actions, self.counts, self.means, self.spreads):
             counts = exact_array("counts", self.counts, np.int64, (None,))
             store = object.__setattr__
             store(self, "actions", tally_handles(self.actions, len(counts)))
@@ -181,9 +179,9 @@ def tally_handles(value: Any, length: int) -> ActionBatch:
     return exact_array("actions", value, np.int64, (length, None) if several else (length,))
 
 
-def are_tallies(handles: Any, counts: Any, means: Any, spreads: Any) -> bool:
+def _are_tallies(handles: Any, counts: Any, means: Any, spreads: Any) -> bool:
     """Whether these are arrays of the types and lengths that `Tallies` needs; nothing else is looked at."""
-    return are_tally_moments(counts, means, spreads) and are_tally_counts(handles, counts)
+    return _are_moments(counts, means, spreads) and are_tally_counts(handles, counts)
 
 
 def are_tally_counts(handles: Any, counts: Any) -> bool:
@@ -197,7 +195,7 @@ def are_tally_counts(handles: Any, counts: Any) -> bool:
     )
 
 
-def are_tally_moments(counts: Any, means: Any, spreads: Any) -> bool:
+def _are_moments(counts: Any, means: Any, spreads: Any) -> bool:
     """Whether these are arrays of equal length ``(n,)``, counts of 64-bit numbers of either kind, the rest floats."""
     return (
         type(counts) is type(means) is type(spreads) is np.ndarray
@@ -208,7 +206,7 @@ def are_tally_moments(counts: Any, means: Any, spreads: Any) -> bool:
     )
 
 
-def merge_into_tally(
+def _merge_into(
     counts: NDArray[Any],
     means: Floats,
     spreads: Floats,
@@ -218,7 +216,7 @@ def merge_into_tally(
     more_spreads: Floats,
 ) -> None:
     """Merge tally ``i`` of the second three arrays into tally ``where[i]`` of the first three, one by one, in place."""
-    if not are_tally_moments(counts, means, spreads):
+    if not _are_moments(counts, means, spreads):
         raise InputError("counts, means and spreads must be arrays of 64-bit numbers of equal length, and were not")
     _check_groups(where, more, more_means, more_spreads)
     merge_tallies_compiled(counts, means, spreads, where, more, more_means, more_spreads)
@@ -234,7 +232,7 @@ def merge_tallies_compiled(
     more_means: Floats,
     more_spreads: Floats,
 ) -> None:
-    """Do what `merge_into_tally` does, without checking types: for arrays whose types are known."""
+    """Do what `_merge_into` does, without checking types: for arrays whose types are known."""
     if not (
         len(counts) == len(means) == len(spreads) and len(where) == len(more) == len(more_means) == len(more_spreads)
     ):
@@ -266,7 +264,7 @@ def merge_tally_groups(
 
 
 def _check_groups(group: Any, counts: Any, means: Any, spreads: Any) -> None:
-    if not are_tally_moments(counts, means, spreads):
+    if not _are_moments(counts, means, spreads):
         raise InputError("tallies must be arrays of 64-bit numbers of equal length, and were not")
     if not (type(group) is np.ndarray and group.dtype == _WHOLE and group.ndim == 1 and len(group) == len(counts)):
         raise InputError(f"groups must be {len(counts)} 64-bit whole numbers, one per tally, and were not")

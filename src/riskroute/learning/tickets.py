@@ -1,14 +1,14 @@
-"""Many decisions out at once: every decision is a ticket, settled when its reward is known, in any order.
+"""Concurrent decisions: each is a ticket, settled in any order when its reward is known.
 
-`Policy.select` and `Policy.update` know one round at a time. `Tickets` hands out the rounds of the policy's plans one
-after the other, whether or not the earlier ones have come back, and brings rewards back as tallies of the plan:
+`Policy.select` and `Policy.update` handle one round at a time. `Tickets` issues the rounds of the policy's plans
+without waiting for earlier rewards, and collects rewards into tallies of the plan:
 
-- A policy that may learn at any time (``waits`` is False) gets a new plan as soon as one is handed out. What has come
-  back by then is learned; what comes later is learned with the next plan.
-- A policy in phases (``waits`` is True) ends a phase when all its tickets are settled or abandoned. Until then further
-  tickets carry its recommendation, and nothing is learned from them.
+- A policy that may learn at any time (``waits`` is False) makes a new plan when all rounds of the last are issued. It
+  learns the rewards received by then; later ones are learned with the next plan.
+- A phased policy (``waits`` is True) ends a phase when all its tickets are settled or abandoned. Until then further
+  tickets carry its recommendation and are not learned from.
 
-With no ticket out but one, decisions are those of `select` and `update`, bit for bit.
+With at most one open ticket, decisions equal those of `select` and `update`, bit for bit.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.registry import restore_policy
 from riskroute.learning.tally import Tallies, Tally
 
-_EARLIER = -1
-_UNLEARNED = -2
+# Markers in place of an entry of the current plan: the ticket belongs to an earlier plan, or is not learned from.
+_EARLIER, _UNLEARNED = -1, -2
 
 
 @dataclass(frozen=True)
 class Ticket:
-    """A decision: its number, the action, and whether its reward will be learned."""
+    """A decision: its number, its action, and whether the policy learns from its reward."""
 
     number: int
     action: Action
@@ -41,15 +41,15 @@ class Ticket:
 
 
 class Tickets:
-    """Any policy with many decisions out.
+    """Open decisions of a policy.
 
     Parameters
     ----------
     policy : Policy
-        A policy that was started, and is not in the middle of a plan played round by round.
+        A started policy that is not in the middle of a plan played by `select` and `update`.
     ahead : bool
-        Whether `replan` alone makes plans, so that `issue` is quick: until then the same plan is played once more. A
-        policy in phases recommends instead.
+        Whether only `replan` makes plans, so that `issue` is fast: until then the current plan is repeated. A phased
+        policy issues its recommendation instead.
 
     Examples
     --------
@@ -72,21 +72,17 @@ class Tickets:
         self.policy: Policy = instance_of("policy", policy, Policy, "a Policy")
         self.ahead = true_or_false("ahead", ahead)
         if policy.partial:
-            raise StateError(f"{policy.name} is being played round by round: finish its plan before tickets are issued")
+            raise StateError(f"{policy.name} is in the middle of a plan: finish it by update() before issuing tickets")
         self.abandoned = 0
         self._next = 0
-        self._out: dict[int, tuple[int, Action]] = {}
-        """Entry of the plan, or one of the markers above, and action, by number of the ticket."""
-        self._open = 0
-        """Tickets of the plan that are out."""
-        self._waiting = 0
-        """Tickets out that will be learned."""
-        self._collected = 0
-        """Rewards that came back and are not learned yet."""
+        self._out: dict[int, tuple[int, Action]] = {}  # entry of the plan (or a marker) and action, by ticket number
+        self._open = 0  # open tickets of the current plan
+        self._waiting = 0  # open tickets whose rewards will be learned
+        self._collected = 0  # rewards received and not learned yet
         self._restart()
 
     def _restart(self) -> None:
-        """Begin a plan, or wait for one."""
+        """Reset the position and the tallies for the pending plan."""
         self._entry = self._used = 0
         plan = self.policy.pending
         self._tallies: list[Tally] = [] if plan is None else [Tally() for _ in plan.counts]
@@ -94,15 +90,15 @@ class Tickets:
 
     @property
     def out(self) -> tuple[int, ...]:
-        """Numbers of the tickets that are neither settled nor abandoned."""
+        """Numbers of the open tickets: neither settled nor abandoned."""
         return tuple(self._out)
 
     def action(self, number: int) -> Action:
-        """Return the action of a ticket that is out."""
+        """Return the action of an open ticket."""
         return self._known(number)[1]
 
     def issue(self) -> Ticket:
-        """Return the next decision."""
+        """Issue the next decision."""
         entry, action = self._decide()
         number, self._next = self._next, self._next + 1
         self._out[number] = entry, action
@@ -112,7 +108,7 @@ class Tickets:
         return Ticket(number, action, entry >= 0)
 
     def settle(self, number: int, reward: float, action: Action | None = None) -> None:
-        """Report the reward of a ticket, and the action that was played if it was another one."""
+        """Report the reward of a ticket, and the action played if it was a different one."""
         entry, asked = self._known(number)
         reward = real_number("reward", reward, minimum=-LARGEST, maximum=LARGEST)
         played = asked if action is None else self._member(action)
@@ -128,21 +124,21 @@ class Tickets:
         self._end_if_complete()
 
     def abandon(self, number: int) -> None:
-        """Give a ticket up: its reward will never be known, and the round does not count as played."""
+        """Close a ticket whose reward will never be known; the round does not count as played."""
         entry, _ = self._known(number)
         self._return(number, entry)
         self.abandoned += 1
         self._end_if_complete()
 
     def replan(self) -> None:
-        """Learn from what has come back and make the next plan now, unless the policy waits for the present one."""
+        """Learn from the rewards received and make the next plan, unless the policy waits for the current one."""
         if self.policy.pending is not None and not self._must_wait() and (self._collected or self._handed_out()):
             self._conclude()
         if self.policy.pending is None:
             self._propose()
 
     def recommend(self) -> Action:
-        """Return the action that seems best now."""
+        """Return the policy's current recommendation."""
         return self.policy.recommend()
 
     # decisions
@@ -170,24 +166,24 @@ class Tickets:
             self._tallies = [Tally() for _ in self.policy.plan().counts]
 
     def _handed_out(self) -> bool:
-        """Whether no round of the plan is left to hand out."""
+        """Whether all rounds of the plan are issued."""
         plan = self.policy.pending
         assert plan is not None
         return self._entry == len(plan.counts) or self._no_room()
 
     def _no_room(self) -> bool:
-        """Whether the tickets out will use up the horizon, once they are settled."""
+        """Whether the open tickets use up the horizon."""
         return self.policy.remaining <= self._waiting + self._collected
 
     def _must_wait(self) -> bool:
-        """Whether the policy is in a phase that has not ended."""
+        """Whether the policy is in an unfinished phase."""
         return self.policy.waits and (self._open > 0 or not self._handed_out())
 
     def _stand_in(self, plan: Plan | None) -> Action:
-        """An action for a decision that is not learned from: what is recommended, or what the plan began with."""
+        """Return an action for a decision that is not learned from: the recommendation, or an entry of the plan."""
         try:
             return self.policy.recommend()
-        except StateError:  # it is too early for a recommendation
+        except StateError:  # too early for a recommendation
             if plan is None:
                 raise
             return as_action(plan.actions[self._next % len(plan.counts)])
@@ -204,14 +200,14 @@ class Tickets:
     def _end_if_complete(self) -> None:
         if self.ahead or self._open > 0:
             return
-        if self.policy.pending is None:  # the horizon is used up: these are the last to come back
+        if self.policy.pending is None:  # the horizon is used up: these are the last rewards
             if self._collected and not self._waiting:
                 self._conclude()
         elif self._handed_out():
             self._conclude()
 
     def _conclude(self) -> None:
-        """Learn from what has come back; tickets of the plan that are still out belong to an earlier plan now."""
+        """Learn from the rewards received; tickets that are still open now belong to an earlier plan."""
         plan = self.policy.pending
         back = [k for k, tally in enumerate(self._tallies) if tally.count]
         actions = [] if plan is None or not back else [plan.actions[back]]
@@ -226,7 +222,7 @@ class Tickets:
     def _known(self, number: int) -> tuple[int, Action]:
         found = self._out.get(number) if type(number) is int else None
         if found is None:
-            raise InputError(f"ticket must be one that is out, was {shown(number)}")
+            raise InputError(f"ticket must be open, was {shown(number)}")
         return found
 
     def _member(self, action: Action) -> Action:
@@ -242,7 +238,7 @@ class Tickets:
     # state
 
     def state(self) -> dict[str, Any]:
-        """Everything needed to go on later, as plain JSON-able values."""
+        """Return the complete state as plain JSON-able values."""
         return {
             "policy": self.policy.state(),
             "ahead": self.ahead,
@@ -256,7 +252,7 @@ class Tickets:
 
     @classmethod
     def restore(cls, state: dict[str, Any], actions: ActionSet, kind: type[Policy] | None = None) -> Self:
-        """Rebuild tickets and policy from a saved state, over the same action set; ``kind`` is a policy of your own."""
+        """Rebuild tickets and policy from a saved state over the same actions; ``kind`` is an unregistered policy."""
         if not isinstance(state, dict):
             raise StateError(f"state must be a dictionary that state() returned, was {described(state)}")
         try:

@@ -263,7 +263,7 @@ def test_outermost_actions_in_a_subspace(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_exchange_goes_on_where_newton_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(design_module, "newton_polish", lambda points, weights, tolerance: (weights, False))
+    monkeypatch.setattr(design_module, "_newton_polish", lambda points, weights, tolerance: (weights, False))
     assert g_optimal(SETS["gaussian"], 1e-5).excess <= 1e-5
 
 

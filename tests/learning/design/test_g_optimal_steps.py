@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from exact_designs import Matrix, Vector, as_rationals, feature_sets, plain_leverages, reduced
-from riskroute.learning.design.g_optimal import leverages, round_coordinates, spanning_start, thin_support
+from riskroute.learning.design.g_optimal import _spanning_start, leverages, round_coordinates, thin_support
 
 
 @given(features=feature_sets())
@@ -39,14 +39,14 @@ def test_leverages_by_chunks_are_leverages(n_actions: int) -> None:
 
 def test_spanning_start_takes_as_many_points_as_dimensions() -> None:
     points = np.array([[1.0, 0, 0], [2.0, 0, 0], [0, 0, 3.0], [0, 1e-3, 0], [0, 0, 1.0]])
-    weights = spanning_start(points)
+    weights = _spanning_start(points)
     assert weights is not None
     assert weights.tolist() == [0.0, 1 / 3, 1 / 3, 1 / 3, 0.0]
 
 
 @pytest.mark.parametrize("points", [np.eye(3)[:2], np.array([[1.0, 2], [2.0, 4], [-1.0, -2]])])
 def test_spanning_start_says_when_points_do_not_span(points: Matrix) -> None:
-    assert spanning_start(points) is None
+    assert _spanning_start(points) is None
 
 
 @st.composite

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from riskroute.learning.design import g_optimal as polish_module
 from riskroute.learning.design.g_optimal import (
+    _newton_polish,
+    _vertex_exchange_step,
+    _vertex_information,
     exchange_step_compiled,
-    newton_polish,
     vertex_exchange,
-    vertex_exchange_step,
-    vertex_information,
     vertex_inverse_root,
 )
 
@@ -91,7 +91,7 @@ SETS = {
 def test_information_is_the_weighted_sum_of_outer_products() -> None:
     points = random_points(2, 9, 3)
     weights = np.random.default_rng(3).dirichlet(np.ones(9))
-    assert vertex_information(points, weights) == pytest.approx(
+    assert _vertex_information(points, weights) == pytest.approx(
         naive_information(points, weights), rel=1e-13, abs=1e-15
     )
 
@@ -113,7 +113,7 @@ def test_the_exchange_step_is_the_best_of_all_steps(seed: int, n: int, rank: int
     levers = naive_leverages(points, weights)
     high, low = int(np.argmax(levers)), int(np.argmin(levers))
     cross = float(points[low] @ np.linalg.inv(naive_information(points, weights)) @ points[high])
-    step = vertex_exchange_step(levers[high], levers[low], cross, weights[low])
+    step = _vertex_exchange_step(levers[high], levers[low], cross, weights[low])
     assert 0 <= step <= weights[low]
 
     def after(moved: float) -> float:
@@ -127,7 +127,7 @@ def test_the_exchange_step_is_the_best_of_all_steps(seed: int, n: int, rank: int
 
 
 def test_between_parallel_points_all_weight_moves() -> None:
-    assert vertex_exchange_step(4.0, 1.0, 2.0, 0.3) == 0.3
+    assert _vertex_exchange_step(4.0, 1.0, 2.0, 0.3) == 0.3
     assert exchange_step_compiled(4.0, 1.0, 2.0, 0.3) == 0.3
 
 
@@ -184,7 +184,7 @@ def test_rank_one_updates_do_not_drift() -> None:
 
 
 @pytest.mark.parametrize(
-    "improve", [lambda p, w: vertex_exchange(p, w, 1e-3, 1000), lambda p, w: newton_polish(p, w, 1e-6)[0]]
+    "improve", [lambda p, w: vertex_exchange(p, w, 1e-3, 1000), lambda p, w: _newton_polish(p, w, 1e-6)[0]]
 )
 def test_the_weights_given_are_not_changed(improve: Callable[[Matrix, Vector], Vector]) -> None:
     points = SETS["gaussian"]
@@ -196,7 +196,7 @@ def test_the_weights_given_are_not_changed(improve: Callable[[Matrix, Vector], V
 @pytest.mark.parametrize("name", SETS)
 def test_polish_reaches_a_billionth(name: str) -> None:
     points = SETS[name]
-    weights, reached = newton_polish(points, vertex_exchange(points, uniform(points), 0.02, 100_000), 1e-9)
+    weights, reached = _newton_polish(points, vertex_exchange(points, uniform(points), 0.02, 100_000), 1e-9)
     assert reached
     assert (weights >= 0).all()
     assert weights.sum() == pytest.approx(1.0, abs=1e-12)
@@ -209,14 +209,14 @@ def test_polish_never_claims_what_it_did_not_reach(points: Matrix) -> None:
     """From a poor start Newton's steps may fail, but then they say so, and never lose log det."""
     assume(spanning(points))
     start = basis_weights(points)
-    weights, reached = newton_polish(points, start, 1e-6)
+    weights, reached = _newton_polish(points, start, 1e-6)
     assert log_det(points, weights) >= log_det(points, start) - 1e-9
     if reached:
         assert naive_leverages(points, weights).max() <= points.shape[1] * (1 + 1e-6) * (1 + 1e-9)
 
 
 def test_polish_leaves_a_design_that_is_good_enough() -> None:
-    weights, reached = newton_polish(np.eye(3), np.full(3, 1 / 3), 1e-9)
+    weights, reached = _newton_polish(np.eye(3), np.full(3, 1 / 3), 1e-9)
     assert reached
     assert weights.tolist() == [1 / 3] * 3
 
@@ -227,7 +227,7 @@ def test_polish_gives_up_when_least_squares_does_not_converge(monkeypatch: pytes
 
     monkeypatch.setattr(scipy.optimize, "nnls", fail)
     start = uniform(SETS["parabola"])
-    weights, reached = newton_polish(SETS["parabola"], start, 1e-9)
+    weights, reached = _newton_polish(SETS["parabola"], start, 1e-9)
     assert not reached
     assert weights.tolist() == start.tolist()
 
@@ -238,7 +238,7 @@ def test_polish_gives_up_when_no_step_gains(monkeypatch: pytest.MonkeyPatch) -> 
     start = multiplicative(points, 20)
     worse = multiplicative(points, 1)
     monkeypatch.setattr(polish_module, "_newton_target", lambda *_: worse)
-    weights, reached = newton_polish(points, start, 1e-9)
+    weights, reached = _newton_polish(points, start, 1e-9)
     assert not reached
     assert weights.tolist() == start.tolist()
 
@@ -246,7 +246,7 @@ def test_polish_gives_up_when_no_step_gains(monkeypatch: pytest.MonkeyPatch) -> 
 def test_polish_stops_after_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(polish_module, "_NEWTON_STEPS", 1)
     points = SETS["gaussian"]
-    weights, reached = newton_polish(points, uniform(points), 1e-9)
+    weights, reached = _newton_polish(points, uniform(points), 1e-9)
     assert not reached
     assert log_det(points, weights) > log_det(points, uniform(points))
 
@@ -255,6 +255,6 @@ def test_polish_goes_half_way_when_the_target_does_not_span(monkeypatch: pytest.
     """All the way to the target log det is minus infinity; half way it gains more than a quarter of the promise."""
     monkeypatch.setattr(polish_module, "_NEWTON_STEPS", 1)
     monkeypatch.setattr(polish_module, "_newton_target", lambda *_: np.array([0.0, 1.0]))
-    weights, reached = newton_polish(np.eye(2), np.array([0.9, 0.1]), 1e-9)
+    weights, reached = _newton_polish(np.eye(2), np.array([0.9, 0.1]), 1e-9)
     assert not reached
     assert weights == pytest.approx([0.45, 0.55], abs=1e-15)

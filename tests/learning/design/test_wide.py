@@ -7,12 +7,12 @@ import pytest
 
 from riskroute.learning.design.g_optimal import g_optimal, is_wide
 from riskroute.learning.design.wide import (
+    _orthogonalised,
+    _wide_inverse_root,
+    _wide_spanning_start,
     few_wide_rows,
     wide_design,
-    wide_inverse_root,
     wide_optimal,
-    wide_orthogonalised,
-    wide_spanning_start,
 )
 
 
@@ -58,17 +58,17 @@ def test_a_start_is_used_if_it_spans_and_replaced_if_not() -> None:
 def test_parts_against_plain_linear_algebra() -> None:
     rng = np.random.default_rng(6)
     columns = rng.standard_normal((6, 50))
-    points, back, rank = wide_orthogonalised(columns)
+    points, back, rank = _orthogonalised(columns)
     assert rank == 6
     np.testing.assert_allclose(points @ points.T / 50, np.eye(6), atol=1e-12)
     np.testing.assert_allclose(back.T @ columns, points, atol=1e-12)
     weights = rng.random(50)
-    root = wide_inverse_root(points, weights)
+    root = _wide_inverse_root(points, weights)
     np.testing.assert_allclose(root @ root.T, np.linalg.inv((points * weights) @ points.T), rtol=1e-9, atol=1e-12)
-    start = wide_spanning_start(points)
+    start = _wide_spanning_start(points)
     assert (start > 0).sum() == 6
     assert np.linalg.matrix_rank(points[:, start > 0]) == 6
-    assert np.isnan(wide_inverse_root(points, np.where(np.arange(50) < 4, 1.0, 0.0))).any()
+    assert np.isnan(_wide_inverse_root(points, np.where(np.arange(50) < 4, 1.0, 0.0))).any()
 
 
 def test_few_points_do_as_well() -> None:

@@ -9,15 +9,15 @@ import pytest
 
 from riskroute import Actions, ActionSet, Allocations, Belief, Environment, Setting, random_problem
 from riskroute.learning import belief, belief_fit
-from riskroute.learning.belief import draw_gaussian_plainly
+from riskroute.learning.belief import _draw_gaussian_numpy
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.policies import adaptive
+from riskroute.learning.policies.adaptive import _candidate_scores
 from riskroute.learning.policies.adaptive_duel import (
     AdaptiveDuel,
     CompiledDuel,
+    _leader_loss_numpy,
     leader_loss,
-    leader_loss_plainly,
-    rival_scores,
 )
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.policies import Adaptive, ChangeTest, Discounted, SlidingWindow, Thompson
@@ -61,12 +61,12 @@ def test_scores_of_rivals_and_loss_are_the_plain_ones(draws: int) -> None:
     rng = np.random.default_rng(draws)
     center, normals, features = rng.standard_normal(4), rng.standard_normal((draws, 4)), rng.standard_normal((6, 4))
     root = rng.standard_normal((4, 7))
-    scores = rival_scores(center, root @ root.T, normals)
-    plain = draw_gaussian_plainly(center, root @ root.T, normals)
+    scores = _candidate_scores(center, root @ root.T, normals)
+    plain = _draw_gaussian_numpy(center, root @ root.T, normals)
     np.testing.assert_allclose(scores[1 : draws + 1], plain, rtol=1e-9, atol=1e-12)
     assert len(scores) == 1 + draws + len(plain[::4]) + len(plain[1::4])
     drawn, place = scores[1 : draws + 1], rng.integers(0, 6, draws)
-    expected = leader_loss_plainly(drawn, features, place)
+    expected = _leader_loss_numpy(drawn, features, place)
     assert leader_loss(drawn, features, place) == pytest.approx(expected, rel=1e-12)
 
 
@@ -101,13 +101,13 @@ def test_whole_runs_decide_alike_without_compiled_code(
     for module in (belief, belief_fit):  # fits, covariances and draws by linear algebra on whole arrays
         monkeypatch.setattr(module, "LONGEST", 0)
     monkeypatch.setattr(adaptive, "CompiledDuel", AdaptiveDuel)
-    monkeypatch.setattr(adaptive, "leader_loss", leader_loss_plainly)
+    monkeypatch.setattr(adaptive, "leader_loss", _leader_loss_numpy)
     monkeypatch.setattr(type(SETS[kind]), "best_each", ActionSet.best_each)
     calls = []
 
     def counted(*given: Any) -> np.ndarray:
         calls.append(len(given))
-        return draw_gaussian_plainly(*given)
+        return _draw_gaussian_numpy(*given)
 
     monkeypatch.setattr(belief, "draw_gaussian_plainly", counted)
     assert played(policy, SETS[kind]) == compiled

@@ -15,7 +15,7 @@ from riskroute.core.arrays import Floats
 from riskroute.core.records import to_plain
 from riskroute.learning.estimation import unbiased_score
 from riskroute.learning.plan import Plan
-from riskroute.learning.policies.guarded import GuardedBounds
+from riskroute.learning.policies.guarded import _ConfidenceBounds
 from riskroute.learning.tally import Tallies
 from riskroute.policies import Adaptive, Guarded
 
@@ -83,7 +83,7 @@ def _spent(problem: Problem, played: Floats) -> float:
     return float(played @ problem.gaps() + played @ (means - played @ means / played.sum()) ** 2)
 
 
-def _bounds(problem: Problem, horizon: int) -> GuardedBounds:
+def _bounds(problem: Problem, horizon: int) -> _ConfidenceBounds:
     return Guarded().start(Environment(problem).setting(horizon)).bounds
 
 

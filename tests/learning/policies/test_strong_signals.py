@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from riskroute import Actions, Allocations, Belief, Environment, Problem, Setting
 from riskroute.learning.belief_fit import fit_belief, vague_information
 from riskroute.learning.observations import Observations
-from riskroute.learning.policies.linear_policy import LinearPolicy, linear_start_counts
+from riskroute.learning.policies.linear_policy import LinearPolicy, _start_counts
 from riskroute.policies import Adaptive, ChangeTest, Discounted, LinThompson, LinUcb, SlidingWindow, Thompson
 
 Matrix = NDArray[np.float64]
@@ -142,7 +142,7 @@ def test_first_plans_identify_all_coefficients_that_their_rounds_can() -> None:
         rows[:flat, -1] = 0
         weights = np.concatenate([rng.uniform(2, 3, flat), rng.uniform(1, 2, dim)])
         rounds = int(rng.integers(1, flat + dim))
-        counts = linear_start_counts(rows, weights / weights.sum(), rounds)
+        counts = _start_counts(rows, weights / weights.sum(), rounds)
         assert counts.sum() == rounds
         assert counts.max() == 1
         assert np.linalg.matrix_rank(rows[counts > 0]) == min(rounds, dim)
@@ -153,9 +153,9 @@ def test_first_plans_identify_all_coefficients_that_their_rounds_can() -> None:
 
 def test_with_enough_rounds_first_plans_follow_the_design() -> None:
     weights = np.array([0.5, 0.3, 0.2])
-    assert linear_start_counts(np.eye(3), weights, 10).tolist() == [5, 3, 2]
-    assert linear_start_counts(np.eye(3), weights, 3).tolist() == [1, 1, 1]
-    assert linear_start_counts(np.zeros((1, 3)), np.ones(1), 2).tolist() == [2]
+    assert _start_counts(np.eye(3), weights, 10).tolist() == [5, 3, 2]
+    assert _start_counts(np.eye(3), weights, 3).tolist() == [1, 1, 1]
+    assert _start_counts(np.zeros((1, 3)), np.ones(1), 2).tolist() == [2]
 
 
 @pytest.mark.parametrize("horizon", range(1, 14))

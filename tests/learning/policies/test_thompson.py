@@ -27,7 +27,8 @@ from riskroute import (
 )
 from riskroute.learning.actions import Action
 from riskroute.learning.belief_fit import vague_information
-from riskroute.learning.policies.linear_policy import LinearPolicy, linear_spread_evenly, linear_start_counts
+from riskroute.learning.policies.linear_policy import LinearPolicy, _start_counts
+from riskroute.learning.policies.thompson import _spread_evenly
 from riskroute.policies import LinThompson, LinUcb, Thompson
 
 
@@ -57,7 +58,7 @@ def test_decides_like_a_plain_version(
     rng, run = np.random.default_rng(9), environment.run(np.random.default_rng(4))
     design = small_problem.actions.design(0.05)
     vague = vague_information(rows[design.actions], design.weights, 0.3)
-    counts = linear_start_counts(rows[design.actions], design.weights, start_rounds * dim)
+    counts = _start_counts(rows[design.actions], design.weights, start_rounds * dim)
     queue = [int(action) for action, n in zip(design.actions, counts, strict=True) for _ in range(n)]
     history: list[Round] = []
     for t in range(horizon):
@@ -102,11 +103,11 @@ def test_plans_grow_with_what_is_known(small_problem: Problem) -> None:
 
 
 def test_rounds_are_divided_equally_between_the_draws() -> None:
-    plan = linear_spread_evenly(np.array([3, 1, 3, 2]), 10)
+    plan = _spread_evenly(np.array([3, 1, 3, 2]), 10)
     assert plan.actions.tolist() == [1, 2, 3]
     assert plan.counts.tolist() == [2, 2, 6]
-    assert linear_spread_evenly(np.array([5]), 7).counts.tolist() == [7]
-    vectors = linear_spread_evenly(np.array([[1, 0], [0, 1], [1, 0]]), 6)
+    assert _spread_evenly(np.array([5]), 7).counts.tolist() == [7]
+    vectors = _spread_evenly(np.array([[1, 0], [0, 1], [1, 0]]), 6)
     assert vectors.actions.tolist() == [[0, 1], [1, 0]]
     assert vectors.counts.tolist() == [2, 4]
 

@@ -18,17 +18,9 @@ from numba import njit
 from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.validation import check_array
 
-CONTACT = 1e-5
-"""Actions whose leverage is within this fraction of the largest may carry weight in an optimal design."""
-
-COARSE_GRID, FINE_GRID = 2.0**24, 2.0**40
-"""Weights are multiples of one over this: the coarse step is far above the solver's errors, which then rarely show."""
-
-_STEPS = 100
-_RESIDUAL = 1e-11  # error allowed in the entries of the whitened information matrix, which are about one
-_DAMPING = 1e-9  # fraction of the largest eigenvalue: smaller eigenvalues are raised to it
+CONTACT = 1e-5  # actions with a leverage within this fraction of the largest may carry weight in an optimal design
 _DEPENDENT = 1e-8  # entries of a column below this count as zero; others are about one
-_TIE = 1e-7
+_TIE = 1e-7  # relative difference up to which weights and leverages count as equal
 
 
 def canonical_products(white: Matrix) -> Matrix:
@@ -58,11 +50,12 @@ def canonical_least_norm(rows: Matrix, target: Vector) -> Vector | None:
     [0.5, 0.25, 0.25]
     """
     multipliers = _damped_solve(rows, target)
-    for _ in range(_STEPS):
+    for _ in range(100):
         slack = rows @ multipliers
         weights = np.maximum(slack, 0.0)
         residual = rows.T @ weights - target
-        if float(np.abs(residual).max()) <= _RESIDUAL:
+        # error allowed in the entries of the whitened information matrix, which are about one
+        if float(np.abs(residual).max()) <= 1e-11:
             return np.asarray(weights)
         direction = -_damped_solve(rows[slack > 0], residual)
         step = _descent(rows, target, multipliers, direction, float(residual @ direction))
@@ -76,7 +69,8 @@ def _damped_solve(rows: Matrix, target: Vector) -> Vector:
     """Solve ``(rows' rows) x = target``, with a little added to eigenvalues of zero."""
     gram = rows.T @ rows
     values, vectors = np.linalg.eigh(gram)
-    values = np.maximum(values, _DAMPING * max(float(values[-1]), np.finfo(float).tiny))
+    # fraction of the largest eigenvalue: smaller eigenvalues are raised to it
+    values = np.maximum(values, 1e-9 * max(float(values[-1]), np.finfo(float).tiny))
     return np.asarray(vectors @ ((vectors.T @ target) / values))
 
 
@@ -179,7 +173,7 @@ def _reduced(weight: float, by: float, most: float) -> float:
     return left if left > _TIE * most or by == 0 else 0.0
 
 
-def on_canonical_grid(weights: Vector, grid: float = COARSE_GRID) -> Vector:
+def on_canonical_grid(weights: Vector, grid: float = 2.0**24) -> Vector:
     """Round weights to a fixed grid and make their sum one.
 
     Examples

@@ -6,7 +6,7 @@ same design maximises ``log det M``. So a design is certified by one scan: ``bou
 and ``bound / rank - 1`` its distance from the optimum, whatever solver found it.
 
 The solver never iterates over the whole set. It (1) takes coordinates in which the set is round; (2) solves on a small
-working set, by vertex exchange at first (`vertex_exchange`) and by Newton steps near the optimum (`newton_polish`);
+working set, by vertex exchange at first (`vertex_exchange`) and by Newton steps near the optimum (`_newton_polish`);
 (3) scans every action; (4) adds the worst violators to the working set and returns to (2) until the scan agrees;
 (5) picks, where many designs are optimal, one that does not depend on rounding errors, so that every processor finds
 the same one (`canonical`). Its support has at most ``r (r + 1) / 2`` actions, by Caratheodory's argument.
@@ -31,9 +31,7 @@ from riskroute.core.arrays import Floats, Integers, Matrix
 from riskroute.core.errors import InputError, RiskrouteError
 from riskroute.core.validation import exact_array, finite_array, real_number, whole_number
 from riskroute.learning.design.canonical import (
-    COARSE_GRID,
     CONTACT,
-    FINE_GRID,
     canonical_least_norm,
     canonical_products,
     canonical_weights,
@@ -42,7 +40,7 @@ from riskroute.learning.design.canonical import (
 from riskroute.learning.tally import ActionBatch, tally_handles
 
 
-def vertex_information(points: Floats, weights: Floats) -> Floats:
+def _vertex_information(points: Floats, weights: Floats) -> Floats:
     """Information matrix ``sum_i weights[i] points[i] points[i]'`` of a design; points ``(n, r)``."""
     product: Floats = (points * weights[:, None]).T @ points
     return product
@@ -50,11 +48,11 @@ def vertex_information(points: Floats, weights: Floats) -> Floats:
 
 def vertex_inverse_root(points: Floats, weights: Floats) -> Floats:
     """Upper triangular ``R`` with ``R R' = M^-1`` for the design ``weights`` on ``points`` of full rank."""
-    lower = np.linalg.cholesky(vertex_information(points, weights))
+    lower = np.linalg.cholesky(_vertex_information(points, weights))
     return np.asarray(np.linalg.inv(lower).T)
 
 
-def vertex_exchange_step(lever_high: float, lever_low: float, cross: float, weight_low: float) -> float:
+def _vertex_exchange_step(lever_high: float, lever_low: float, cross: float, weight_low: float) -> float:
     """Return the weight to move from the low point to the high one so that ``log det M`` grows most."""
     curvature = lever_high * lever_low - cross * cross
     if curvature <= 0:
@@ -62,7 +60,7 @@ def vertex_exchange_step(lever_high: float, lever_low: float, cross: float, weig
     return min(weight_low, (lever_high - lever_low) / (2 * curvature))
 
 
-exchange_step_compiled = njit(cache=True)(vertex_exchange_step)
+exchange_step_compiled = njit(cache=True)(_vertex_exchange_step)
 
 
 def vertex_exchange(points: Floats, weights: Floats, tolerance: float, max_steps: int) -> Floats:
@@ -183,7 +181,7 @@ def _exchange(points: Floats, weights: Floats, inverse: Floats, levers: Floats, 
 _NEWTON_STEPS = 50
 
 
-def newton_polish(points: Floats, weights: Floats, tolerance: float) -> tuple[Floats, bool]:
+def _newton_polish(points: Floats, weights: Floats, tolerance: float) -> tuple[Floats, bool]:
     """Improve ``weights`` until no leverage on ``points`` ``(n, r)`` exceeds ``(1 + tolerance) r``.
 
     Returns the weights and whether the tolerance was reached.
@@ -225,7 +223,7 @@ def _newton_target(white: Floats, candidates: Integers) -> Floats | None:
 
 def _line_search(white: Floats, direction: Floats) -> float:
     """Return the largest of 1, 1/2, 1/4 .. that gains a quarter of the promised rise of ``log det``; 0 if none does."""
-    change = np.linalg.eigvalsh(vertex_information(white, direction))
+    change = np.linalg.eigvalsh(_vertex_information(white, direction))
     promised = float(change.sum())
     step = 1.0
     while step > 1e-6:
@@ -237,9 +235,6 @@ def _line_search(white: Floats, direction: Floats) -> float:
 
 
 _CHUNK = 4096  # rows scanned at a time: small enough to stay in cache
-_GRAM_CONDITION = 1e-9  # below this ratio of eigenvalues the Gram matrix is not trusted and X itself is factored
-_SHARP = 1e-11  # excess at which the optimal information matrix is known well enough to choose among its designs
-_LOOSE = 1e-4  # tolerances of at least this allow for weights on a coarse grid
 _COARSE = 0.02  # excess at which Newton steps take over from vertex exchange
 _MAX_STEPS = 200_000
 _MAX_SCANS = 100
@@ -305,7 +300,9 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
         return Design(np.zeros(1, dtype=np.int64), np.ones(1), 0.0, 0)
     most = rank * (1 + tolerance) * (1 + 1e-12)
     try:
-        index, weights, bound = _canonical(features, to_round, COARSE_GRID if tolerance >= _LOOSE else FINE_GRID)
+        # Weights are multiples of one over the grid: the coarse step is far above the solver's errors, which then
+        # rarely change a weight; sharper tolerances need the fine one.
+        index, weights, bound = _canonical(features, to_round, 2.0**24 if tolerance >= 1e-4 else 2.0**40)
     except (DesignError, np.linalg.LinAlgError):
         bound = np.inf
     if bound > most:  # too ill-conditioned to be solved to the end: any design that is good enough
@@ -325,7 +322,8 @@ def is_wide(count: int, dim: int) -> bool:
 
 def _canonical(features: Matrix, to_round: Matrix, grid: float) -> tuple[ActionBatch, Floats, float]:
     """Return the rows and weights of the canonical design, and its largest leverage."""
-    index, weights = _solve(features, to_round, _SHARP)
+    # excess at which the optimal information matrix is known well enough to choose among its designs
+    index, weights = _solve(features, to_round, 1e-11)
     root = to_round @ vertex_inverse_root(features[index] @ to_round, weights)
     rank = to_round.shape[1]
     touching = np.flatnonzero(leverages(features, root) >= rank * (1 - CONTACT))
@@ -355,7 +353,8 @@ def round_coordinates(features: Matrix) -> Matrix:
     gram = unit.T @ (features.T @ features) @ unit
     norms = np.sqrt(np.diag(gram))
     values, vectors = np.linalg.eigh(gram / np.outer(norms, norms))
-    if not np.isfinite(values).all() or values[0] < _GRAM_CONDITION * values[-1]:
+    # below this ratio of eigenvalues the Gram matrix is not trusted and X itself is factored
+    if not np.isfinite(values).all() or values[0] < 1e-9 * values[-1]:
         scaled = features[:, used] / size[used]
         norms = np.linalg.norm(scaled, axis=0)
         _, singular, rows = scipy.linalg.svd(scipy.linalg.qr(scaled / norms, mode="r")[0], full_matrices=False)
@@ -386,7 +385,7 @@ def _solve(features: Matrix, to_round: Matrix, tolerance: float) -> tuple[Action
     levers = leverages(features, to_round)
     working = _largest(levers, room)
     points = features[working] @ to_round
-    start = spanning_start(points)
+    start = _spanning_start(points)
     if start is None:  # the outermost points lie in a subspace: start from points that span
         spanning = _spanning_rows(features, to_round)
         working = np.union1d(spanning, working)
@@ -413,7 +412,7 @@ def _solve_small(points: Matrix, weights: Floats, tolerance: float) -> Floats:
     """Solve a working set to within ``tolerance``: vertex exchange far from the optimum, Newton steps near it."""
     weights = vertex_exchange(points, weights, max(tolerance, _COARSE), _MAX_STEPS)
     if tolerance < _COARSE:
-        weights, reached = newton_polish(points, weights, tolerance)
+        weights, reached = _newton_polish(points, weights, tolerance)
         if not reached:
             weights = vertex_exchange(points, weights, tolerance, _MAX_STEPS)
     return weights
@@ -426,7 +425,7 @@ def _largest(values: Floats, count: int) -> ActionBatch:
     return np.sort(np.argpartition(values, -count)[-count:])
 
 
-def spanning_start(points: Matrix) -> Floats | None:
+def _spanning_start(points: Matrix) -> Floats | None:
     """Return equal weights on ``r`` of the ``(n, r)`` points that span the space; None if no ``r`` of them do.
 
     Pivoted QR takes the point farthest from the span of those before it, as Kumar and Yildirim (2005) start.

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Integers, Matrix, Vector
-from riskroute.learning.design.canonical import FINE_GRID, on_canonical_grid
+from riskroute.learning.design.canonical import on_canonical_grid
 from riskroute.learning.design.g_optimal import (
     Design,
     exchange_step_compiled,
@@ -25,13 +25,7 @@ from riskroute.learning.design.g_optimal import (
 )
 from riskroute.learning.design.g_optimal import vertex_inverse_root as any_inverse_root
 
-REFRESH = 512
-"""The inverse is computed anew after so many steps, so that rank-one updates cannot drift."""
-
-_FINEST = 0.01  # relative excess below which vertex exchange takes too long
-_DEPENDENT = 1e-9  # fraction of a column's length: a smaller part outside the columns before it is a rounding error
-_SINGULAR = 1e-13  # fraction of a diagonal entry of the information matrix: a smaller pivot is a rounding error
-_MAX_STEPS = 100_000
+REFRESH = 512  # steps between recomputations of the inverse, which keep rank-one updates from drifting
 
 
 @dataclass(frozen=True)
@@ -50,7 +44,7 @@ class WideDesign:
     def form(self) -> Matrix:
         """Return ``P`` ``(d, d)`` such that leverages are ``x' P x``."""
         product = np.zeros((len(self.whitening), len(self.whitening)))
-        wide_multiplied(self.whitening, np.ascontiguousarray(self.whitening.T), product)
+        _multiplied(self.whitening, np.ascontiguousarray(self.whitening.T), product)
         return product
 
 
@@ -67,14 +61,14 @@ def wide_design(features: Matrix, tolerance: float, start: Vector | None = None)
     """
     size = np.abs(features).max(axis=0)
     columns = np.ascontiguousarray((features / np.where(size > 0, size, 1.0)).T)
-    points, back, rank = wide_orthogonalised(columns)
+    points, back, rank = _orthogonalised(columns)
     points, back = points[:rank], back[:, :rank]
     weights = None if start is None else start / start.sum()
-    if weights is None or not np.isfinite(wide_inverse_root(points, weights)).all():
-        weights = wide_spanning_start(points)
-    weights, levers, root = wide_exchanged(points, weights, tolerance, _MAX_STEPS)
+    if weights is None or not np.isfinite(_wide_inverse_root(points, weights)).all():
+        weights = _wide_spanning_start(points)
+    weights, levers, root = _exchanged(points, weights, tolerance, 100_000)
     whitening = np.zeros((features.shape[1], rank))
-    wide_multiplied(back / np.where(size > 0, size, 1.0)[:, None], root, whitening)
+    _multiplied(back / np.where(size > 0, size, 1.0)[:, None], root, whitening)
     return WideDesign(weights, whitening, float(levers.max()) / max(rank, 1) - 1)
 
 
@@ -83,7 +77,8 @@ def wide_optimal(features: Matrix, tolerance: float) -> Design:
 
     It aims at ``bound <= (1 + tolerance) * rank``, or at one per cent if the tolerance is smaller.
     """
-    found = wide_design(features, max(tolerance, _FINEST) * (1 - 1e-3))
+    # relative excess below which vertex exchange takes too long
+    found = wide_design(features, max(tolerance, 0.01) * (1 - 1e-3))
     index, weights, whitening = few_wide_rows(features, found)
     return Design(index, weights, float(leverages(features, whitening).max()), whitening.shape[1])
 
@@ -97,14 +92,14 @@ def few_wide_rows(features: Matrix, design: WideDesign) -> tuple[Integers, Vecto
     weights = design.weights[index]
     if len(index) > design.rank * (design.rank + 1) // 2:
         index, weights = thin_support(features[index] @ design.whitening, weights, index)
-    weights = on_canonical_grid(weights, FINE_GRID)
+    weights = on_canonical_grid(weights, 2.0**40)
     index, weights = index[weights > 0], weights[weights > 0]
     basis = round_coordinates(features[index])
     return index, weights, basis @ any_inverse_root(features[index] @ basis, weights)
 
 
 @njit(cache=True)
-def wide_orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
+def _orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
     """Return round points ``(r, n)`` from columns ``(d, n)``: rows of length ``sqrt(n)``, orthogonal to each other.
 
     Also returns ``B`` ``(d, r)`` with ``points = B' columns``, and ``r``; columns that depend on those before them are
@@ -128,7 +123,8 @@ def wide_orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
             for k in range(d):
                 combination[k] -= part * back[k, i]
         left = np.sqrt(_inner(rest, rest))
-        if left <= _DEPENDENT * length:
+        # fraction of a column's length: a smaller part outside the columns before it is a rounding error
+        if left <= 1e-9 * length:
             continue
         factor = np.sqrt(n) / left
         points[rank] = rest * factor
@@ -138,7 +134,7 @@ def wide_orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
 
 
 @njit(cache=True)
-def wide_spanning_start(points: Matrix) -> Vector:
+def _wide_spanning_start(points: Matrix) -> Vector:
     """Return equal weights on ``r`` of the points ``(r, n)``, each the farthest from the span of those before it."""
     r, n = points.shape
     rest = points.copy()
@@ -173,7 +169,7 @@ def _inner(one: Vector, other: Vector) -> float:
 
 
 @njit(cache=True)
-def wide_inverse_root(points: Matrix, weights: Vector) -> Matrix:
+def _wide_inverse_root(points: Matrix, weights: Vector) -> Matrix:
     """Return the upper triangular ``R`` with ``R R' = M^-1``, for points ``(r, n)``; NaN if they do not span."""
     r = len(points)
     lower = np.zeros((r, r))
@@ -186,7 +182,8 @@ def wide_inverse_root(points: Matrix, weights: Vector) -> Matrix:
             total = lower[a, b]
             for k in range(b):
                 total -= lower[a, k] * lower[b, k]
-            if a == b and total <= _SINGULAR * lower[a, a]:
+            # fraction of a diagonal entry of the information matrix: a smaller pivot is a rounding error
+            if a == b and total <= 1e-13 * lower[a, a]:
                 return np.full((r, r), np.nan)
             lower[a, b] = np.sqrt(total) if a == b else total / lower[b, b]
     root = np.zeros((r, r))
@@ -201,7 +198,7 @@ def wide_inverse_root(points: Matrix, weights: Vector) -> Matrix:
 
 
 @njit(cache=True)
-def wide_multiplied(one: Matrix, other: Matrix, product: Matrix) -> None:
+def _multiplied(one: Matrix, other: Matrix, product: Matrix) -> None:
     """Add ``one @ other`` to ``product``, always in the same sequence."""
     for i in range(len(one)):
         for k in range(one.shape[1]):
@@ -212,7 +209,7 @@ def wide_multiplied(one: Matrix, other: Matrix, product: Matrix) -> None:
 
 
 @njit(cache=True)
-def wide_leverages(points: Matrix, root: Matrix) -> Vector:
+def _leverages(points: Matrix, root: Matrix) -> Vector:
     """Return the leverages of points ``(r, n)``: squared norms of ``root' x``."""
     r, n = points.shape
     levers = np.zeros(n)
@@ -228,7 +225,7 @@ def wide_leverages(points: Matrix, root: Matrix) -> Vector:
 
 
 @njit(cache=True)
-def wide_exchanged(points: Matrix, weights: Vector, tolerance: float, max_steps: int) -> tuple[Vector, Vector, Matrix]:
+def _exchanged(points: Matrix, weights: Vector, tolerance: float, max_steps: int) -> tuple[Vector, Vector, Matrix]:
     """Improve ``weights`` until no leverage exceeds ``(1 + tolerance) r``, or ``max_steps`` are done.
 
     ``points`` ``(r, n)`` have full rank, and those with ``weights`` ``(n,)`` span the space. Also returns the leverages
@@ -236,16 +233,16 @@ def wide_exchanged(points: Matrix, weights: Vector, tolerance: float, max_steps:
     """
     r, n = points.shape
     weights = weights.copy()
-    root = wide_inverse_root(points, weights)
-    levers = wide_leverages(points, root)
+    root = _wide_inverse_root(points, weights)
+    levers = _leverages(points, root)
     inverse = np.zeros((r, r))
-    wide_multiplied(root, np.ascontiguousarray(root.T), inverse)
+    _multiplied(root, np.ascontiguousarray(root.T), inverse)
     for step in range(max_steps):
         if step % REFRESH == REFRESH - 1:
-            root = wide_inverse_root(points, weights)
-            levers = wide_leverages(points, root)
+            root = _wide_inverse_root(points, weights)
+            levers = _leverages(points, root)
             inverse = np.zeros((r, r))
-            wide_multiplied(root, np.ascontiguousarray(root.T), inverse)
+            _multiplied(root, np.ascontiguousarray(root.T), inverse)
         high, low = 0, -1
         for k in range(n):
             if levers[k] > levers[high]:
@@ -279,5 +276,5 @@ def wide_exchanged(points: Matrix, weights: Vector, tolerance: float, max_steps:
                 q[k] += y * points[a, k]
         for k in range(n):
             levers[k] += loss * q[k] * q[k] - gain * p[k] * p[k]
-    root = wide_inverse_root(points, weights)
-    return weights, wide_leverages(points, root), root
+    root = _wide_inverse_root(points, weights)
+    return weights, _leverages(points, root), root

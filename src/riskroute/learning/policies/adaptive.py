@@ -25,21 +25,16 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from riskroute.core.arrays import Matrix
+from riskroute.core.arrays import Matrix, Vector
 from riskroute.core.validation import parameter, sized_number, whole_number
 from riskroute.learning.actions import different_handles
-from riskroute.learning.belief import Belief
+from riskroute.learning.belief import Belief, draw_gaussian
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.plan import MOST_DRAWS, Plan
-from riskroute.learning.policies.adaptive_duel import AdaptiveDuel, CompiledDuel, leader_loss, rival_scores
+from riskroute.learning.policies.adaptive_duel import AdaptiveDuel, CompiledDuel, leader_loss
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.policy import memory
 from riskroute.learning.tally import ActionBatch
-
-CALM = 4
-"""A plan is so many times longer after one in which nothing was worth exploring."""
-
-_MANY = 12  # in more dimensions plans are shorter, in proportion: one of them teaches about a few directions only
 
 
 @dataclass(kw_only=True)
@@ -138,11 +133,13 @@ class Adaptive(LinearPolicy):
 
     @property
     def due(self) -> int:
-        return super().due * (CALM if self.calm else 1)
+        # A plan is so many times longer after one in which nothing was worth exploring.
+        return super().due * (4 if self.calm else 1)
 
     @property
     def pace(self) -> float:
-        return self.growth * min(_MANY / self.setting.actions.dim, 1.0)
+        # in more dimensions plans are shorter, in proportion: one of them teaches about a few directions only
+        return self.growth * min(12 / self.setting.actions.dim, 1.0)
 
     def duel(self, belief: Belief, features: Matrix, loss: float) -> AdaptiveDuel:
         """Return what decides between the leader and its rivals, whose features are ``(n, dim)``, the leader first."""
@@ -158,7 +155,19 @@ class Adaptive(LinearPolicy):
         The loss is averaged over draws.
         """
         actions, drawn = self.setting.actions, slice(1, self.draws + 1)
-        scores = rival_scores(*self.objective(belief), self.rng.standard_normal((self.draws, belief.dim)))
+        scores = _candidate_scores(*self.objective(belief), self.rng.standard_normal((self.draws, belief.dim)))
         rivals, place = different_handles(actions.best_each(scores))
         features = actions.features(rivals)
         return rivals, features, leader_loss(scores[drawn], features, place[drawn])
+
+
+def _candidate_scores(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:
+    """Return the scores whose best actions are the candidates: the posterior mean, draws, and some widened draws.
+
+    Row 0 is the posterior mean; rows 1 to n are posterior draws from standard normal numbers ``(n, dim)``. Every fourth
+    draw is repeated at twice its distance from the mean, and the draw after it at three times, to include unlikely
+    rivals.
+    """
+    drawn = draw_gaussian(center, covariance, normals)
+    widened = [center + factor * (drawn[k::4] - center) for k, factor in enumerate((2.0, 3.0))]
+    return np.vstack([center, drawn, *widened])

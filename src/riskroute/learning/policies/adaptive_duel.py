@@ -16,7 +16,7 @@ from numba import njit
 from scipy.special import ndtr
 
 from riskroute.core.arrays import Integers, Matrix, Vector
-from riskroute.learning.belief import LEAST_VARIANCE, Belief, draw_gaussian
+from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.kernels import padded_length
 from riskroute.learning.plan import LONGEST_HORIZON
 
@@ -27,29 +27,18 @@ CAUTION = 2.0  # factor on the logarithm of the rounds ahead, over the rewards b
 ENOUGH = 20.0  # a portion explores until the variance of a rival's score has fallen by this factor
 
 
-def rival_scores(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:
-    """Return the scores that rivals are the best actions of: the posterior mean, draws, and some draws widened.
+def _leader_loss_numpy(drawn: Matrix, features: Matrix, place: Integers) -> float:
+    """Return the mean gap between the leader and the best action over posterior draws ``(n, dim)``.
 
-    The draws are made of standard normal numbers ``(n, dim)`` and lie in rows 1 to n. Every fourth draw is widened
-    twofold, and the draws after these threefold, so that unlikely rivals are seen too.
-    """
-    drawn = draw_gaussian(center, covariance, normals)
-    widened = [center + factor * (drawn[k::4] - center) for k, factor in enumerate((2.0, 3.0))]
-    return np.vstack([center, drawn, *widened])
-
-
-def leader_loss_plainly(drawn: Matrix, features: Matrix, place: Integers) -> float:
-    """Return how much better the best action is than the leader, averaged over draws ``(n, dim)``.
-
-    ``features`` are those of the rivals, the leader first, and ``place`` is the best rival of each draw. This defines
-    `leader_loss`.
+    Row 0 of ``features`` is the leader, and ``place`` is the row of the best action of each draw. This NumPy version
+    defines `leader_loss`.
     """
     return float(np.mean(drawn @ features[0] - np.einsum("ij,ij->i", drawn, features[place])))
 
 
 @njit(cache=True, error_model="numpy")
 def leader_loss(drawn: Matrix, features: Matrix, place: Integers) -> float:
-    """Return `leader_loss_plainly`, added in a fixed order."""
+    """Compute `_leader_loss_numpy` with sums in a fixed order."""
     n, dim = drawn.shape
     total = 0.0
     for i in range(n):
@@ -62,22 +51,21 @@ def leader_loss(drawn: Matrix, features: Matrix, place: Integers) -> float:
 
 
 class AdaptiveDuel:
-    """The leader (number 0) against its rivals: losses, costs, and what observing an action would teach.
+    """Information-directed choice between the leader (number 0) and its rivals.
 
-    A rival believed to be ``l`` behind, give or take ``s``, adds an expected loss of ``s psi(l / s)`` per round with
-    ``psi(z) = phi(z) - z Phi(-z)``; its derivative by ``s^2`` is ``phi(l / s) / (2 s)`` now, and ``psi(l / s) / s`` on
-    average until ``s`` is zero. Rivals overlap: when one beats the leader, others often do too. The losses to single
-    rivals are therefore scaled so that they add up to the loss.
+    A rival whose gap has posterior mean ``l`` and standard deviation ``s`` adds an expected loss of ``s psi(l / s)``
+    per round with ``psi(z) = phi(z) - z Phi(-z)``; its derivative by ``s^2`` is ``phi(l / s) / (2 s)`` now, and ``psi(l
+    / s) / s`` on average until ``s`` is zero. Rivals overlap: when one beats the leader, others often do too. The
+    losses to single rivals are therefore scaled so that they add up to the loss.
 
     Squared residuals are far from Gaussian: with probability ``1 / N``, an average of ``n`` of them is off not only by
     the Gaussian ``sqrt(log N / n)`` but by ``log N / n`` as well, up to constants. The variance of a difference that is
     known as well as from ``n`` rewards of the rival is therefore multiplied by ``1 + 2 log N / n``, where ``N`` is the
     number of rounds that a mistake would last.
 
-    A portion is as long as a plan makes it, and late plans are long. Where means lie many noise deviations apart, a few
-    rounds of a rival tell all there is to know about it, and hundreds of them may cost more than the rest of the run.
-    So a rival gets no more rounds of a portion than bring the variance of its mean-variance down to a twentieth; the
-    leader plays the others.
+    Late plans, and therefore their portions, are long. Where means lie many noise deviations apart, a few rounds of a
+    rival determine its mean-variance, and hundreds would cost more than the rest of the run. A rival therefore gets
+    only the rounds of a portion that reduce the variance of its mean-variance to 5 %; the leader gets the others.
     """
 
     def __init__(self, policy: Adaptive, belief: Belief, features: Matrix, loss: float) -> None:
@@ -101,11 +89,11 @@ class AdaptiveDuel:
         self.overlap = self.loss / (max(float(single.sum()), 1e-250 * self.loss) or 1.0)
 
     def fill(self, rng: np.random.Generator, portions: Integers) -> Integers:
-        """Return the rounds of each action in a plan that is filled in portions, each as if those before were seen."""
+        """Return the rounds of each action in a plan filled in portions, each as if earlier ones had been observed."""
         counts = np.zeros(len(self.features), dtype=np.int64)
         for portion in portions.tolist():
             rival, part = self.mixture()
-            if rival == 0:  # none is worth its cost
+            if rival == 0:  # no rival is worth its cost
                 break
             some = min(int(rng.binomial(portion, part)), self.enough(rival))
             for action, played in ((rival, some), (0, portion - some)):
@@ -128,7 +116,7 @@ class AdaptiveDuel:
         return int(np.flatnonzero(pays)[best]), max(float(parts[best]), 0.0)
 
     def enough(self, rival: int) -> int:
-        """Return the rounds of a rival after which it is known well for now."""
+        """Return the rounds that reduce the variance of a rival's score by the factor `ENOUGH`."""
         lever = float(self.features[rival] @ self.covariance @ self.features[rival])
         noise = ENOUGH * float(self.noise[rival])
         return LONGEST_HORIZON if lever * LONGEST_HORIZON <= noise else math.ceil(noise / lever)
@@ -180,7 +168,7 @@ class CompiledDuel(AdaptiveDuel):
         score, covariance = belief.score(setting.risk_tolerance), belief.score_covariance(setting.risk_tolerance)
         n, dim = features.shape
         width = padded_length(n)
-        columns, table, products = np.zeros((2 * dim, width)), np.zeros((_ROWS, width)), np.zeros((n, width))
+        columns, table, products = np.zeros((2 * dim, width)), np.zeros((_SLOW + 1, width)), np.zeros((n, width))
         rival_seen, leader_seen, counts = np.zeros((2, width)), np.zeros((2, width)), np.zeros(n, dtype=np.int64)
         expected = score, belief.mean_coef, belief.var_coef
         known = setting.risk_tolerance, setting.base_variance, LEAST_VARIANCE * belief.variance
@@ -191,17 +179,17 @@ class CompiledDuel(AdaptiveDuel):
         overlap = loss / total if total > 0 else loss
         rival = some = rest = 0
         for number, portion in enumerate(portions.tolist()):
-            if number > 0:  # as if the portion before had been observed
+            if number > 0:  # update the posterior as if the previous portion had been observed
                 _imagine(features, covariance, columns, table, rival, some, rival_seen)
                 _imagine(features, covariance, columns, table, 0, rest, leader_seen)
                 _update_losses(table, n, caution)
             _sum_lessons(table, products, rival_seen, leader_seen)
             rival, part = _mixture(table, n, overlap, loss, rounds, budget)
-            if rival == 0:  # none is worth its cost
+            if rival == 0:  # no rival is worth its cost
                 break
             some = int(rng.binomial(portion, part))
             lever, noise = float(table[_LEVER, rival]), ENOUGH * float(table[_NOISE, rival])
-            if some * lever > noise:  # more rounds would tell no more
+            if some * lever > noise:  # further rounds would add almost no information
                 some = min(some, math.ceil(noise / lever))
             rest = portion - some
             counts[rival] += some
@@ -209,24 +197,23 @@ class CompiledDuel(AdaptiveDuel):
         return counts
 
 
-# Rows of the table: by action, its posterior, and sums over rivals of what observing it would teach.
+# Rows of the table, one column per action: gap, cost, noise and posterior of the action, its losses, and sums over
+# rivals of the reduction in loss that observing the action would bring.
 _BEHIND, _COST, _NOISE, _SQUARED, _LEVER, _DEVIATION, _LOSS, _SLOPE, _MEAN_SLOPE, _FAST, _SLOW = range(11)
-_ROWS = 11
-_ROOT_OF_TWO_PI, _ROOT_OF_TWO = math.sqrt(2 * math.pi), math.sqrt(2)
 
 
 @njit(cache=True, error_model="numpy")
 def _update_losses(table: Matrix, n: int, caution: float) -> None:
-    """Write what each rival alone adds to the loss, and how fast that falls: now, and on average until it is gone."""
-    for k in range(1, n):  # square roots and quotients in loops of their own become vector instructions
+    """Write each rival's expected loss and its slope in the posterior variance: now, and on average down to zero."""
+    for k in range(1, n):  # separate loops for square roots and quotients let the compiler vectorise them
         squared = table[_SQUARED, k]
         squared = squared * (1 + caution * squared / table[_NOISE, k])
         table[_DEVIATION, k] = math.sqrt(max(squared, 1e-300))
     for k in range(1, n):
         deviation = table[_DEVIATION, k]
         z = table[_BEHIND, k] / deviation
-        density = math.exp(-(z * z) / 2) / _ROOT_OF_TWO_PI
-        table[_LOSS, k] = deviation * density - table[_BEHIND, k] * (0.5 * math.erfc(z / _ROOT_OF_TWO))
+        density = math.exp(-(z * z) / 2) / math.sqrt(2 * math.pi)
+        table[_LOSS, k] = deviation * density - table[_BEHIND, k] * (0.5 * math.erfc(z / math.sqrt(2)))
         table[_SLOPE, k] = density
     for k in range(1, n):
         deviation = table[_DEVIATION, k]
@@ -248,7 +235,7 @@ def _begin(
     table: Matrix,
     products: Matrix,
 ) -> None:
-    """Write columns of features and differences, the table, and their products.
+    """Write columns of features and of differences to the leader, the table, and posterior covariances between them.
 
     ``products`` ``(n, width)`` are those of the covariance with a difference to the leader's features on one side, and
     with features on the other.
@@ -283,7 +270,7 @@ def _begin(
             table[_SQUARED, k] += along[k] * columns[dim + a, k]
     for k in range(n):
         product = products[k]
-        for a in range(0, dim - 1, 2):  # two at a time, which saves reading and writing the products
+        for a in range(0, dim - 1, 2):  # two at a time: halves the memory traffic
             one, two, first, second = columns[dim + a, k], columns[dim + a + 1, k], blurred[a], blurred[a + 1]
             for j in range(width):
                 product[j] = product[j] + first[j] * one + second[j] * two
@@ -297,9 +284,9 @@ def _begin(
 def _imagine(
     features: Matrix, covariance: Matrix, columns: Matrix, table: Matrix, chosen: int, rounds: int, seen: Matrix
 ) -> None:
-    """Update the covariance, and sums that depend on it, as if an action had been observed.
+    """Update the covariance, and the sums that depend on it, as if an action had been observed.
 
-    Each row of the products becomes less by a multiple of ``seen[0]``, and ``seen[1]`` holds by how much.
+    Each row of the products decreases by a multiple of ``seen[0]``; ``seen[1]`` holds the multiples.
     """
     n, dim = features.shape
     blur, along, apart = np.zeros(dim), seen[0], seen[1]
@@ -324,12 +311,12 @@ def _imagine(
 
 @njit(cache=True, error_model="numpy")
 def _sum_lessons(table: Matrix, products: Matrix, rival_seen: Matrix, leader_seen: Matrix) -> None:
-    """Bring the products up to date with what was seen, and sum over rivals what observing each action would teach."""
+    """Apply imagined observations to the products; sum the reduction in loss that each action would bring."""
     n, width = products.shape
     fast, slow, by_rival, by_leader = table[_FAST], table[_SLOW], rival_seen[0], leader_seen[0]
     for j in range(width):
         fast[j], slow[j] = 0.0, 0.0
-    for k in range(1, n):  # nobody asks for differences between the leader and itself
+    for k in range(1, n):  # the leader has no difference to itself
         product, slope, mean_slope = products[k], table[_SLOPE, k], table[_MEAN_SLOPE, k]
         rival_factor, leader_factor = rival_seen[1, k], leader_seen[1, k]
         for j in range(width):
@@ -341,7 +328,7 @@ def _sum_lessons(table: Matrix, products: Matrix, rival_seen: Matrix, leader_see
 
 @njit(cache=True, error_model="numpy")
 def _mixture(table: Matrix, n: int, overlap: float, loss: float, rounds: float, budget: float) -> tuple[int, float]:
-    """Return the rival of the next portion and its fraction of the rounds; 0 and 0 if none is worth it."""
+    """Return the rival of the next portion and its fraction of the rounds; (0, 0.0) if no rival is worth its cost."""
     fast, slow = table[_FAST], table[_SLOW]
     best, best_part, smallest = 0, 0.0, np.inf
     leader = overlap * fast[0] / (table[_NOISE, 0] + table[_LEVER, 0])

@@ -1,4 +1,4 @@
-"""The recommended policy with a test for change: when recent rewards contradict older ones, it starts afresh."""
+"""The recommended policy with a test for change: when recent rewards contradict older ones, it restarts."""
 
 from __future__ import annotations
 
@@ -17,26 +17,17 @@ from riskroute.learning.policies.linear_policy import MOST_ROWS
 from riskroute.learning.policy import memory
 from riskroute.learning.state import check_past_round
 
-SPANS = (1, 2, 4, 8, 16)
-"""Numbers of latest plans that are tested together."""
-
-SHARPEST = 1e-12
-"""The least relative variance of a believed variance: features of zero leave nothing to learn."""
-
-KNOWN = 100.0
-"""Rewards that a believed variance must rest on before anything is compared with it."""
-
 
 @dataclass(kw_only=True)
 class ChangeTest(Adaptive):
-    """Test after every plan whether the last 1, 2, 4, 8 or 16 plans agree with what was believed before them.
+    """Adaptive policy that tests after every plan whether the last 1, 2, 4, 8 or 16 plans fit the earlier posterior.
 
-    Every action's mean is compared with the believed one by Student's t and its variance by Fisher's F, since the
-    believed variances are estimates too. The errors of different actions are correlated through the belief: as normal
-    scores, their squared distance is compared with a chi-squared distribution. After an alarm only the plans that
-    raised it are kept, and exploration begins anew.
+    Every action's mean is compared with its posterior mean by Student's t and its variance by Fisher's F, since the
+    posterior variances are estimates too. The errors of different actions are correlated through the posterior: they
+    are converted to normal scores, and their squared Mahalanobis distance is compared with a chi-squared distribution.
+    After an alarm only the plans that raised it are kept, and exploration restarts.
 
-    Since more changes are expected, exploration only has as many rounds to pay off as have passed since the last one.
+    Since further changes are likely, exploration must pay off within as many rounds as have passed since the last one.
 
     Parameters
     ----------
@@ -45,7 +36,7 @@ class ChangeTest(Adaptive):
     level : float
         Probability of a false alarm per test.
     patience, draws, portions, budget, assumed_size, growth, start_rounds, prior
-        See `Adaptive`; nothing is assumed by default, since coefficients change.
+        See `Adaptive`. Default of ``assumed_size``: 0, since coefficients change.
 
     Examples
     --------
@@ -66,6 +57,8 @@ class ChangeTest(Adaptive):
     """
 
     name: ClassVar[str] = "change-test"
+    spans: ClassVar[tuple[int, ...]] = (1, 2, 4, 8, 16)  # numbers of latest plans tested together
+    enough_rewards: ClassVar[float] = 100.0  # rewards behind a posterior variance before it is tested against
 
     check_every: int = parameter(250, whole_number)
     level: float = parameter(1e-6, real_number, above=0, below=1)
@@ -73,7 +66,7 @@ class ChangeTest(Adaptive):
 
     recent: list[Observations] = memory(None)  # observations of the last plans, newest last
     settled: Observations = memory(None)  # observations of all plans before those
-    restarts: list[int] = memory(None, check_past_round)  # rounds after which exploration began anew
+    restarts: list[int] = memory(None, check_past_round)  # rounds after which exploration restarted
 
     def begin(self) -> None:
         super().begin()
@@ -88,16 +81,16 @@ class ChangeTest(Adaptive):
         return min(self.played - (self.restarts[-1] if self.restarts else 0), self.remaining)
 
     def remember(self, news: Observations) -> None:
-        if self.recent and self.fresh > 0:  # an offer of other actions ended the plan early: it goes on
+        if self.recent and self.fresh > 0:  # a change of action set ended the plan early: continue it
             self.recent[-1] = self.recent[-1].joined(news)
         else:
             self.recent.append(news)
-        if len(self.recent) > SPANS[-1]:
+        if len(self.recent) > self.spans[-1]:
             self.settled = self.settled.joined(self.recent.pop(0))
         self.gather()
 
     def gather(self) -> None:
-        """Put what settled and the recent plans together; what settled is summed up if it has too many rows."""
+        """Join settled observations and recent plans; settled ones become a posterior when they have too many rows."""
         if len(self.settled) > MOST_ROWS:
             self.base = self.believed(self.settled)
             self.settled = Observations.none(self.setting.actions.dim)
@@ -110,7 +103,7 @@ class ChangeTest(Adaptive):
         super().refresh()
 
     def sum_up(self) -> None:
-        """Do nothing: settled observations are summed up where they settle, see `gather`."""
+        """Do nothing: `gather` turns settled observations into a posterior."""
 
     def _restart(self, span: int) -> None:
         self.recent = self.recent[-span:]
@@ -120,23 +113,23 @@ class ChangeTest(Adaptive):
         self.restarts.append(self.played)
 
     def _contradicted(self) -> int | None:
-        """Return the number of latest plans that contradict what was believed before them; None if none do.
+        """Return the smallest number of latest plans that contradict the earlier posterior; None if none do.
 
-        They are compared with what settled before all recent plans, so that a change some plans ago is not yet part of
-        it. Where too little has settled about what is played now, they are compared with all plans before them.
+        They are compared with observations settled before all recent plans, so that a change a few plans ago does not
+        affect the reference. If these hold too little about the actions now played, all earlier plans are used.
         """
         settled: Belief | None = None
         known = self.settled.rounds + (self.base.rounds if self.base else 0.0)
-        for span in SPANS:
+        for span in self.spans:
             if span <= len(self.recent):
                 earlier = self.recent[:-span]
-                if known + sum(part.rounds for part in earlier) < KNOWN - 1:  # too few, whatever they say
+                if known + sum(part.rounds for part in earlier) < self.enough_rewards - 1:
                     break
                 latest = self.recent[-span].joined(*self.recent[-span:][1:])
                 settled = before = settled or self.believed(self.settled)
-                if earlier and self._rewards_behind(settled, latest)[np.argmax(latest.counts)] < KNOWN:
+                if earlier and self._rewards_behind(settled, latest)[np.argmax(latest.counts)] < self.enough_rewards:
                     before = self.believed(self.settled.joined(*earlier))
-                if before.rounds < KNOWN:
+                if before.rounds < self.enough_rewards:
                     continue
                 distance, compared = self._distance(before, latest)
                 if compared and chdtrc(compared, distance) < self.level:
@@ -144,20 +137,21 @@ class ChangeTest(Adaptive):
         return None
 
     def _rewards_behind(self, before: Belief, latest: Observations) -> Vector:
-        """Return the number of rewards from which the variance of each row would be known as well as it is believed."""
+        """Return the effective number of rewards behind the posterior variance of each row."""
         believed = latest.features @ before.var_coef + self.setting.base_variance
         variance = np.maximum(believed, LEAST_VARIANCE * before.variance)
         blur = np.einsum("ij,ij->i", latest.features, np.linalg.solve(before.var_precision, latest.features.T).T)
-        return np.asarray(2 / np.maximum(blur / variance**2, SHARPEST))
+        # floor on the relative variance: nothing is learned from features of zero
+        return np.asarray(2 / np.maximum(blur / variance**2, 1e-12))
 
     def _distance(self, before: Belief, latest: Observations) -> tuple[float, int]:
-        """Return the squared distance of means and variances from what was believed, and how many were compared."""
+        """Return the squared distance of means and variances from the posterior, and the number compared."""
         floor = LEAST_VARIANCE * before.variance
         believed = latest.features @ before.var_coef + self.setting.base_variance
         variance = np.maximum(believed, floor)
         blur = latest.features @ np.linalg.solve(before.var_precision, latest.features.T)
         rewards = self._rewards_behind(before, latest)
-        known = rewards >= KNOWN
+        known = rewards >= self.enough_rewards
         lever = latest.features @ np.linalg.solve(before.mean_precision, latest.features.T)
         covariance = np.diag(variance / latest.counts) + lever
         error = (latest.means - latest.features @ before.mean_coef) / np.sqrt(np.diag(covariance))
@@ -172,13 +166,13 @@ class ChangeTest(Adaptive):
 
 
 def _normal(below: Vector, above: Vector) -> Vector:
-    """Return the standard normal scores with these probabilities of being smaller and of being larger."""
+    """Return standard normal scores with the given lower and upper tail probabilities."""
     score = -ndtri(np.maximum(np.minimum(below, above), 1e-300))
     return np.asarray(np.where(above < below, score, -score))
 
 
 def _squared(scores: Vector, covariance: Matrix, chosen: Flags) -> float:
-    """Return the squared distance of some of the scores from zero, given the covariance behind them."""
+    """Return the squared Mahalanobis length of the chosen scores, with correlations from ``covariance``."""
     deviation = np.sqrt(np.diag(covariance))
     correlation = (covariance / np.outer(deviation, deviation))[np.ix_(chosen, chosen)]
     return float(scores[chosen] @ np.linalg.solve(correlation, scores[chosen]))

@@ -9,8 +9,6 @@ from riskroute.core.validation import parameter, sized_number
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies.thompson import Thompson
 
-_FORGOTTEN = 1e-3  # a belief that rests on fewer rewards is dropped
-
 
 @dataclass(kw_only=True)
 class Discounted(Thompson):
@@ -49,4 +47,5 @@ class Discounted(Thompson):
         left = 0.5 ** (news.rounds / self.halflife)
         self.observations = self.observations.faded(left).joined(news)
         if self.base is not None:
-            self.base = self.base.weakened(left) if self.base.rounds * left > _FORGOTTEN else None
+            # a belief that rests on fewer rewards is dropped
+            self.base = self.base.weakened(left) if self.base.rounds * left > 1e-3 else None

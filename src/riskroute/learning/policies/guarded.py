@@ -37,7 +37,7 @@ from riskroute.learning.tally import ActionBatch, Tallies
 
 
 @dataclass(frozen=True)
-class GuardedBounds:
+class _ConfidenceBounds:
     """Constants of the regret guarantee, known before any reward; docs/guarantee.md proves them.
 
     With ``L`` the largest norm of a feature vector, and ``S`` and ``P`` bounds on the norms of the mean and variance
@@ -71,7 +71,7 @@ class GuardedBounds:
     mean_difference: float
 
     @classmethod
-    def of(cls, setting: Setting, leverage: float, mean_bound: float, var_bound: float | None) -> GuardedBounds:
+    def of(cls, setting: Setting, leverage: float, mean_bound: float, var_bound: float | None) -> _ConfidenceBounds:
         """Derive them from a setting with a horizon; a ``var_bound`` of None is the base variance, unless it is 0."""
         norm, rho = setting.actions.largest_norm(), setting.risk_tolerance
         if var_bound is None:
@@ -151,9 +151,6 @@ class GuardedBounds:
         return min(self.variance + exploring + inside + noise, trivial)
 
 
-_DESIGN_TOLERANCE = 0.01
-
-
 @dataclass(kw_only=True)
 class Guarded(Adaptive):
     """Play as `adaptive` does, within what a short exploration allows; the expected regret has a proven bound.
@@ -214,8 +211,8 @@ class Guarded(Adaptive):
 
     def resume(self) -> None:
         super().resume()
-        self.design = self.setting.actions.design(_DESIGN_TOLERANCE)
-        self.bounds = GuardedBounds.of(self.setting, self.design.bound, self.mean_bound, self.var_bound)
+        self.design = self.setting.actions.design(0.01)
+        self.bounds = _ConfidenceBounds.of(self.setting, self.design.bound, self.mean_bound, self.var_bound)
         guards = self.bounds.known
         self.balanced = self.bounds.balanced_rounds if guards else float(self.horizon)
         self.checks = self.bounds.checks(self.strength * self.balanced) if guards else []

@@ -13,7 +13,7 @@ import numpy as np
 from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import StateError
 from riskroute.core.validation import parameter, real_number, whole_number
-from riskroute.learning.actions import Action, different_handles
+from riskroute.learning.actions import Action
 from riskroute.learning.belief import Belief
 from riskroute.learning.belief_fit import PRIOR_SURPRISE as SURPRISE
 from riskroute.learning.belief_fit import fit_belief, temper_prior, vague_information
@@ -26,8 +26,6 @@ from riskroute.learning.state import check_belief, check_information, check_past
 from riskroute.learning.tally import Tallies
 
 _DESIGN_TOLERANCE = 0.05
-_PSEUDO_REWARDS = 0.3  # number of rewards that the vague belief counts for
-_TIE = 1e-6  # actions this close to the farthest count as equally far, and the first of them is taken
 MOST_ROWS = 512  # rows of observations kept as they are; more are summed up in a belief
 
 
@@ -72,7 +70,8 @@ class LinearPolicy(Policy):
     def begin(self) -> None:
         actions = self.setting.actions
         design = actions.design(_DESIGN_TOLERANCE)
-        self.vague = vague_information(actions.features(design.actions), design.weights, _PSEUDO_REWARDS)
+        # number of rewards that the vague belief counts for
+        self.vague = vague_information(actions.features(design.actions), design.weights, 0.3)
         self.base, self.belief = self.expected(), self.prior
         self.observations = Observations.none(actions.dim)
 
@@ -107,7 +106,7 @@ class LinearPolicy(Policy):
             actions = self.setting.actions
             design = actions.design(_DESIGN_TOLERANCE)
             rounds = min(self.start_rounds * actions.dim, self.remaining)
-            return Plan(design.actions, linear_start_counts(actions.features(design.actions), design.weights, rounds))
+            return Plan(design.actions, _start_counts(actions.features(design.actions), design.weights, rounds))
         rounds = min(self.due - math.floor(self.fresh), self.remaining)
         return self.explore(self.belief, max(rounds, 1))
 
@@ -167,7 +166,7 @@ class RiskNeutral(LinearPolicy):
         return -belief.mean_coef, belief.mean_covariance
 
 
-def linear_start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
+def _start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
     """Apportion ``rounds`` rounds to a design, features ``(n, dim)`` with weights ``(n,)``, to identify most.
 
     With fewer rounds than actions in the design, those with the largest weights may all lie in a subspace. Then the
@@ -177,7 +176,7 @@ def linear_start_counts(features: Matrix, weights: Vector, rounds: int) -> Integ
     Examples
     --------
     >>> weights = np.array([0.4, 0.35, 0.25])
-    >>> linear_start_counts(np.array([[1.0, 0.0], [0.9, 0.0], [0.0, 1.0]]), weights, 2).tolist()
+    >>> _start_counts(np.array([[1.0, 0.0], [0.9, 0.0], [0.0, 1.0]]), weights, 2).tolist()
     [1, 0, 1]
     >>> round_exact_counts(weights, 2).tolist()
     [1, 1, 0]
@@ -190,7 +189,8 @@ def linear_start_counts(features: Matrix, weights: Vector, rounds: int) -> Integ
     spanned = np.zeros((min(rounds, rows.shape[1]), rows.shape[1]))
     far = np.einsum("ij,ij->i", rows, rows)
     for known in range(len(spanned)):
-        next_ = int(np.argmax(far >= (1 - _TIE) * far.max()))
+        # actions this close to the farthest count as equally far, and the first of them is taken
+        next_ = int(np.argmax(far >= (1 - 1e-6) * far.max()))
         counts[next_] = 1
         direction = rows[next_]
         for _ in range(2):  # Gram-Schmidt loses digits the first time
@@ -199,12 +199,3 @@ def linear_start_counts(features: Matrix, weights: Vector, rounds: int) -> Integ
         far -= (rows @ spanned[known]) ** 2
     rest = np.where(counts > 0, 0.0, weights)
     return counts + round_exact_counts(rest, rounds - int(counts.sum()))
-
-
-def linear_spread_evenly(actions: Integers, rounds: int) -> Plan:
-    """Divide ``rounds`` rounds equally between ``actions``, with one entry per distinct action."""
-    each = np.diff(np.floor(np.linspace(0, rounds, len(actions) + 1) + 0.5).astype(np.int64))
-    different, place = different_handles(actions)
-    counts = np.bincount(place, each, len(different)).astype(np.int64)
-    order = np.lexsort(different.reshape(len(different), -1).T[::-1])
-    return Plan(different[order], counts[order])

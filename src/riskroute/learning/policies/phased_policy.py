@@ -17,9 +17,6 @@ from riskroute.learning.policy import Policy, memory
 from riskroute.learning.state import check_cut, check_vector
 from riskroute.learning.tally import Tallies
 
-_ENOUGH = 0.75
-"""A phase ends when so much of it was observed and the rest was abandoned; with less it is played once more."""
-
 
 @dataclass(kw_only=True)
 class PhasedPolicy(Policy):
@@ -71,7 +68,8 @@ class PhasedPolicy(Policy):
         done = float(tallies.counts.sum()) / self._phase_rounds()
         if self.score is None or done >= 0.25:  # a phase cut off earlier by the horizon knows less than the one before
             self.score = self._estimated_score(tallies)  # step 3: from this phase's rewards only
-        if done >= 1 or (done >= _ENOUGH and self.remaining > 0):
+        # A phase ends when so much of it was observed and the rest was abandoned; with less it is played once more.
+        if done >= 1 or (done >= 0.75 and self.remaining > 0):
             cut = self.score, 2 * self._accuracy()
             self.survivors = self.survivors.within(*cut)  # step 4: eliminate
             self.cuts.append(cut)  # step 5: next phase

@@ -17,8 +17,6 @@ from riskroute.learning.policy import memory
 from riskroute.learning.state import check_member
 from riskroute.learning.tally import Tallies
 
-_PLANNED = 4096  # rounds of whole turns in one plan, at most
-
 
 @dataclass(kw_only=True)
 class RiskExpExp(ArmPolicy):
@@ -55,7 +53,7 @@ class RiskExpExp(ArmPolicy):
     def propose(self) -> Plan:
         left = min(self.explore_rounds() - self.played, self.remaining)
         if left > 0:
-            turns = max(_PLANNED // len(self.handles), 1)
+            turns = max(4096 // len(self.handles), 1)  # rounds of whole turns in one plan, at most
             played = np.concatenate([self.handles] * turns)[:left]
             return Plan(played, np.ones(len(played), dtype=np.int64))
         return Plan.repeat(self.recommend(), self.remaining)

@@ -10,8 +10,6 @@ from riskroute.learning.observations import Observations
 from riskroute.learning.policies.thompson import Thompson
 from riskroute.learning.policy import memory
 
-_PIECES = 16  # number of pieces into which a window is cut
-
 
 @dataclass(kw_only=True)
 class SlidingWindow(Thompson):
@@ -55,7 +53,7 @@ class SlidingWindow(Thompson):
 
     def remember(self, news: Observations) -> None:
         now = self.played
-        if self.pieces and now - self.pieces[-1][0] < self.window / _PIECES:
+        if self.pieces and now - self.pieces[-1][0] < self.window / 16:  # number of pieces into which a window is cut
             last, observations = self.pieces.pop()
             self.pieces.append((last, observations.joined(news)))
         else:

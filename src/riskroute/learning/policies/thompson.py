@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from riskroute.core.arrays import Integers
 from riskroute.core.validation import parameter, real_number, whole_number
+from riskroute.learning.actions import different_handles
 from riskroute.learning.belief import Belief, draw_gaussian
 from riskroute.learning.plan import MOST_DRAWS, Plan
-from riskroute.learning.policies.linear_policy import LinearPolicy, RiskNeutral, linear_spread_evenly
+from riskroute.learning.policies.linear_policy import LinearPolicy, RiskNeutral
 
 
 @dataclass(kw_only=True)
@@ -51,7 +55,7 @@ class Thompson(LinearPolicy):
         center, covariance = self.objective(belief)
         normals = self.rng.standard_normal((min(rounds, self.draws), belief.dim))
         drawn = draw_gaussian(center, self.width**2 * covariance, normals)
-        return linear_spread_evenly(self.setting.actions.best_each(drawn), rounds)
+        return _spread_evenly(self.setting.actions.best_each(drawn), rounds)
 
 
 @dataclass(kw_only=True)
@@ -77,3 +81,12 @@ class LinThompson(RiskNeutral, Thompson):
     """
 
     name: ClassVar[str] = "lin-thompson"
+
+
+def _spread_evenly(actions: Integers, rounds: int) -> Plan:
+    """Divide ``rounds`` rounds equally between ``actions``, with one entry per distinct action."""
+    each = np.diff(np.floor(np.linspace(0, rounds, len(actions) + 1) + 0.5).astype(np.int64))
+    different, place = different_handles(actions)
+    counts = np.bincount(place, each, len(different)).astype(np.int64)
+    order = np.lexsort(different.reshape(len(different), -1).T[::-1])
+    return Plan(different[order], counts[order])

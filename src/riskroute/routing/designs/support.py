@@ -27,7 +27,7 @@ import scipy
 from numba import njit
 
 from riskroute.core.arrays import Integers, Units, Vector
-from riskroute.learning.design.canonical import FINE_GRID, canonical_least_norm, canonical_weights, on_canonical_grid
+from riskroute.learning.design.canonical import canonical_least_norm, canonical_weights, on_canonical_grid
 from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups
 
 
@@ -368,7 +368,7 @@ def _closest(gram: Vector, own: Vector) -> Vector:
     ridged = gram + np.diag(1e-7 * np.diag(gram))  # makes the weights unique
     lower = np.linalg.cholesky(ridged)
     weights, _ = scipy.optimize.nnls(lower.T, np.linalg.solve(lower, own))
-    return on_canonical_grid(weights / weights.sum(), FINE_GRID)
+    return on_canonical_grid(weights / weights.sum(), 2.0**40)  # fine enough for any tolerance
 
 
 def _features(groups: SymmetryGroups, allocations: Units) -> Vector:
