@@ -58,7 +58,7 @@ def test_where_a_matrix_has_no_factor_the_plain_functions_decide(monkeypatch: py
         draw_gaussian(np.zeros(2), indefinite, np.zeros((3, 2)))
     observations = some_observations(np.random.default_rng(0), 2, 9)
     assert _fit_compiled(observations, 1.0, -np.eye(2) * 1e9, no_prior(2), False, 0.3, 1.0) is None
-    monkeypatch.setattr(belief_fit, "fit_by_kernels", lambda *_: None)
+    monkeypatch.setattr(belief_fit, "_fit_compiled", lambda *_: None)
     expected = _fit_numpy(observations, 1.0, np.eye(2), no_prior(2), False, 0.3, 1.0)
     np.testing.assert_array_equal(
         fit_belief(observations, base_variance=1.0, vague=np.eye(2)).var_coef, expected.var_coef

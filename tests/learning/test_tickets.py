@@ -145,7 +145,7 @@ def test_bad_tickets_are_refused() -> None:
         tickets.abandon(number)
     begun = make_policy("uniform").start(SETTING)
     begun.update(begun.select(), 0.0)
-    with pytest.raises(StateError, match="round by round"):
+    with pytest.raises(StateError, match="in the middle of a plan"):
         Tickets(begun)
 
 

@@ -1,4 +1,4 @@
-"""What a policy is told (`Setting`) and what it asks for (`Plan`)."""
+"""`Setting`, the input of a policy, and `Plan`, its output."""
 
 from __future__ import annotations
 
@@ -14,18 +14,15 @@ from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.learning.tally import ActionBatch, are_tally_counts, tally_handles
 
-LONGEST_HORIZON = 10**12
-
-MOST_DRAWS = 10**6
-"""No policy makes more draws than this for one plan, since they are held in memory."""
+LONGEST_HORIZON = 10**12  # rounds; counts of this size are exact in floating point
+MOST_DRAWS = 10**6  # posterior draws per plan, which are held in memory
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a policy is told before it plays: everything but the coefficients.
+    """Problem data known to a policy: everything but the coefficients.
 
-    Without a ``horizon``, play goes on for as long as rounds are asked for; a policy that needs a horizon raises an
-    error.
+    Without a ``horizon``, the number of rounds is unlimited; policies that need a horizon raise `InputError`.
     """
 
     actions: ActionSet
@@ -45,7 +42,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Plan:
-    """Actions to play one after the other, each ``counts[i]`` times in a row."""
+    """Sequence of actions, each played ``counts[i]`` times in a row."""
 
     actions: ActionBatch
     counts: Integers
@@ -58,7 +55,7 @@ class Plan:
 
     @classmethod
     def repeat(cls, action: Action, count: int) -> Plan:
-        """Play one action ``count`` times."""
+        """Return a plan that plays one action ``count`` times."""
         count = count if type(count) is int else whole_number("count", count, minimum=0)
         if not 0 <= count <= LONGEST_HORIZON:
             raise InputError(f"count must be from 0 to {LONGEST_HORIZON:,}, was {count}")
@@ -66,11 +63,11 @@ class Plan:
 
     @cached_property
     def rounds(self) -> int:
-        """Number of rounds the plan takes."""
+        """Total number of rounds."""
         return int(self.counts.sum())
 
     def fitted(self, rounds: int) -> Plan:
-        """Shrink the plan in proportion to at most ``rounds`` rounds, and leave out what is played zero times."""
+        """Return the plan scaled down to at most ``rounds`` rounds, without entries of zero rounds."""
         if type(rounds) is not int:
             rounds = whole_number("rounds", rounds, minimum=0)
         if self.rounds <= rounds and len(self.counts) and self.counts.min() > 0:

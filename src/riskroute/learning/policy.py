@@ -5,8 +5,8 @@ methods, `Policy.propose` (the next plan) and `Policy.observe` (the tallies of t
 derived here: fitting plans to the horizon, the one-round form `select` / `update` for live use, and a state that can be
 saved in the middle of a plan as plain JSON and restored to the same decisions.
 
-Constructors only store parameters. `Policy.start` begins an episode; what a policy learns lives in fields declared with
-`memory`, and those fields are its state.
+Constructors only store parameters. `Policy.start` begins an episode. A policy stores what it learns in fields declared
+with `memory`, which make up its saved state.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Policy(ABC):
         self.partial = []
 
     def plan(self) -> Plan:
-        """Return the plan to play now: the same one until its tallies have been learned."""
+        """Return the current plan; it stays the same until its tallies are learned."""
         if self.pending is None:
             if self.remaining == 0:
                 raise StateError(f"{self.name} has played all {self.played} rounds of its horizon")
@@ -152,7 +152,7 @@ class Policy(ABC):
         return self.pending
 
     def learn(self, tallies: Tallies) -> None:
-        """Learn from one tally per entry of the plan, in the same sequence."""
+        """Learn from the completed plan: one tally per entry, in order."""
         plan = self.plan()
         instance_of("tallies", tallies, Tallies, "Tallies")
         if not (_alike(tallies.actions, plan.actions) and _alike(tallies.counts, plan.counts)):
@@ -167,10 +167,10 @@ class Policy(ABC):
         self._finish(tallies)
 
     def conclude(self, tallies: Tallies | None) -> None:
-        """End the plan under way and learn from what was played since the last one, whatever it was; None is nothing.
+        """End the current plan and learn from the rounds actually played; None if there were none.
 
-        `learn` and `update` want exactly what was planned. Where many decisions are out at once, some come back late,
-        with other actions, or never: see `riskroute.learning.tickets`.
+        `learn` and `update` require exactly the planned rounds. With concurrent decisions, rewards may arrive late, for
+        other actions, or never: see `riskroute.learning.tickets`.
         """
         if self.partial:
             raise StateError("the plan is being played round by round: finish it with update()")
@@ -182,7 +182,7 @@ class Policy(ABC):
         if not 1 <= rounds <= self.remaining:
             raise InputError(f"rounds of tallies must be from 1 to {self.remaining}, was {rounds}")
         if not self.setting.actions.contains(tallies.actions).all():
-            raise InputError("actions of tallies must belong to the action set, and did not all")
+            raise InputError("actions of tallies must all belong to the action set")
         self._finish(tallies)
 
     def _finish(self, tallies: Tallies) -> None:
@@ -211,10 +211,10 @@ class Policy(ABC):
             self._finish(Tallies.of(plan.actions, self.partial))
 
     def offer(self, actions: ActionSet) -> None:
-        """Change the actions that the next round chooses from.
+        """Change the action set of the next round.
 
-        The coefficients are the same for all sets, so what was learned stays. A plan under way ends here, and what was
-        played of it is learned. Policies that reason about one set as a whole raise an error.
+        All sets have the same coefficients, so estimates stay valid. The current plan ends, and the policy learns from
+        the rounds already played. Policies that need a fixed set raise `StateError`.
         """
         setting = self.setting
         instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
@@ -235,7 +235,7 @@ class Policy(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Constructor arguments by name."""
         return {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.init}
 
     def clone(self) -> Self:
@@ -245,8 +245,8 @@ class Policy(ABC):
     def in_units(self, factor: float) -> Self:
         """Return an unstarted policy with the same parameters, for rewards multiplied by ``factor``.
 
-        The setting must be the same in these units too: the risk tolerance times ``factor``, the base variance times
-        its square. A policy that is ``unit_free`` then decides alike.
+        The setting must be converted too: the risk tolerance times ``factor``, the base variance times its square. A
+        ``unit_free`` policy then makes the same decisions.
         """
         return self.clone()
 
@@ -302,7 +302,7 @@ class Policy(ABC):
         if set(given) != set(fields):
             raise StateError(f"state memory must hold {sorted(fields)}, had {sorted(given)}")
         most = policy.remaining
-        for name, item in fields.items():  # in the order declared: checks of the others need the rounds played
+        for name, item in fields.items():  # in declaration order: later checks need `played`
             value = restored_field(cls, name, given[name])
             if name == "played" and not 0 <= value <= most:
                 raise StateError(f"played must be from 0 to {most}, was {value}")
@@ -320,7 +320,7 @@ class Policy(ABC):
         for place, entry in enumerate(self.partial):
             last = place == len(self.partial) - 1
             least = 1 if last else planned[place]
-            most = planned[place] - (place == len(planned) - 1)  # a plan played to its end is no longer pending
+            most = planned[place] - (place == len(planned) - 1)  # a completed plan is no longer pending
             if not least <= entry.count <= most:
                 raise InputError(
                     f"counts of partial must follow the plan, was {entry.count} of {planned[place]} at {place}"
@@ -330,7 +330,7 @@ class Policy(ABC):
 
 
 def _alike(first: Integers, second: Integers) -> bool:
-    """Whether two arrays are equal, and most often the same."""
+    """Whether two arrays are equal; checks identity first, which is the common case."""
     return first is second or np.array_equal(first, second)
 
 

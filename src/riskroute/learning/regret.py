@@ -20,7 +20,7 @@ from riskroute.learning.tally import Tally, merge_moments_compiled
 
 
 def _path_mean_variance(rewards: Vector, risk_tolerance: float) -> float:
-    """Mean-variance ``xi`` of a whole path of rewards.
+    """Return the mean-variance ``xi`` of a path of rewards.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def _path_mean_variance(rewards: Vector, risk_tolerance: float) -> float:
 
 
 def _comparator(rounds: Integers, mean: float, variance: float, risk_tolerance: float) -> Vector:
-    """Expected mean-variance of playing one action ``t`` times: ``(t - 1) variance - risk_tolerance t mean``.
+    """Return ``(t - 1) variance - risk_tolerance t mean``, the expected mean-variance of one action over ``t`` rounds.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def _comparator(rounds: Integers, mean: float, variance: float, risk_tolerance: 
 
 
 def pseudo_regret(means: Vector, gaps: Vector) -> Vector:
-    """Sum of the first two terms of the temporal decomposition (Proposition 2), after every round.
+    """Return the first two terms of the temporal decomposition (Proposition 2), summed up to every round.
 
     ``means`` and ``gaps`` ``(T,)`` are those of the actions played. The first term adds up the gaps; the second is the
     cost of switching, ``1 / (t + 1)`` times the sum of squared differences to the means of all earlier rounds.
@@ -58,7 +58,7 @@ def pseudo_regret(means: Vector, gaps: Vector) -> Vector:
 
 @njit(cache=True)
 def _harmonic(n: float) -> float:
-    """Harmonic number ``1 + 1/2 + .. + 1/n``, to rounding."""
+    """Return the harmonic number ``1 + 1/2 + .. + 1/n`` to machine precision."""
     total = 0.0
     while n > 0 and n < 20:
         total += 1 / n
@@ -80,9 +80,9 @@ class RegretBlocks(NamedTuple):
     reward_means, reward_spreads : Vector
         Mean of the rewards of a block, and the sum of their squared deviations from it.
     true_means, true_variances : Vector
-        Mean and variance that a reward of the action has.
+        True mean and variance of a reward of the action.
     gaps : Vector
-        Mean-variance of the action above that of the best one.
+        Gap in mean-variance between the action and the best one.
     """
 
     counts: Integers
@@ -96,7 +96,7 @@ class RegretBlocks(NamedTuple):
 def block_regret_curves(
     blocks: RegretBlocks, checkpoints: Integers, anchors: Vector, risk_tolerance: float
 ) -> tuple[Vector, Vector, Vector]:
-    """Path mean-variance, pseudo-regret and luck at checkpoints, from consecutive blocks of one action each.
+    """Return path mean-variance, pseudo-regret and luck at checkpoints, from blocks of one action each.
 
     Every checkpoint (ascending) falls on the end of a block. Within a block the squared differences to the means of all
     earlier rounds do not change, so its cost of switching is that sum times a difference of harmonic numbers.
@@ -108,7 +108,7 @@ def block_regret_curves(
         ``e^2 - v - risk_tolerance e + 2 (mu - c) e``
 
     added up over rounds. If rewards are independent given the actions, every term has expectation zero however the
-    actions were chosen, for any ``c`` known beforehand; ``anchors`` holds the ``c`` of every checkpoint. Near the
+    actions were chosen, for any ``c`` fixed in advance; ``anchors`` holds the ``c`` of every checkpoint. Near the
     path's mean it leaves little noise in what remains.
     """
     check_array("counts", blocks.counts, np.int64, (None,))

@@ -1,4 +1,4 @@
-"""Tallies: what a policy learns from.
+"""Tallies: the sufficient statistics that policies learn from.
 
 A tally of some rewards is their count, their mean and the sum of their squared deviations from that mean. Both
 least-squares estimators and the mean-variance of a path are functions of tallies, and tallies merge exactly
@@ -20,13 +20,11 @@ from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.validation import exact_array, instance_of, list_of, real_number, whole_number
 
-ActionBatch = Integers
-"""Handles of several actions: the first axis runs over actions."""
+ActionBatch = Integers  # handles of several actions; the first axis runs over actions
 
 _WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
 
-Number = TypeVar("Number", np.int64, np.float64)
-"""How many rewards: a whole number, or a fraction of rewards half forgotten."""
+Number = TypeVar("Number", np.int64, np.float64)  # counts: whole numbers, or fractions after discounting
 
 
 def _merge_moments(
@@ -67,14 +65,14 @@ class Tally:
 
     @classmethod
     def of(cls, rewards: Iterable[float]) -> Tally:
-        """Tally ``rewards`` one by one, as they come, with the same rounding as `riskroute.Policy.update`."""
+        """Tally ``rewards`` one by one, with the same rounding as `riskroute.Policy.update`."""
         tally = cls()
         for reward in list_of("rewards", rewards, object, "numbers"):
             tally = tally.merge(cls(1, real_number("a reward", reward), 0.0))
         return tally
 
     def merge(self, other: Tally) -> Tally:
-        """Return the tally of both sets of rewards together."""
+        """Return the tally of the union of both sets of rewards."""
         if type(other) is not Tally:
             instance_of("other", other, Tally, "a Tally")
         count, mean, spread = _merge_moments(self.count, self.mean, self.spread, other.count, other.mean, other.spread)
@@ -83,7 +81,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Tallies:
-    """One tally per entry of a plan, in the same sequence.
+    """One tally per entry of a plan, in the same order.
 
     ``actions`` holds the handles; ``counts``, ``means`` and ``spreads`` (sums of squared deviations) have shape
     ``(n,)``.
@@ -131,7 +129,7 @@ class Tallies:
         return sizes
 
     def joined(self, other: Tallies) -> Tallies:
-        """Return the entries of both, one after the other (the same action may then appear twice)."""
+        """Return the concatenated entries (an action may appear twice)."""
         instance_of("other", other, Tallies, "Tallies")
         if self.actions.shape[1:] != other.actions.shape[1:]:
             raise InputError(
@@ -232,7 +230,7 @@ def merge_tallies_compiled(
     more_means: Floats,
     more_spreads: Floats,
 ) -> None:
-    """Do what `_merge_into` does, without checking types: for arrays whose types are known."""
+    """Compute `_merge_into` without type checks."""
     if not (
         len(counts) == len(means) == len(spreads) and len(where) == len(more) == len(more_means) == len(more_spreads)
     ):

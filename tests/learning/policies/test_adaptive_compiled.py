@@ -109,6 +109,6 @@ def test_whole_runs_decide_alike_without_compiled_code(
         calls.append(len(given))
         return _draw_gaussian_numpy(*given)
 
-    monkeypatch.setattr(belief, "draw_gaussian_plainly", counted)
+    monkeypatch.setattr(belief, "_draw_gaussian_numpy", counted)
     assert played(policy, SETS[kind]) == compiled
     assert calls

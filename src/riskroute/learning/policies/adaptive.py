@@ -1,20 +1,19 @@
-"""The recommended policy: explore as much as not knowing costs, where it teaches most, and only while it pays.
+"""The recommended policy: information-directed exploration that stops when it no longer pays.
 
-Every plan is made in four steps from the belief about the coefficients.
+Every plan is made in four steps from the posterior of the coefficients.
 
-1. *Rivals.* The action that looks best now is the leader. Its rivals are the best actions of draws from the belief,
-   some of them from the belief widened two and three times, so that unlikely rivals are seen too.
-2. *Loss.* Settling on the leader has an expected loss per round: the average over the draws of how much better the
-   best action would be.
+1. *Rivals.* The leader is the greedy action under the posterior mean. Its rivals are the best actions of posterior
+   draws, some of them at two and three times their distance from the mean, to include unlikely rivals.
+2. *Loss.* Committing to the leader has an expected loss per round: the mean over the draws of the gap between the
+   leader and the best action.
 3. *Cost and worth.* A round of a rival costs its expected gap to the leader, plus the squared difference of their
-   means, since the variance of a path counts how far apart the means of its rounds lie. A round of any action is
-   worth the speed at which the expected loss falls when it is observed. That speed drops as doubt goes, so a rival is
-   ruled out if its worth, averaged until no doubt is left and taken over the rounds that remain, does not exceed its
-   cost.
-4. *Mixture.* Of the mixtures of the leader with one rival, the one with the smallest
-   ``(loss + part * cost)^2 / worth of the mixture`` is played: information-directed sampling (Russo and Van Roy
-   2014). A plan is filled in a few portions, each as if the earlier ones had been observed. When all rivals are ruled
-   out, the leader is played, in longer plans.
+   means, since switching between means adds to the variance of a path. The worth of a round is the reduction of the
+   expected loss when it is observed. It falls as the posterior narrows, so a rival is ruled out if its worth, averaged
+   down to zero variance and multiplied by the remaining rounds, does not exceed its cost.
+4. *Mixture.* Among the mixtures of the leader with one rival, the policy plays the one with the smallest
+   ``(loss + part * cost)^2 / worth of the mixture``: information-directed sampling (Russo and Van Roy 2014). A plan is
+   filled in a few portions, each as if the earlier ones had been observed. When all rivals are ruled out, the leader is
+   played in longer plans.
 """
 
 from __future__ import annotations
@@ -39,28 +38,28 @@ from riskroute.learning.tally import ActionBatch
 
 @dataclass(kw_only=True)
 class Adaptive(LinearPolicy):
-    """Explore as much as not knowing costs, where it teaches most, and only while it pays.
+    """Information-directed exploration that stops when it no longer pays.
 
-    The horizon says when exploration no longer pays. Without one, the policy counts on as many more rounds as it has
-    played.
+    The horizon decides when exploration no longer pays. Without one, the policy assumes as many further rounds as it
+    has played.
 
     Parameters
     ----------
     patience : float
-        Factor on the average worth of exploration; smaller stops earlier.
+        Factor on the average worth of exploration; smaller values stop earlier.
     draws : int
-        Draws from the belief per plan.
+        Posterior draws per plan.
     portions : int
-        Number of portions in which a plan is filled; each takes the earlier ones as observed.
+        Portions in which a plan is filled, each as if the earlier ones had been observed.
     budget : float, optional
-        Once there is a belief, actions whose expected mean-variance exceeds the leader's by more than this are
-        not played; None sets no limit. With a `prior` there is a belief from the first round on.
+        Largest allowed gap in expected mean-variance between a played action and the leader, once there is a
+        posterior (with a `prior`: from the first round). Default: no limit.
     assumed_size : float
-        How large coefficients are before any reward says otherwise, in deviations of the noise: see `expected`. 0
-        assumes nothing.
+        Prior standard deviation of the coefficients, in standard deviations of the noise, see `expected`; 0 for no
+        such prior.
     growth, start_rounds, prior
-        See `LinearPolicy`. After a plan that explored nothing, ``growth`` counts four times; with more than 12
-        coefficients it counts less, in 24 dimensions half.
+        See `LinearPolicy`. After a plan without exploration, ``growth`` is multiplied by 4; in more than 12
+        dimensions by ``12 / dim``.
 
     Examples
     --------
@@ -89,20 +88,20 @@ class Adaptive(LinearPolicy):
     budget: float | None = parameter(None, sized_number, minimum=0)
     assumed_size: float = parameter(1.0, sized_number, minimum=0)
 
-    calm: bool = memory(False)  # nothing was worth exploring in the last plan
+    calm: bool = memory(False)  # the last plan explored nothing
 
     def in_units(self, factor: float) -> Self:
         budget = None if self.budget is None else self.budget * factor**2
         return dataclasses.replace(super().in_units(factor), budget=budget)
 
     def expected(self) -> Belief | None:
-        """Return the prior or, without one, a belief in coefficients of the size that the paper's norms allow.
+        """Return the prior; default: a zero-mean Gaussian whose width follows from the paper's norm bounds.
 
-        With features of norm one, the paper's coefficients of the mean have a norm of one deviation of the noise at
-        most, and those of the variance a norm of one base variance. The belief is centred at zero and at least as wide
-        as that in every direction, times ``assumed_size``. It says most about small features, whose coefficients
-        rewards tell little about. Rewards that contradict it weaken it, as they do a prior. Unlike a prior, it comes
-        after the first plan. Without a base variance there is none, as nothing says what the noise is.
+        With features of norm one, the paper bounds the norm of the mean coefficients by one standard deviation of the
+        noise and that of the variance coefficients by the base variance. The default prior has these standard
+        deviations, times ``assumed_size``, in every direction. It matters most for small features, about whose
+        coefficients rewards are least informative. Like a given prior, it is down-weighted if rewards contradict it;
+        unlike one, it enters after the first plan. With a base variance of zero there is no scale, and no such prior.
         """
         noise, actions = self.setting.base_variance, self.setting.actions
         norm = actions.largest_norm()
@@ -133,27 +132,24 @@ class Adaptive(LinearPolicy):
 
     @property
     def due(self) -> int:
-        # A plan is so many times longer after one in which nothing was worth exploring.
+        # without exploration there is little to update: four times longer plans
         return super().due * (4 if self.calm else 1)
 
     @property
     def pace(self) -> float:
-        # in more dimensions plans are shorter, in proportion: one of them teaches about a few directions only
+        # one plan is informative about a few directions only, so plans are shorter in many dimensions
         return self.growth * min(12 / self.setting.actions.dim, 1.0)
 
     def duel(self, belief: Belief, features: Matrix, loss: float) -> AdaptiveDuel:
-        """Return what decides between the leader and its rivals, whose features are ``(n, dim)``, the leader first."""
+        """Return the duel between leader and rivals, with features ``(n, dim)``, the leader first."""
         return CompiledDuel(self, belief, features, loss)
 
     def ahead(self) -> int:
-        """Rounds in which exploration can still pay off."""
+        """Return the number of rounds in which exploration can pay off."""
         return self.played if self.setting.horizon is None else self.remaining
 
     def _rivals(self, belief: Belief) -> tuple[ActionBatch, Matrix, float]:
-        """Return the leader and its rivals, the leader first, their features, and the loss of settling on the leader.
-
-        The loss is averaged over draws.
-        """
+        """Return the leader and its rivals, their features, and the expected loss of committing to the leader."""
         actions, drawn = self.setting.actions, slice(1, self.draws + 1)
         scores = _candidate_scores(*self.objective(belief), self.rng.standard_normal((self.draws, belief.dim)))
         rivals, place = different_handles(actions.best_each(scores))

@@ -19,7 +19,7 @@ from riskroute.learning.tally import Tallies, merge_tallies_compiled
 
 @dataclass(kw_only=True)
 class ArmPolicy(Policy):
-    """Keep one tally per arm. Arms are numbered by their position in the listed action set."""
+    """Policy with one tally per arm; arms are numbered by their position in the listed action set."""
 
     needs_list: ClassVar[bool] = True
     waits: ClassVar[bool] = False
@@ -45,22 +45,22 @@ class ArmPolicy(Policy):
         )
 
     def mean_variances(self) -> Floats:
-        """Empirical mean-variance of every arm, infinite for arms never played, ``(K,)``."""
+        """Return the empirical mean-variance of every arm ``(K,)``, infinite for unplayed arms."""
         seen = self.counts > 0
         value = self.spreads / np.where(seen, self.counts, 1) - self.setting.risk_tolerance * self.means
         return np.where(seen, value, np.inf)
 
     def arm(self, position: int | np.intp) -> Action:
-        """Handle of the arm at a position."""
+        """Return the handle of the arm at a position."""
         return self.arms.action(int(position))
 
     def first_tries(self) -> Plan | None:
-        """Return a plan of every arm that was never played, once each; None when there is none left."""
+        """Return a plan that plays every unplayed arm once; None if all were played."""
         unplayed = self.handles[self.counts == 0]
         return Plan(unplayed, np.ones(len(unplayed), dtype=np.int64)) if len(unplayed) else None
 
     def most_played(self) -> Action:
-        """Return the arm played most: one that was lucky once may have the lowest mean-variance so far."""
+        """Return the most played arm: the lowest empirical mean-variance may be due to luck in few rounds."""
         if self.counts.max() == 0:
             raise StateError(f"{self.name} has not finished its first plan and cannot recommend an action yet")
         return self.arm(np.argmax(self.counts))
@@ -68,7 +68,7 @@ class ArmPolicy(Policy):
 
 @dataclass(kw_only=True)
 class IndexPolicy(ArmPolicy):
-    """Play every arm once, then the arm of lowest index, round by round.
+    """Index policy: plays every arm once, then the arm with the lowest index in every round.
 
     The index of an arm played ``n`` times is its empirical mean-variance minus ``bonus / sqrt(n)``. Subclasses define
     the bonus: the same for all arms, and a function of the rounds played alone. A subclass that overrides nothing else
@@ -77,10 +77,10 @@ class IndexPolicy(ArmPolicy):
 
     @abstractmethod
     def bonus_at(self, played: int) -> float:
-        """Width of the confidence bound of an arm played once, after ``played`` rounds in all."""
+        """Return the confidence width of an arm played once, after ``played`` rounds in total."""
 
     def changes(self, rounds: int) -> list[int]:
-        """Return the values of ``played`` below ``rounds`` at which the bonus may change; all, unless overridden."""
+        """Return the values of ``played`` below ``rounds`` at which the bonus may change (default: all)."""
         return list(range(rounds))
 
     def bonuses(self, rounds: int) -> Floats:
@@ -100,12 +100,12 @@ class IndexPolicy(ArmPolicy):
 
     @property
     def has_kernel(self) -> bool:
-        """Whether the compiled kernel decides as this policy does: its class overrides nothing but the bonus."""
+        """Whether the compiled kernel makes this policy's decisions: its class overrides only the bonus."""
         own = ("propose", "observe", "begin", "mean_variances", "first_tries", "arm", "bonuses")
         return all(getattr(type(self), name) is getattr(IndexPolicy, name) for name in own)
 
     def absorb(self, counts: Integers, means: Floats, spreads: Floats) -> None:
-        """Learn from a whole episode that was played elsewhere, given the tallies ``(K,)`` of all arms."""
+        """Take over the tallies ``(K,)`` of an episode that the compiled kernel played."""
         self.counts, self.means, self.spreads = counts, means, spreads
         self.played, self.pending, self.partial = int(counts.sum()), None, []
 

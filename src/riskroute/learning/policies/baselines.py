@@ -1,4 +1,4 @@
-"""Three yardsticks: the oracle that knows, the uniform player that never learns, the greedy one that never explores."""
+"""Baselines: the oracle with the true coefficients, uniform random play, and the greedy policy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from riskroute.learning.tally import Tallies
 
 @dataclass(kw_only=True)
 class Oracle(Policy):
-    """Play what regret is measured against: a schedule of (first round, action), rounds counted from 0."""
+    """The comparator of the regret: plays a schedule of (first round, action), rounds counted from 0."""
 
     name: ClassVar[str] = "oracle"
     unit_free: ClassVar[bool] = True
@@ -44,7 +44,7 @@ class Oracle(Policy):
         return Plan.repeat(self.recommend(), later[0] - self.played if later else self.remaining)
 
     def observe(self, tallies: Tallies) -> None:
-        """Do nothing: there is nothing to learn."""
+        """Do nothing: the schedule is fixed."""
 
     def recommend(self) -> Action:
         now = self.played - (self.remaining == 0)
@@ -53,7 +53,7 @@ class Oracle(Policy):
 
 @dataclass(kw_only=True)
 class Uniform(Policy):
-    """Play an action drawn uniformly at random, every round anew."""
+    """Uniform random play: draws an action independently in every round."""
 
     name: ClassVar[str] = "uniform"
     unit_free: ClassVar[bool] = True
@@ -73,7 +73,7 @@ class Uniform(Policy):
         self.latest = as_action(tallies.actions[-1])
 
     def recommend(self) -> Action:
-        """Return the action played last: all are the same to this policy."""
+        """Return the last action played: this policy prefers none."""
         if self.latest is None:
             raise StateError("uniform has not played yet")
         return self.latest
@@ -81,7 +81,7 @@ class Uniform(Policy):
 
 @dataclass(kw_only=True)
 class Greedy(Policy):
-    """Try the optimal design's actions a few times, then always play what looks best.
+    """Greedy policy: plays each action of the optimal design a few times, then always the estimated best.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Thompson sampling that forgets gradually, for coefficients that drift or change."""
+"""Thompson sampling with exponential discounting, for coefficients that drift or change."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from riskroute.learning.policies.thompson import Thompson
 
 @dataclass(kw_only=True)
 class Discounted(Thompson):
-    """Count a reward half as much ``halflife`` rounds later, and a quarter after twice as many.
+    """Thompson sampling with exponentially discounted rewards: a reward's weight halves every ``halflife`` rounds.
 
     Parameters
     ----------
     halflife : float
-        Rounds after which a reward counts half.
+        Rounds after which the weight of a reward is one half.
     draws, width, growth, start_rounds, prior
-        See `Thompson`. The prior is forgotten at the same speed.
+        See `Thompson`. The prior is discounted at the same rate.
 
     Examples
     --------
@@ -47,5 +47,5 @@ class Discounted(Thompson):
         left = 0.5 ** (news.rounds / self.halflife)
         self.observations = self.observations.faded(left).joined(news)
         if self.base is not None:
-            # a belief that rests on fewer rewards is dropped
+            # a belief worth fewer rewards than this is dropped: its precision would underflow
             self.base = self.base.weakened(left) if self.base.rounds * left > 1e-3 else None

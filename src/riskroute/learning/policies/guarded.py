@@ -1,14 +1,14 @@
-"""`adaptive` with a proven rate: it is free to choose among the actions that a short exploration could not rule out.
+"""`adaptive` with a proven regret bound: it chooses freely among the actions that a short exploration cannot rule out.
 
-1. *Explore.* A G-optimal design is played for a small fraction, ``strength``, of the rounds that would balance what
-   exploration costs against what it leaves undecided. The rounds are not wasted: `adaptive` learns from them too, and
-   explores less by itself. Where so few rounds would not lower the bound, this step is left out.
-2. *Eliminate.* Least squares on these rewards alone estimates the mean-variance of every action, with an error that is
-   bounded with probability ``1 - 1/T``. Actions that are worse for certain are out.
-3. *Play.* `adaptive` plays on, with the actions that are left. However it chooses, a round costs at most four times the
-   bound on the error.
-4. *Settle.* Changing between actions of different means has a cost of its own. When `adaptive` has been away from the
-   action it plays most for more rounds than the guarantee allows, that action is played to the end.
+1. *Explore.* A G-optimal design is played for a small fraction, ``strength``, of the rounds that would balance the cost
+   of exploration against the remaining uncertainty. `adaptive` learns from these rewards too, and then explores less.
+   The step is skipped if it would not lower the bound.
+2. *Eliminate.* Least squares on these rewards alone estimates the mean-variance of every action, with an error bounded
+   with probability ``1 - 1/T``. Actions that are worse by more than the bound allows are eliminated.
+3. *Play.* `adaptive` continues with the surviving actions. Whatever it chooses, a round costs at most four times the
+   error bound.
+4. *Commit.* Switching between actions of different means adds to the variance of a path. When `adaptive` has played
+   actions other than its most played one for more rounds than the guarantee allows, that action is played to the end.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ class _ConfidenceBounds:
     Attributes
     ----------
     horizon : int
-        Rounds in all.
+        Total rounds.
     log_actions : float
         Logarithm of the number of actions.
     leverage : float
-        Bound on the leverages of the design that is explored by.
+        Bound on the leverages of the exploration design.
     risk_tolerance : float
         Weight of the mean.
     variance : float
-        Largest possible variance of a reward; infinite where nothing is known.
+        Largest possible variance of a reward; infinite if unknown.
     gap : float
         Largest possible gap.
     mean_difference : float

@@ -1,4 +1,4 @@
-"""LinUCB: optimism about the mean alone (Abbasi-Yadkori, Pal and Szepesvari 2011), over a list of all actions."""
+"""LinUCB for the mean reward (Abbasi-Yadkori, Pal and Szepesvari 2011), over a list of all actions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from riskroute.learning.policies.linear_policy import RiskNeutral
 
 @dataclass(kw_only=True)
 class LinUcb(RiskNeutral):
-    """Play the action with the largest upper confidence bound on its mean.
+    """Risk-neutral policy that plays the action with the largest upper confidence bound on its mean.
 
-    Rewards are weighted by their estimated variance, so the bound is the estimate plus ``width`` deviations, and the
-    theory for noise of variance one applies: ``width = sqrt(2 log(1 / delta) + log(det V / det V_0))``, where ``V`` is
-    the information now and ``V_0`` that of the vague belief, as if its rewards had the typical variance.
+    Rewards are weighted by their estimated variance, so the bound is the estimate plus ``width`` standard deviations,
+    and the theory for unit variance applies: ``width = sqrt(2 log(1 / delta) + log(det V / det V_0))``, where ``V`` is
+    the information matrix and ``V_0`` that of the vague prior, scaled to the typical variance.
 
     Parameters
     ----------
     delta : float
-        Probability that some bound ever fails.
+        Probability that any bound fails in any round.
     width : float, optional
-        Deviations; by the formula above if None.
+        Standard deviations. Default: the formula above.
     growth, start_rounds, prior
         See `LinearPolicy`.
 

@@ -1,4 +1,4 @@
-"""MV-TS: Thompson sampling for Gaussian arms under mean-variance (Zhu and Tan 2020), every action its own arm."""
+"""MV-TS: Thompson sampling for Gaussian arms under mean-variance (Zhu and Tan 2020), with separate arms."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from riskroute.learning.policies.arm_policy import ArmPolicy
 
 @dataclass(kw_only=True)
 class MvThompson(ArmPolicy):
-    """Play the arm that is best in a draw from the posterior of all arms' means and variances.
+    """Thompson sampling with separate Gaussian arms: plays the best arm of a draw of all means and variances.
 
     After ``n`` rewards of an arm, with sum of squared deviations ``spread``, the precision (one over the variance) is
     Gamma with shape ``(1 + n) / 2`` and rate ``(1 + spread) / 2``, and the mean is Normal around the empirical mean
-    with variance ``1 / n``. The original draws anew in every round. Here one posterior serves a batch of rounds, split
-    evenly between the best arms of several draws, so that a long run costs a few thousand draws.
+    with variance ``1 / n``. The original draws in every round. Here one posterior serves a batch of rounds, split
+    evenly between the best arms of several draws, so that a long run needs only a few thousand draws.
 
     Parameters
     ----------
     growth : float
-        The posterior is refreshed when the rounds have grown by this fraction.
+        The posterior is updated when the number of rounds has grown by this fraction.
     draws : int
-        Joint draws per batch, at most; a batch of fewer rounds draws once per round.
+        Maximum number of joint draws per batch; a shorter batch draws once per round.
 
     Examples
     --------

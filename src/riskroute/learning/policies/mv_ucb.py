@@ -1,4 +1,4 @@
-"""MV-UCB: the index policy of Vakili and Zhao (2016), whose bonus grows with the rounds played; no horizon needed."""
+"""MV-UCB: the index policy of Vakili and Zhao (2016), whose bonus grows with the rounds played."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from riskroute.learning.policies.arm_policy import IndexPolicy
 
 @dataclass(kw_only=True)
 class MvUcb(IndexPolicy):
-    """Play the arm with the lowest confidence bound on its mean-variance, at a confidence that rises with time.
+    """Index policy with a lower confidence bound whose confidence level rises with the rounds played; needs no horizon.
 
     The index of an arm played ``n`` times in ``t`` rounds is its empirical mean-variance minus ``b sqrt(log(t) / n)``
     with ``b = scale * sqrt(exponent / concentration)``; by default ``b = sqrt(3) (2 + risk_tolerance) / sqrt(2)``, as
-    Zhu and Tan (2020) have it. Between refreshes ``t`` stands still, so that most rounds change one index only.
+    in Zhu and Tan (2020). Between refreshes ``t`` is constant, so that most rounds change only one index.
 
     Parameters
     ----------
     scale : float, optional
-        ``2 + risk_tolerance`` if None.
+        Default: ``2 + risk_tolerance``.
     exponent : float
-        The bounds fail with probability of about ``t^-exponent``; 3 in the original.
+        The bounds fail with probability about ``t^-exponent``; 3 in the original.
     concentration : float
-        The ``a`` with which a mean of ``n`` rewards is off by more than x with probability at most
+        The ``a`` of the tail bound: the mean of ``n`` rewards deviates by more than x with probability at most
         ``2 exp(-a n x^2)``.
     refresh : float
-        The logarithm is refreshed when the rounds have grown by this fraction; 0 means in every round.
+        The logarithm is updated when the number of rounds has grown by this fraction; 0: in every round.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class MvUcb(IndexPolicy):
 
     def resume(self) -> None:
         super().resume()
-        self.refreshed = 1  # rounds played at the refresh found last: where to look for the next
+        self.refreshed = 1  # rounds at the latest refresh found: the search for the next starts here
 
     def bonus_at(self, played: int) -> float:
         if played < self.refreshed:

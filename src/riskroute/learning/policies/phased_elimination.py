@@ -15,19 +15,19 @@ from riskroute.learning.tally import Tallies
 
 @dataclass(kw_only=True)
 class PhasedElimination(PhasedPolicy):
-    """Look for the largest mean by successive elimination, blind to the variance.
+    """Risk-neutral successive elimination: maximises the mean and ignores the variance.
 
     Phase ``l`` plays a design of bound ``g`` for ``2 v g log(K l (l + 1) / delta) / eps^2`` rounds, ``eps = 2^-l``,
-    fits the mean to them by least squares, and drops actions whose mean is more than ``2 eps`` below the best.
+    fits the mean by least squares, and eliminates actions whose mean is more than ``2 eps`` below the best.
 
     Parameters
     ----------
     constant : float
         Factor on the length of all phases; 1 in the original.
     noise_variance : float, optional
-        The bound ``v`` on the variance of rewards; the base variance if None, or 1 if that is 0.
+        Bound ``v`` on the variance of rewards. Default: the base variance, or 1 if that is 0.
     delta : float, optional
-        Probability of failure; ``1/T`` if None.
+        Probability of failure. Default: ``1/T``.
     design_tolerance : float
         Relative excess allowed in the optimal designs.
 

@@ -20,10 +20,10 @@ from riskroute.learning.tally import Tallies
 
 @dataclass(kw_only=True)
 class PhasedPolicy(Policy):
-    """Successive elimination: a phase plays a design over the survivors, estimates their scores, drops the bad ones.
+    """Successive elimination: each phase plays a design over the survivors, estimates scores, and eliminates actions.
 
-    Subclasses define how long a phase is and which score its rewards give. Phase ``l`` aims at an accuracy of ``2^-l``
-    and keeps the actions within twice that of the best. When one action is left, it is played to the end.
+    Subclasses define the length of a phase and the estimate of the score. Phase ``l`` has an accuracy of ``2^-l`` and
+    keeps the actions within twice that of the best. The last survivor is played to the end.
     """
 
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
@@ -34,11 +34,11 @@ class PhasedPolicy(Policy):
 
     @abstractmethod
     def _phase_rounds(self) -> float:
-        """Rounds of the running phase, before every action's part is rounded up."""
+        """Return the rounds of the current phase, before the count of each action is rounded up."""
 
     @abstractmethod
     def _estimated_score(self, tallies: Tallies) -> Floats:
-        """Coefficients of the score to minimise, ``(dim,)``, from the rewards of one phase."""
+        """Estimate the coefficients ``(dim,)`` of the score to minimise from the rewards of one phase."""
 
     def begin(self) -> None:
         self.cuts = []
@@ -51,24 +51,26 @@ class PhasedPolicy(Policy):
 
     @property
     def phase(self) -> int:
-        """Number of the running phase, from 1."""
+        """Number ``l`` of the current phase, from 1."""
         return len(self.cuts) + 1
 
     def propose(self) -> Plan:
         if self.survivors.single:
             return Plan.repeat(self.recommend(), self.remaining)
-        design = self.survivors.design(self.design_tolerance)  # step 1: in a basis of the survivors' span
+        design = self.survivors.design(self.design_tolerance)  # step 1: design in the survivors' span
         return Plan(
             design.actions, round_up_counts(design.weights, min(self._phase_rounds(), LONGEST_HORIZON))
-        )  # step 2: play
+        )  # step 2: play it
 
     def observe(self, tallies: Tallies) -> None:
         if self.survivors.single:
             return
         done = float(tallies.counts.sum()) / self._phase_rounds()
-        if self.score is None or done >= 0.25:  # a phase cut off earlier by the horizon knows less than the one before
-            self.score = self._estimated_score(tallies)  # step 3: from this phase's rewards only
-        # A phase ends when so much of it was observed and the rest was abandoned; with less it is played once more.
+        if (
+            self.score is None or done >= 0.25
+        ):  # a phase cut short by the horizon may hold less information than the previous one
+            self.score = self._estimated_score(tallies)  # step 3: estimate from this phase only
+        # with tickets abandoned, three quarters of a phase are enough; with less it is repeated
         if done >= 1 or (done >= 0.75 and self.remaining > 0):
             cut = self.score, 2 * self._accuracy()
             self.survivors = self.survivors.within(*cut)  # step 4: eliminate

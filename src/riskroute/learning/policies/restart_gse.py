@@ -23,7 +23,7 @@ from riskroute.learning.tally import Tallies
 
 @dataclass(kw_only=True)
 class RestartGse(Policy):
-    """Every cycle, find the best action by halving the set, then play it until the cycle ends.
+    """Periodic restarts: each cycle finds the best action by halving the set and plays it until the cycle ends.
 
     Generalised successive elimination (Azizi, Kveton and Ghavamzadeh 2022) explores by a G-optimal design of the
     remaining actions, estimates, and keeps the better half, until one is left.
@@ -31,12 +31,12 @@ class RestartGse(Policy):
     Parameters
     ----------
     mode : str
-        ``theory`` spends ``T^(2/9)`` rounds of exploration per cycle, spread over the halvings (one round each
-        at least); ``practical`` gives every halving at least as many rounds as its design has actions.
+        ``theory`` explores ``T^(2/9)`` rounds per cycle, divided between the halvings (at least one round
+        each); ``practical`` gives every halving at least as many rounds as its design has actions.
     cycle : int, optional
-        Rounds per cycle; ``ceil(T^(2/3))`` if None.
+        Rounds per cycle. Default: ``ceil(T^(2/3))``.
     budget : int, optional
-        Rounds of exploration per cycle; ``T^(2/9)`` if None.
+        Rounds of exploration per cycle. Default: ``T^(2/9)``.
     objective : str
         ``mean``, as in the paper's non-stationary setting, or ``mean-variance``.
     design_tolerance : float
@@ -69,7 +69,7 @@ class RestartGse(Policy):
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
     cycle_start: int = memory(0, check_past_round)
-    # score of every halving in this cycle
+    # score of each halving in the current cycle
     halvings: list[Floats] = memory(None, check_vector)
     latest: Action | None = memory(None, check_member)  # winner of the last finished search
 
@@ -84,8 +84,10 @@ class RestartGse(Policy):
 
     def propose(self) -> Plan:
         if not self.survivors.single:
+            # Algorithm 4 (GSE): explore the survivors by a G-optimal design, then keep the better half
             design = self.survivors.design(self.design_tolerance)
             return Plan(design.actions, round_exact_counts(design.weights, self._halving_rounds(design)))
+        # Algorithm 3: commit to the winner until the cycle ends
         return Plan.repeat(self.survivors.best(np.zeros(self.setting.actions.dim)), self._cycle_left())
 
     def observe(self, tallies: Tallies) -> None:
@@ -120,6 +122,8 @@ class RestartGse(Policy):
 
     def _halving_rounds(self, design: Design) -> int:
         budget = math.floor(self.horizon ** (2 / 9) + 1e-9) if self.budget is None else self.budget
-        halvings = self.setting.actions.size.bit_length() - 1  # from K actions down to one
+        halvings = (
+            self.setting.actions.size.bit_length() - 1
+        )  # halvings from K actions to one: floor(log2 K), since floor(K / 2) repeated more often reaches 0
         each = max(budget // halvings, 1)
         return each if self.mode == "theory" else max(each, len(design))

@@ -21,7 +21,7 @@ from riskroute.learning.tally import Tallies
 
 @dataclass(kw_only=True)
 class Rise(Policy):
-    """Risk-aware explore-then-commit.
+    """Risk-aware explore-then-commit (RISE).
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ class Rise(Policy):
         ``practical`` explores ``ceil(m T^(2/3))`` rounds, as the paper's experiments do; ``theory`` takes the
         counts of its eq. (n_a).
     explore_multiplier : float, optional
-        ``m`` of the practical mode; the number of coordinates of the action set if None.
+        ``m`` of the practical mode. Default: the number of coordinates of the action set.
     constant, delta, epsilon
-        The theory's C-tilde, its ``delta`` (``1/T`` if None) and ``epsilon`` (``d T^(-1/3)``).
+        C-tilde, ``delta`` (default: ``1/T``) and ``epsilon`` (default: ``d T^(-1/3)``) of the theory.
     design_tolerance : float
         Relative excess allowed in the optimal design.
     corrected : bool
@@ -67,15 +67,17 @@ class Rise(Policy):
     def propose(self) -> Plan:
         if self.committed is not None:
             return Plan.repeat(self.committed, self.remaining)
-        design = self.setting.actions.design(self.design_tolerance)  # step 1: G-optimal design
-        return Plan(design.actions, self._counts(design))  # step 2: explore by it
+        # Algorithm 1, step 1: a G-optimal design; step 2: play its actions in proportion to their weights
+        design = self.setting.actions.design(self.design_tolerance)
+        return Plan(design.actions, self._counts(design))
 
     def observe(self, tallies: Tallies) -> None:
         if self.committed is None:
             setting = self.setting
             features = setting.actions.features(tallies.actions)
-            estimate = least_squares(features, tallies, setting.base_variance, corrected=self.corrected)  # step 3
-            self.committed = setting.actions.best(estimate.score(setting.risk_tolerance))  # step 4: commit
+            # Algorithm 1, step 3: estimate theta and phi by least squares; step 4: commit to the greedy action
+            estimate = least_squares(features, tallies, setting.base_variance, corrected=self.corrected)
+            self.committed = setting.actions.best(estimate.score(setting.risk_tolerance))
 
     def recommend(self) -> Action:
         if self.committed is None:
@@ -83,12 +85,14 @@ class Rise(Policy):
         return self.committed
 
     def _counts(self, design: Design) -> Integers:
+        """Return the exploration rounds of each action of the design."""
         actions, horizon = self.setting.actions, self.horizon
         if self.mode == "practical":
             multiplier = actions.coordinates if self.explore_multiplier is None else self.explore_multiplier
+            # 1e-9: a power that should be a whole number may exceed it by a rounding error
             return round_exact_counts(design.weights, math.ceil(multiplier * horizon ** (2 / 3) - 1e-9))
         delta = 1 / horizon if self.delta is None else self.delta
         epsilon = actions.dim * horizon ** (-1 / 3) if self.epsilon is None else self.epsilon
-        log_dim = math.log(max(actions.dim, 2))
+        log_dim = math.log(max(actions.dim, 2))  # log(1) = 0 would mean no exploration in one dimension
         width = self.constant * actions.dim * math.log(1 / delta) / epsilon
         return round_up_counts(design.weights, max(width**2 * log_dim * design.bound, 1.0))

@@ -1,4 +1,4 @@
-"""RISE++: explore by G-optimal designs in phases, eliminating actions as it goes (Algorithm 2 of the paper)."""
+"""RISE++: explore by G-optimal designs in phases, eliminating actions after each (Algorithm 2 of the paper)."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from riskroute.learning.estimation import least_squares
 from riskroute.learning.policies.phased_policy import PhasedPolicy
 from riskroute.learning.tally import Tallies
 
+# C-hat and the ridge per mode. The paper leaves both open; with C-hat = 1 the first phase exceeds usual horizons.
 CONSTANTS = {"practical": (0.01, 1e-3), "theory": (1.0, 1.0)}
-"""C-hat and the ridge per mode. The paper leaves both open; with C-hat = 1 the first phase outlasts usual horizons."""
 
 
 @dataclass(kw_only=True)
 class RisePlusPlus(PhasedPolicy):
-    """Risk-aware successive elimination.
+    """Risk-aware successive elimination (RISE++).
 
-    A phase (1) finds a G-optimal design over the survivors, (2) plays it for the rounds of eq. (phase length),
-    (3) estimates both coefficient vectors from its own rewards by ridge regression, (4) eliminates actions whose
-    mean-variance is more than ``2 * 2^-l`` above the best, and (5) goes on with half the tolerance. The walk through
-    the steps is `PhasedPolicy`'s; the length of a phase and the estimate are here.
+    Phase ``l`` of Algorithm 2 (1) finds a G-optimal design over the surviving actions, (2) plays it for ``n_l`` rounds,
+    (3) estimates both coefficient vectors from the rewards of this phase by ridge regression, (4) eliminates actions
+    whose estimated mean-variance exceeds the best by more than ``2 * 2^-l``, and (5) starts phase ``l + 1``.
+    `PhasedPolicy` runs these steps; this class defines the length of a phase and the estimate.
 
     Parameters
     ----------
     mode : str
-        ``practical`` or ``theory``; decides `constant` and `ridge` where they are None.
+        ``practical`` or ``theory``; sets the defaults of `constant` and `ridge`.
     constant : float, optional
         C-hat, the width of the confidence set.
     ridge : float, optional
         Lambda of the phase estimates.
     delta : float, optional
-        Probability of failure; ``1/T`` if None.
+        Probability of failure. Default: ``1/T``.
     design_tolerance : float
         Relative excess allowed in the optimal designs.
     corrected : bool
@@ -63,6 +63,7 @@ class RisePlusPlus(PhasedPolicy):
     corrected: bool = parameter(False, true_or_false)
 
     def _phase_rounds(self) -> float:
+        """Return ``n_l = (C-hat d log(T / delta) / 2^-l)^2 d log d``."""
         dim, horizon = self.setting.actions.dim, self.horizon
         delta = 1 / horizon if self.delta is None else self.delta
         constant = CONSTANTS[self.mode][0] if self.constant is None else self.constant

@@ -1,4 +1,4 @@
-"""RiskExpExp: explore all actions in turn, then commit (Sani, Lazaric and Munos 2012)."""
+"""RiskExpExp: explore all arms round-robin, then commit (Sani, Lazaric and Munos 2012)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from riskroute.learning.tally import Tallies
 
 @dataclass(kw_only=True)
 class RiskExpExp(ArmPolicy):
-    """Play every arm in turn for ``K (T / divisor)^(2/3)`` rounds in all, then the best of them.
+    """Explore-then-commit: plays all arms round-robin for ``K (T / divisor)^(2/3)`` rounds, then the empirical best.
 
-    With many arms that is longer than the horizon, and the policy explores to the end.
+    With many arms this exceeds the horizon, and the policy explores to the end.
 
     Examples
     --------
@@ -46,14 +46,14 @@ class RiskExpExp(ArmPolicy):
     committed: Action | None = memory(None, check_member)
 
     def explore_rounds(self) -> int:
-        """Rounds of exploration, not limited to the horizon."""
+        """Return the rounds of exploration, which may exceed the horizon."""
         per_arm: float = (self.horizon / self.divisor) ** (2 / 3)
         return math.ceil(len(self.handles) * per_arm - 1e-9)
 
     def propose(self) -> Plan:
         left = min(self.explore_rounds() - self.played, self.remaining)
         if left > 0:
-            turns = max(4096 // len(self.handles), 1)  # rounds of whole turns in one plan, at most
+            turns = max(4096 // len(self.handles), 1)  # at most 4096 rounds per plan, to limit memory
             played = np.concatenate([self.handles] * turns)[:left]
             return Plan(played, np.ones(len(played), dtype=np.int64))
         return Plan.repeat(self.recommend(), self.remaining)

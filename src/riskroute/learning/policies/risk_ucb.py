@@ -1,4 +1,4 @@
-"""RiskUCB: the index policy MV-LCB of Sani, Lazaric and Munos (2012), every action its own arm."""
+"""RiskUCB: the index policy MV-LCB of Sani, Lazaric and Munos (2012), with every action as a separate arm."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from riskroute.learning.policies.arm_policy import IndexPolicy
 
 @dataclass(kw_only=True)
 class RiskUcb(IndexPolicy):
-    """Play the arm with the lowest confidence bound on its mean-variance.
+    """Index policy with the lower confidence bound of the mean-variance (MV-LCB).
 
     The index of an arm played ``n`` times is its empirical mean-variance minus
     ``scale * sqrt(log(1 / delta) / (divisor * n))``. Published implementations disagree on the constants, so each is a
@@ -21,11 +21,11 @@ class RiskUcb(IndexPolicy):
     Parameters
     ----------
     scale : float, optional
-        ``5 + risk_tolerance`` if None.
+        Default: ``5 + risk_tolerance``.
     divisor : float
-        2 in the original.
+        Default: 2, as in the original.
     delta : float, optional
-        Confidence; ``1/T^2`` if None.
+        Probability of failure. Default: ``1/T^2``.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class RiskUcb(IndexPolicy):
         return [0]
 
     def bonus_at(self, played: int) -> float:
-        """Width of the confidence bound of an arm played once: the same in all rounds."""
+        """Return the confidence width of an arm played once, which is the same in all rounds."""
         setting = self.setting
         delta = self.horizon**-2.0 if self.delta is None else self.delta
         scale = 5 + setting.risk_tolerance if self.scale is None else self.scale

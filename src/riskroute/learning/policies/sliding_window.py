@@ -1,4 +1,4 @@
-"""Thompson sampling that remembers the last rounds only, for coefficients that drift or change."""
+"""Thompson sampling on a sliding window of rounds, for coefficients that drift or change."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from riskroute.learning.policy import memory
 
 @dataclass(kw_only=True)
 class SlidingWindow(Thompson):
-    """Forget rewards older than ``window`` rounds, a sixteenth of the window at a time.
+    """Thompson sampling on the last ``window`` rounds, dropped in blocks of a sixteenth of the window.
 
     Parameters
     ----------
     window : int
-        Rounds remembered.
+        Rounds in the window.
     draws, width, growth, start_rounds, prior
-        See `Thompson`. The prior is forgotten after ``window`` rounds.
+        See `Thompson`. The prior is dropped after ``window`` rounds.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class SlidingWindow(Thompson):
 
     window: int = parameter(5000, whole_number)
 
-    # the round in which the first plan of each piece ended, and its observations
+    # per block: the round in which its first plan ended, and its observations
     pieces: list[tuple[int, Observations]] = memory(None)
 
     def begin(self) -> None:
@@ -53,7 +53,7 @@ class SlidingWindow(Thompson):
 
     def remember(self, news: Observations) -> None:
         now = self.played
-        if self.pieces and now - self.pieces[-1][0] < self.window / 16:  # number of pieces into which a window is cut
+        if self.pieces and now - self.pieces[-1][0] < self.window / 16:  # merge: the window has 16 blocks
             last, observations = self.pieces.pop()
             self.pieces.append((last, observations.joined(news)))
         else:
@@ -64,4 +64,4 @@ class SlidingWindow(Thompson):
             self.base = None
 
     def sum_up(self) -> None:
-        """Do nothing: pieces are forgotten one by one, which would be impossible once they are summed up."""
+        """Do nothing: blocks merged into a posterior could no longer be dropped."""

@@ -1,4 +1,4 @@
-"""Linear mean-variance Thompson sampling: play what is best for coefficients drawn from the belief."""
+"""Linear mean-variance Thompson sampling."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from riskroute.learning.policies.linear_policy import LinearPolicy, RiskNeutral
 
 @dataclass(kw_only=True)
 class Thompson(LinearPolicy):
-    """Play every action as often as it seems likely to be the best.
+    """Thompson sampling: plays each action with its posterior probability of being the best.
 
     Parameters
     ----------
     draws : int
-        Largest number of joint draws per plan; a longer plan divides its rounds between them.
+        Largest number of joint draws per plan; a longer plan divides its rounds evenly between them.
     width : float
-        Draws spread this many times as far as the belief; below one explores less.
+        Factor on the posterior standard deviations; below 1 explores less.
     growth, start_rounds, prior
         See `LinearPolicy`.
 
