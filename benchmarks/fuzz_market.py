@@ -34,11 +34,16 @@ from riskroute.market.readers.reading import ImportOptions
 from timing import leave, print_heading, say, sized
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
-import fuzz_formats
+from databento_files import OPEN as DATABENTO_OPEN
+from databento_files import book_record, mbo_file, metadata, packed, random_orders, transcoded
 from market_files import (
     ITCH_NAME,
     LOBSTER_NAME,
+    OPEN,
+    TAQ_NAME,
     TICK_NAME,
+    Quote,
+    binance_text,
     check_recordings,
     csv_text,
     gzipped,
@@ -46,8 +51,12 @@ from market_files import (
     itch_order,
     lobster_texts,
     random_messages,
+    random_updates,
     table_columns,
+    taq_text,
+    tardis_text,
     tick_text,
+    wrds_text,
     zipped,
 )
 
@@ -88,7 +97,7 @@ class Case:
 def damaged(kind: str, rng: np.random.Generator) -> Case:
     """A small valid input of a kind with one to three damages, some before it is packed and some after."""
     contents, packed, wanted = VALID[kind](rng)
-    split = {"itch": _itch_records, "dbn": fuzz_formats.dbn_records}.get(kind, _lines)
+    split = {"itch": _itch_records, "dbn": _dbn_records}.get(kind, _lines)
     changes = [*BYTES, *RECORDS * 3, *[_hostile_field if split is _lines else _hostile_message] * 8]
     inside = 0 if kind == "parquet" else _pick(rng, (1, 1, 1, 2, 3) if packed == "plain" else (0, 1))
     for _ in range(inside):
@@ -269,6 +278,73 @@ def _parquet(rng: np.random.Generator) -> Valid:
     return {"books.parquet": whole.getvalue()}, "plain" if odd else "parquet", _some_wanted(rng, (), 50)
 
 
+def _databento_orders(rng: np.random.Generator) -> dict[str, bytes]:
+    """A DBN file of orders."""
+    return {"a.mbo.dbn": mbo_file(random_orders(int(rng.integers(50)), 20, step=10**9))}
+
+
+def _databento_books(rng: np.random.Generator) -> dict[str, bytes]:
+    """A DBN file of books with one level or ten."""
+    schema = ("mbp-1", "mbp-10", "bbo-1s")[rng.integers(3)]
+    records = []
+    for k in range(6):
+        bid, ask = 9_990 + int(rng.integers(9)), 10_000 + int(rng.integers(9))
+        sizes = [int(size) for size in rng.integers(1, 900, 4)]
+        levels = [(bid, sizes[0], ask, sizes[1]), (bid - 1, sizes[2], ask + 1, sizes[3])]
+        records.append(book_record(levels, DATABENTO_OPEN + 3 * k * 10**9, schema=schema, publisher=(2, 43)[k % 2]))
+    return {f"a.{schema}.dbn": metadata(schema) + b"".join(records)}
+
+
+def _databento_binary(rng: np.random.Generator) -> dict[str, bytes]:
+    """Either kind of DBN file."""
+    return (_databento_orders if rng.random() < 0.5 else _databento_books)(rng)
+
+
+def _databento_text(rng: np.random.Generator) -> dict[str, bytes]:
+    """The same as CSV, in either form."""
+    (content,) = _databento_binary(rng).values()
+    pretty = [bool(rng.integers(2)) for _ in range(2)]
+    return {"databento.csv": transcoded(content, pretty_px=pretty[0], pretty_ts=pretty[1])}
+
+
+def _tape_quotes(rng: np.random.Generator) -> dict[str, bytes]:
+    """A file of Daily TAQ or of WRDS."""
+    quotes = [
+        Quote(OPEN + k * 10**9, str(rng.choice(list("NQTPD"))), 10 - 0.01 * k % 3, int(rng.integers(9)))
+        for k in range(20)
+    ]
+    if rng.random() < 0.5:
+        return {"wrds.csv": wrds_text(quotes).encode()}
+    return {TAQ_NAME: taq_text(quotes, end=bool(rng.integers(2))).encode()}
+
+
+def _dbn_records(data: bytes) -> list[bytes]:
+    """What stands before the records, and the records."""
+    begin = 8 + int.from_bytes(data[4:8], "little")
+    size = max(data[begin] * 4, 16) if begin < len(data) else 16
+    return [data[:begin], *(data[k : k + size] for k in range(begin, len(data), size))]
+
+
+def _zstd(contents: dict[str, bytes]) -> dict[str, bytes]:
+    """Every file packed."""
+    return {f"{name}.zst": packed(content) for name, content in contents.items()}
+
+
+def _tardis_updates(rng: np.random.Generator) -> Valid:
+    """A table of updates, how it is packed, and what is asked of it."""
+    return _updates(rng, "books.csv", tardis_text(random_updates(rng), 1_553_644_800_000_000))
+
+
+def _binance_updates(rng: np.random.Generator) -> Valid:
+    """Lines of updates, how they are packed, and what is asked of them."""
+    return _updates(rng, "books.json", binance_text(random_updates(rng), 1_553_644_800_000))
+
+
+def _updates(rng: np.random.Generator, name: str, text: str) -> Valid:
+    packing = ("plain", "plain", "gzip", "zip")[rng.integers(4)]
+    return {name: text.encode()}, packing, ImportOptions((), (1, 2, 5)[rng.integers(3)], unit=0.5)
+
+
 def _made(make: Callable[[np.random.Generator], dict[str, bytes]], packing: str) -> Callable[[Any], Valid]:
     return lambda rng: (make(rng), _pick(rng, ("plain", "plain", packing)), _some_wanted(rng, (), 10))
 
@@ -277,18 +353,18 @@ BYTES = (_flip, _flip, _overwrite, _delete, _insert, _truncate, _repeat, _swap)
 RECORDS = (_swap_records, _repeat_records, _drop_records)
 VALID: dict[str, Callable[[np.random.Generator], Valid]] = {
     "itch": _itch, "lobster": _lobster, "ticks": _ticks, "csv": _csv, "parquet": _parquet,
-    "dbn": _made(fuzz_formats.databento_binary, "zstd"),
-    "databento": _made(fuzz_formats.databento_text, "zstd"),
-    "taq": _made(fuzz_formats.tape_quotes, "gzip"),
-    "tardis": fuzz_formats.tardis_updates,
-    "binance": fuzz_formats.binance_updates,
+    "dbn": _made(_databento_binary, "zstd"),
+    "databento": _made(_databento_text, "zstd"),
+    "taq": _made(_tape_quotes, "gzip"),
+    "tardis": _tardis_updates,
+    "binance": _binance_updates,
 }  # fmt: skip
 KINDS = tuple(VALID)
 PACKING: dict[str, Callable[[dict[str, bytes]], dict[str, bytes]]] = {
     "plain": dict,
     "parquet": dict,
     "gzip": lambda contents: {f"{name}.gz": gzipped(content) for name, content in contents.items()},
-    "zstd": fuzz_formats.zstd,
+    "zstd": _zstd,
     "zip": lambda contents: {next(iter(contents)).replace(".csv", ".zip"): zipped(contents)},
 }
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars
 import pytest
 
-from naive_book import NaiveBook, read_messages
+from naive_books import NaiveItchBook, read_messages
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.schema import LEVEL_FIELDS, level_columns
@@ -27,7 +27,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return generate_market(tmp_path_factory.mktemp("market"), seed=7, symbols=SYMBOLS, hours=hours)
 
 
-def naive_levels(book: NaiveBook, locate: int, depth: int) -> tuple[float | None, ...]:
+def naive_levels(book: NaiveItchBook, locate: int, depth: int) -> tuple[float | None, ...]:
     """The levels as a row of a snapshot table has them, prices in 1/10000 dollars."""
     row: dict[str, float | None] = dict.fromkeys(level_columns(depth))
     for side, levels in zip(("bid", "ask"), book.levels(locate, depth), strict=True):
@@ -57,7 +57,7 @@ def test_every_level_after_every_message(files: list[Path], tmp_path: Path, inde
     assert {one.venue for one in Store(tmp_path / "5").recordings()} == {DEFAULT_VENUES[index].name}
     width = len(level_columns(1))
     assert level_columns(5)[:width] == level_columns(1)
-    book, nothing = NaiveBook(), naive_levels(NaiveBook(), 1, 5)
+    book, nothing = NaiveItchBook(), naive_levels(NaiveItchBook(), 1, 5)
     shown, on_top = dict.fromkeys(SYMBOLS, nothing), dict.fromkeys(SYMBOLS, nothing[:width])
     changes = 0
     for number, message in enumerate(read_messages(files[index]), 1):

@@ -25,12 +25,13 @@ from market_files import (
     itch_bytes,
     lobster_texts,
     random_messages,
+    random_updates,
     table_columns,
+    tardis_text,
     tick_text,
     visible,
     zipped,
 )
-from naive_updates import random_updates, tardis_text
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.market import importing
 from riskroute.market.importing import _detect_format, import_files

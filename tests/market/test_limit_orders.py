@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naive_queue import (
+from naive_books import (
     Flow,
     event_table,
     events_of_levels,

@@ -6,7 +6,7 @@ import numpy as np
 import polars
 import pytest
 
-from naive_queue import Row, event_table, snapshot_table
+from naive_books import Row, event_table, snapshot_table
 from riskroute.core.validation import SIDES
 from riskroute.market.order_profits import PassiveOutcome, limit_profits
 from riskroute.market.sampling import SampleTimes

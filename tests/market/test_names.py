@@ -11,8 +11,7 @@ from typing import Any
 import polars
 import pytest
 
-from market_files import csv_text, random_messages, table_columns, visible
-from refused_imports import refusal
+from market_files import csv_text, random_messages, refusal, table_columns, visible
 from riskroute.core.errors import DataError
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions

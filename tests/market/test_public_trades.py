@@ -8,7 +8,7 @@ import polars
 import pytest
 
 import riskroute as rr
-from naive_queue import DEPTH, Flow
+from naive_books import DEPTH, Flow
 from riskroute.market.day_books import DayBooks, PreparedDay
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema

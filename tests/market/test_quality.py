@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from databento_files import OPEN as DATABENTO_OPEN
 from databento_files import book_record, metadata, transcoded
-from market_files import MIDNIGHT, csv_text, visible
+from market_files import MIDNIGHT, OPEN, TAQ_NAME, Quote, csv_text, taq_text, visible
 from riskroute.cli.app import run as command
 from riskroute.core.errors import DataError, RiskrouteError
 from riskroute.market.importing import import_files
@@ -23,7 +23,6 @@ from riskroute.market.quality import BookWatch
 from riskroute.market.readers import streams
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
-from taq_files import OPEN, TAQ_NAME, Quote, taq_text
 
 DAY = dt.date(2019, 3, 27)
 SECOND = 10**9

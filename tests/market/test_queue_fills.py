@@ -8,7 +8,7 @@ import numpy as np
 import polars
 import pytest
 
-from naive_queue import Flow, naive_outflow
+from naive_books import Flow, naive_outflow
 from riskroute.core.errors import InputError
 from riskroute.market import Store
 from riskroute.market.clock import SECOND, Window

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from handmade_days import handmade_books
 from log_memory import MemoryLog
 from recorded_market import RecordedMarket
 from riskroute.live.children import context_of
@@ -19,6 +18,7 @@ from riskroute.routers.rules import Sweep
 from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.execution import execute_plan
+from small_days import handmade_books
 
 POOL = PoolModel("POOL", presence=1.0, fee=0.001)
 LATENCY = 0.001

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import riskroute as rr
-from recorded_days import record_day
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.clock import SECOND, utc_stamp
 from riskroute.study.backtest import run_backtest
@@ -21,7 +20,7 @@ from riskroute.study.markets import MarketDay, market_days
 from riskroute.study.page import study_page
 from riskroute.study.play import PlayTask, day_orders, trading_day
 from riskroute.study.study import run_study
-from small_days import HERE, short_days
+from small_days import HERE, record_day, short_days
 
 AFTERNOON = (dt.time(14), dt.time(15))
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from handmade_days import handmade_day
-from recorded_days import record_day
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import RECORD, DayBooks
@@ -23,7 +21,7 @@ from riskroute.routing.fees import Fee, FeeSchedule
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study import markets
 from riskroute.study.markets import MarketDay, business_days, market_days
-from small_days import HERE, short_days
+from small_days import HERE, handmade_day, record_day, short_days
 
 ARRAYS = ("offsets", "stamps", "sequences", "bid_px", "bid_sz", "ask_px", "ask_sz")
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from market_files import MIDNIGHT
-from naive_updates import random_updates, tardis_text
+from market_files import MIDNIGHT, random_updates, tardis_text
 from riskroute.market.importing import import_files, open_books
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.study.split_study import market_facts

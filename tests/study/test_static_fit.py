@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from handmade_days import DATE, handmade_day
 from riskroute.core.errors import InputError
 from riskroute.market.day_books import DayBooks, PreparedDay
 from riskroute.simulation.dark_market import PoolModel
@@ -22,7 +21,7 @@ from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import play_routers, trading_day
 from riskroute.study.static_fit import GRID, UNITS, fit_static, fit_static_sweep
-from small_days import HERE
+from small_days import DATE, HERE, handmade_day
 
 THREE = {"A": (2, 300), "B": (3, 200), "C": (3, 400)}
 SECOND_DAY = DATE + dt.timedelta(days=1)

@@ -1,9 +1,10 @@
-"""Small market data files of every kind that is read, made from one list of orders, so that their books are known."""
+"""Small market data files of every format, with their expected books, and imports that must be refused."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import json
 import struct
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars
+import pytest
 
+from riskroute.core.errors import RiskrouteError
+from riskroute.market.importing import import_files
+from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 from riskroute.market.store import Store
 
@@ -256,3 +261,164 @@ def _check_levels(table: polars.DataFrame, depth: int) -> None:
             assert not price.is_nan().any()
             assert (price.is_null() == (size == 0)).all()
             assert (price.drop_nulls() > 0).all()
+
+
+ANY = ImportOptions()
+
+
+def refusal(path: Path, wanted: ImportOptions = ANY, **options: Any) -> str:
+    """The one sentence of the error; nothing may be left of the import."""
+    out = path.parent / "refused"
+    with pytest.raises(RiskrouteError) as caught:
+        import_files([path], out, wanted, **options)
+    assert visible(out) == []
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+TAQ_NAME = "SPLITS_US_ALL_BBO_A_20190327"
+
+TAQ_HEADER = (
+    "Time|Exchange|Symbol|Bid_Price|Bid_Size|Offer_Price|Offer_Size|Quote_Condition|Sequence_Number|National_BBO_Ind|"
+    "FINRA_BBO_Indicator|FINRA_ADF_MPID_Indicator|Quote_Cancel_Correction|Source_Of_Quote"
+)
+WRDS_HEADER = (
+    "DATE,TIME_M,EX,SYM_ROOT,SYM_SUFFIX,BID,BIDSIZ,ASK,ASKSIZ,QU_COND,QU_SEQNUM,NATBBO_IND,QU_CANCEL,QU_SOURCE"
+)
+
+
+class Quote(NamedTuple):
+    """A row; ``time`` in nanoseconds since midnight in New York, sizes in lots."""
+
+    time: int
+    letter: str = "N"
+    bid: float = 10.0
+    bid_size: int = 3
+    ask: float = 10.01
+    ask_size: int = 5
+    condition: str = "R"
+    cancelled: str = "A"
+    symbol: str = "ACME"
+
+
+def clock(time: int, form: str) -> str:
+    """Hours, minutes, seconds and nanoseconds in a form."""
+    seconds, rest = divmod(time, 10**9)
+    return form.format(seconds // 3600, seconds // 60 % 60, seconds % 60, rest)
+
+
+def taq_text(quotes: list[Quote], *, end: bool = True) -> str:
+    """A file of Daily TAQ, with its last line or without."""
+    rows = [TAQ_HEADER]
+    for k, one in enumerate(quotes, start=1):
+        time = clock(one.time, "{:02d}{:02d}{:02d}{:09d}")
+        cells = (time, one.letter, one.symbol, one.bid, one.bid_size, one.ask, one.ask_size, one.condition, k)
+        rows.append("|".join(map(str, cells)) + f"||||{one.cancelled}|C")
+    return "\n".join([*rows, *([f"END|20190327|{len(quotes):09d}||||||||||"] if end else [])]) + "\n"
+
+
+def wrds_text(quotes: list[Quote], day: str = "2019-03-27", *, lower: bool = False) -> str:
+    """An extract of WRDS, its header in upper or lower case."""
+    rows = [WRDS_HEADER.lower() if lower else WRDS_HEADER]
+    for k, one in enumerate(quotes, start=1):
+        root, _, suffix = one.symbol.partition(" ")
+        time = clock(one.time, "{:d}:{:02d}:{:02d}.{:09d}")
+        cells = (day, time, one.letter, root, suffix, one.bid, one.bid_size, one.ask, one.ask_size, one.condition, k)
+        rows.append(",".join(map(str, cells)) + f",,{one.cancelled},C")
+    return "\n".join(rows) + "\n"
+
+
+Side = list[tuple[float | None, float]]
+
+
+class Update(NamedTuple):
+    """The new size of a level; ``group`` is the message it came with, ``reset`` empties the book before."""
+
+    group: int
+    bid: bool
+    price: float
+    size: float
+    reset: bool = False
+
+
+def naive_books_of(updates: Iterable[Update], depth: int) -> list[tuple[int, Side, Side, bool]]:
+    """Number of the last row, the best levels and whether there are more, after each message that changed those."""
+    sides: dict[bool, dict[float, float]] = {True: {}, False: {}}
+    rows = list(updates)
+    books: list[tuple[int, Side, Side, bool]] = []
+    before: tuple[Side, Side] = ([(None, 0.0)] * depth, [(None, 0.0)] * depth)
+    for k, one in enumerate(rows):
+        if one.reset:
+            sides = {True: {}, False: {}}
+        if one.size:
+            sides[one.bid][one.price] = one.size
+        else:
+            sides[one.bid].pop(one.price, None)
+        if k + 1 == len(rows) or rows[k + 1].group != one.group:
+            now = (_best(sides[True], depth, True), _best(sides[False], depth, False))
+            if now != before:
+                books.append((k + 1, *now, max(map(len, sides.values())) > depth))
+            before = now
+    return books
+
+
+def _best(levels: dict[float, float], depth: int, bid: bool) -> Side:
+    best: Side = [(price, size) for price, size in sorted(levels.items(), reverse=bid)[:depth]]
+    return best + [(None, 0.0)] * (depth - len(best))
+
+
+def sides_of(row: dict[str, Any], depth: int) -> tuple[Side, Side]:
+    """The two sides of a row of a snapshot table, as `naive_books_of` gives them."""
+    bid, ask = (
+        [(row[f"{side}_px_{k:02d}"], row[f"{side}_sz_{k:02d}"]) for k in range(depth)] for side in ("bid", "ask")
+    )
+    return bid, ask
+
+
+def random_updates(rng: np.random.Generator) -> list[Update]:
+    """A snapshot of three levels a side, and messages of one update each, at prices that do not cross."""
+    levels = [Update(1, bid, 100.0 - k if bid else 100.0 + k, 1.0) for bid in (True, False) for k in (1, 2, 3)]
+    places = [(bool(rng.integers(2)), int(rng.integers(1, 6))) for _ in range(25)]
+    later = [
+        Update(k, bid, 100.0 - away if bid else 100.0 + away, int(rng.integers(4)) / 2)
+        for k, (bid, away) in enumerate(places, 2)
+    ]
+    return [levels[0]._replace(reset=True), *levels[1:], *later]
+
+
+def tardis_text(updates: Sequence[Update], begin: int, exchange: str = "binance", symbol: str = "BTCUSDT") -> str:
+    """A Tardis ``incremental_book_L2`` table: microseconds from ``begin`` on; resets and what follows are snapshots."""
+    lines = ["exchange,symbol,timestamp,local_timestamp,is_snapshot,side,price,amount"]
+    snapshot = False
+    for k, one in enumerate(updates):
+        snapshot = one.reset or (snapshot and one.group == updates[k - 1].group)
+        time, flag = begin + one.group, str(snapshot).lower()
+        side = "bid" if one.bid else "ask"
+        lines.append(f"{exchange},{symbol},{time - 3},{time},{flag},{side},{one.price},{one.size}")
+    return "\n".join(lines) + "\n"
+
+
+def depth_update(time: int, first: int, last: int, bids: Any = (), asks: Any = (), **more: Any) -> str:
+    """A line of Binance's diff-depth stream."""
+    levels = {name: [[f"{p:.2f}", f"{s:.8f}"] for p, s in side] for name, side in (("b", bids), ("a", asks))}
+    return json.dumps({"e": "depthUpdate", "E": time, "s": "BTCUSDT", "U": first, "u": last} | more | levels)
+
+
+def binance_text(updates: Sequence[Update], begin: int) -> str:
+    """Lines of Binance's stream after a snapshot, which the updates of the first message are; milliseconds."""
+    first = updates[0].group
+    sides = [
+        [(one.price, one.size) for one in updates if one.group == first and one.bid == bid] for bid in (True, False)
+    ]
+    lines = [depth_snapshot(first, *sides)]
+    for one in updates:
+        if one.group > first:
+            levels = [[(one.price, one.size)] if one.bid == bid else [] for bid in (True, False)]
+            lines.append(depth_update(begin + one.group, one.group, one.group, *levels))
+    return "\n".join(lines) + "\n"
+
+
+def depth_snapshot(number: int, bids: Any = (), asks: Any = ()) -> str:
+    """Binance's answer to a request for the book."""
+    levels = {name: [[f"{p:.2f}", f"{s:.8f}"] for p, s in side] for name, side in (("bids", bids), ("asks", asks))}
+    return json.dumps({"lastUpdateId": number} | levels)

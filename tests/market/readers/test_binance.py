@@ -12,9 +12,17 @@ import numpy as np
 import polars
 import pytest
 
-import refused_imports
-from market_files import check_recordings, gzipped, zipped
-from naive_updates import Update, depth_snapshot, depth_update, naive_books_of, sides_of
+import market_files
+from market_files import (
+    Update,
+    check_recordings,
+    depth_snapshot,
+    depth_update,
+    gzipped,
+    naive_books_of,
+    sides_of,
+    zipped,
+)
 from places import SHARED_DATA
 from riskroute.cli.app import run as command
 from riskroute.market.importing import _detect_format, import_files
@@ -48,7 +56,7 @@ def imported(path: Path, wanted: ImportOptions = HALVES) -> tuple[Recording, pol
 
 
 def refusal(path: Path, wanted: ImportOptions = HALVES, **more: Any) -> str:
-    return refused_imports.refusal(path, wanted, **more)
+    return market_files.refusal(path, wanted, **more)
 
 
 def best(table: polars.DataFrame) -> list[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naive_updates import Update, naive_books_of, sides_of
+from market_files import Update, naive_books_of, sides_of
 from riskroute.market.readers import level_book
 from riskroute.market.readers.level_book import LevelBook, LevelUpdates
 

@@ -22,11 +22,11 @@ from market_files import (
     lobster_texts,
     naive_books,
     random_messages,
+    refusal,
     visible,
     zipped,
 )
 from places import SHARED_DATA
-from refused_imports import refusal
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.importing import import_files
 from riskroute.market.readers import streams

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from market_files import ITCH_NAME, check_recordings, csv_text, itch_bytes, random_messages, table_columns
-from refused_imports import refusal
+from market_files import ITCH_NAME, check_recordings, csv_text, itch_bytes, random_messages, refusal, table_columns
 from riskroute.cli.app import run as command
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.calibration import calibrate

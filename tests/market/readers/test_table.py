@@ -23,10 +23,10 @@ from market_files import (
     levels_of,
     naive_books,
     random_messages,
+    refusal,
     table_columns,
     zipped,
 )
-from refused_imports import refusal
 from riskroute.core.errors import InputError
 from riskroute.market.importing import import_files
 from riskroute.market.readers import streams

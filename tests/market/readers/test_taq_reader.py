@@ -12,16 +12,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import refused_imports
-from market_files import MIDNIGHT, check_recordings, gzipped, zipped
-from refused_imports import ANY
+import market_files
+from market_files import (
+    ANY,
+    MIDNIGHT,
+    OPEN,
+    TAQ_NAME,
+    Quote,
+    check_recordings,
+    clock,
+    gzipped,
+    taq_text,
+    wrds_text,
+    zipped,
+)
 from riskroute.core.errors import RiskrouteError
 from riskroute.market.importing import _detect_format, import_files
 from riskroute.market.readers import streams, taq
 from riskroute.market.readers.exchange_codes import EXCHANGE_CODES
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Store
-from taq_files import OPEN, TAQ_NAME, Quote, clock, taq_text, wrds_text
 
 Found = dict[str, list[tuple[int, int, float | None, int, float | None, int]]]
 
@@ -62,7 +72,7 @@ def read(folder: Path, text: str, name: str = TAQ_NAME, wanted: ImportOptions = 
 
 def refusal(folder: Path, text: str, name: str = TAQ_NAME, wanted: ImportOptions = ANY, **options: Any) -> str:
     (folder / name).write_text(text)
-    return refused_imports.refusal(folder / name, wanted, **options)
+    return market_files.refusal(folder / name, wanted, **options)
 
 
 QUOTE = st.tuples(

@@ -11,9 +11,8 @@ import numpy as np
 import polars
 import pytest
 
-import refused_imports
-from market_files import check_recordings, gzipped, zipped
-from naive_updates import Update, naive_books_of, sides_of, tardis_text
+import market_files
+from market_files import Update, check_recordings, gzipped, naive_books_of, sides_of, tardis_text, zipped
 from riskroute.cli.app import run as command
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
@@ -76,7 +75,7 @@ def imported(path: Path, wanted: ImportOptions = HALVES) -> list[tuple[Recording
 
 
 def refusal(path: Path, wanted: ImportOptions = HALVES, **more: Any) -> str:
-    return refused_imports.refusal(path, wanted, **more)
+    return market_files.refusal(path, wanted, **more)
 
 
 def check_books(table: polars.DataFrame, updates: list[Update], depth: int, unit: float = 0.5) -> None:

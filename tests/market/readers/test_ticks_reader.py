@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import refused_imports
+import market_files
 from market_files import (
+    ANY,
     MIDNIGHT,
     TICK_NAME,
     check_recordings,
@@ -23,7 +24,6 @@ from market_files import (
     zipped,
 )
 from places import SHARED_DATA
-from refused_imports import ANY
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.day_books import DayBooks
 from riskroute.market.importing import import_files
@@ -89,7 +89,7 @@ def read(text: str, folder: Path, wanted: ImportOptions | None = None, name: str
 
 def refusal(text: str, folder: Path, wanted: ImportOptions = ANY, name: str = TICK_NAME) -> str:
     (folder / name).write_text(text)
-    return refused_imports.refusal(folder / name, wanted)
+    return market_files.refusal(folder / name, wanted)
 
 
 PRICES = st.sampled_from([0, 0, 139_800, 139_900, 140_000, 140_100])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naive_book import SIZES
+from naive_books import ITCH_SIZES
 from riskroute.core.errors import InputError
 from riskroute.market.synthetic.itch_writer import (
     _LAYOUTS,
@@ -72,7 +72,7 @@ def test_messages_equal_those_packed_one_by_one(rows: list[dict[str, Any]]) -> N
 
 
 def test_every_layout_has_the_length_that_nasdaq_gives() -> None:
-    assert {kind: layout.itemsize - 2 for kind, layout in _LAYOUTS.items()} == SIZES
+    assert {kind: layout.itemsize - 2 for kind, layout in _LAYOUTS.items()} == ITCH_SIZES
 
 
 def test_messages_around_the_day() -> None:

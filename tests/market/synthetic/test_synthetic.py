@@ -13,7 +13,7 @@ import numpy as np
 import polars
 import pytest
 
-from naive_book import NaiveBook, read_messages
+from naive_books import NaiveItchBook, read_messages
 from riskroute.core.errors import InputError
 from riskroute.market.clock import SECOND, Window
 from riskroute.market.order_profits import market_profits
@@ -73,7 +73,7 @@ def test_files_have_the_names_that_nasdaq_gives(short_market: list[Path]) -> Non
 
 @pytest.mark.parametrize("index", range(3))
 def test_a_naive_book_finds_no_fault_after_any_message(short_market: list[Path], index: int) -> None:
-    book = NaiveBook()
+    book = NaiveItchBook()
     for message in read_messages(short_market[index]):
         book.apply(message)
     begin, end = (int(hour * 3600 * SECOND) for hour in (10.5, 10 + 40 / 60))
@@ -161,7 +161,7 @@ def test_a_limit_order_has_a_real_chance(markets: dict[int, list[Path]]) -> None
     waiting = list(
         zip((sample_times.times - midnight).tolist(), (sample_times.edges[1:] - midnight).tolist(), strict=True)
     )
-    book, filled = NaiveBook(), 0
+    book, filled = NaiveItchBook(), 0
     price, ahead, end = 0, set[int](), 0
     for message in read_messages(markets[0][0]):
         if waiting and book.time >= waiting[0][0]:
@@ -203,7 +203,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def flow_of(path: Path, symbol: str) -> list[bytes]:
     """Messages of a stock without what depends on numbers given through the file: locates, references, names."""
-    book, found = NaiveBook(), []
+    book, found = NaiveItchBook(), []
     for message in read_messages(path):
         book.apply(message)
         if book.symbols.get(int.from_bytes(message[1:3], "big")) == symbol and message[:1] in b"AFECXDUP":
@@ -239,7 +239,7 @@ def test_the_bell_rings_when_the_hours_have_it(tmp_path: Path) -> None:
         ((dt.time(15, 59, 59), dt.time(16, 0, 1)), [("O", -1), ("S", -1), ("M", 0), ("E", 1), ("C", 1)]),
         ((dt.time(16, 30, 0), dt.time(16, 30, 1)), [("O", -1), ("S", -1), ("M", -1), ("E", 1), ("C", 1)]),
     ):
-        book = NaiveBook()
+        book = NaiveItchBook()
         for message in read_messages(generate_market(tmp_path, hours=hours)[0]):
             book.apply(message)
         assert [event for event, _ in book.events] == [event for event, _ in events]
@@ -250,7 +250,7 @@ def test_the_bell_rings_when_the_hours_have_it(tmp_path: Path) -> None:
 
 def test_pro_rata_trades_are_shared_among_the_queue(short_market: list[Path]) -> None:
     """Messages of one aggressor have one time; what each resting order got is recomputed from the queue before."""
-    book, several = NaiveBook(), 0
+    book, several = NaiveItchBook(), 0
     before: list[tuple[int, int]] = []
     got: dict[int, int] = {}
     last: tuple[Any, ...] = ()
@@ -284,7 +284,7 @@ def expected_fills(queue: list[tuple[int, int]], amount: int) -> dict[int, int]:
 
 
 def test_price_time_trades_take_the_oldest_order(short_market: list[Path]) -> None:
-    book, trades = NaiveBook(), 0
+    book, trades = NaiveItchBook(), 0
     for message in read_messages(short_market[0]):
         if message[:1] in (b"E", b"C"):
             reference = int.from_bytes(message[11:19], "big")
@@ -298,7 +298,7 @@ def test_price_time_trades_take_the_oldest_order(short_market: list[Path]) -> No
 @pytest.mark.parametrize("rate", [0.01, 20.0])
 def test_any_rate_gives_valid_files(tmp_path: Path, rate: float) -> None:
     for path in generate_market(tmp_path, rate=rate, hours=(dt.time(10), dt.time(10, 0, 30)), symbols=["A", "BRK.B"]):
-        book = NaiveBook()
+        book = NaiveItchBook()
         for message in read_messages(path):
             book.apply(message)
         assert book.symbols == {1: "A", 2: "BRK.B"}
@@ -382,7 +382,7 @@ def test_a_venue_of_ones_own(tmp_path: Path) -> None:
     mine: SyntheticVenue = replace(DEFAULT_VENUES[1], name="XOWN", file_name="%Y.own", quotes=quotes, reach=50)
     path = generate_market(tmp_path, venues=[mine], hours=minutes(30, 31), date=dt.date(2024, 11, 3))[0]
     assert path.name == "2024.own"
-    book = NaiveBook()
+    book = NaiveItchBook()
     for message in read_messages(path):
         book.apply(message)
     assert book.kinds["A"] > 100
