@@ -1,4 +1,4 @@
-"""What the keys of configuration files mean: by key, the unit (empty if there is none) and a sentence."""
+"""Units and descriptions of configuration keys, for the generated reference page; an empty unit means none."""
 
 from __future__ import annotations
 
@@ -6,114 +6,111 @@ Meanings = dict[str, tuple[str, str]]
 
 STUDY: Meanings = {
     "market": ("", "A synthetic market, `paper`, `comparable` or `dark`; or a folder of `riskroute market import`."),
-    "symbols": ("", "Symbols; of a synthetic market its own ones, the first by default; of a folder all by default."),
-    "shares": ("shares", "Sizes of orders; the study answers for each of them."),
+    "symbols": ("", "Symbols. Default: the first of a synthetic market, all of a folder."),
+    "shares": ("shares", "Order sizes; each has its own verdict."),
     "side": ("", "`buy`, `sell`, or `both` in turn."),
     "lot": ("shares", "Child orders are multiples of this."),
-    "horizons": ("seconds", "Time that an order has, 0 is at once; the study answers for each of them."),
-    "kappa": ("1 / basis point", "Basis points charged for a squared basis point of unforeseen cost."),
-    "days": ("", "Days to play; 10 synthetic ones, or all that a folder has, if left out."),
-    "train": ("", "Days at the beginning on which routers learn and one is chosen; half of them if left out."),
+    "horizons": ("seconds", "Deadlines of orders, 0 for immediate execution; each has its own verdict."),
+    "kappa": ("1 / basis point", "Charge per squared basis point of unforeseen cost, in basis points."),
+    "days": ("", "Days to replay. Default: 10 of a synthetic market, all of a folder."),
+    "train": ("", "Training days, at the start, on which routers learn and one is selected. Default: half of the days."),
     "routers": (
         "",
         "Routers to compare with the simple rules, `NAME` or `NAME:KEY=VALUE`; see [The routers](routers.md).",
     ),
-    "orders": ("", "Orders a day."),
+    "orders": ("", "Orders per day."),
     "hours": (
         "time of the recordings' zone",
-        "When orders come and end, such as `10:30-11:30`; a synthetic day, of New York, then has these hours only. By "
-        "default 09:35-15:55 on days of New York, and all of a day elsewhere.",
+        "Trading hours of the orders, such as `10:30-11:30`; a synthetic day (New York time) is generated for these hours "
+        "only. Default: 09:35-15:55 in New York, the whole day elsewhere.",
     ),
-    "latency_ms": ("milliseconds", "Time to a lit venue."),
-    "dark_latency_ms": ("milliseconds", "Time to a dark pool and back."),
-    "seeds": ("", "How often all is played, each time with other luck in dark pools."),
+    "latency_ms": ("milliseconds", "Latency to a lit venue."),
+    "dark_latency_ms": ("milliseconds", "Round trip to a dark pool."),
+    "seeds": ("", "Replications, each with different random draws for the dark pools."),
     "seed": ("", "The same seed gives the same study."),
-    "block_minutes": ("minutes", "Length of the time blocks that are resampled for confidence intervals."),
-    "surface_orders": ("", "Orders a day for every assumption on dark pools that is tried; 0 tries none."),
+    "block_minutes": ("minutes", "Block length of the block bootstrap for confidence intervals."),
+    "surface_orders": ("", "Orders per day for each alternative dark-pool assumption; 0 skips them."),
     "protection": (
         "",
-        "`reg-nms` if venues protect each other's quotes, or `none`; by default `reg-nms` for synthetic days and US "
-        "equities.",
+        "`reg-nms` (order protection) or `none`. Default: `reg-nms` for synthetic days and US equities, else `none`.",
     ),
-    "stresses": ("", "Whether the chosen router and the benchmark rule are also played under stress."),
+    "stresses": ("", "Whether to stress-test the selected router and the benchmark rule."),
     "fees": ("", "A fee schedule for recorded days, see [below](#feestoml)."),
-    "pools": ("", "Dark pools, see below; those of the market if left out."),
+    "pools": ("", "Dark pools, see below. Default: those of the market."),
 }
 
 POOLS: Meanings = {
     "name": ("", "The name of the pool."),
-    "presence": ("probability", "How likely it holds shares for us, under ordinary conditions."),
-    "rate": ("1 / second", "Counterparties that come to a resting order."),
-    "tail": ("", "Exponent of the power law of sizes, above 0. The smaller, the more often there are large sizes."),
-    "smallest": ("shares", "The least size."),
-    "largest": ("shares", "The largest size."),
-    "spread": ("log odds", "Change of the presence where the spread is e times its median."),
-    "recent": ("log odds", "Change of the presence where we were filled there within the last minute."),
-    "state": ("log odds", "Change of the presence with a standard deviation of the pool's state."),
-    "adverse": ("", "Presence is `exp(adverse)` times as likely before moves that make us regret a fill."),
+    "presence": ("probability", "Probability of contra-side shares under median conditions."),
+    "rate": ("1 / second", "Arrival rate of counterparties to a resting order."),
+    "tail": ("", "Exponent of the power law of sizes, above 0. Smaller values give heavier tails."),
+    "smallest": ("shares", "Smallest size."),
+    "largest": ("shares", "Largest size."),
+    "spread": ("log odds", "Change of the presence per unit of log spread over its median."),
+    "recent": ("log odds", "Change of the presence after one of our fills there within the last minute."),
+    "state": ("log odds", "Change of the presence per standard deviation of the pool's state."),
+    "adverse": ("", "Adverse selection: presence is `exp(adverse)` times as likely before a move against us."),
     "fee": ("dollars per share", "Fee for what is traded in the pool; a rebate is negative."),
-    "improvement": ("half-spreads", "Where trades take place, from the mid in our favour, -1 to 1."),
+    "improvement": ("half-spreads", "Price improvement over the mid, -1 to 1."),
 }
 
 SPLIT_STUDY: Meanings = {
     "data": (
         "",
-        '`"synthetic"` makes a market; otherwise a folder of `riskroute market import`, or files to import. '
-        "Paths are relative to where the command is run.",
+        '`"synthetic"`, a folder of `riskroute market import`, or files to import. '
+        "Paths are relative to the working directory.",
     ),
-    "symbol": ("", "The stock to trade. Needed where the data hold several."),
-    "date": ("day of the recordings' zone", "The day to use. Needed where the data hold several."),
+    "symbol": ("", "Symbol to trade. Required if the data have several."),
+    "date": ("day of the recordings' zone", "Day to use. Required if the data have several."),
     "venue": ("market identifier code", "The venue of files that do not name it; not for the synthetic market."),
-    "max_unresolved": ("share", "A file is refused if more of its messages than this refer to unknown orders."),
-    "max_crossed": ("share", "A file is refused if more of its books than this have a bid at or above the ask."),
+    "max_unresolved": ("share", "Largest accepted fraction of messages that refer to unknown orders."),
+    "max_crossed": ("share", "Largest accepted fraction of books with a bid at or above the ask."),
     "side": ("", "`sell` or `buy`."),
-    "shares": ("shares", "Order sizes, at least 2; the study answers for each of them."),
+    "shares": ("shares", "Order sizes, at least 2; each has its own verdict."),
     "risk_tolerances": (
         "dollars",
-        "Weight of the mean (dollars) against the variance (squared dollars). Smaller is more careful.",
+        "Weight of the mean (dollars) against the variance (squared dollars). Smaller is more risk-averse.",
     ),
-    "market": ("market identifier codes", "Venues for market orders; all recorded ones if left out."),
+    "market": ("market identifier codes", "Venues for market orders. Default: all recorded ones."),
     "limit": ("market identifier codes", "Venues that take limit orders too. Needs recorded events."),
     "dark": (
         "",
-        "Dark pools, see below. If left out, two for the synthetic market and none for data of your own; "
-        "`dark = []` stands for none at all.",
+        "Dark pools, see below. Default: two for the synthetic market, none for other data; `dark = []` for none.",
     ),
     "lot": (
         "shares",
-        "Slots take multiples of this. If left out, it is chosen so that an order has 20 to 100 lots, "
-        "or it is 1 where that cannot be.",
+        "Lot size of slots. Default: a value that gives an order 20 to 100 lots, 1 if there is none.",
     ),
-    "caps": ("shares", "The most that a slot may take, by the name the report gives it."),
+    "caps": ("shares", "Largest quantity per slot, by the slot's name in the report."),
     "fees": ("", "A fee schedule, see [below](#feestoml); profits are then net of fees."),
     "train": (
         "time of the recordings' zone",
-        "The part of the day on which models are fitted and the split and policy are chosen.",
+        "Training window: models are fitted, and split and policy are selected.",
     ),
     "test": (
         "time of the recordings' zone",
-        "The part of the day on which the choice is tested. May not overlap `train`.",
+        "Test window. Must not overlap `train`.",
     ),
-    "bucket_minutes": ("minutes", "Length of a bucket. Limit orders wait until their bucket ends."),
+    "bucket_minutes": ("minutes", "Length of a bucket, at most 600. Limit orders rest until their bucket ends."),
     "repeats": ("", "Sample times per bucket."),
-    "levels": ("price levels", "How far an order may walk the book, from the best price; to the end if left out."),
-    "horizon": ("orders", "Orders routed one after the other in a run."),
-    "runs": ("", "Runs of each policy, for the error bars."),
+    "levels": ("price levels", "Largest number of price levels an order may walk. Default: all."),
+    "horizon": ("orders", "Orders per run."),
+    "runs": ("", "Runs per policy."),
     "policies": ("", "Policies to play, by name, see [Choosing a policy](policies.md)."),
     "seed": ("", "The same seed gives the same study."),
 }
 
 DARK: Meanings = {
-    "name": ("", "The name in the report. Pools of different names draw independently."),
-    "presence": ("probability", "How likely there is any hidden size, 0 to 1."),
-    "tail": ("", "Exponent of the power law, above 0. The smaller, the more often there are large sizes."),
-    "smallest": ("shares", "The least hidden size, if there is any."),
+    "name": ("", "Name in the report. Pools of different names draw independently."),
+    "presence": ("probability", "Probability of hidden size, 0 to 1."),
+    "tail": ("", "Exponent of the power law, above 0. Smaller values give heavier tails."),
+    "smallest": ("shares", "Smallest hidden size."),
     "improvement": (
         "half-spreads",
-        "Where trades take place, from the mid in our favour, -1 to 1: 0 is the mid, -1 no better than crossing.",
+        "Price improvement over the mid, -1 to 1: 0 is the mid, -1 no better than crossing.",
     ),
     "fee": ("dollars per share", "Fee for what is traded in the pool; a rebate is negative."),
-    "venue": ("market identifier code", "Where the remainder crosses; the venue with the most books if left out."),
+    "venue": ("market identifier code", "Venue where the remainder crosses. Default: the venue with the most books."),
 }
 
 SWEEP: Meanings = {
@@ -123,10 +120,10 @@ SWEEP: Meanings = {
     "horizons": ("orders", "Rounds per run."),
     "instances": ("", "Numbers of random instances; a single number `n` stands for the first `n`."),
     "policies": ("", "Policies to play, by name, see [Choosing a policy](policies.md)."),
-    "parameters": ("", "Parameters of policies other than their defaults, see below."),
+    "parameters": ("", "Non-default parameters of policies, see below."),
     "runs": ("", "Runs per policy and combination."),
     "seed": ("", "Seed of the rewards and of the policies' own draws."),
-    "checkpoints": ("", "Rounds recorded per run; the last one always is."),
+    "checkpoints": ("", "Rounds recorded per run, including the last."),
 }
 
 VENUES: Meanings = {
@@ -146,96 +143,95 @@ VENUES: Meanings = {
 
 FEES: Meanings = {
     "venue": ("market identifier code", "The venue."),
-    "from": ("day", "The first day on which the entry holds, until a later one of the same venue replaces it."),
-    "taker": ("dollars per share", "Paid by an order that trades at once; a rebate is negative."),
-    "maker": ("dollars per share", "Paid by an order that waits in the book; a rebate is negative."),
+    "from": ("day", "First day of the entry; a later entry of the same venue replaces it."),
+    "taker": ("dollars per share", "Fee for taking liquidity; a rebate is negative."),
+    "maker": ("dollars per share", "Fee for a passive fill; a rebate is negative."),
 }
 
 LIVE: Meanings = {
-    "mode": ("", "`live` trades; `shadow` learns from what another router did, and sends nothing."),
-    "partition": ("", "K/N: the process trades the K-th of N parts of the symbols. Several parts need PostgreSQL."),
+    "mode": ("", "`live` trades; `shadow` sends no orders and learns from the fills of another router."),
+    "partition": ("", "K/N: this process trades partition K of N of the symbols. More than one needs PostgreSQL."),
     "listen": ("", "Host and port of the service."),
     "public": ("", "Must be true to listen on an address that other machines can reach."),
-    "log": ("", "Where everything is written, see below."),
-    "router": ("", "Which router decides, see below."),
+    "log": ("", "The event log, see below."),
+    "router": ("", "The router, see below."),
     "venues": ("", "Lit venues by name, see below."),
     "pools": ("", "Dark pools by name, see below."),
-    "instruments": ("", "Symbols that may be traded, see below."),
-    "limits": ("", "What is allowed, whatever the router says, see below."),
-    "tokens": ("", "Who may use the service, see below."),
-    "patience_seconds": ("seconds", "A venue that has not answered for so long is asked."),
-    "longest_seconds": ("seconds", "Time that an order may have, at most."),
-    "body_bytes": ("bytes", "Larger requests are refused."),
-    "halt_file": ("", "While this file is there, trading is halted. Paths are relative to the configuration."),
+    "instruments": ("", "Tradable symbols, see below."),
+    "limits": ("", "Risk limits, see below."),
+    "tokens": ("", "Access tokens, see below."),
+    "patience_seconds": ("seconds", "Time without a report after which a venue is queried."),
+    "longest_seconds": ("seconds", "Longest deadline of an order."),
+    "body_bytes": ("bytes", "Largest accepted request."),
+    "halt_file": ("", "Trading is halted while this file exists. Paths are relative to the configuration file."),
 }
 
 LIVE_LOG: Meanings = {
-    "path": ("", "A file of SQLite; either this or `postgres` must be given."),
-    "postgres": ("", "How to connect to a PostgreSQL database, as libpq reads it; needs `riskroute[postgres]`."),
+    "path": ("", "SQLite file; give either this or `postgres`."),
+    "postgres": ("", "libpq connection string of a PostgreSQL database; needs `riskroute[postgres]`."),
     "stream": ("", "Name of the log; several logs may share a database."),
     "snapshot_every": (
         "events",
-        "Events between snapshots, which make a start quick; ten times as many under a load without a pause. "
-        "0 takes none.",
+        "Events between snapshots, which shorten recovery; ten times as many under sustained load. 0 for none.",
     ),
-    "lease_seconds": ("seconds", "On PostgreSQL, a router that is silent for so long may be replaced."),
+    "lease_seconds": ("seconds", "Lease duration on PostgreSQL: a standby may take over after this silence."),
     "quotes": ("", "Whether books and trades sent to `/quotes` are written to the log, so that it can be exported."),
 }
 
 LIVE_ROUTER: Meanings = {
     "name": ("", "`NAME` or `NAME:KEY=VALUE,...`, see [The routers](routers.md)."),
-    "state": ("", "A file that `riskroute study` wrote: the router begins with what it learned there."),
-    "refit_every": ("orders", "0 learns from every order at once; otherwise from so many together, beside trading."),
-    "decision_ms": ("milliseconds", "A router that takes longer is put out of service; any time if left out."),
+    "state": ("", "Router state to start from, written by `riskroute study`."),
+    "refit_every": ("orders", "0 updates after every order; otherwise a background worker refits after this many."),
+    "decision_ms": ("milliseconds", "Decision time above which the router is taken out of service. Default: no limit."),
 }
 
 LIVE_VENUE: Meanings = {
-    "kind": ("", "How the venue is reached; simulated venues trade on the books that orders bring."),
-    "taker": ("dollars per share", "Fee for shares that trade at once; a rebate is negative."),
-    "maker": ("dollars per share", "Fee for shares that wait in the book; a rebate is negative."),
-    "latency_ms": ("milliseconds", "Time to the venue and back."),
-    "seed": ("", "The same seed gives the same luck."),
-    "fill_seconds": ("seconds", "A resting order meets somebody so often, on average."),
+    "kind": ("", "Gateway type; simulated venues fill against the quotes sent with orders."),
+    "taker": ("dollars per share", "Fee for taking liquidity; a rebate is negative."),
+    "maker": ("dollars per share", "Fee for a passive fill; a rebate is negative."),
+    "latency_ms": ("milliseconds", "Round trip to the venue."),
+    "seed": ("", "Seed of the simulated fills and faults."),
+    "fill_seconds": ("seconds", "Mean time between fills of a resting order."),
     "reject": ("probability", "A child order is rejected."),
-    "partial": ("probability", "A fill comes in two parts."),
-    "duplicate": ("probability", "A report comes twice."),
-    "disorder": ("probability", "A report is late, and others overtake it."),
-    "silence": ("probability", "A report is lost, until somebody asks."),
+    "partial": ("probability", "A fill is split in two."),
+    "duplicate": ("probability", "A report is duplicated."),
+    "disorder": ("probability", "A report is delayed and arrives out of order."),
+    "silence": ("probability", "A report is lost until the venue is queried."),
     "lost": ("probability", "A child order never arrives."),
 }
 
 LIVE_POOL: Meanings = {
     "fee": ("dollars per share", "Fee for what is traded in the pool; a rebate is negative."),
-    "improvement": ("half-spreads", "Where trades take place, from the mid in favour of the order, -1 to 1."),
-    "hidden": ("shares", "Shares that a simulated pool holds, on average."),
+    "improvement": ("half-spreads", "Price improvement over the mid, -1 to 1."),
+    "hidden": ("shares", "Mean hidden shares of a simulated pool."),
 }
 
 LIVE_INSTRUMENT: Meanings = {
     "lot": ("shares", "Child orders are multiples of this."),
-    "tick": ("dollars", "Smallest step of a price."),
+    "tick": ("dollars", "Tick size."),
 }
 
 LIVE_LIMITS: Meanings = {
-    "order_quantity": ("shares", "Size of an order, at most."),
-    "order_notional": ("dollars", "Value of an order at the mid, at most."),
-    "symbol_quantity": ("shares", "Of all orders in a symbol that are not settled, at most."),
-    "symbol_notional": ("dollars", "Value of all orders in a symbol that are not settled, at most."),
-    "venue_open": ("children", "Open child orders at a venue, at most."),
-    "day_orders": ("orders", "Orders of a day (UTC), at most."),
-    "day_notional": ("dollars", "Value of the orders of a day, at most."),
-    "day_loss": ("dollars", "Cost of a day against the arrival mids; more halts trading."),
-    "day_rejects": ("rejects", "Child orders rejected on a day; more halts trading."),
-    "rejects_in_a_row": ("rejects", "Child orders that a venue rejects one after the other; more halts trading."),
-    "unknown": ("children", "Child orders of which nothing was heard; more halts trading."),
-    "unsettled": ("orders", "With so many orders under way the safe router, `sweep`, decides on the next one."),
-    "collar_bps": ("basis points", "No child order is sent at a price further from the arrival mid."),
-    "quote_seconds": ("seconds", "Orders whose newest quote is older are refused."),
-    "stale_quotes": ("orders", "Orders in a row that had old quotes; more halts trading."),
-    "clock_jump_seconds": ("seconds", "A jump of the clock by more halts trading."),
-    "slow_write_seconds": ("seconds", "A write to the log that takes longer halts trading."),
+    "order_quantity": ("shares", "Largest order."),
+    "order_notional": ("dollars", "Largest value of an order at the mid."),
+    "symbol_quantity": ("shares", "Largest total of unsettled orders in a symbol."),
+    "symbol_notional": ("dollars", "Largest total value of unsettled orders in a symbol."),
+    "venue_open": ("children", "Largest number of open child orders at a venue."),
+    "day_orders": ("orders", "Largest number of orders per day (UTC)."),
+    "day_notional": ("dollars", "Largest value of orders per day."),
+    "day_loss": ("dollars", "Daily cost against arrival mids above which trading halts."),
+    "day_rejects": ("rejects", "Rejected child orders per day above which trading halts."),
+    "rejects_in_a_row": ("rejects", "Consecutive rejects of a venue above which trading halts."),
+    "unknown": ("children", "Child orders with unknown status above which trading halts."),
+    "unsettled": ("orders", "Unsettled orders at which the fallback router, `sweep`, takes over."),
+    "collar_bps": ("basis points", "Price collar: largest distance of a child order's price from the arrival mid."),
+    "quote_seconds": ("seconds", "Largest age of the newest quote; older ones are refused."),
+    "stale_quotes": ("orders", "Consecutive orders with stale quotes above which trading halts."),
+    "clock_jump_seconds": ("seconds", "Clock jump above which trading halts."),
+    "slow_write_seconds": ("seconds", "Duration of a log write above which trading halts."),
 }
 
 LIVE_TOKEN: Meanings = {
-    "hash": ("", "Hash of the token; `riskroute live token` makes a token and its hash."),
-    "scopes": ("", "`trade` for orders, quotes and resuming; `halt` to halt; `read` to look, as the others may too."),
+    "hash": ("", "Hash of the token; `riskroute live token` creates both."),
+    "scopes": ("", "`trade` for orders, quotes and resuming; `halt` to halt; `read` for read access, which the others include."),
 }

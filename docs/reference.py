@@ -1,7 +1,7 @@
-"""The reference pages, from the code: commands and their options, configuration files and their keys.
+"""Generate the reference pages of commands and configuration files.
 
-``python docs/refresh.py reference`` writes them. Types, defaults and help texts are the code's; what a key of a file
-means, and in which unit it is, stands here. A key without a meaning is an error, and so is a meaning without a key.
+``python docs/refresh.py reference`` writes them. Types, defaults and help texts come from the code, descriptions and
+units of configuration keys from ``meanings.py``. A key without a description is an error, and so is the reverse.
 """
 
 from __future__ import annotations
@@ -57,114 +57,107 @@ from riskroute.simulation.sweep import SweepConfig
 from riskroute.study.config import SplitPool, SplitStudyConfig, StudyConfig
 
 WIDTH = 120
-NOT_IN_FILES = {"prior"}
-"""Parameters of policies that are objects, which no configuration file can hold."""
-
-BEYOND = 10**15
-"""A largest value that nobody would reach is not worth a word."""
+NOT_IN_FILES = {"prior"}  # parameters that are objects cannot be written in TOML
+BEYOND = 10**15  # upper bounds from here on are not worth printing
 
 _WORDS = {int: "integer", float: "number", str: "text", Path: "path", bool: "flag", dt.date: "date"}
 
 CLI_HEAD = """\
 # Commands
 
-Every command, its arguments and its options: what `riskroute COMMAND --help` prints. `riskroute --version` prints the
-version. A mistake ends in one line on standard error and exit code 2; Ctrl-C ends with exit code 130. The
-[glossary](glossary.md) explains the words.
+Every command with its arguments and options, as printed by `riskroute COMMAND --help`. `riskroute --version` prints the
+version. Invalid input prints one line to standard error and exits with code 2; Ctrl-C exits with code 130.
 """
 
 CONFIGURATION_HEAD = """\
 # Configuration files
 
-Six kinds of TOML file, with every key. A key that is not listed here is refused. Where a list of texts or numbers is
-expected, one value stands for a list of one. The [glossary](glossary.md) explains the words.
+Six kinds of TOML file, with every key. Unknown keys are refused. Where a list is expected, a single value stands for a
+list of one.
 """
 
 STUDY_HEAD = """\
 ## `study.toml`
 
-What [`riskroute study`](cli.md#riskroute-study) reads. Every key is optional, and options of the command say otherwise;
-`riskroute study study.toml --init` writes a file with all of them. [The study](study.md) explains what happens with
-them.
+Configuration of [`riskroute study`](cli.md#riskroute-study). Every key is optional; options of the command override the
+file. `riskroute study study.toml --init` writes a file with all keys. See [The study](study.md).
 """
 
 POOLS_HEAD = """\
 ### Dark pools: `[[pools]]`
 
-One section per pool; those of the market if there is none. Nobody publishes the data of dark pools, so these are
-assumptions.
+One section per pool. Default: the pools of the market. Dark-pool data are not public, so these are assumptions.
 """
 
 SPLIT_STUDY_HEAD = """\
 ## `split-study.toml`
 
-What [`riskroute split-study`](cli.md#riskroute-split-study) reads. Every key is optional;
-`riskroute split-study --init split-study.toml` writes a file with all of them. [The split study](split-study.md)
-explains what happens with them.
+Configuration of [`riskroute split-study`](cli.md#riskroute-split-study). Every key is optional.
+`riskroute split-study --init split-study.toml` writes a file with all keys. See [The split study](split-study.md).
 """
 
 DARK_HEAD = """\
 ### Dark pools: `[[dark]]`
 
-One section per pool. Nobody publishes the data of dark pools, so these are assumptions: at least `n` shares are hidden
-with probability `presence * (smallest / n) ** tail`.
+One section per pool. Dark-pool data are not public, so these are assumptions: at least `n` shares are hidden with
+probability `presence * (smallest / n) ** tail`.
 """
 
 SWEEP_HEAD = """\
 ## `sweep.toml`
 
-What [`riskroute sweep`](cli.md#riskroute-sweep) reads. It plays every combination of `slots`, `shares`,
-`risk_tolerances`, `horizons` and `instances` with every policy.
+Configuration of [`riskroute sweep`](cli.md#riskroute-sweep), which simulates every policy on every combination of
+`slots`, `shares`, `risk_tolerances`, `horizons` and `instances`.
 """
 
 PARAMETERS_HEAD = """\
 ### Parameters of policies: `[parameters.NAME]`
 
-What may be set, and what it is if left out; where nothing is shown, the policy works it out. [API](api.md) has the
-meaning of each under the class of the policy. Quote names that are not plain words: `[parameters."rise++"]`.
+Parameters and their defaults; without a default, the policy derives the value. [API](api.md) describes each under the
+class of the policy. Quote names that are not bare TOML keys: `[parameters."rise++"]`.
 """
 
 LIVE_HEAD = """\
 ## `live.toml`
 
-What [`riskroute live serve`](cli.md#riskroute-live-serve) reads; `riskroute live init` writes one that runs.
-[The live router](live.md) explains what happens with it. Needed are a log, a venue, an instrument and a token.
+Configuration of [`riskroute live serve`](cli.md#riskroute-live-serve). `riskroute live init` writes a working example.
+A log, a venue, an instrument and a token are required. See [The live router](live.md).
 """
 
+# Sections of `live.toml`: heading, configuration, descriptions.
 LIVE_PARTS = (
     ("The log: `[log]`", LogConfig, LIVE_LOG),
     ("The router: `[router]`", RouterConfig, LIVE_ROUTER),
     ("Venues: `[venues.NAME]`", PlaceConfig, LIVE_VENUE),
-    ("Dark pools: `[pools.NAME]`, with the keys of venues and these", PoolConfig, LIVE_POOL),
+    ("Dark pools: `[pools.NAME]`, the keys of venues and these", PoolConfig, LIVE_POOL),
     ("Symbols: `[instruments.NAME]`", InstrumentConfig, LIVE_INSTRUMENT),
     ("Limits: `[limits]`", LimitsConfig, LIVE_LIMITS),
     ("Tokens: `[tokens.NAME]`", TokenConfig, LIVE_TOKEN),
 )
-"""Sections of `live.toml`: heading, configuration, and meanings."""
 
 VENUES_HEAD = """\
 ## `venues.toml`
 
 Venue models, one `[[venues]]` section per slot. [`riskroute market calibrate`](cli.md#riskroute-market-calibrate)
-writes the file with `--out`, `load_models` reads it, and it may be edited or written by hand.
+writes the file with `--out`; `load_models` reads it. You may edit it or write it by hand.
 """
 
 FEES_HEAD = """\
 ## `fees.toml`
 
-A fee schedule, one `[[fees]]` section per venue and first day; [fees.toml](fees.toml) is an example. `--fees` of
-`riskroute market calibrate`, `riskroute backtest` and `riskroute study`, and `fees` of both studies name the file;
-`riskroute live export` writes one. All four keys must be given.
+A fee schedule, one `[[fees]]` section per venue and first day; [fees.toml](fees.toml) is an example. Pass the file as
+`--fees` to `riskroute market calibrate`, `riskroute backtest` and `riskroute study`, or as `fees` in the configuration
+of a study. `riskroute live export` writes one. All four keys are required.
 """
 
 
 def cli_page() -> str:
-    """The page of commands: what ``--help`` says, whatever the terminal."""
+    """Return the page of commands, independent of the terminal."""
     return CLI_HEAD + "".join(_command(*one) for one in _commands(app, "riskroute"))
 
 
 def _commands(group: typer.Typer, path: str) -> Iterator[tuple[str, Any]]:
-    """Path and function of every command, in the order of ``--help``."""
+    """Yield path and function of every command, in the order of ``--help``."""
     for command in group.registered_commands:
         assert command.callback is not None
         name = command.name or command.callback.__name__.replace("_", "-")
@@ -179,7 +172,7 @@ def _command(path: str, function: Any) -> str:
     hints = typing.get_type_hints(function, include_extras=True)
     arguments, options = [], []
     for name, parameter in inspect.signature(function).parameters.items():
-        if hints[name] is typer.Context:  # nothing that a user gives
+        if hints[name] is typer.Context:  # injected by typer
             continue
         kind, about = typing.get_args(hints[name])
         required = parameter.default is parameter.empty
@@ -196,7 +189,7 @@ def _command(path: str, function: Any) -> str:
 
 
 def _paragraphs(docstring: str) -> str:
-    """A help text: sentences become paragraphs, and lines that are commands become code."""
+    """Return a help text as Markdown: wrapped paragraphs, and commands as code blocks."""
     blocks = []
     for text in inspect.cleandoc(docstring).split("\n\n"):
         if text.startswith("riskroute "):
@@ -207,7 +200,7 @@ def _paragraphs(docstring: str) -> str:
 
 
 def configuration_page() -> str:
-    """The page of configuration files: every key with type, default, unit and meaning."""
+    """Return the page of configuration files: every key with type, default, unit and description."""
     fees = {("from" if field.name == "since" else field.name): field for field in dataclasses.fields(Fee)}
     venues = {field.name: field for field in dataclasses.fields(VenueModel)}
     return "\n".join(
@@ -241,7 +234,7 @@ def configuration_page() -> str:
 
 
 def _live_parts() -> Iterator[str]:
-    """The sections of `live.toml`; a pool's without what it shares with venues."""
+    """Yield the sections of `live.toml`; the section of a pool omits the keys it shares with venues."""
     for heading, model, meanings in LIVE_PARTS:
         shared = set(PlaceConfig.model_fields) if model is PoolConfig else set()
         keys = {key: words for key, words in _of_model(model).items() if key not in shared}
@@ -250,7 +243,7 @@ def _live_parts() -> Iterator[str]:
 
 
 def _of_sections(model: type[BaseModel]) -> dict[str, tuple[str, str]]:
-    """As `_of_model`, of a configuration with sections of its own, whose defaults stand in their tables."""
+    """Return keys as `_of_model` does, with nested sections as such: their defaults are in their own tables."""
     found = {}
     for key, (words, default) in _of_model(model).items():
         section = "$ref" in str(model.model_json_schema()["properties"][key])
@@ -373,13 +366,13 @@ def _type_words(kind: Any) -> str:
 
 
 def _typed(value: Any) -> str:
-    """A value as it is typed at a terminal; nothing for what may be left out."""
+    """Return a default as typed at a terminal; empty if there is none."""
     plain = value.as_posix() if isinstance(value, Path) else value
     return "" if plain is None or plain is False else f"`{plain}`"
 
 
 def _code(value: Any) -> str:
-    """A value as it is written in a file; nothing for what may be left out."""
+    """Return a default as written in TOML; empty if there is none."""
     return "" if value is None else f"`{_toml(value)}`"
 
 

@@ -35,7 +35,7 @@ def between_markers(path: Path, marker: str, text: str) -> None:
 def readme() -> None:
     """Run the demo and the studies; what they print goes into README.md and the pages, the figure into docs/images."""
     with tempfile.TemporaryDirectory() as folder:
-        study, _, policies = _printed("-m", "riskroute", "demo", "--out", folder).partition("\nWhat learning costs")
+        study, _, policies = _printed("-m", "riskroute", "demo", "--out", folder).partition("\nThe paper's experiment")
         shutil.copy(Path(folder) / "regret.png", IMAGES / "demo.png")
     table = policies.partition("\n")[2].partition("\nbest split")[0]
     between_markers(ROOT / "README.md", "demo-study", f"```text\n{_wrapped(study)}\n```")

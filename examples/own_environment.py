@@ -1,7 +1,7 @@
-"""An environment of your own: most orders go a little better than expected, and now and then one goes very wrong.
+"""Define an environment with rare outages: most orders do slightly better than expected, a few much worse.
 
-You learn that an environment is the problem plus its noise, how the shared checks tell whether yours is sound, and how
-policies that believe in Gaussian rewards fare where outages happen. Means and variances are those of the problem.
+An environment is a problem plus its noise. The example runs the shared conformance checks on it and shows how policies
+that assume Gaussian rewards perform under outages. Means and variances are those of the problem.
 """
 
 import math
@@ -14,7 +14,7 @@ from riskroute.simulation.environments import Noise
 
 
 class OutageNoise(Noise):
-    """Standardised: mean 0 and variance 1, but all of the bad luck falls into a few rounds."""
+    """Standardised two-point noise: mean 0, variance 1, with rare large losses."""
 
     def __init__(self, rng: np.random.Generator, chance: float) -> None:
         super().__init__(rng)
@@ -25,7 +25,7 @@ class OutageNoise(Noise):
 
 
 class Outages(rr.Environment):
-    """In a share ``chance`` of the rounds a venue fails while the order is there."""
+    """Environment in which a venue fails with probability ``chance`` in every round."""
 
     gaussian = False  # rewards are drawn one by one, not as tallies of normal draws
 
@@ -34,7 +34,7 @@ class Outages(rr.Environment):
         self.chance = chance
 
     def describe(self) -> dict[str, Any]:
-        """What is told here makes this environment different from others, and gives it random numbers of its own."""
+        """Return the identity of the environment, which also selects its random stream."""
         return super().describe() | {"chance": self.chance}
 
     def noise(self, rng: np.random.Generator) -> OutageNoise:

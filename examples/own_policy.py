@@ -1,7 +1,7 @@
-"""A policy of your own: epsilon-greedy, which explores by an optimal design in a fixed part of its rounds.
+"""Define a custom policy: epsilon-greedy, exploring with a G-optimal design.
 
-You learn what a policy has to say (which plan is next, what its tallies teach, where it would settle), how what it
-learns is declared so that it can be saved and restored, and how to check and compare it. It is registered nowhere.
+A policy proposes plans, learns from tallies and recommends an action. Fields declared with `memory` are saved and
+restored. The example runs the shared conformance checks and compares the policy with others; it need not be registered.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from riskroute.learning.policy import memory
 
 @dataclass(kw_only=True)
 class EpsilonGreedy(rr.Policy):
-    """Explore in a share ``epsilon`` of the rounds, play what looks best in the others."""
+    """Explore in a fraction ``epsilon`` of the rounds, play the greedy action in the others."""
 
     name: ClassVar[str] = "epsilon-greedy"
     needs_horizon: ClassVar[bool] = False
@@ -26,7 +26,7 @@ class EpsilonGreedy(rr.Policy):
     seen: rr.Tallies | None = memory()
 
     def propose(self) -> rr.Plan:
-        """A plan is a tenth of all rounds before it: the more is known, the less often estimates need refreshing."""
+        """Return a plan one tenth as long as the history: later estimates change less, so refit less often."""
         design = self.setting.actions.design(0.05)
         if self.seen is None:
             return rr.Plan(design.actions, np.full(len(design), 2))

@@ -1,7 +1,7 @@
-"""Venues of your own, written down by hand: which split is best, and what learning it would cost.
+"""Define venue models by hand, find the best split, and simulate the cost of learning it.
 
-You learn how fees enter a venue model, how the best split changes with the risk you are ready to take, and how to
-simulate policies on your own problem. Nothing here needs market data.
+Shows how fees enter a venue model, how the best split changes with the risk tolerance, and how to simulate policies on
+your own problem. Needs no market data.
 """
 
 import numpy as np
@@ -10,19 +10,19 @@ import riskroute as rr
 
 SHARES, LOT = 1000, 100
 
-# Dollars per share: what crossing the spread costs with the fee for taking, or what waiting earns with the rebate for
-# making. The second number of a pair is per squared share: larger orders walk the book, or wait in vain.
+# Dollars per share: the cost of crossing plus the taker fee, or the gain of a passive fill plus the maker rebate. The
+# second number of a pair is per squared share: larger orders walk the book, or remain unfilled.
 VENUES = [
     rr.VenueModel("deep", mean=(-0.0100 - 0.0030, -0.000002), variance=(0.0, 0.00010)),
     rr.VenueModel("inverted", mean=(-0.0130 + 0.0018, -0.000020), variance=(0.0, 0.00006)),
     rr.VenueModel("waiting", mean=(+0.0060 + 0.0020, -0.000024), variance=(0.02, 0.00030), kind="limit"),
     rr.VenueModel("dark", mean=(-0.0010 - 0.0010, -0.000004), variance=(0.03, 0.00050), kind="dark"),
 ]
-CAPS = [1000, 1000, 500, 600]  # shares that a venue may get
+CAPS = [1000, 1000, 500, 600]  # maximum shares per venue
 
 
 def problem_at(risk_tolerance: float) -> rr.Problem:
-    """The routing problem for one weight of the mean against the variance."""
+    """Return the routing problem at a risk tolerance."""
     return rr.venue_problem(VENUES, SHARES, lot=LOT, caps=CAPS, risk_tolerance=risk_tolerance)
 
 
