@@ -13,7 +13,10 @@ STUDY: Meanings = {
     "horizons": ("seconds", "Deadlines of orders, 0 for immediate execution; each has its own verdict."),
     "kappa": ("1 / basis point", "Charge per squared basis point of unforeseen cost, in basis points."),
     "days": ("", "Days to replay. Default: 10 of a synthetic market, all of a folder."),
-    "train": ("", "Training days, at the start, on which routers learn and one is selected. Default: half of the days."),
+    "train": (
+        "",
+        "Training days, at the start, on which routers learn and one is selected. Default: half of the days.",
+    ),
     "routers": (
         "",
         "Routers to compare with the simple rules, `NAME` or `NAME:KEY=VALUE`; see [The routers](routers.md).",
@@ -233,5 +236,8 @@ LIVE_LIMITS: Meanings = {
 
 LIVE_TOKEN: Meanings = {
     "hash": ("", "Hash of the token; `riskroute live token` creates both."),
-    "scopes": ("", "`trade` for orders, quotes and resuming; `halt` to halt; `read` for read access, which the others include."),
+    "scopes": (
+        "",
+        "`trade` for orders, quotes and resuming; `halt` to halt; `read` for read access, which the others include.",
+    ),
 }
