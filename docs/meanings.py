@@ -24,8 +24,8 @@ STUDY: Meanings = {
     "orders": ("", "Orders per day."),
     "hours": (
         "time of the recordings' zone",
-        "Trading hours of the orders, such as `10:30-11:30`; a synthetic day (New York time) is generated for these hours "
-        "only. Default: 09:35-15:55 in New York, the whole day elsewhere.",
+        "Hours of the orders, such as `10:30-11:30`; a synthetic day (New York time) then has these hours only. "
+        "Default: 09:35-15:55 in New York, the whole day elsewhere.",
     ),
     "latency_ms": ("milliseconds", "Latency to a lit venue."),
     "dark_latency_ms": ("milliseconds", "Round trip to a dark pool."),
