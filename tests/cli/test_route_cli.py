@@ -114,7 +114,7 @@ def test_a_router_of_a_file_routes_and_goes_on(books: Path, tmp_path: Path, caps
     assert run([*words[:-1], f"{own}:Own", "--state", str(state)]) == 0
     assert capsys.readouterr().out.splitlines()[2].split()[:3] == ["ping", "Q", "200"]
     assert run([*words[:-2], "--state", str(state)]) == 2
-    assert "unknown router 'own'; if it is your own, give its class as FILE.py:CLASS" in capsys.readouterr().err
+    assert "unknown router 'own'; for a user-defined router, give its class as FILE.py:CLASS" in capsys.readouterr().err
 
 
 def test_a_state_goes_on(books: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -332,7 +332,7 @@ def test_an_interrupt_leaves_finished_tasks_and_a_hint(tmp_path: Path) -> None:
     clean_up(process)
     text = (tmp_path / "said").read_text()
     assert process.returncode == 130, text
-    assert text.strip().splitlines()[-1].endswith("the same command with --resume goes on")
+    assert text.strip().splitlines()[-1].endswith("the same command with --resume continues")
     assert "Traceback" not in text
     assert finished(tmp_path) > 0
 
