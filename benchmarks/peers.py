@@ -38,7 +38,7 @@ from threadpoolctl import threadpool_limits
 
 from riskroute import Environment, random_routing_problem, simulate
 from riskroute.policies import RiskUcb
-from riskroute.simulation.runner import index_episode
+from riskroute.simulation.runner import _index_episode
 from timing import REPEATS, leave, print_heading, print_table, progress, quick, say, sized, verdict
 
 SHARES, SLOTS = sized((8, 6), (4, 4))
@@ -117,7 +117,7 @@ class Game:
         """Arms that the kernel plays on the same noise."""
         tables = np.array([self.means]), np.array([self.deviations])
         pieces, bonuses = np.zeros(len(self.noise), dtype=np.int64), np.full(len(self.noise), self.bonus)
-        arms: list[int] = index_episode(*tables, pieces, self.noise, bonuses, self.risk_tolerance)[0].tolist()
+        arms: list[int] = _index_episode(*tables, pieces, self.noise, bonuses, self.risk_tolerance)[0].tolist()
         return arms
 
 

@@ -24,7 +24,7 @@ from riskroute import Environment, random_routing_problem
 from riskroute.learning.tally import merge_moments_compiled
 from riskroute.policies import RiskUcb
 from riskroute.simulation.comparison import PAPER_POLICIES, compare_policies
-from riskroute.simulation.runner import index_episode
+from riskroute.simulation.runner import _index_episode
 from timing import REPEATS, duration, interleaved, leave, print_heading, print_table, progress, say, sized, verdict
 
 SHARES, SLOTS, HORIZON, RUNS = 8, 6, sized(100_000, 3000), sized(50, 2)
@@ -124,7 +124,7 @@ def kernel_growth() -> None:
             tolerance: float = tolerance,
         ) -> NDArray[np.int64]:
             pieces, noise, bonuses = by_round
-            return index_episode(*tables, pieces[:rounds], noise[:rounds], bonuses[:rounds], tolerance)[0]
+            return _index_episode(*tables, pieces[:rounds], noise[:rounds], bonuses[:rounds], tolerance)[0]
 
         def scan(
             rounds: int,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import riskroute as rr
 from riskroute.learning.actions import as_batch
 from riskroute.market.scenarios import Scenarios, Slot, sample_scenarios
-from riskroute.simulation.figures import (
+from riskroute.paper.figures import (
     COLOURS,
     VENUE_COLOURS,
     draw_regret,

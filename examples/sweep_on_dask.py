@@ -13,7 +13,7 @@ from pathlib import Path
 import polars
 
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.sweep import checked_sweep_config, sweep
+from riskroute.simulation.sweep import SweepConfig, sweep
 
 STUDY = {
     "slots": 4,
@@ -28,7 +28,7 @@ STUDY = {
 
 def main(folder: Path) -> None:
     """Play the study, and print what its table says."""
-    config = checked_sweep_config(STUDY)
+    config = SweepConfig.of(STUDY)
     backend = Backend("dask", workers=2)  # Backend("dask", address="tcp://...:8786") for one that is running
     swept = sweep(config, folder, backend, resume=True)  # what a broken-off sweep had finished is not played again
     table = polars.read_parquet(folder / "sweep.parquet")

@@ -17,7 +17,7 @@ from executed import run_code, run_script
 from places import ROOT
 from riskroute.simulation import backends
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.sweep import checked_sweep_config, sweep
+from riskroute.simulation.sweep import SweepConfig, sweep
 
 FOLDER = ROOT / "examples"
 EXAMPLES = sorted(path.stem for path in FOLDER.glob("*.py"))
@@ -129,7 +129,7 @@ def test_sweep_on_dask(swept: Callable[[Path, Path], str], tmp_path: Path) -> No
     assert spec.loader is not None
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    sweep(checked_sweep_config(example.STUDY | {"policies": ["rise"]}), tmp_path / "local", Backend(workers=1))
+    sweep(SweepConfig.of(example.STUDY | {"policies": ["rise"]}), tmp_path / "local", Backend(workers=1))
     assert polars.read_parquet(tmp_path / "local" / "sweep.parquet").equals(table.filter(policy="rise"))
 
 

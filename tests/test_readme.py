@@ -14,7 +14,7 @@ from places import ROOT
 from riskroute.market.clock import parse_hours
 from riskroute.paper.claims import CLAIMS
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.sweep import checked_sweep_config
+from riskroute.simulation.sweep import SweepConfig
 from riskroute.study.markets import market_days
 
 README = (ROOT / "README.md").read_text()
@@ -106,7 +106,7 @@ def test_the_page_on_reproduction_states_every_claim() -> None:
 
 def test_the_sweep_of_the_page_is_valid() -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", REPRODUCTION, flags=re.DOTALL)
-    config = checked_sweep_config(tomllib.loads(example))
+    config = SweepConfig.of(tomllib.loads(example))
     assert config.all_runs == 2 * 2 * 2 * 10 * 3 * 5
 
 

@@ -37,6 +37,7 @@ from riskroute.learning.tally import Tallies as Tallies
 from riskroute.learning.tally import Tally as Tally
 from riskroute.learning.tickets import Ticket as Ticket
 from riskroute.learning.tickets import Tickets as Tickets
+from riskroute.paper.figures import plot_regret as plot_regret
 from riskroute.routing.allocations import Allocations as Allocations
 from riskroute.routing.instances import random_routing_problem as random_routing_problem
 from riskroute.routing.venues import VenueModel as VenueModel
@@ -48,7 +49,6 @@ from riskroute.simulation.checks import check_environment as check_environment
 from riskroute.simulation.checks import check_policy as check_policy
 from riskroute.simulation.dark_market import PoolModel as PoolModel
 from riskroute.simulation.environments import Environment as Environment
-from riskroute.simulation.figures import plot_regret as plot_regret
 from riskroute.simulation.replay import Replay as Replay
 from riskroute.simulation.router_checks import check_router as check_router
 from riskroute.simulation.runner import simulate as simulate

@@ -162,7 +162,8 @@ def test_a_router_name_is_checked_before_days_are_made(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("riskroute.study.study.market_days", never)  # first: importing it later would keep the patched function
+    # In this order: importing the study after the markets are patched would leave it patched.
+    monkeypatch.setattr("riskroute.study.study.market_days", never)
     monkeypatch.setattr("riskroute.study.markets.market_days", never)
     for command in ("backtest", "study"):
         assert run([command, "--router", "contextul", "--kept", str(tmp_path)]) == 2

@@ -78,7 +78,7 @@ def test_the_same_command_gives_the_same_numbers(tmp_path: Path) -> None:
     done = riskroute(*QUICK, "--json", "a.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("3 shares over 3 slots: 10 splits")
-    assert done.stderr == ""
+    assert all("compiling kernels" in line for line in done.stderr.splitlines())
     assert run([*QUICK, "--json", str(tmp_path / "b.json")]) == 0
     first, second = (json.loads((tmp_path / f"{name}.json").read_text())["policies"] for name in ("a", "b"))
     assert list(first) == ["adaptive", "rise", "rise++", "risk-ucb", "risk-exp-exp"]

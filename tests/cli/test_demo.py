@@ -12,7 +12,7 @@ from riskroute.cli import demo, output
 from riskroute.cli.app import run
 from riskroute.simulation import comparison
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.comparison import PanelSize
+from riskroute.simulation.runner import PanelSize
 from small_days import short_market
 
 

@@ -13,7 +13,7 @@ from riskroute import Actions, Environment, Problem, random_routing_problem
 from riskroute.core.seeding import _coarse, seed_stream, seeding_digest, seeding_hash
 from riskroute.learning.problem import _norm
 from riskroute.routing.allocations import Allocations
-from riskroute.simulation.misspecified import HeavyTailed
+from riskroute.simulation.environments import HeavyTailed
 from riskroute.simulation.replay import Replay
 
 

@@ -29,10 +29,9 @@ from riskroute.market.scenarios import Slot
 from riskroute.market.store import Recording
 from riskroute.market.synthetic.generate import generate_market
 from riskroute.paper.claims import Claim, ClaimVerdict, claims_markdown
-from riskroute.paper.figures import plot_panels
+from riskroute.paper.figures import plot_fits, plot_panels
 from riskroute.routing.fees import Fee, load_fees
 from riskroute.routing.venues import VenueModel
-from riskroute.simulation.figures import plot_fits
 from riskroute.study.config import split_config
 
 HOSTILE = (

@@ -23,7 +23,7 @@ from riskroute.learning.regret import (
     regret_checkpoints,
 )
 from riskroute.policies import Greedy, Rise, RiskUcb
-from riskroute.simulation.checks import easy_check_problem
+from riskroute.simulation.checks import _easy_problem
 
 REWARDS = arrays(np.float64, st.integers(1, 40), elements=st.floats(-10, 10, width=32))
 
@@ -100,7 +100,7 @@ ADAPTIVE = {"greedy": Greedy(growth=1.0), "rise": Rise(), "risk-ucb": RiskUcb()}
 @pytest.mark.parametrize("label", ADAPTIVE)
 def test_luck_has_expectation_zero_whatever_the_policy_does(label: str, method: str, runs: int) -> None:
     """Adaptive policies, in both forms of play, on changing problems: within five standard errors of zero."""
-    problem = easy_check_problem()
+    problem = _easy_problem()
     later = Problem(actions=problem.actions, mean_coef=-problem.mean_coef, var_coef=problem.var_coef)
     environment = PiecewiseStationary([problem, later], [60])
     result = simulate(environment, {label: ADAPTIVE[label]}, 100, runs, seed=2, checkpoints=6, method=method)
@@ -113,7 +113,7 @@ def test_luck_has_expectation_zero_whatever_the_policy_does(label: str, method: 
 @pytest.mark.parametrize(("policy", "factor"), [("oracle", 1000), ("rise", 50), ("uniform", 2)])
 def test_steady_regret_has_the_same_mean_and_far_less_variance(policy: str, factor: float) -> None:
     """Where the best action is always found; uniform play keeps the variance of its own draws."""
-    one = simulate(easy_check_problem(), [policy], horizon=5000, runs=100, seed=1, checkpoints=5).policies[policy]
+    one = simulate(_easy_problem(), [policy], horizon=5000, runs=100, seed=1, checkpoints=5).policies[policy]
     regret, steady = one.regret[:, -1], one.steady_regret[:, -1]
     assert regret.var() > factor * steady.var()
     assert abs(regret.mean() - steady.mean()) <= 5 * np.std(regret - steady) / np.sqrt(one.runs)
@@ -121,7 +121,7 @@ def test_steady_regret_has_the_same_mean_and_far_less_variance(policy: str, fact
 
 def test_steady_regret_of_the_oracle_is_what_its_own_mean_takes_away() -> None:
     """It is v - t (mean - mu)^2: at most the variance of a round, and zero on average."""
-    problem = easy_check_problem()
+    problem = _easy_problem()
     variance = problem.variances(np.array([problem.best]))[0]
     one = simulate(problem, ["oracle"], horizon=300, runs=400, seed=1).policies["oracle"]
     assert (one.steady_regret <= variance + 1e-9).all()

@@ -13,10 +13,10 @@ from riskroute import POLICIES, Actions, InputError, Policy, Setting, StateError
 from riskroute.learning.tickets import Ticket, Tickets
 from riskroute.policies import Oracle
 from riskroute.routing.allocations import Allocations
-from riskroute.simulation.checks import easy_check_problem
+from riskroute.simulation.checks import _easy_problem
 from riskroute.simulation.environments import Environment
 
-PROBLEM = easy_check_problem()
+PROBLEM = _easy_problem()
 ROUNDS = 300
 SETTING = Environment(PROBLEM).setting(ROUNDS)
 

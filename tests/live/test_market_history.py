@@ -30,7 +30,6 @@ from riskroute.routers.router import PublicData
 from riskroute.routers.rules import Sweep
 from riskroute.simulation import backtest
 from riskroute.simulation.exchange import Exchange, Latency
-from riskroute.simulation.public_outcomes import public_outcomes
 
 
 def test_books_go_stale_as_in_a_backtest() -> None:
@@ -108,7 +107,7 @@ def test_the_tape_finds_what_a_backtest_reads_from_events(day: tuple[DayBooks, d
         assert seen is not None
         ours = public_of(seen)
         context = Context("a", side, 40, exchange.venue_books(moment), lot=10, horizon=10.0, time=moment, symbol="QVEX")
-        theirs = public_outcomes(exchange, context)
+        theirs = exchange.public_outcomes(context)
         assert ours.at_horizon is not None
         assert theirs.at_horizon is not None
         assert ours.at_horizon == pytest.approx(theirs.at_horizon, abs=1e-9)

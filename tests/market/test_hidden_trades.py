@@ -35,7 +35,6 @@ from riskroute.routers.rules import Hidden
 from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.execution import execute_plan
-from riskroute.simulation.public_outcomes import public_trades_since
 
 ASK, MID = 1_000_200, 1_000_100
 MESSAGES = [
@@ -120,7 +119,7 @@ def test_routers_see_them_with_what_was_displayed(imported: tuple[Recording, Sto
     """350 shares traded where 100 were displayed; at the mid nobody knows whose 70 shares they were."""
     replay = replay_of(*imported)
     exchange = Exchange(replay.books, np.zeros(1), np.zeros(1), queue=replay)
-    told = public_trades_since(exchange, 0, MIDNIGHT + OPEN + 4 * SECOND)
+    told = exchange.public_trades(0, MIDNIGHT + OPEN + 4 * SECOND)
     assert told == {"XNAS": {"ask": [(70, 0), (350, 100)], "bid": [(70, 0)]}}
     router = Hidden(delta=0.5)
     context = rr.routers.Context("o", "buy", 100, exchange.venue_books(MIDNIGHT + OPEN + 4 * SECOND))
@@ -184,7 +183,7 @@ def test_a_router_that_has_seen_them_pays_less_than_the_sweep(tmp_path: Path) ->
     time = MIDNIGHT + OPEN + int(4.5 * SECOND)
     context = rr.routers.Context("o", "buy", 200, exchange.venue_books(time), time=time)
     router, sweep = Hidden(), rr.routers.Sweep()
-    router.on_public_data(PublicData(context, {}, trades=public_trades_since(exchange, 0, time)))
+    router.on_public_data(PublicData(context, {}, trades=exchange.public_trades(0, time)))
     plans = router.route(context), sweep.route(context)
     assert [plan.take for plan in plans] == [{"XNAS": 200}, {"XBOS": 100, "XNAS": 100}]
     costs = [execute_plan(exchange, 0, context, plan.checked(context)).cost for plan in plans]

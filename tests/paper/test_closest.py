@@ -29,7 +29,7 @@ from riskroute.paper.experiments import changing_environment, run_story
 from riskroute.paper.presets import DEFAULT, PRESETS, PaperChoices
 from riskroute.paper.reproduce import Experiment, plan_experiments, reproduce
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.comparison import PanelSize
+from riskroute.simulation.runner import PanelSize
 
 CHOSEN = PaperChoices(
     horizon=400,

@@ -21,8 +21,8 @@ from riskroute.paper.order_books import TITLES as BOOK_TITLES
 from riskroute.paper.reproduce import TITLES, plan_experiments, reproduce
 from riskroute.simulation import runner
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.comparison import COMPARED, PanelSize, PanelWriter
-from riskroute.simulation.runner import _play_blocks
+from riskroute.simulation.comparison import COMPARED
+from riskroute.simulation.runner import PanelSize, PanelWriter, _play_blocks
 
 SMALL: dict[str, Any] = {"runs": 2, "horizon": 600}
 

@@ -19,7 +19,6 @@ from riskroute.routers.router import PublicData, Router, outcome_sizes
 from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.execution import execute_plan
-from riskroute.simulation.public_outcomes import public_outcomes
 
 TAKERS, MAKERS = np.array([0.003, -0.001, 0.002]), np.array([-0.002, 0.002, -0.001])
 
@@ -41,7 +40,7 @@ def test_outcomes_are_what_plans_of_those_children_would_have_earned(
     compared = 0
     for moment in np.linspace(books.first + SECOND, books.last - 20 * SECOND, 7).astype(np.int64).tolist():
         context = Context("a", side, 40, exchange.venue_books(moment), lot=10, horizon=horizon, time=moment)
-        found = public_outcomes(exchange, context).outcomes
+        found = exchange.public_outcomes(context).outcomes
         for venue in books.venues:
             for kind, profits in found[venue].items():
                 for size, profit in zip(outcome_sizes(40, 10), profits, strict=True):
@@ -64,7 +63,7 @@ def test_queues_say_what_any_order_behind_them_would_have_filled(day: tuple[DayB
     reached = 0
     for moment in np.linspace(books.first + SECOND, books.last - 70 * SECOND, 20).astype(np.int64).tolist():
         context = Context("a", "buy", 40, exchange.venue_books(moment), horizon=60.0, time=moment)
-        public = public_outcomes(exchange, context)
+        public = exchange.public_outcomes(context)
         for v, venue in enumerate(books.venues):
             one = public.queues[venue]
             price, fills = queue.fills(v, 1, moment + SECOND // 1000, moment + 60 * SECOND, 40)
@@ -79,8 +78,8 @@ def test_queues_say_what_any_order_behind_them_would_have_filled(day: tuple[DayB
         assert public.at_horizon.sweep == pytest.approx(done.cost / 40)
     assert reached > 5
     none = dataclasses.replace(context, horizon=0.0)
-    assert public_outcomes(exchange, none).queues == {}
-    assert public_outcomes(exchange, none).at_horizon is None
+    assert exchange.public_outcomes(none).queues == {}
+    assert exchange.public_outcomes(none).at_horizon is None
 
 
 @dataclass

@@ -15,7 +15,7 @@ from riskroute.learning.plan import Plan
 from riskroute.learning.registry import make_policy
 from riskroute.learning.regret import regret_checkpoints
 from riskroute.simulation.replay import Replay
-from riskroute.simulation.runner import play_run
+from riskroute.simulation.runner import _play_run
 
 
 def random_replay(
@@ -105,7 +105,7 @@ def test_the_kernel_plays_index_policies_as_they_play_themselves(policy: str) ->
     replay, horizon = random_replay(4, scenarios=7), 300
     rounds = regret_checkpoints(horizon, 5, "linear")
     comparator = replay.expected_comparator(rounds)
-    played = play_run(replay, make_policy(policy), horizon, rounds, comparator, (3, "x", 0))
+    played = _play_run(replay, make_policy(policy), horizon, rounds, comparator, (3, "x", 0))
     rng = np.random.default_rng(seed_stream(3, replay.stream_name, "x", 0, "rewards"))
     drawn = rng.integers(replay.scenarios, size=horizon)
     twin = make_policy(policy).start(replay.setting(horizon), 0)

@@ -104,7 +104,7 @@ def test_figure_is_written(result: SimulationResult, tmp_path: Path, ending: str
 def test_figure_draws_every_policy_with_labelled_axes(result: SimulationResult) -> None:
     from matplotlib.figure import Figure
 
-    from riskroute.simulation.figures import COLOURS, draw_regret
+    from riskroute.paper.figures import COLOURS, draw_regret
 
     axes = Figure().add_subplot()
     draw_regret(axes, {name: one.curve() for name, one in result.policies.items()})

@@ -23,7 +23,7 @@ from riskroute import (
 )
 from riskroute.routing.instances import riskless_slot, routing_actions
 from riskroute.routing.splits import list_splits
-from riskroute.simulation.misspecified import HeavyTailed, NonlinearVariance, WrongBaseVariance
+from riskroute.simulation.environments import HeavyTailed, NonlinearVariance, WrongBaseVariance
 
 PROBLEM = numbered_routing_problem(shares=3, slots=3, seed=5)
 EVERYTHING = np.arange(10)

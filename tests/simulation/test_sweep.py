@@ -12,7 +12,7 @@ from riskroute import Environment, InputError, random_routing_problem, simulate
 from riskroute.cli.app import run as command
 from riskroute.policies import Rise
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.sweep import SweepResult, checked_sweep_config, read_sweep_config, sweep, sweep_panels
+from riskroute.simulation.sweep import SweepConfig, SweepResult, sweep
 
 CONFIG = """
 slots = [2, 3]
@@ -39,11 +39,11 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def swept(config: Path) -> SweepResult:
     """What the sweep gives, with its files beside the configuration."""
-    return sweep(read_sweep_config(config), config.parent / "out", Backend(workers=1))
+    return sweep(SweepConfig.read(config), config.parent / "out", Backend(workers=1))
 
 
 def test_every_combination_is_played_once(config: Path, swept: SweepResult) -> None:
-    wanted, out = read_sweep_config(config), config.parent / "out"
+    wanted, out = SweepConfig.read(config), config.parent / "out"
     frame = polars.read_parquet(out / "sweep.parquet")
     keys = ["slots", "shares", "risk_tolerance", "horizon", "instance", "policy", "run"]
     assert wanted.all_runs == 2 * 2 * 2 * 2 * 2 * 3
@@ -72,18 +72,16 @@ def test_a_cell_is_what_simulate_gives(config: Path) -> None:
 
 
 def test_numbers_of_any_size_share_a_table(tmp_path: Path) -> None:
-    config = checked_sweep_config(
-        {"slots": 2, "shares": 2, "horizons": [50, 3_000_000_000], "policies": "rise", "runs": 1}
-    )
+    config = SweepConfig.of({"slots": 2, "shares": 2, "horizons": [50, 3_000_000_000], "policies": "rise", "runs": 1})
     sweep(config, tmp_path, Backend(workers=1))
     assert polars.read_parquet(tmp_path / "sweep.parquet")["horizon"].to_list() == [50, 3_000_000_000]
 
 
 def test_one_value_stands_for_a_list_and_everything_has_a_default() -> None:
-    assert len(sweep_panels(checked_sweep_config({}))) == 1
-    config = checked_sweep_config({"slots": 3, "shares": 2, "instances": 5, "risk_tolerances": 1, "policies": "greedy"})
+    assert len(SweepConfig.of({}).panels()) == 1
+    config = SweepConfig.of({"slots": 3, "shares": 2, "instances": 5, "risk_tolerances": 1, "policies": "greedy"})
     assert config.instance_numbers == [0, 1, 2, 3, 4]
-    assert len(sweep_panels(config)) == 5
+    assert len(config.panels()) == 5
 
 
 @pytest.mark.parametrize(
@@ -112,15 +110,15 @@ def test_one_value_stands_for_a_list_and_everything_has_a_default() -> None:
 )
 def test_bad_values_are_told(values: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        checked_sweep_config(values)
+        SweepConfig.of(values)
 
 
 def test_bad_files_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"config must be a readable file, was .*nowhere.toml"):
-        read_sweep_config(tmp_path / "nowhere.toml")
+        SweepConfig.read(tmp_path / "nowhere.toml")
     (tmp_path / "bad.toml").write_text("slots = [")
     with pytest.raises(InputError, match=r"config must be TOML, was 'bad.toml'"):
-        read_sweep_config(tmp_path / "bad.toml")
+        SweepConfig.read(tmp_path / "bad.toml")
 
 
 def test_the_command(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

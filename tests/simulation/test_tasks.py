@@ -13,8 +13,15 @@ from riskroute import Environment, simulate
 from riskroute.core.results import PolicyResult
 from riskroute.policies import Rise
 from riskroute.routing.instances import random_routing_problem
-from riskroute.simulation.comparison import Panel, PanelSize
-from riskroute.simulation.runner import _RUNS_PER_TASK, Task, TaskCache, merge_results, policies_by_label
+from riskroute.simulation.runner import (
+    _RUNS_PER_TASK,
+    Panel,
+    PanelSize,
+    Task,
+    TaskCache,
+    _merge_results,
+    _policies_by_label,
+)
 
 WORLD = Environment(random_routing_problem(3, 3, seed=1))
 NAMES = ["rise", "risk-ucb", "adaptive"]
@@ -28,16 +35,16 @@ def assert_same(one: PolicyResult, other: PolicyResult) -> None:
 
 
 def task(**changes: Any) -> Task:
-    policy = policies_by_label(["rise"], WORLD, 500)["rise"]
+    policy = _policies_by_label(["rise"], WORLD, 500)["rise"]
     return replace(Task(WORLD, "rise", policy, 500, 7, 0, 3), **changes)
 
 
 @pytest.mark.usefixtures("untraced")
 def test_tasks_together_are_what_simulate_plays() -> None:
     together = simulate(WORLD, NAMES, horizon=500, runs=7, seed=3)
-    for label, policy in policies_by_label(NAMES, WORLD, 500).items():
+    for label, policy in _policies_by_label(NAMES, WORLD, 500).items():
         parts = [Task(WORLD, label, policy, 500, 3, first, last).perform() for first, last in ((0, 2), (2, 3), (3, 7))]
-        assert_same(merge_results(parts), together.policies[label])
+        assert_same(_merge_results(parts), together.policies[label])
 
 
 def test_a_panel_gathers_what_simulate_finds() -> None:
@@ -56,7 +63,7 @@ def test_a_panel_gathers_what_simulate_finds() -> None:
 
 @pytest.mark.parametrize("runs", [1, 4, 5, 1000])
 def test_cuts_cover_every_run_once(runs: int) -> None:
-    policies = policies_by_label(["adaptive", "rise"], WORLD, 100_000)
+    policies = _policies_by_label(["adaptive", "rise"], WORLD, 100_000)
     for label, policy in policies.items():
         mine = Task(WORLD, label, policy, 100_000, 0, 0, runs).split()
         assert [run for one in mine for run in range(one.first, one.last)] == list(range(runs))
@@ -64,7 +71,7 @@ def test_cuts_cover_every_run_once(runs: int) -> None:
 
 
 def test_a_longer_run_finds_the_full_tasks_of_a_shorter_one() -> None:
-    policy = policies_by_label(["adaptive"], WORLD, 100_000)["adaptive"]
+    policy = _policies_by_label(["adaptive"], WORLD, 100_000)["adaptive"]
     short, long = (Task(WORLD, "adaptive", policy, 100_000, 0, 0, runs).split() for runs in (17, 100))
     assert short[-1].runs < short[0].runs
     assert [one.identity for one in short[:-1]] == [one.identity for one in long[: len(short) - 1]]
@@ -72,7 +79,7 @@ def test_a_longer_run_finds_the_full_tasks_of_a_shorter_one() -> None:
 
 def test_tasks_take_about_a_second() -> None:
     """Not measured: the estimates must lie in the right order, and the cut must follow them."""
-    policies = policies_by_label(["adaptive", "rise", "risk-ucb"], WORLD, 100_000)
+    policies = _policies_by_label(["adaptive", "rise", "risk-ucb"], WORLD, 100_000)
     seconds = {label: policy.estimated_seconds(100_000, drawn_singly=False) for label, policy in policies.items()}
     assert seconds["adaptive"] > 3 * seconds["risk-ucb"] > 3 * seconds["rise"]
     for one in (
@@ -92,7 +99,7 @@ def test_tasks_take_about_a_second() -> None:
         {"checkpoints": 99},
         {"spacing": "log"},
         {"environment": Environment(random_routing_problem(3, 3, seed=2))},
-        {"policy": policies_by_label(["rise++"], WORLD, 500)["rise++"]},
+        {"policy": _policies_by_label(["rise++"], WORLD, 500)["rise++"]},
     ],
     ids=str,
 )

@@ -392,10 +392,9 @@ def results() -> Iterator[tuple[str, Call]]:
 
 def experiments() -> Iterator[tuple[str, Call]]:
     small: dict[str, Any] = {"policies": ["uniform"], "shares": 2, "slots": 2, "horizons": 10, "runs": 1}
-    config = sweep.checked_sweep_config(small)
-    yield "SweepConfig", (lambda **values: sweep.checked_sweep_config(values), small | {"seed": 1, "parameters": {}})
-    yield "checked_config", (sweep.checked_sweep_config, {"values": small})
-    yield "sweep_panels", (sweep.sweep_panels, {"config": config})
+    config = sweep.SweepConfig.of(small)
+    yield "SweepConfig", (lambda **values: sweep.SweepConfig.of(values), small | {"seed": 1, "parameters": {}})
+    yield "SweepConfig.of", (sweep.SweepConfig.of, {"values": small})
     one_process = rr.Backend(workers=1)
     yield "sweep", (rr.sweep, {"config": config, "out": "sweep", "backend": one_process, "resume": False})
     yield "Backend", (rr.Backend, {"kind": "local", "workers": 1, "address": None})

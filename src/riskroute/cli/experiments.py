@@ -290,10 +290,10 @@ def _sweep(
 
     check_outputs({"--out": out / "tasks" / "x"})
     from riskroute.simulation.backends import Backend
-    from riskroute.simulation.sweep import read_sweep_config
+    from riskroute.simulation.sweep import SweepConfig
     from riskroute.simulation.sweep import sweep as play
 
-    where, wanted = Backend(backend, workers, address), read_sweep_config(config)
+    where, wanted = Backend(backend, workers, address), SweepConfig.read(config)
     with resumable_tasks(out), track_tasks(wanted.all_runs) as finished:
         done = play(wanted, out, where, resume=resume, finished=finished)
     say(done.table().plain())

@@ -273,7 +273,7 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
     yield save_models(found.models, out / "venues.toml", about=[title])
     yield write_whole(out / "points.parquet", lambda beside: found.to_frame().write_parquet(beside))
     if extra_is_installed("matplotlib"):
-        from riskroute.simulation.figures import plot_fits
+        from riskroute.paper.figures import plot_fits
 
         yield plot_fits(found.fits, out / "fits.png", title=title)
 

@@ -191,7 +191,7 @@ def write_simulation(result: SimulationResult, json: Path | None, parquet: Path 
         if path is not None:
             say(f"wrote {result.save(path)}")
     if figure is not None:
-        from riskroute.simulation.figures import plot_regret
+        from riskroute.paper.figures import plot_regret
 
         say(f"wrote {plot_regret(result, figure)}")
     if result.interrupted:

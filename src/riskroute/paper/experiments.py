@@ -18,8 +18,9 @@ from riskroute.learning.regret import regret_checkpoints
 from riskroute.paper.presets import DEFAULT, PaperChoices
 from riskroute.routing.instances import PAPER_SHARES, PAPER_VENUES, paper_table, random_routing_problem, routing_actions
 from riskroute.routing.splits import count_splits
-from riskroute.simulation.comparison import COMPARED, Panel, PanelSize
+from riskroute.simulation.comparison import COMPARED
 from riskroute.simulation.environments import Autocorrelated, Environment, PiecewiseStationary, random_changes
+from riskroute.simulation.runner import Panel, PanelSize
 
 _SIZES = {"a": (4, 4), "b": (5, 4), "c": (6, 6), "d": (6, 8)}  # slots and shares per panel of figure 2
 _CHANGING = (4, 4)  # slots and shares with changing coefficients; unstated, so the smallest problem of figure 2

@@ -1,26 +1,170 @@
-"""Figures of the paper's experiments, drawn from their JSON summaries."""
+"""Matplotlib figures: regret curves, linear fits of venue models, and the figures of the paper's experiments."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from riskroute.core.results import RegretCurve
-from riskroute.simulation.figures import (
-    COLOURS,
-    VENUE_COLOURS,
-    draw_regret,
-    escape_math,
-    format_axes,
-    new_figure,
-    remove_frame,
-    save_figure,
-)
+import numpy as np
+
+from riskroute.core.arrays import Floats, Integers
+from riskroute.core.errors import InputError, shown
+from riskroute.core.files import write_whole
+from riskroute.core.results import RegretCurve, SimulationResult
+from riskroute.core.runtime import require_extra
+from riskroute.core.validation import instance_of, one_of, path_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+# One colour per policy in every figure; the paper's four keep the paper's colours.
+COLOURS = {
+    "adaptive": "#c2185b",
+    "adaptive, warm": "#ff7043",
+    "thompson": "#00897b",
+    "rise": "#2a9d3a",
+    "rise++": "#1f6fd6",
+    "risk-ucb": "#f08c1e",
+    "risk-exp-exp": "#d8343c",
+    "restart-gse": "#7d4fc4",
+    "change-test": "#5d4037",
+    "discounted": "#00acc1",
+    "sliding-window": "#9e9d24",
+    "lin-ucb": "#3949ab",
+    "lin-thompson": "#7cb342",
+    "phased-elimination": "#6d8299",
+    "mv-ucb": "#f9a825",
+    "mv-thompson": "#e57373",
+    "uniform": "#8a8a8a",
+    "greedy": "#8c5a3c",
+    "oracle": "#111111",
+}
+
+VENUE_COLOURS = ("#1f6fd6", "#f08c1e", "#2a9d3a", "#7d4fc4", "#d8343c", "#6d8299")
+_BAND = 0.2  # half-width of the shaded band in standard deviations, as in the paper's figures
+
+Curves = Mapping[str, RegretCurve]  # by policy
+
+
+def escape_math(text: str) -> str:
+    """Return a text that matplotlib draws verbatim: dollar signs would start a formula."""
+    return text.replace("$", r"\$")
+
+
+def draw_regret(axes: Axes, curves: Curves) -> None:
+    """Draw mean regret curves with bands into existing axes."""
+    most = max((one.runs for one in curves.values()), default=0)
+    for name, one in curves.items():
+        label = escape_math(name if one.runs == most else f"{name} ({one.runs} runs)")
+        # Baselines are dashed, so that a policy as bad as a baseline stays visible under it.
+        style = "--" if name in ("uniform", "greedy", "oracle") else "-"
+        (line,) = axes.plot(
+            one.checkpoints, one.mean_regret, style, color=COLOURS.get(name), linewidth=1.8, label=label
+        )
+        mean, half_width = np.array(one.mean_regret), _BAND * np.array(one.std_regret)
+        colour = line.get_color()
+        axes.fill_between(one.checkpoints, mean - half_width, mean + half_width, color=colour, alpha=0.2, linewidth=0)
+    axes.set_xlabel("round")
+    axes.set_ylabel("mean-variance regret (squared reward units)")
+    format_axes(axes)
+    axes.legend(frameon=False, loc="best")
+
+
+def format_axes(axes: Axes) -> None:
+    """Write numbers with thousands separators; draw a light grid and no frame."""
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+    axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.10g}")
+    remove_frame(axes)
+
+
+def remove_frame(axes: Axes) -> None:
+    """Draw a light grid and no top and right spine."""
+    axes.grid(alpha=0.25)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def plot_regret(result: SimulationResult, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+    """Write a figure of the regret curves to ``path`` (.png, .pdf or .svg)."""
+    if not instance_of("result", result, SimulationResult, "a SimulationResult").policies:
+        raise InputError("result must hold at least one policy to be drawn")
+    figure = new_figure(8, 5)
+    axes = figure.add_subplot()
+    draw_regret(axes, {name: one.curve() for name, one in result.policies.items()})
+    if title is not None and not (isinstance(title, str) and title.isprintable()):
+        raise InputError(f"title must be a text on one line, was {shown(title)}")
+    axes.set_title(_title(result) if title is None else title, fontsize=11, parse_math=False)
+    return save_figure(figure, path)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure, sizes in inches."""
+    require_extra("figures and pages", "report", "matplotlib")
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Write a figure to ``path`` (.png, .pdf or .svg)."""
+    target = path_of("path", path)
+    one_of("figure ending", target.suffix.lower(), (".png", ".pdf", ".svg"))
+    return write_whole(target, lambda beside: figure.savefig(beside, dpi=150))
+
+
+def _title(result: SimulationResult) -> str:
+    runs = max(one.runs for one in result.policies.values())
+    count = result.action_count
+    actions = f"{count:,}" if count < 10**12 else f"about 1e{len(str(count)) - 1}"
+    return f"Regret over {actions} actions, mean of {runs} runs (band: {_BAND:.0%} of the standard deviation)"
+
+
+class FittedPoints(Protocol):
+    """Mean and variance of the profit at each quantity, and R² of straight lines through them."""
+
+    @property
+    def quantities(self) -> Sequence[int] | Integers: ...
+    @property
+    def means(self) -> Sequence[float] | Floats: ...
+    @property
+    def variances(self) -> Sequence[float] | Floats: ...
+    @property
+    def r2_mean(self) -> float: ...
+    @property
+    def r2_variance(self) -> float: ...
+
+
+def plot_fits(fits: Mapping[str, FittedPoints], path: str | os.PathLike[str], *, title: str) -> Path:
+    """Write a figure with a row per venue: mean profit against quantity, variance against its square, with lines."""
+    if not fits:
+        raise InputError("fits must hold at least one venue to be drawn")
+    figure = new_figure(11, 3.6 * len(fits) + 0.4)
+    rows = figure.subplots(len(fits), 2, squeeze=False)
+    for (name, fit), (left, right) in zip(fits.items(), rows, strict=True):
+        quantities = np.array(fit.quantities, dtype=float)
+        _draw_line(left, quantities, np.array(fit.means))
+        left.set_title(f"{escape_math(name)}: mean, R² = {fit.r2_mean:.3f}", fontsize=10)
+        left.set_xlabel("quantity (shares)")
+        left.set_ylabel("mean profit (dollars)")
+        _draw_line(right, quantities**2, np.array(fit.variances))
+        right.set_title(f"{escape_math(name)}: variance, R² = {fit.r2_variance:.3f}", fontsize=10)
+        right.set_xlabel("squared quantity (shares²)")
+        right.set_ylabel("variance of the profit (dollars²)")
+    figure.suptitle(escape_math(title), fontsize=12)
+    return save_figure(figure, path)
+
+
+def _draw_line(axes: Axes, along: Any, values: Any) -> None:
+    axes.plot(along, values, "o", color=VENUE_COLOURS[0], markersize=4, label="sampled")
+    slope, start = np.polyfit(along, values, 1)
+    axes.plot(along, start + slope * along, color=VENUE_COLOURS[4], linewidth=1.4, label="straight line")
+    format_axes(axes)
+    axes.legend(frameon=False, loc="best")
+
 
 Summary = Mapping[str, Any]  # of an experiment, a panel or a run, as in the JSON file
 

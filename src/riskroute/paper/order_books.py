@@ -19,10 +19,9 @@ from riskroute.market.clock import SECOND, Window, zone_label
 from riskroute.market.importing import SymbolBooks
 from riskroute.market.order_profits import walk_book
 from riskroute.market.sampling import books_at, closest_books, draw_sample_times
-from riskroute.paper.figures import plot_sampling
+from riskroute.paper.figures import FittedPoints, plot_fits, plot_sampling
 from riskroute.routing.instances import PAPER_VENUES
 from riskroute.routing.venues import venue_model_table
-from riskroute.simulation.figures import FittedPoints, plot_fits
 
 # Figures and tables made from order books, in the order in which they are made.
 TITLES = {

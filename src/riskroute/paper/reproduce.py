@@ -18,8 +18,7 @@ from riskroute.paper.experiments import experiment_panels, regret_bounds, run_st
 from riskroute.paper.figures import draw_experiment
 from riskroute.paper.presets import DEFAULT, PRESETS, PaperChoices
 from riskroute.simulation.backends import Backend, Finished
-from riskroute.simulation.comparison import Final, Panel, PanelSize, PanelWriter, panel_average, play_panels
-from riskroute.simulation.runner import TaskCache
+from riskroute.simulation.runner import Final, Panel, PanelSize, PanelWriter, TaskCache, panel_average, play_panels
 
 # The experiments, in the order in which they run.
 TITLES = {

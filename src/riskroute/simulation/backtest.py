@@ -28,13 +28,10 @@ from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMoments, PoolModel
 from riskroute.simulation.exchange import Exchange, Executed, Latency, LimitQueue
 from riskroute.simulation.execution import execute_plan
-from riskroute.simulation.public_outcomes import public_outcomes, public_trades_since
 
 STALE = {True: 60.0, False: 5.0}
 """Seconds after which a venue's book is stale, with and without events: a feed of all events is silent when nothing
 happens, one of best prices alone may have moved on."""
-
-REGRET_SECONDS = 10.0  # adverse selection: counterparties in dark pools know the price move of this time
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +139,7 @@ class TradingDay:
 
     def _regretted(self, signs: Integers, times: Stamps) -> Integers:
         """Return where a fill is soon regretted: a purchase if the price falls, a sale if it rises."""
-        now, soon = self.books.mids(times), self.books.mids(times + int(REGRET_SECONDS * SECOND))
+        now, soon = self.books.mids(times), self.books.mids(times + 10 * SECOND)
         return np.nan_to_num(np.sign(-signs * (soon - now))).astype(np.int64)
 
 
@@ -218,8 +215,8 @@ def play_day(
         while waiting and waiting[0][0] <= moment:
             router.learn(heapq.heappop(waiting)[2])
         while shown and shown[0][0] <= moment:
-            trades, told = public_trades_since(exchange, told, moment), moment
-            router.on_public_data(dataclasses.replace(public_outcomes(exchange, shown.popleft()[1]), trades=trades))
+            trades, told = exchange.public_trades(told, moment), moment
+            router.on_public_data(dataclasses.replace(exchange.public_outcomes(shown.popleft()[1]), trades=trades))
         books = exchange.venue_books(moment)
         hidden = int(((books.ages > day.books.oldest) | (books.ages < 0)).sum())
         if not np.isfinite(books.mid):

@@ -112,7 +112,7 @@ def _require(holds: Any, subject: object, property_: str) -> None:
         raise CheckError(f"{subject}: {property_}")
 
 
-def easy_check_problem() -> Problem:
+def _easy_problem() -> Problem:
     """Return a problem of twelve actions in three dimensions with one clear winner."""
     angles = np.linspace(0, np.pi / 2, 12)
     features = np.column_stack([np.cos(angles), np.sin(angles), np.sin(2 * angles) / 2])
@@ -148,7 +148,7 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
     """
     instance_of("policy", policy, Policy, "a Policy")
     true_or_false("learns", learns)
-    setting = Environment(easy_check_problem()).setting(_HORIZON)
+    setting = Environment(_easy_problem()).setting(_HORIZON)
     decisions, size = _check_seeding(policy, setting)
     _check_restore(policy, setting, decisions)
     _check_clones(policy, setting, decisions)
@@ -168,7 +168,7 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
 
 def _rewards() -> Callable[[Action], float]:
     """Return a source of rewards of the easy problem, the same sequence each time."""
-    return Environment(easy_check_problem()).run(np.random.default_rng(7)).reward
+    return Environment(_easy_problem()).run(np.random.default_rng(7)).reward
 
 
 def _trace(policy: Policy, rounds: int, reward: Callable[[Action], float]) -> list[Action]:
@@ -292,7 +292,7 @@ def _check_bad_input(policy: Policy, setting: Setting) -> None:
 def _check_learning(policy: Policy) -> None:
     """Compare with uniform play: two runs suffice if both end below half the limit, else the mean of four decides."""
     for runs in (2, 4):
-        result = simulate(easy_check_problem(), {"this": policy, "uniform": "uniform"}, 20_000, runs=runs, seed=11)
+        result = simulate(_easy_problem(), {"this": policy, "uniform": "uniform"}, 20_000, runs=runs, seed=11)
         ours, uniform = (one.regret[:, -1] for one in result.policies.values())
         limit = 0.8 * float(uniform.mean())
         if ours.max() < limit / 2:

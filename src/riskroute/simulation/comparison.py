@@ -1,11 +1,10 @@
-"""Panels: one environment and some policies, as one picture of the paper or one cell of a sweep plays them."""
+"""Compare policies on a random routing instance, or on feature vectors of a file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,156 +12,20 @@ import numpy as np
 
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError, one_line_error, shown
-from riskroute.core.files import write_whole
-from riskroute.core.results import PolicyResult, SimulationResult
-from riskroute.core.text import number_text
+from riskroute.core.results import SimulationResult
 from riskroute.core.validation import one_of, path_of, whole_number
 from riskroute.learning.actions import Actions, ActionSet
-from riskroute.learning.policy import Policy
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES
 from riskroute.routing.instances import routing_actions
 from riskroute.routing.splits import count_splits, count_text, list_limit
 from riskroute.simulation.backends import Backend, Finished, run_tasks
 from riskroute.simulation.environments import Environment
-from riskroute.simulation.runner import (
-    Progress,
-    Task,
-    TaskCache,
-    describe_run,
-    merge_results,
-    policies_by_label,
-    simulate,
-)
+from riskroute.simulation.runner import Panel, PanelSize, Progress, simulate
 
 if TYPE_CHECKING:
     import polars
     from numpy.typing import NDArray
-
-
-Final = Mapping[str, Mapping[str, float]]  # final regret and its error by policy, from the digest of a result
-
-
-@dataclass(frozen=True)
-class PanelSize:
-    """Rounds per run, runs per policy, and the seed."""
-
-    horizon: int = 100_000
-    runs: int = 50
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One environment and the policies compared in it: a panel of a figure, or a cell of a sweep.
-
-    ``policies`` are names, or labels with names or policies. ``facts`` describe the panel in plain values: slots,
-    shares, instance and so on.
-    """
-
-    name: str
-    title: str
-    environment: Environment
-    policies: Sequence[str] | Mapping[str, str | Policy]
-    facts: dict[str, Any]
-    size: PanelSize
-    checkpoints: int = 100
-    spacing: str = "both"
-
-    def chosen(self) -> dict[str, Policy]:
-        """Return the policies by label."""
-        return policies_by_label(self.policies, self.environment, self.size.horizon)
-
-    def tasks(self) -> list[Task]:
-        """Return all runs, divided into tasks."""
-        size, tasks = self.size, []
-        for label, policy in self.chosen().items():
-            whole = Task(
-                self.environment, label, policy, size.horizon, size.seed, 0, size.runs, self.checkpoints, self.spacing
-            )
-            tasks += whole.split()
-        return tasks
-
-    @property
-    def runs(self) -> int:
-        """Runs of all policies."""
-        return self.size.runs * len(self.policies)
-
-    def gather(self, tasks: Sequence[Task], results: Iterable[PolicyResult]) -> SimulationResult:
-        """Combine the results of the tasks."""
-        by_task: dict[str, list[PolicyResult]] = {}
-        for task, result in zip(tasks, results, strict=True):
-            by_task.setdefault(task.label, []).append(result)
-        horizon, runs, seed = self.size.horizon, self.size.runs, self.size.seed
-        config = describe_run(self.environment, self.chosen(), horizon, runs, seed)
-        found = {label: merge_results(parts) for label, parts in by_task.items()}
-        return SimulationResult(self.facts | config, found, self.environment.last_comparator(horizon))
-
-    def tidy(self, result: SimulationResult) -> polars.DataFrame:
-        """Return the result as a tidy table, with the scalar facts as columns."""
-        import polars
-
-        single = {name: value for name, value in self.facts.items() if isinstance(value, str | int | float)}
-        columns = [
-            polars.lit(value, dtype=polars.Int64 if isinstance(value, int) else None).alias(name)
-            for name, value in single.items()
-        ]
-        return result.to_frame().select(*columns, "*")
-
-
-def play_panels(
-    panels: Sequence[Panel],
-    cache: TaskCache,
-    backend: Backend,
-    *,
-    resume: bool = False,
-    finished: Finished | None = None,
-) -> Iterator[SimulationResult]:
-    """Simulate all panels, then yield their results one by one, so that only one is in memory.
-
-    ``resume`` reuses the tasks in the cache; otherwise they are deleted first.
-    """
-    cuts = [panel.tasks() for panel in panels]
-    tasks = [task for some in cuts for task in some]
-    if not resume:
-        cache.forget(tasks)
-    results = run_tasks(tasks, backend, cache=cache, finished=finished)
-    for panel, some in zip(panels, cuts, strict=True):
-        yield panel.gather(some, islice(results, len(some)))
-
-
-def panel_average(members: Sequence[Final], label: str) -> str:
-    """Return mean final regret with its standard error, over the runs of one panel or over several panels."""
-    ends = np.array([one[label]["regret"] for one in members])
-    error = members[0][label]["regret_error"] if len(ends) == 1 else ends.std(ddof=1) / len(ends) ** 0.5
-    return f"{number_text(ends.mean())} +- {number_text(error)}"
-
-
-class PanelWriter:
-    """Write one Parquet table of many panels through part files, so that it need not fit into memory."""
-
-    def __init__(self, target: Path) -> None:
-        self.target = target
-        self.parts: list[Path] = []
-
-    def add(self, frame: polars.DataFrame) -> None:
-        """Append rows."""
-        if not self.parts:  # delete what a killed writer left
-            for begun in (f".{self.target.stem}.*", f"..{self.target.stem}.part*"):  # parts, and parts of parts
-                for left in self.target.parent.glob(begun):
-                    left.unlink(missing_ok=True)
-        part = self.target.with_name(f".{self.target.stem}.part{len(self.parts):05d}.parquet")
-        self.parts.append(write_whole(part, frame.write_parquet))
-
-    def close(self) -> Path:
-        """Concatenate the parts; returns the table's path."""
-        import polars
-
-        rows = polars.scan_parquet(self.parts)
-        write_whole(self.target, lambda beside: rows.sink_parquet(beside, row_group_size=100_000, maintain_order=True))
-        for part in self.parts:
-            part.unlink()
-        return self.target
 
 
 PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")  # of the paper's figures

@@ -7,6 +7,8 @@ episode, drawn one by one or as tallies of a whole plan.
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +20,7 @@ import scipy
 from riskroute.core.arrays import Floats, Integers, Vector
 from riskroute.core.errors import InputError, StateError, shown
 from riskroute.core.seeding import checked_seed, seed_stream, seeding_hash
-from riskroute.core.validation import exact_array, instance_of, list_of, one_of, real_number, whole_number
+from riskroute.core.validation import exact_array, instance_of, list_of, one_of, real_number, sized_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
 from riskroute.learning.policies.baselines import Oracle
@@ -26,8 +28,6 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.regret import RegretBlocks
 from riskroute.learning.tally import ActionBatch, Tallies, merge_tally_groups
-
-_FEW = 8  # gamma variates up to this many are faster drawn one by one, with the same values
 
 
 class Noise:
@@ -66,6 +66,17 @@ class _AutocorrelatedNoise(Noise):
             drawn = scipy.signal.lfilter([1.0], [1.0, -self.correlation], fresh, zi=[carried])[0]
         self.previous = float(drawn[-1])
         return drawn
+
+
+class _StudentNoise(Noise):
+    """Independent Student t noise of variance one."""
+
+    def __init__(self, rng: np.random.Generator, degrees: float) -> None:
+        super().__init__(rng)
+        self.degrees = degrees
+
+    def draw(self, rounds: int) -> Vector:
+        return np.asarray(math.sqrt((self.degrees - 2) / self.degrees) * self.rng.standard_t(self.degrees, rounds))
 
 
 class Run:
@@ -150,7 +161,7 @@ class Run:
 
     def _chi_squares(self, counts: Integers) -> Vector:
         """Draw a chi-squared variate with ``n - 1`` degrees of freedom for each count ``n``."""
-        if len(counts) <= _FEW:
+        if len(counts) <= 8:  # a few are faster drawn one by one, with the same values
             return np.array([2 * self.rng.standard_gamma((n - 1) / 2) if n > 1 else 0.0 for n in counts.tolist()])
         drawn, several = np.zeros(len(counts)), counts > 1
         drawn[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)
@@ -276,16 +287,13 @@ class Environment:
 
     def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
         """Return mean and standard deviation of the reward of each action in a piece."""
-        problem = self._piece(piece)
+        problem = self.pieces[self._piece_number(piece)]
         return problem.means(actions), np.sqrt(np.maximum(problem.variances(actions), 0.0))
 
     def _piece_number(self, piece: int) -> int:
-        if type(piece) is int and 0 <= piece < len(self.pieces):
+        if type(piece) is int and 0 <= piece < len(self.pieces):  # the fast path: asked twice per round
             return piece
         return whole_number("piece", piece, minimum=0, maximum=len(self.pieces) - 1)
-
-    def _piece(self, piece: int) -> Problem:
-        return self.pieces[self._piece_number(piece)]
 
     @cached_property
     def comparators(self) -> tuple[Action, ...]:
@@ -353,7 +361,7 @@ class Environment:
 
     def outcomes(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector, Vector]:
         """Return mean, standard deviation and gap of each action, from a table if the action set is listed."""
-        offered = self._piece(piece).actions
+        offered = self.pieces[self._piece_number(piece)].actions
         if isinstance(offered, Actions):
             mean, deviation, gap = self.table(piece)
             rows = offered.checked_rows(actions)
@@ -620,3 +628,79 @@ class _VaryingSetOracle(Oracle):
         if offered.fingerprint not in self.best:
             raise StateError(f"no best action known for the offered set {offered}; known: {len(self.best)} sets")
         return self.best[offered.fingerprint]
+
+
+class HeavyTailed(Environment):
+    """Independent rewards with Student t noise, scaled to the problem's means and variances.
+
+    With four degrees of freedom or fewer the fourth moment is infinite: empirical variances, and the regret of a run,
+    then have infinite variance.
+
+    Parameters
+    ----------
+    degrees : float
+        Degrees of freedom, above 2 so that the variance is finite.
+    """
+
+    gaussian = False
+
+    def __init__(self, problem: Problem, degrees: float = 3.0) -> None:
+        super().__init__(problem)
+        self.degrees = real_number("degrees", degrees, above=2)
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"degrees": self.degrees}
+
+    def noise(self, rng: np.random.Generator) -> Noise:
+        return _StudentNoise(checked_seed(rng), self.degrees)
+
+
+class NonlinearVariance(Environment):
+    """Independent Gaussian rewards whose variance is a power of the linear one.
+
+    The true variance is ``base_variance * (linear variance / base_variance) ** power``. The comparator is the best
+    action by the true mean-variance, found by enumeration.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a positive base variance.
+    power : float
+        Above 0; above 1 moves variances away from the base variance, below 1 towards it.
+    """
+
+    kind: ClassVar[str] = "BentVariance"
+
+    def __init__(self, problem: Problem, power: float = 1.5) -> None:
+        super().__init__(problem)
+        if problem.base_variance == 0:
+            raise InputError("base_variance must be positive for a nonlinear variance, was 0.0")
+        self.power = sized_number("power", power, above=0, largest=10, smallest=0)
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"power": self.power}
+
+    def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
+        mean, deviation = super().moments(actions, piece)
+        base = np.sqrt(self.pieces[piece].base_variance)
+        return mean, base * (deviation / base) ** self.power
+
+    def _comparator(self, piece: int) -> Action:
+        return self._listed_comparator(piece)
+
+
+class WrongBaseVariance(Environment):
+    """The problem's rewards, with ``factor`` times the true base variance in the `Setting` passed to policies."""
+
+    kind: ClassVar[str] = "Mistold"
+
+    def __init__(self, problem: Problem, factor: float = 2.0) -> None:
+        super().__init__(problem)
+        self.factor = sized_number("factor", factor, above=0)
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"factor": self.factor}
+
+    def setting(self, horizon: int) -> Setting:
+        true = super().setting(horizon)
+        return dataclasses.replace(true, base_variance=self.factor * true.base_variance)

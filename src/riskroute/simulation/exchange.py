@@ -16,10 +16,10 @@ from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, Pool, VenueBooks
 from riskroute.routers.execution import OUTFLOW_SECONDS
 from riskroute.routers.report import ChildReport, Report
+from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, outcome_sizes
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation.dark_market import DarkMarket
 
-RECENT = 60 * SECOND
 HIDDEN_WINDOW = SECOND  # an order meets the hidden shares that trade at its price within this time
 BEYOND = "beyond"  # place of fills beyond the displayed books, whose price is an estimate
 KEPT_FILLS = 64  # fill times kept per pool, to know whether one was recent
@@ -146,7 +146,7 @@ class Exchange:
 
     def filled_recently(self, pool: str, time: int) -> bool:
         """Whether one of our orders was filled in a pool within the minute before a time."""
-        return any(0 <= time - fill <= RECENT for fill in self.dark_fills.get(pool, ()))
+        return any(0 <= time - fill <= 60 * SECOND for fill in self.dark_fills.get(pool, ()))
 
     def note_dark_fill(self, pool: str, time: int) -> None:
         """Keep the time of a fill in a pool."""
@@ -197,6 +197,54 @@ class Exchange:
         other = replace(self)
         other.dark_fills = {pool: deque(times, maxlen=KEPT_FILLS) for pool, times in self.dark_fills.items()}
         return other
+
+    def public_outcomes(self, context: Context) -> PublicData:
+        """Return the profits that public data shows after the fact for orders arriving with ``context``, in dollars.
+
+        They are measured against the arrival mid, without market impact, and shown to routers of feedback class F3.
+        ``take`` is for shares taken at a venue after the latency. ``limit`` is for shares posted there until the
+        horizon, with the remainder then swept; it is missing where the queue is unknown or the horizon is 0.
+        """
+        sizes = outcome_sizes(context.shares, context.lot)
+        now = context.time + int(self.latency.lit * SECOND)
+        end = context.time + int(context.horizon * SECOND)
+        found: dict[str, dict[str, tuple[float, ...]]] = {}
+        queues: dict[str, QueueOutflow] = {}
+        closing = self._public_book(context, end) if end > now and self.queue else None
+        for venue, name in enumerate(self.books.venues):
+            costs = self._public_book(context, now, venue).costs(sizes)
+            found[name] = {"take": tuple((-costs).tolist())}
+            if closing is not None and self.queue is not None:
+                price, fills = self.queue.fills(venue, context.sign, now, end, sizes[-1])
+                if price == price:  # NaN: the order could not join
+                    filled = sum(shares for _, shares in fills)
+                    each = context.sign * (price - context.mid) + float(self.makers[venue])
+                    kept = [min(size, filled) for size in sizes]
+                    rest = closing.costs([size - some for size, some in zip(sizes, kept, strict=True)])
+                    found[name]["limit"] = tuple((-(each * np.array(kept, dtype=np.float64) + rest)).tolist())
+                    queues[name] = QueueOutflow(*self.queue.drain(venue, context.sign, now, end))
+        later = None
+        if closing is not None and closing.depth > 0:
+            mid, _ = self.mid_and_half_spread(end, context)
+            later = MarketAtHorizon(mid, float(closing.costs(context.shares)) / context.shares)
+        return PublicData(context, found, queues, later)
+
+    def _public_book(self, context: Context, time: int, venue: int | None = None) -> ConsolidatedBook:
+        """Return the opposite side of one venue or of all as displayed at a time."""
+        now = self.books.as_of(time)
+        prices, sizes = (now.ask_px, now.ask_sz) if context.sign > 0 else (now.bid_px, now.bid_sz)
+        some = slice(None) if venue is None else slice(venue, venue + 1)
+        return context.book(prices[some], sizes[some], self.takers[some])
+
+    def public_trades(self, begin: int, end: int) -> dict[str, dict[str, list[tuple[int, int]]]]:
+        """Return the trades from ``begin`` to before ``end``, by venue and side of the resting orders."""
+        queue = self.queue
+        if queue is None:
+            return {}
+        return {
+            name: {side: queue.trades(venue, sign, begin, end) for side, sign in (("ask", 1), ("bid", -1))}
+            for venue, name in enumerate(self.books.venues)
+        }
 
     @cached_property
     def pools(self) -> tuple[Pool, ...]:

@@ -51,13 +51,6 @@ require_extra("gymnasium environments", "gym", "gymnasium")
 import gymnasium  # noqa: E402 - whether it is installed is checked first
 
 _HORIZON = 1000
-_MARKET_SHARES, _MARKET_REPEATS = 10, 20
-_MARKET_HOURS = (dt.time(11), dt.time(11, 20))
-_MARKET_WINDOW = Window(dt.time(11, 2), dt.time(11, 20), buckets=18)  # skips the first two minutes, while books fill
-_MARKET_POOLS = (
-    DarkPool(presence=0.3, tail=1.0, name="Dark 1"),
-    DarkPool(presence=0.6, tail=1.5, fee=0.03, name="Dark 2"),
-)
 
 
 class RoutingEnv(gymnasium.Env[Vector, Any]):
@@ -248,15 +241,18 @@ def synthetic_replay() -> Replay:
     (ListedAllocations(10 shares over 5 slots, 1,001 allocations), (5, 360, 11))
     """
     symbol, first = DEFAULT_SYMBOLS[0], DEFAULT_VENUES[0].name
-    slots = [*(Slot(venue.name) for venue in DEFAULT_VENUES), *(Slot(first, "dark", pool) for pool in _MARKET_POOLS)]
+    pools = DarkPool(0.3, 1.0, name="Dark 1"), DarkPool(0.6, 1.5, fee=0.03, name="Dark 2")
+    slots = [*(Slot(venue.name) for venue in DEFAULT_VENUES), *(Slot(first, "dark", pool) for pool in pools)]
+    shares, hours = 10, (dt.time(11), dt.time(11, 20))
+    window = Window(dt.time(11, 2), hours[1], buckets=18)  # skips two minutes, in which the books fill
     with tempfile.TemporaryDirectory() as folder:
-        files = generate_market(folder, symbols=(symbol,), hours=_MARKET_HOURS)
+        files = generate_market(folder, symbols=(symbol,), hours=hours)
         import_files(files, Path(folder) / "books", ImportOptions((symbol,)))
         store = Store(Path(folder) / "books")
-        scenarios = sample_scenarios(store, symbol, slots, _MARKET_SHARES, _MARKET_WINDOW, repeats=_MARKET_REPEATS)
+        scenarios = sample_scenarios(store, symbol, slots, shares, window, repeats=20)
     caps = scenarios.caps()
     models, _ = scenarios.models(caps, seed=0)
-    problem = venue_problem(models, _MARKET_SHARES, caps=caps.tolist(), base_variance=0.0)
+    problem = venue_problem(models, shares, caps=caps.tolist(), base_variance=0.0)
     return Replay(problem, *scenarios.replayed(caps))
 
 

@@ -1,4 +1,4 @@
-"""Simulate policies: one run, the task of many runs, and `simulate` over several policies.
+"""Simulate policies: one run, the task of many runs, `simulate` over several policies, and panels of a figure.
 
 A phased policy is played plan by plan, each plan's rewards drawn as tallies whatever its length. An index policy is
 played by a compiled kernel. Any policy can be played round by round, the plain way the others are tested against. What
@@ -18,10 +18,11 @@ import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
@@ -35,6 +36,7 @@ from riskroute.core.records import to_plain
 from riskroute.core.results import PolicyResult, SimulationResult
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seed_stream, seeding_hash
+from riskroute.core.text import number_text
 from riskroute.core.validation import (
     LABEL_MARKS,
     as_name,
@@ -54,12 +56,15 @@ from riskroute.learning.problem import Problem
 from riskroute.learning.registry import make_policy
 from riskroute.learning.regret import RegretBlocks, block_regret_curves, regret_checkpoints
 from riskroute.learning.tally import ActionBatch, merge_moments_compiled
-from riskroute.simulation.backends import Backend, run_tasks
+from riskroute.simulation.backends import Backend, Finished, run_tasks
 from riskroute.simulation.environments import Environment
+
+if TYPE_CHECKING:
+    import polars
 
 
 @njit(cache=True)
-def index_episode(
+def _index_episode(
     mean_table: Vector,
     deviation_table: Vector,
     pieces: Integers,
@@ -103,9 +108,7 @@ def index_episode(
     return arms, rewards, counts, means, spreads
 
 
-_METHODS = ("auto", "blocks", "rounds")
-_RUNS_PER_TASK = 250
-_MOST_RUNS = 10**7
+_RUNS_PER_TASK = 250  # limit, so that short runs report progress too
 Progress = Callable[[str, int, int], None]  # called as progress(policy, finished runs, all runs)
 
 
@@ -124,7 +127,7 @@ class _Episode:
     exploration: int
 
 
-def describe_run(
+def _describe_run(
     environment: Environment, policies: Mapping[str, Policy], horizon: int, runs: int, seed: int
 ) -> dict[str, Any]:
     """Return the configuration of a simulation."""
@@ -141,7 +144,7 @@ def describe_run(
     }
 
 
-def play_run(
+def _play_run(
     environment: Environment,
     policy: Policy,
     horizon: int,
@@ -239,7 +242,7 @@ def _play_rounds(environment: Environment, policy: Policy, rng: np.random.Genera
 def _play_index(environment: Environment, policy: IndexPolicy, rng: np.random.Generator) -> _Log:
     """Play an index policy in the compiled kernel."""
     handles, horizon = environment.actions.listed().handles, policy.horizon
-    arms, rewards, counts, means, spreads = index_episode(
+    arms, rewards, counts, means, spreads = _index_episode(
         *environment.reward_tables(rng, horizon), policy.bonuses(horizon), environment.risk_tolerance
     )
     policy.absorb(counts, means, spreads)
@@ -257,7 +260,7 @@ def _single_rounds(environment: Environment, actions: Integers, rewards: Floats)
     return log
 
 
-def policies_by_label(
+def _policies_by_label(
     policies: Iterable[str | Policy] | Mapping[str, str | Policy], environment: Environment, horizon: int
 ) -> dict[str, Policy]:
     """Return policies by label, made from their names where needed."""
@@ -353,7 +356,7 @@ class Task:
             with _linear_algebra().limit(limits=1):  # matrices are tiny: more threads only wait for each other
                 for run in range(self.first, self.last):
                     identity = self.seed, self.label, run
-                    one = play_run(
+                    one = _play_run(
                         self.environment, self.policy, self.horizon, rounds, comparator, identity, self.method
                     )
                     episodes.append(one)
@@ -385,7 +388,7 @@ def _linear_algebra() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-def merge_results(results: Sequence[PolicyResult]) -> PolicyResult:
+def _merge_results(results: Sequence[PolicyResult]) -> PolicyResult:
     """Concatenate the runs of several tasks of one policy."""
     return PolicyResult(
         results[0].checkpoints,
@@ -425,16 +428,7 @@ class TaskCache:
 
         def write(beside: Path) -> None:
             with beside.open("wb") as file:
-                np.savez(
-                    file,
-                    checkpoints=result.checkpoints,
-                    regret=result.regret,
-                    pseudo_regret=result.pseudo_regret,
-                    luck=result.luck,
-                    recommended=as_batch(*result.recommended),
-                    exploration=result.exploration,
-                    seconds=result.seconds,
-                )
+                np.savez(file, **vars(result) | {"recommended": as_batch(*result.recommended)})
 
         write_whole(self._path(task), write)
 
@@ -442,15 +436,9 @@ class TaskCache:
         """Return the result of a finished task; None if there is none or its file is damaged."""
         try:
             with self._path(task).open("rb") as file, np.load(file) as saved:
-                return PolicyResult(
-                    saved["checkpoints"],
-                    saved["regret"],
-                    saved["pseudo_regret"],
-                    saved["luck"],
-                    [as_action(row) for row in saved["recommended"]],
-                    saved["exploration"],
-                    float(saved["seconds"]),
-                )
+                arrays = {one.name: saved[one.name] for one in fields(PolicyResult)}
+            actions = [as_action(row) for row in arrays["recommended"]]
+            return PolicyResult(**arrays | {"recommended": actions, "seconds": float(arrays["seconds"])})
         except (FileNotFoundError, zipfile.BadZipFile, EOFError, KeyError, ValueError):
             return None
 
@@ -539,15 +527,15 @@ def simulate(
     """
     environment = problem if isinstance(problem, Environment) else Environment(problem)
     horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
-    runs = whole_number("runs", runs, maximum=_MOST_RUNS)
+    runs = whole_number("runs", runs, maximum=10**7)
     seed = whole_number("seed", seed, minimum=0)
-    one_of("method", method, _METHODS)
+    one_of("method", method, ("auto", "blocks", "rounds"))
     if progress is not None:
         function_of("progress", progress)
     if backend is not None:
         instance_of("backend", backend, Backend, "a Backend")
     recorded = len(regret_checkpoints(horizon, checkpoints, spacing))
-    chosen = policies_by_label(policies, environment, horizon)
+    chosen = _policies_by_label(policies, environment, horizon)
     tasks = [
         Task(environment, label, one, horizon, seed, 0, runs, checkpoints, spacing, method)
         for label, one in chosen.items()
@@ -558,7 +546,7 @@ def simulate(
         finished, interrupted = _perform_there([part for task in tasks for part in task.split()], backend, progress)
     if interrupted and not finished:
         raise KeyboardInterrupt
-    config = describe_run(environment, chosen, horizon, runs, seed)
+    config = _describe_run(environment, chosen, horizon, runs, seed)
     config |= {"checkpoints": recorded, "spacing": spacing, "method": method}
     return SimulationResult(config, finished, environment.last_comparator(horizon), interrupted)
 
@@ -607,4 +595,129 @@ def _perform_there(
     parts: dict[str, list[PolicyResult]] = {}
     for number in sorted(held):
         parts.setdefault(tasks[number].label, []).append(held[number])
-    return {label: merge_results(some) for label, some in parts.items()}, interrupted
+    return {label: _merge_results(some) for label, some in parts.items()}, interrupted
+
+
+Final = Mapping[str, Mapping[str, float]]  # final regret and its error by policy, from the digest of a result
+
+
+@dataclass(frozen=True)
+class PanelSize:
+    """Rounds per run, runs per policy, and the seed."""
+
+    horizon: int = 100_000
+    runs: int = 50
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One environment and the policies compared in it: a panel of a figure, or a cell of a sweep.
+
+    ``policies`` are names, or labels with names or policies. ``facts`` describe the panel in plain values: slots,
+    shares, instance and so on.
+    """
+
+    name: str
+    title: str
+    environment: Environment
+    policies: Sequence[str] | Mapping[str, str | Policy]
+    facts: dict[str, Any]
+    size: PanelSize
+    checkpoints: int = 100
+    spacing: str = "both"
+
+    def chosen(self) -> dict[str, Policy]:
+        """Return the policies by label."""
+        return _policies_by_label(self.policies, self.environment, self.size.horizon)
+
+    def tasks(self) -> list[Task]:
+        """Return all runs, divided into tasks."""
+        size, tasks = self.size, []
+        for label, policy in self.chosen().items():
+            whole = Task(
+                self.environment, label, policy, size.horizon, size.seed, 0, size.runs, self.checkpoints, self.spacing
+            )
+            tasks += whole.split()
+        return tasks
+
+    @property
+    def runs(self) -> int:
+        """Runs of all policies."""
+        return self.size.runs * len(self.policies)
+
+    def gather(self, tasks: Sequence[Task], results: Iterable[PolicyResult]) -> SimulationResult:
+        """Combine the results of the tasks."""
+        by_task: dict[str, list[PolicyResult]] = {}
+        for task, result in zip(tasks, results, strict=True):
+            by_task.setdefault(task.label, []).append(result)
+        horizon, runs, seed = self.size.horizon, self.size.runs, self.size.seed
+        config = _describe_run(self.environment, self.chosen(), horizon, runs, seed)
+        found = {label: _merge_results(parts) for label, parts in by_task.items()}
+        return SimulationResult(self.facts | config, found, self.environment.last_comparator(horizon))
+
+    def tidy(self, result: SimulationResult) -> polars.DataFrame:
+        """Return the result as a tidy table, with the scalar facts as columns."""
+        import polars
+
+        single = {name: value for name, value in self.facts.items() if isinstance(value, str | int | float)}
+        columns = [
+            polars.lit(value, dtype=polars.Int64 if isinstance(value, int) else None).alias(name)
+            for name, value in single.items()
+        ]
+        return result.to_frame().select(*columns, "*")
+
+
+def play_panels(
+    panels: Sequence[Panel],
+    cache: TaskCache,
+    backend: Backend,
+    *,
+    resume: bool = False,
+    finished: Finished | None = None,
+) -> Iterator[SimulationResult]:
+    """Simulate all panels, then yield their results one by one, so that only one is in memory.
+
+    ``resume`` reuses the tasks in the cache; otherwise they are deleted first.
+    """
+    cuts = [panel.tasks() for panel in panels]
+    tasks = [task for some in cuts for task in some]
+    if not resume:
+        cache.forget(tasks)
+    results = run_tasks(tasks, backend, cache=cache, finished=finished)
+    for panel, some in zip(panels, cuts, strict=True):
+        yield panel.gather(some, islice(results, len(some)))
+
+
+def panel_average(members: Sequence[Final], label: str) -> str:
+    """Return mean final regret with its standard error, over the runs of one panel or over several panels."""
+    ends = np.array([one[label]["regret"] for one in members])
+    error = members[0][label]["regret_error"] if len(ends) == 1 else ends.std(ddof=1) / len(ends) ** 0.5
+    return f"{number_text(ends.mean())} +- {number_text(error)}"
+
+
+class PanelWriter:
+    """Write one Parquet table of many panels through part files, so that it need not fit into memory."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        self.parts: list[Path] = []
+
+    def add(self, frame: polars.DataFrame) -> None:
+        """Append rows."""
+        if not self.parts:  # delete what a killed writer left
+            for begun in (f".{self.target.stem}.*", f"..{self.target.stem}.part*"):  # parts, and parts of parts
+                for left in self.target.parent.glob(begun):
+                    left.unlink(missing_ok=True)
+        part = self.target.with_name(f".{self.target.stem}.part{len(self.parts):05d}.parquet")
+        self.parts.append(write_whole(part, frame.write_parquet))
+
+    def close(self) -> Path:
+        """Concatenate the parts; returns the table's path."""
+        import polars
+
+        rows = polars.scan_parquet(self.parts)
+        write_whole(self.target, lambda beside: rows.sink_parquet(beside, row_group_size=100_000, maintain_order=True))
+        for part in self.parts:
+            part.unlink()
+        return self.target

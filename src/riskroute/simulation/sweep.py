@@ -33,17 +33,9 @@ from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES, make_policy
 from riskroute.routing.instances import routing_actions
 from riskroute.simulation.backends import Backend, Finished
-from riskroute.simulation.comparison import (
-    Final,
-    Panel,
-    PanelSize,
-    PanelWriter,
-    comparison_must_list,
-    panel_average,
-    play_panels,
-)
+from riskroute.simulation.comparison import comparison_must_list
 from riskroute.simulation.environments import Environment
-from riskroute.simulation.runner import TaskCache
+from riskroute.simulation.runner import Final, Panel, PanelSize, PanelWriter, TaskCache, panel_average, play_panels
 
 Rounds = Annotated[int, Field(ge=1, le=LONGEST_HORIZON, strict=True)]
 
@@ -97,62 +89,57 @@ class SweepConfig(BaseModel):
         lists = (self.slots, self.shares, self.risk_tolerances, self.horizons, self.instance_numbers)
         return math.prod(len(values) for values in lists) * len(set(self.policies)) * self.runs
 
+    @classmethod
+    def read(cls, path: Path) -> SweepConfig:
+        """Read and validate a TOML file."""
+        return cls.of(read_toml_config(path))
 
-def read_sweep_config(path: Path) -> SweepConfig:
-    """Read and validate a TOML file."""
-    return checked_sweep_config(read_toml_config(path))
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> SweepConfig:
+        """Validate a configuration given as plain values."""
+        config = validated_config(cls, values)
+        for name in ("slots", "shares", "risk_tolerances", "horizons", "instance_numbers", "policies"):
+            config_all_different(name.replace("_numbers", "s"), getattr(config, name))
+        for name in (*config.policies, *config.parameters):
+            one_of("policies" if name in config.policies else "parameters", name, tuple(POLICIES))
+        unused = [name for name in config.parameters if name not in config.policies]
+        if unused:
+            raise InputError(f"parameters given for {unused[0]!r}, which is not in policies")
+        config._chosen()
+        for slots, shares in itertools.product(config.slots, config.shares):
+            comparison_must_list(config.policies, slots, shares)
+        return config
 
-
-def checked_sweep_config(values: dict[str, Any]) -> SweepConfig:
-    """Make and validate a configuration from plain values."""
-    config = validated_config(SweepConfig, values)
-    for name in ("slots", "shares", "risk_tolerances", "horizons", "instance_numbers", "policies"):
-        config_all_different(name.replace("_numbers", "s"), getattr(config, name))
-    for name in (*config.policies, *config.parameters):
-        one_of("policies" if name in config.policies else "parameters", name, tuple(POLICIES))
-    unused = [name for name in config.parameters if name not in config.policies]
-    if unused:
-        raise InputError(f"parameters given for {unused[0]!r}, which is not in policies")
-    _chosen(config)
-    for slots, shares in itertools.product(config.slots, config.shares):
-        comparison_must_list(config.policies, slots, shares)
-    return config
-
-
-def _chosen(config: SweepConfig) -> dict[str, str | Policy]:
-    """Return the policies with their parameters; `oracle` depends on the environment and stays a name."""
-    chosen: dict[str, str | Policy] = {}
-    for name in dict.fromkeys(config.policies):
-        changed = config.parameters.get(name)
-        chosen[name] = make_policy(name, **changed) if changed else name
-    return chosen
-
-
-def sweep_panels(config: SweepConfig) -> list[Panel]:
-    """Return one panel per combination."""
-    instance_of("config", config, SweepConfig, "a SweepConfig")
-    policies = _chosen(config)
-    combinations = itertools.product(
-        config.slots, config.shares, config.risk_tolerances, config.horizons, config.instance_numbers
-    )
-    sets = {
-        (slots, shares): routing_actions(shares, slots, listed=comparison_must_list(config.policies, slots, shares))
-        for slots, shares in itertools.product(config.slots, config.shares)
-    }
-    panels = []
-    for slots, shares, tolerance, horizon, instance in combinations:
-        facts = {
-            "slots": slots,
-            "shares": shares,
-            "risk_tolerance": tolerance,
-            "horizon": horizon,
-            "instance": instance,
+    def _chosen(self) -> dict[str, str | Policy]:
+        """Return the policies with their parameters; `oracle` depends on the environment and stays a name."""
+        changed = self.parameters
+        return {
+            name: make_policy(name, **changed[name]) if changed.get(name) else name
+            for name in dict.fromkeys(self.policies)
         }
-        name = ", ".join(f"{key} {value:g}" for key, value in facts.items())
-        environment = Environment(random_problem(sets[slots, shares], instance, risk_tolerance=tolerance))
-        run_size = PanelSize(horizon, config.runs, config.seed)
-        panels.append(Panel(name, name, environment, policies, facts, run_size, config.checkpoints))
-    return panels
+
+    def panels(self) -> list[Panel]:
+        """Return one panel per combination."""
+        policies = self._chosen()
+        sets = {
+            (slots, shares): routing_actions(shares, slots, listed=comparison_must_list(self.policies, slots, shares))
+            for slots, shares in itertools.product(self.slots, self.shares)
+        }
+        size = (self.slots, self.shares, self.risk_tolerances, self.horizons, self.instance_numbers)
+        panels = []
+        for slots, shares, tolerance, horizon, instance in itertools.product(*size):
+            facts = {
+                "slots": slots,
+                "shares": shares,
+                "risk_tolerance": tolerance,
+                "horizon": horizon,
+                "instance": instance,
+            }
+            name = ", ".join(f"{key} {value:g}" for key, value in facts.items())
+            environment = Environment(random_problem(sets[slots, shares], instance, risk_tolerance=tolerance))
+            run_size = PanelSize(horizon, self.runs, self.seed)
+            panels.append(Panel(name, name, environment, policies, facts, run_size, self.checkpoints))
+        return panels
 
 
 @dataclass(frozen=True)
@@ -190,7 +177,7 @@ def sweep(
     Parameters
     ----------
     config : SweepConfig or path
-        A TOML file, or what `checked_sweep_config` makes of its values.
+        A TOML file, or the result of `SweepConfig.of`.
     out : path
         Folder for ``sweep.parquet`` (the tidy table), ``sweep.json`` (the summary) and ``config.json``.
     backend : Backend, optional
@@ -201,9 +188,9 @@ def sweep(
         Called after every task.
     """
     backend = Backend() if backend is None else instance_of("backend", backend, Backend, "a Backend")
-    config = config if isinstance(config, SweepConfig) else read_sweep_config(path_of("config", config))
+    config = config if isinstance(config, SweepConfig) else SweepConfig.read(path_of("config", config))
     true_or_false("resume", resume)
-    panels, folder = sweep_panels(config), writable_folder("out", out)
+    panels, folder = config.panels(), writable_folder("out", out)
     table, finals = PanelWriter(folder / "sweep.parquet"), []
     played = play_panels(panels, TaskCache(folder / "tasks"), backend, resume=resume, finished=finished)
     for panel, result in zip(panels, played, strict=True):

@@ -35,10 +35,9 @@ from riskroute.routing.fees import load_fees
 from riskroute.routing.frontier import trace_frontier
 from riskroute.routing.venues import VenueModel, venue_problem
 from riskroute.simulation.backends import Backend, Finished
-from riskroute.simulation.comparison import Panel, PanelSize, play_panels
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.replay import Replay, replay_belief
-from riskroute.simulation.runner import TaskCache
+from riskroute.simulation.runner import Panel, PanelSize, TaskCache, play_panels
 from riskroute.study.config import SplitStudyConfig, changed_values, split_config
 from riskroute.study.split_result import (
     RECOMMENDED,

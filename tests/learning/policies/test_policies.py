@@ -22,9 +22,9 @@ from riskroute import (
     restore_policy,
 )
 from riskroute.policies import Oracle, RestartGse, Rise, RisePlusPlus, RiskUcb
-from riskroute.simulation.checks import CheckError, easy_check_problem
+from riskroute.simulation.checks import CheckError, _easy_problem
 
-BEST = easy_check_problem().best
+BEST = _easy_problem().best
 
 CASES: dict[str, Policy] = {
     **{name: make_policy(name) for name in POLICIES if name != "oracle"},

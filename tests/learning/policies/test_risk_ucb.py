@@ -17,7 +17,7 @@ from riskroute.learning.kernels import build_tournament, padded_tournament, upda
 from riskroute.learning.policies.arm_policy import IndexPolicy
 from riskroute.policies import RiskUcb
 from riskroute.simulation.environments import Autocorrelated
-from riskroute.simulation.runner import _play_index, _play_rounds, index_episode
+from riskroute.simulation.runner import _index_episode, _play_index, _play_rounds
 
 
 def naive_choice(history: dict[Action, list[float]], horizon: int, rho: float) -> Action:
@@ -76,7 +76,7 @@ def test_kernel_decides_exactly_as_the_policy(environment: Environment, horizon:
 
 
 def test_kernel_breaks_ties_towards_the_first_arm() -> None:
-    arms, _, counts, *_ = index_episode(
+    arms, _, counts, *_ = _index_episode(
         np.zeros((1, 5)), np.zeros((1, 5)), np.zeros(12, dtype=np.int64), np.zeros(12), np.ones(12), 2.0
     )
     assert arms.tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1]
@@ -96,7 +96,7 @@ def test_kernel_follows_a_bonus_that_changes(size: int) -> None:
         arm = t if t < size else int(np.argmin(index))
         history[arm].append(means[arm] + noise[t])
         expected.append(arm)
-    arms, _, counts, *_ = index_episode(
+    arms, _, counts, *_ = _index_episode(
         means[None], np.ones((1, size)), np.zeros(len(noise), dtype=np.int64), noise, bonuses, 2.0
     )
     assert arms.tolist() == expected

@@ -27,7 +27,7 @@ from riskroute.learning.observations import Observations
 from riskroute.learning.policies.baselines import Oracle
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.policies import Adaptive, ChangeTest, Discounted, SlidingWindow, Thompson
-from riskroute.simulation.checks import CheckError, easy_check_problem
+from riskroute.simulation.checks import CheckError, _easy_problem
 
 FACTORS = [2.0**-20, 2.0**20, 1e-6, 0.013, 1e6]
 PUBLISHED_WITH_UNITS = {"rise++", "risk-ucb", "phased-elimination", "mv-ucb", "mv-thompson"}
@@ -107,7 +107,7 @@ def test_policies_that_are_not_free_of_units_are_those_of_papers_with_units() ->
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("name", sorted(PUBLISHED_WITH_UNITS))
 def test_they_decide_otherwise_in_other_units(name: str) -> None:
-    environment = Environment(easy_check_problem())
+    environment = Environment(_easy_problem())
     setting = environment.setting(600)
     traces = [decisions(make_policy(name), environment, setting, factor) for factor in (1.0, 1e3)]
     assert traces[0] != traces[1]
