@@ -10,18 +10,18 @@ import pytest
 
 from riskroute.cli import demo, output
 from riskroute.cli.app import run
-from riskroute.simulation import comparison
+from riskroute.simulation import backends
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.runner import PanelSize
+from riskroute.simulation.comparison import compare_policies
 from small_days import short_market
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few short runs, all in this process."""
-    scale = PanelSize(400, 3, 0)
-    monkeypatch.setattr(comparison, "DEMO_SIZE", scale)
-    monkeypatch.setattr(comparison, "Backend", lambda: Backend(workers=1))
+    monkeypatch.setattr(demo, "DEMO_RUNS", 3)
+    monkeypatch.setattr(demo, "DEMO_HORIZON", 400)
+    monkeypatch.setattr(backends, "Backend", lambda: Backend(workers=1))
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_the_rules_come_first_then_the_study_then_the_policies(
 
     table = said.partition("The paper's experiment: regret of each policy.\n")[2].splitlines()
     assert table[0].startswith("8 shares over 6 slots: 1,287 splits, 400 rounds, 3 runs, risk tolerance 2")
-    assert {row.split()[0] for row in table[3:11]} == set(comparison.DEMO_POLICIES)
+    assert {row.split()[0] for row in table[3:11]} == set(demo.DEMO_POLICIES)
     files = {"regret.json", "regret.parquet", "regret.png", "study", "study-at-once"}
     assert {path.name for path in tmp_path.iterdir()} == files  # days are not kept
     lines = ["loading (slower the first time)", "0 of 2 days prepared", "0 of 4 rules played"]
@@ -64,9 +64,10 @@ def test_the_rules_come_first_then_the_study_then_the_policies(
 
 def test_the_demo_plays_the_runs_that_simulate_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the order of its tasks: they are mixed so that workers compile different kernels."""
-    monkeypatch.setattr(comparison, "DEMO_SIZE", PanelSize(500, 12, 0))
-    mixed = comparison.demo_comparison(Backend(workers=1))
-    alone = comparison.compare_policies(policies=["rise", "uniform"], horizon=500, runs=12)
+    monkeypatch.setattr(demo, "DEMO_RUNS", 12)
+    monkeypatch.setattr(demo, "DEMO_HORIZON", 500)
+    mixed = demo._compare_policies(Backend(workers=1))
+    alone = compare_policies(policies=["rise", "uniform"], horizon=500, runs=12)
     for name, one in alone.policies.items():
         assert mixed.policies[name].regret.tolist() == one.regret.tolist()
         assert mixed.policies[name].recommended == one.recommended

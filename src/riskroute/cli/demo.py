@@ -18,7 +18,9 @@ from riskroute.cli.routers import list_routers
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from riskroute.core.results import SimulationResult
     from riskroute.simulation.backends import Backend
+    from riskroute.simulation.runner import Task
     from riskroute.study.backtest import BacktestResult
     from riskroute.study.markets import MarketDay
     from riskroute.study.result import StudyResult
@@ -38,6 +40,8 @@ DEMO_STUDY = {
 DEMO_URGENT = DEMO_STUDY | {"horizons": 0.0, "orders": 60, "routers": ["contextual"], "surface_orders": 0}
 # played first: they learn nothing and take no time
 DEMO_RULES = ("sweep", "dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep")
+DEMO_POLICIES = ("adaptive", "risk-ucb", "greedy", "uniform", "risk-exp-exp", "thompson", "rise", "rise++")
+DEMO_RUNS, DEMO_HORIZON = 50, 100_000  # of the policies
 
 
 commands = typer.Typer()
@@ -59,14 +63,30 @@ def _demo(
     require_market_command()
     for path in _run_studies(out):
         say(f"wrote {path}")
-    from riskroute.simulation.comparison import DEMO_POLICIES, DEMO_SIZE, demo_comparison
+    from riskroute.simulation.backends import Backend
 
     say("\nThe paper's experiment: regret of each policy.")
-    with track_tasks(DEMO_SIZE.runs * len(DEMO_POLICIES), lines=True) as finished:
-        compared = demo_comparison(finished=finished)
+    with track_tasks(DEMO_RUNS * len(DEMO_POLICIES), lines=True) as finished:
+        compared = _compare_policies(Backend(), finished)
     show_simulation(compared)
     with waiting("drawing the curves", lines=True):
         write_simulation(compared, out / "regret.json", out / "regret.parquet", out / "regret.png")
+
+
+def _compare_policies(backend: Backend, finished: Callable[[Task], None] | None = None) -> SimulationResult:
+    """Simulate the policies on 8 shares over 6 slots."""
+    from riskroute.learning.problem import random_problem
+    from riskroute.routing.instances import routing_actions
+    from riskroute.simulation.backends import run_tasks
+    from riskroute.simulation.environments import Environment
+    from riskroute.simulation.runner import Panel, PanelSize
+
+    facts = {"slots": 6, "shares": 8, "instance_seed": 0}
+    environment = Environment(random_problem(routing_actions(8, 6, listed=True), 0))
+    panel = Panel("demo", "the demo", environment, DEMO_POLICIES, facts, PanelSize(DEMO_HORIZON, DEMO_RUNS))
+    # Alternate between policies, so that workers compile different kernels at the same time.
+    tasks = sorted(panel.tasks(), key=lambda task: task.first)
+    return panel.gather(tasks, run_tasks(tasks, backend, finished=finished))
 
 
 def _run_studies(out: Path) -> list[Path]:

@@ -19,9 +19,8 @@ from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES
 from riskroute.routing.instances import routing_actions
 from riskroute.routing.splits import count_splits, count_text, list_limit
-from riskroute.simulation.backends import Backend, Finished, run_tasks
-from riskroute.simulation.environments import Environment
-from riskroute.simulation.runner import Panel, PanelSize, Progress, simulate
+from riskroute.simulation.backends import Backend
+from riskroute.simulation.runner import Progress, simulate
 
 if TYPE_CHECKING:
     import polars
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
 
 PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")  # of the paper's figures
 COMPARED = ("adaptive", *PAPER_POLICIES)  # the recommended policy beside the paper's four
-DEMO_POLICIES = ("adaptive", "risk-ucb", "greedy", "uniform", "risk-exp-exp", "thompson", "rise", "rise++")
-
-DEMO_SIZE = PanelSize()  # 50 runs of 100,000 rounds
 
 
 def compared_policies(slots: int, shares: int) -> tuple[str, ...]:
@@ -146,14 +142,3 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return not cell.strip()  # an empty cell names no column
     return True
-
-
-def demo_comparison(backend: Backend | None = None, finished: Finished | None = None) -> SimulationResult:
-    """Play the comparison that `make demo` shows: 8 shares over 6 slots (default backend: all local cores)."""
-    facts = {"slots": 6, "shares": 8, "instance_seed": 0}
-    environment = Environment(random_problem(routing_actions(8, 6, listed=True), 0))
-    panel = Panel("demo", "the demo", environment, DEMO_POLICIES, facts, DEMO_SIZE)
-    tasks = sorted(
-        panel.tasks(), key=lambda task: task.first
-    )  # different policies first, so that workers compile different kernels
-    return panel.gather(tasks, run_tasks(tasks, backend or Backend(), finished=finished))
