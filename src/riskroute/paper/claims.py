@@ -32,8 +32,8 @@ class Claim:
 # Order books and venue models
 
 
-def _linear_fit(summary: _Summary, field: str, stated: Mapping[str, float]) -> _Verdict:
-    """R^2 of the linear fit at each venue is at least the paper's, to two digits."""
+def _linear_fit(summary: _Summary, field: str, **stated: float) -> _Verdict:
+    """R^2 of the linear fit at each venue is at least the stated one, to two digits."""
     found = {name: fit[field] for name, fit in summary["venues"].items()}
     text = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
     return f"R^2: {text}", all(found[name] >= value - 0.005 for name, value in stated.items() if name in found)
@@ -42,10 +42,8 @@ def _linear_fit(summary: _Summary, field: str, stated: Mapping[str, float]) -> _
 def _dark_pools_riskier(summary: _Summary) -> _Verdict:
     lit, dark = list(summary["venues"].values()), list(summary["dark"].values())
     worst_dark, best_lit = min(v["mean"][0] for v in dark), max(v["mean"][0] for v in lit)
-    lit_variance, dark_variance = (
-        sorted(v["variance"][1] for v in lit)[len(lit) // 2],
-        min(v["variance"][1] for v in dark),
-    )
+    lit_variance = sorted(v["variance"][1] for v in lit)[len(lit) // 2]
+    dark_variance = min(v["variance"][1] for v in dark)
     profit = f"profit per share: dark at least {worst_dark:.3g}, lit at most {best_lit:.3g}"
     variance = f"variance per squared share: dark at least {dark_variance:.2g}, lit median {lit_variance:.2g}"
     return f"{profit}; {variance}", worst_dark > best_lit and dark_variance > lit_variance
@@ -314,36 +312,33 @@ _UNITS = "The paper does not state the units of its coefficients."
 _BUDGET = "The paper does not state the length of exploration; its rate, T^(2/9), is 12 rounds per cycle."
 
 CLAIMS = (
-    *(
-        Claim(
-            figure, figure.replace("figure", "figure "), text, partial(_linear_fit, field=field, stated=stated), _DATA
-        )
-        for figure, text, field, stated in (
-            (
-                "figure1",
-                "the mean profit of a market order is linear in its size, R^2 = 0.99",
-                "r2_mean",
-                {"XNAS": 0.99},
-            ),
-            (
-                "figure1",
-                "the variance of the profit is linear in the squared size, R^2 = 0.98",
-                "r2_variance",
-                {"XNAS": 0.98},
-            ),
-            (
-                "figure5",
-                "the mean is linear in the size at all three venues, R^2 = 0.99",
-                "r2_mean",
-                {"XNAS": 0.99, "XBOS": 0.99, "XPSX": 0.99},
-            ),
-            (
-                "figure5",
-                "the variance is roughly linear in the squared size at all three venues, R^2 = 0.93 and 0.94",
-                "r2_variance",
-                {"XNAS": 0.93, "XBOS": 0.94, "XPSX": 0.94},
-            ),
-        )
+    Claim(
+        "figure1",
+        "figure 1",
+        "the mean profit of a market order is linear in its size, R^2 = 0.99",
+        partial(_linear_fit, field="r2_mean", XNAS=0.99),
+        _DATA,
+    ),
+    Claim(
+        "figure1",
+        "figure 1",
+        "the variance of the profit is linear in the squared size, R^2 = 0.98",
+        partial(_linear_fit, field="r2_variance", XNAS=0.98),
+        _DATA,
+    ),
+    Claim(
+        "figure5",
+        "figure 5",
+        "the mean is linear in the size at all three venues, R^2 = 0.99",
+        partial(_linear_fit, field="r2_mean", XNAS=0.99, XBOS=0.99, XPSX=0.99),
+        _DATA,
+    ),
+    Claim(
+        "figure5",
+        "figure 5",
+        "the variance is roughly linear in the squared size at all three venues, R^2 = 0.93 and 0.94",
+        partial(_linear_fit, field="r2_variance", XNAS=0.93, XBOS=0.94, XPSX=0.94),
+        _DATA,
     ),
     Claim("table", "table", "of the lit venues NASDAQ costs least per share", _nasdaq_cheapest, _DATA),
     Claim(
@@ -430,7 +425,7 @@ CLAIMS = (
                 partial(_gaps_concentrated, label="restart-gse"),
             ),
             (
-                "changes, 12 rounds explored per cycle",
+                "changes, explored at the paper's rate",
                 "positive gaps lie in exploration windows and after changes",
                 partial(_gaps_concentrated, label="restart-gse short"),
             ),
