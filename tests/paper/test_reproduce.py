@@ -70,7 +70,7 @@ def test_a_missing_library_is_noticed_before_playing(monkeypatch: pytest.MonkeyP
     [
         ({"name": "figure9"}, "experiment must be one of figure2, figure4, .* was 'figure9'"),
         ({"name": "figure2", "panel": "e"}, "panel must be one of a, b, c, d, was 'e'"),
-        ({"panel": "a"}, "panel must go with one experiment, was 'a' for all of them"),
+        ({"panel": "a"}, "panel needs a single experiment, was 'a' with all"),
         ({"runs": 0}, "runs must be a positive integer, was 0"),
         ({"horizon": -5}, "horizon must be a positive integer, was -5"),
         ({"seed": -1}, "seed must be a non-negative integer, was -1"),

@@ -162,7 +162,7 @@ def live_demo(
     router: Annotated[
         str,
         typer.Option(
-            help="Router: NAME or NAME:KEY=VALUE,...; or your own, FILE.py:CLASS; --router list prints all.",
+            help="Router: NAME or NAME:KEY=VALUE,...; or a user-defined one, FILE.py:CLASS; --router list prints all.",
             is_eager=True,
             callback=list_routers,
         ),

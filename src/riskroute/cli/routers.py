@@ -47,7 +47,7 @@ def _print_routers(names: Sequence[str]) -> None:
 
     for name in names:
         say(f"{name:24} {about_router(name, {Clairvoyant.name: Clairvoyant})}")
-    say(f"{'FILE.py:CLASS':24} A router of your own, a subclass of riskroute.routers.Router in a file.")
+    say(f"{'FILE.py:CLASS':24} A user-defined router: a subclass of riskroute.routers.Router in a file.")
     raise typer.Exit
 
 
@@ -63,7 +63,7 @@ def _route(
     router: Annotated[
         str | None,
         typer.Option(
-            help="Router: NAME or NAME:KEY=VALUE,...; or your own, FILE.py:CLASS; --router list prints all; "
+            help="Router: NAME or NAME:KEY=VALUE,...; or a user-defined one, FILE.py:CLASS; --router list prints all; "
             "default: sweep.",
             is_eager=True,
             callback=list_routers,
@@ -175,11 +175,11 @@ def _lines(name: str, decision: Decision) -> list[str]:
         lines += [
             f"{name}: {order}, cost with fees, if the displayed books hold:",
             f"  {dollars(decision.cost_if_filled)} if everything posted or sent to pools fills at its price,",
-            f"  {dollars(decision.cost_if_swept)} if nothing fills there and all is swept; it then {whole} in all.",
+            f"  {dollars(decision.cost_if_swept)} if nothing fills there and all is swept; it then {whole} in total.",
         ]
     else:
         cost = dollars(decision.cost_if_swept)
-        lines.append(f"{name}: {order}, cost with fees {cost} if the displayed books hold; the order {whole} in all.")
+        lines.append(f"{name}: {order}, cost with fees {cost} if the displayed books hold; the order {whole} in total.")
     return lines
 
 
@@ -237,7 +237,7 @@ def _backtest(
     router: Annotated[
         list[str] | None,
         typer.Option(
-            help="Router: NAME or NAME:KEY=VALUE,...; or your own, FILE.py:CLASS; repeat for more, or all; "
+            help="Router: NAME or NAME:KEY=VALUE,...; or a user-defined one, FILE.py:CLASS; repeat for more, or all; "
             "--router list prints all.",
             is_eager=True,
             callback=list_judged_routers,

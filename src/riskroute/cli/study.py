@@ -58,8 +58,8 @@ def _study(
     router: Annotated[
         list[str] | None,
         typer.Option(
-            help="Router to compare with the simple rules: NAME or NAME:KEY=VALUE,...; or your own, FILE.py:CLASS; "
-            "repeat for more; --router list prints all.",
+            help="Router to compare with the simple rules: NAME or NAME:KEY=VALUE,...; or a user-defined one, "
+            "FILE.py:CLASS; repeat for more; --router list prints all.",
             is_eager=True,
             callback=list_judged_routers,
         ),

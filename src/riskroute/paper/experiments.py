@@ -1,4 +1,4 @@
-"""The paper's simulated experiments: figures 2 and 4, autocorrelated noise, and coefficients that change."""
+"""The paper's simulated experiments: figures 2 and 4, autocorrelated noise, and changing coefficients."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _autocorrelation_panels(size: PanelSize, policies: Sequence[str], choices: P
 
 
 def changing_environment(horizon: int, choices: PaperChoices = DEFAULT) -> PiecewiseStationary:
-    """Return an environment whose coefficients are drawn anew at every change."""
+    """Return an environment with new random coefficients after every change."""
     slots, shares = _CHANGING
     actions, number = routing_actions(shares, slots), choices.changing_instance
     changes = random_changes(horizon, min(choices.changes, horizon - 1), seed=number)
@@ -179,10 +179,10 @@ def run_stories(size: PanelSize, choices: PaperChoices = DEFAULT) -> dict[str, d
 
 
 def run_story(size: PanelSize, label: str = "restart-gse", choices: PaperChoices = DEFAULT) -> dict[str, Any]:
-    """Return where one run of the paper's policy restarts and explores, and the gap of its rounds.
+    """Return the restarts, exploration windows and gaps of one run of the paper's policy.
 
-    Holds ``changes``, ``restarts``, ``windows`` of exploration, ``gap_rounds`` (where segments begin, and the end),
-    ``gaps``, and how the positive gaps divide, see `_concentration`.
+    Keys: ``changes``, ``restarts``, ``windows`` of exploration, ``gap_rounds`` (starts of the segments, and the end),
+    ``gaps``, and those of `_concentration`.
     """
     environment = changing_environment(size.horizon, choices)
     stream = environment.stream_name
@@ -221,9 +221,9 @@ def _concentration(
     windows: Sequence[tuple[int, int]],
     changes: Sequence[int],
 ) -> dict[str, float]:
-    """Return how the positive gaps divide between expected rounds and the rest.
+    """Return the share of the positive gaps that falls in rounds where they are expected.
 
-    Expected are the windows of exploration, and the rounds from a change to the end of the next window.
+    These are the exploration windows, and the rounds from a change to the end of the next window.
     """
     expected = np.zeros(int(ends[-1]), dtype=bool)
     for begin, end in windows:
@@ -252,7 +252,7 @@ def _mean(parts: Sequence[Floats]) -> float:
 
 
 def _joined(windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join windows that touch."""
+    """Merge adjacent windows."""
     joined: list[tuple[int, int]] = []
     for begin, end in windows:
         if joined and joined[-1][1] == begin:

@@ -1,4 +1,4 @@
-"""What the paper leaves open about its experiments, as plain data: our choices, and those that fit its words best."""
+"""Presets for the experimental choices the paper leaves open: ours, and those that reproduce most of its claims."""
 
 from __future__ import annotations
 
@@ -12,34 +12,33 @@ from riskroute.learning.policies.rise_plus_plus import RisePlusPlus
 from riskroute.learning.policies.risk_ucb import RiskUcb
 from riskroute.learning.policy import Policy
 
-REGRETS = ("path", "steady")
-"""The regret of a path as it is, or without the noise of its rewards (`PolicyResult.steady_regret`)."""
+REGRETS = ("path", "steady")  # steady: without the noise of the rewards (`PolicyResult.steady_regret`)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaperChoices:
-    """One setting of everything the paper leaves open, for all of its experiments; the defaults are ours.
+    """Values of everything the paper leaves open, for all of its experiments; the defaults are ours.
 
     Parameters
     ----------
     horizon : int
-        Rounds of a run.
+        Rounds per run.
     regret : str
-        What is averaged and whose spread is shown, one of `REGRETS`. Both have the same expectation.
+        Regret to average, one of `REGRETS`. Both have the same expectation.
     constant, ridge : float, optional
-        C-hat and lambda of RISE++; its practical ones if None.
+        C-hat and lambda of RISE++ (default: its practical values).
     delta : float, optional
-        Probability of failure in RISE++ and RiskUCB; ``1/T`` and ``1/T^2`` if None.
+        Failure probability of RISE++ and RiskUCB (default: ``1/T`` and ``1/T^2``).
     explored : float
         RISE explores ``explored * slots * T^(2/3)`` rounds: 1 if the paper's d counts slots, 2 if it counts features.
     instance : int
         Number of the random instance in all four panels of figure 2.
     correlated_instance : int
-        Number of the instance whose noise is autocorrelated.
+        Number of the instance with autocorrelated noise.
     changing_instance, changes : int
-        Number of the instance whose coefficients change, and how often they do.
+        Number of the instance with changing coefficients, and number of changes.
     table_base_variance : float
-        Omega of the paper's table of venues; it states one for its synthetic experiments only.
+        Base variance Omega for the paper's table of venues; the paper states one for synthetic experiments only.
     """
 
     horizon: int = parameter(100_000, whole_number)
@@ -58,7 +57,7 @@ class PaperChoices:
         checked_parameters(self)
 
     def policies(self, names: Sequence[str], slots: int) -> tuple[str, ...] | dict[str, str | Policy]:
-        """Policies as a panel of so many slots plays them: their names alone if no constant is chosen."""
+        """Return the policies for a panel with ``slots`` slots: just names if every constant has its default."""
         chosen = self._chosen(slots)
         return {name: chosen.get(name, name) for name in names} if chosen else tuple(names)
 
@@ -73,7 +72,7 @@ class PaperChoices:
         return chosen
 
     def shown(self, digest: Mapping[str, Any]) -> dict[str, Any]:
-        """Digest of a panel's result, with the chosen regret where claims, tables and figures look for it."""
+        """Return the digest of a panel's result, with the chosen regret in place of the path regret."""
         if self.regret == "path":
             return dict(digest)
         return {**digest, "policies": {label: _without_noise(one) for label, one in digest["policies"].items()}}
@@ -88,10 +87,10 @@ def _without_noise(policy: Mapping[str, Any]) -> dict[str, Any]:
 
 DEFAULT = PaperChoices()
 
+# ``closest`` reproduces most of the paper's claims; ``make closest`` finds it.
 PRESETS: Mapping[str, PaperChoices] = {
     "default": DEFAULT,
     "closest": PaperChoices(
         regret="steady", constant=0.02, delta=0.05, instance=1, correlated_instance=2, changing_instance=6
     ),
 }
-"""Settings by name. ``closest`` is the one in which most of the paper's statements hold; ``make closest`` finds it."""

@@ -24,7 +24,7 @@ from riskroute.simulation.runner import Final, Panel, PanelSize, PanelWriter, Ta
 TITLES = {
     "figure2": "Figure 2: regret on random instances",
     "figure4": "Figure 4: regret on the paper's table of venues",
-    "nonstationary": "Coefficients that change abruptly",
+    "nonstationary": "Abruptly changing coefficients",
     "autocorrelation": "Autocorrelated noise",
     "instances": "Thirty random instances of each problem of figure 2",
 }
@@ -32,7 +32,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Experiment:
-    """Panels that belong together; ``whole`` if no panel or policy was left out or added."""
+    """Panels of one experiment; ``whole`` if they are all of its panels with its default policies."""
 
     name: str
     panel: str | None
@@ -106,7 +106,7 @@ def plan_experiments(
     policies : Sequence[str], optional
         Names (default: the paper's four and ``adaptive``).
     preset : str or PaperChoices
-        What the paper leaves open: a name in `PRESETS`, or choices of your own.
+        Choices the paper leaves open: a name in `PRESETS`, or a custom `PaperChoices`.
     """
     choices = preset if isinstance(preset, PaperChoices) else PRESETS[one_of("preset", preset, tuple(PRESETS))]
     horizon = choices.horizon if horizon is None else horizon
@@ -118,7 +118,7 @@ def plan_experiments(
     for policy in policies or ():
         one_of("policy", policy, tuple(POLICIES))
     if panel is not None and name == "all":
-        raise InputError(f"panel must go with one experiment, was {panel!r} for all of them")
+        raise InputError(f"panel needs a single experiment, was {panel!r} with all")
     found = []
     for each in names:
         usual = 1 if each == "instances" else 50  # there the instance varies, not the run
@@ -161,8 +161,8 @@ def experiment_summary(experiment: Experiment, digests: Mapping[str, Mapping[str
     size, choices = experiment.panels[0].size, experiment.choices
     extra = {}
     if experiment.name == "nonstationary":
-        told = "restart-gse" in experiment.panels[0].policies
-        extra = {"stories": run_stories(size, choices) if told else {}}
+        included = "restart-gse" in experiment.panels[0].policies
+        extra = {"stories": run_stories(size, choices) if included else {}}
     panels = {}
     for panel in experiment.panels:
         facts = {"title": panel.title, **panel.facts}
@@ -181,10 +181,10 @@ def _write(
     experiment: Experiment, digests: dict[str, dict[str, Any]], configs: dict[str, Any], table: PanelWriter
 ) -> ExperimentResult:
     stem, choices = table.target.with_suffix(""), experiment.choices
-    left_open = {} if choices == DEFAULT else {"choices": asdict(choices)}
+    chosen = {} if choices == DEFAULT else {"choices": asdict(choices)}
     contents = {
         "json": experiment_summary(experiment, digests),
-        "config.json": _heading(experiment) | {"versions": provenance_versions()} | left_open | {"panels": configs},
+        "config.json": _heading(experiment) | {"versions": provenance_versions()} | chosen | {"panels": configs},
     }
     written = [write_json(stem.with_name(f"{stem.name}.{ending}"), content) for ending, content in contents.items()]
     files = [table.close(), *written]

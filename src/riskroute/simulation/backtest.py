@@ -104,7 +104,7 @@ class TradingDay:
     pools : tuple[PoolModel, ...]
         Dark pools.
     queue : LimitQueue, optional
-        What becomes of limit orders; none can be posted if None.
+        Model of limit-order fills (default: none can be posted).
     symbol : str
         What is traded.
     protection : str
@@ -122,7 +122,7 @@ class TradingDay:
     protection: str = NO_PROTECTION
 
     def dark_market(self, seed: int, leak: float = LEAK) -> DarkMarket:
-        """Return what the pools hold for the orders of the day."""
+        """Return the hidden liquidity of the pools for the orders of the day."""
         times, signs = self.orders.times, self.orders.signs
         spreads = self.books.spreads(times)
         usual = max(float(np.nanmedian(spreads)), 1e-9) if np.isfinite(spreads).any() else 1.0
@@ -138,7 +138,7 @@ class TradingDay:
         )
 
     def _regretted(self, signs: Integers, times: Stamps) -> Integers:
-        """Return where a fill is soon regretted: a purchase if the price falls, a sale if it rises."""
+        """Return 1 where the price moves against a fill within ten seconds, -1 where it moves in its favour, else 0."""
         now, soon = self.books.mids(times), self.books.mids(times + 10 * SECOND)
         return np.nan_to_num(np.sign(-signs * (soon - now))).astype(np.int64)
 
@@ -170,7 +170,7 @@ class PlayedDay:
 
     @property
     def executed(self) -> list[Executed]:
-        """What became of each order."""
+        """Execution of each order."""
         return [one.done for one in self.orders]
 
 
@@ -197,10 +197,10 @@ def play_day(
     stale_seconds : float, optional
         Age at which a venue's book is neither shown nor traded with; `STALE` if None.
     leak, fade : float
-        Probability per 1,000 shares sent to a pool that others learn of it, and fraction of the displayed size that is
-        gone when child orders arrive, at every second venue by chance.
+        Probability of information leakage per 1,000 shares sent to a pool, and fraction of the displayed size that is
+        gone when child orders arrive, at a random half of the venues.
     view : View, optional
-        Shows routers something else than the books of the time; see `View`.
+        Replaces the context shown to the router; see `View`.
     """
     day = dataclasses.replace(day, books=day.books.aged(_stale_after(day, stale_seconds)))
     dark = day.dark_market(seed, leak) if day.pools else None
@@ -208,14 +208,13 @@ def play_day(
     exchange = Exchange(day.books, day.takers, day.makers, dark, day.queue, latency or Latency(), faded)
     played = PlayedDay(day.name)
     waiting: list[tuple[int, int, Report]] = []
-    shown: deque[tuple[int, Context]] = deque()
-    """Moments whose outcomes everybody will be able to work out, and when."""
-    orders, told = day.orders, 0
+    shown: deque[tuple[int, Context]] = deque()  # orders whose public outcomes become known, with the time
+    orders, shown_until = day.orders, 0
     for number, moment in enumerate(orders.times.tolist()):
         while waiting and waiting[0][0] <= moment:
             router.learn(heapq.heappop(waiting)[2])
         while shown and shown[0][0] <= moment:
-            trades, told = exchange.public_trades(told, moment), moment
+            trades, shown_until = exchange.public_trades(shown_until, moment), moment
             router.on_public_data(dataclasses.replace(exchange.public_outcomes(shown.popleft()[1]), trades=trades))
         books = exchange.venue_books(moment)
         hidden = int(((books.ages > day.books.oldest) | (books.ages < 0)).sum())

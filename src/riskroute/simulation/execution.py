@@ -2,10 +2,10 @@
 
 Children meet the books as of their arrival, a latency after they are sent; pings of dark pools are answered a dark
 latency later. No snapshot is younger than the time it is used at. Shares beyond the books of the deadline are charged
-an estimate and counted. The order moves no prices otherwise.
+an estimate and counted. Otherwise the order has no market impact.
 
-Which hidden shares an order would have met is not known. An order that takes more than is displayed at a price gets at
-most the hidden shares that traded there within the next second; shares hidden between bid and ask do not count.
+Hidden liquidity is not recorded. An order that takes more than the displayed size at a price gets at most the hidden
+shares that traded there within the next second; shares hidden between bid and ask do not count.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from riskroute.simulation.exchange import BEYOND, Exchange, Executed, Fill
 
 
 def execute_plan(exchange: Exchange, number: int, context: Context, plan: Plan) -> Executed:
-    """Play a plan for an order; its ``number`` decides what pools hold for it."""
+    """Execute the plan of an order; ``number``, its place in the day, selects the random draws of the pools."""
     return _SimulatedOrder(exchange, number, context, plan).run()
 
 
 class _SimulatedOrder:
-    """One order under way."""
+    """The execution of one order."""
 
     def __init__(self, exchange: Exchange, number: int, context: Context, plan: Plan) -> None:
         self.exchange, self.number, self.context, self.plan = exchange, number, context, plan
@@ -48,9 +48,9 @@ class _SimulatedOrder:
         self.done = Executed(context)
         self.sign = context.sign
         self.own: list[OwnFill] = []
-        self.met: dict[tuple[int, float], int] = {}  # hidden shares that the order has met, by venue and price
-        self.leaks: list[int] = []  # times at which others learned of the order in a dark pool
-        self.rows: Integers = np.zeros(0, dtype=np.int64)  # snapshots that were looked at last, by venue
+        self.met: dict[tuple[int, float], int] = {}  # hidden shares filled so far, by venue and price
+        self.leaks: list[int] = []  # times at which a dark pool leaked information
+        self.rows: Integers = np.zeros(0, dtype=np.int64)  # rows of the latest snapshots, by venue
         self.lit, self.dark_way = (int(seconds * SECOND) for seconds in (exchange.latency.lit, exchange.latency.dark))
         self.end = context.time + int(context.horizon * SECOND)
         self.deadline = self.end
@@ -119,7 +119,7 @@ class _SimulatedOrder:
         self._report(child, int(total), money, pool.fee * total, int(last), known, posted)
 
     def _wait_in_pool(self, child: Child, begin: int) -> None:
-        """Rest shares in a pool from a time on until they are filled, recalled, or the horizon ends; sweep the rest."""
+        """Rest shares in a pool until they are filled, recalled, or the horizon ends; sweep the remainder."""
         plan, time, pool, dark = self.plan, self.context.time, child.place, self.exchange.dark
         wait = self.context.horizon if plan.recall is None else min(plan.recall, self.context.horizon)
         recent = self.exchange.filled_recently(pool, time)
@@ -137,16 +137,18 @@ class _SimulatedOrder:
     # taking
 
     def _levels(self, time: int) -> Levels:
-        """Return what can be taken as of a time: displayed shares less our own and those that others have pulled."""
+        """Return the displayed levels at a time, without the shares we took and those cancelled after a leak."""
         prices, sizes, self.rows = self.exchange.side(self.number, self.sign, time)
         remove_own(prices, sizes, self.own, self.rows, time)
-        if any(0 < time - leak <= SECOND for leak in self.leaks):  # for a second, a leak costs us the best price
+        if any(
+            0 < time - leak <= SECOND for leak in self.leaks
+        ):  # after a leak, the best price is cancelled for a second
             signed = np.where(sizes >= 1, self.sign * prices, np.inf)
             sizes[signed == signed.min()] = 0.0
         return Levels(self.exchange.books.venues, prices, sizes, self.exchange.takers)
 
     def _take(self, takes: Iterable[Child], time: int) -> None:
-        """Walk the books down to the limits of the children; what would trade through a better quote comes back."""
+        """Walk the books down to the limits of the children; return shares that would trade through a better quote."""
         levels, by_venue = self._levels(time), {child.place: child for child in takes}
         for name, child in by_venue.items():
             venue = levels.venues.index(name)
@@ -164,7 +166,7 @@ class _SimulatedOrder:
                     self.done.prevented += beyond
 
     def _look_again(self, stage: str, rule: str, begin: int) -> None:
-        """Look for the shares of a stage until all are found or the deadline is there."""
+        """Repeat the search for the shares of a stage until all are filled or the deadline passes."""
         execution = self.execution
         for time, how in looks(rule, begin, self.deadline):
             if not (execution.returned if stage == RETURNED else execution.recalled[stage]):
@@ -198,7 +200,7 @@ class _SimulatedOrder:
         return filled
 
     def _met_hidden(self, venue: int, price: float, time: int, most: int) -> int:
-        """Return the hidden shares that a child meets once it has taken all that is displayed at a price."""
+        """Return the hidden shares filled at a price after a child has taken the displayed size."""
         before = self.met.get((venue, price), 0)
         met = min(max(self.exchange.hidden_shares(venue, price, time) - before, 0), most)
         if met:
@@ -206,7 +208,7 @@ class _SimulatedOrder:
         return met
 
     def _estimate(self, shares: int) -> None:
-        """Charge shares beyond the books of the deadline at an extrapolation of them."""
+        """Charge shares beyond the displayed depth at the deadline by extrapolating the books."""
         book = self.exchange.last_book(self.number, self.context, self.deadline)
         time, fee = self.deadline, book.last_taker
         price = self.context.mid + self.sign * (book.beyond(shares) / shares - fee)
