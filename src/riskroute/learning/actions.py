@@ -1,8 +1,8 @@
-"""Action sets: what a policy may choose from.
+"""Action sets.
 
 A policy never sees a matrix of K rows. It asks its action set for the features of given actions, for the best
 action under a linear score, for a G-optimal design, and for the actions near the best. `Actions` answers from a
-matrix; sets too large to list answer by other means, and the policies cannot tell the difference.
+matrix; sets too large to list compute the same answers, and policies do not depend on which kind they get.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from riskroute.learning.tally import ActionBatch
 
 
 class _HandleIndex:
-    """Vector handles of the rows of a matrix, and the way back from a handle to its row.
+    """Lookup of matrix rows by vector handles.
 
-    Vectors are looked up by a 64-bit key, a sum of products that wraps around; keys are checked to be different.
+    Vectors are hashed to 64-bit keys, sums of products modulo ``2^64``; the constructor ensures that keys are distinct.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class _HandleIndex:
         raise InputError("handles must be different for different actions, some were equal")
 
     def search(self, actions: ActionBatch) -> tuple[Integers, Flags]:
-        """Return the row of each handle, and whether it is a member at all; of others the row is 0."""
+        """Return the row of each handle (0 if it is not a member), and whether it is a member."""
         rows, _ = self._searched(actions)
         return np.maximum(rows, 0), rows >= 0
 
@@ -60,7 +60,7 @@ class _HandleIndex:
         return rows
 
     def _searched(self, actions: ActionBatch) -> tuple[Integers, int]:
-        """Return the row of each handle, -1 for those that are not members, and how many these are."""
+        """Return the row of each handle, -1 for non-members, and the number of non-members."""
         actions = exact_array("actions", actions, np.int64, (None, self.handles.shape[1]))
         rows: Integers = np.empty(len(actions), dtype=np.int64)
         return rows, _find_rows(self.handles, self.factors, self.keys, self.order, np.ascontiguousarray(actions), rows)
@@ -70,14 +70,14 @@ class _HandleIndex:
 def _find_rows(
     handles: Integers, factors: Integers, keys: Integers, order: Integers, actions: Integers, rows: Integers
 ) -> int:
-    """Write the row of each handle, -1 for those that are not members, and return how many these are."""
+    """Write the row of each handle, -1 for non-members; return the number of non-members."""
     count, length = actions.shape
     missed = 0
     for i in range(count):
         key = 0
         for k in range(length):
             key += actions[i, k] * factors[k]
-        low, high = 0, len(keys) - 1  # the first key that is not smaller, or the last one
+        low, high = 0, len(keys) - 1  # binary search for the first key that is not smaller
         while low < high:
             middle = (low + high) // 2
             if keys[middle] < key:
@@ -98,7 +98,7 @@ def _same(first: Integers, i: int, second: Integers, j: int) -> bool:
 
 
 def different_handles(actions: ActionBatch) -> tuple[ActionBatch, Integers]:
-    """Return the different handles of a batch, in the sequence in which they appear, and the place of each among them.
+    """Return the distinct handles of a batch in order of appearance, and the index of each entry among them.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def different_handles(actions: ActionBatch) -> tuple[ActionBatch, Integers]:
 
 
 def first_of_each(rows: Integers) -> tuple[Integers, Integers]:
-    """Return where each different row ``(n, m)`` appears first, and the place of each row among the different ones."""
+    """Return the first position of each distinct row ``(n, m)``, and the index of each row among the distinct ones."""
     first, place = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
     return first[: _first_of_each(rows, first, place)], place
 
@@ -124,11 +124,11 @@ def _first_of_each(actions: Integers, first: Integers, place: Integers) -> int:
     size = 4
     while size < 2 * count:
         size *= 2
-    table, known = np.full(size, -1), 0  # numbers of different rows, by a hash of the row
+    table, known = np.full(size, -1), 0  # open-addressing hash table of distinct rows
     for i in range(count):
         key = 0
         for k in range(length):
-            # odd and large: products that wrap around spread over all 64-bit numbers
+            # multiplier of a linear congruential generator: mixes all 64 bits
             key = (key + actions[i, k]) * 6364136223846793005
         spot = (key >> 32) & (size - 1)
         while table[spot] >= 0 and not _same(actions, first[table[spot]], actions, i):
@@ -143,17 +143,16 @@ def _first_of_each(actions: Integers, first: Integers, place: Integers) -> int:
 
 _WHOLE = np.dtype(np.int64)
 
-Action = int | tuple[int, ...]
-"""Handle of one action: a row number, or a tuple of whole numbers for sets without row numbers."""
+Action = int | tuple[int, ...]  # handle: a row number, or a tuple of whole numbers for sets without row numbers
 
 
 def as_action(row: Integers | np.int64 | int) -> Action:
-    """Turn one entry of an action batch into a plain, hashable handle."""
+    """Convert one entry of an action batch to a hashable handle."""
     return int(row) if np.ndim(row) == 0 else tuple(int(x) for x in np.asarray(row))
 
 
 def as_batch(*actions: Action) -> ActionBatch:
-    """Turn plain handles into an action batch."""
+    """Convert handles to an action batch."""
     if not actions:
         return np.zeros(0, dtype=np.int64)
     try:
@@ -167,12 +166,12 @@ def as_batch(*actions: Action) -> ActionBatch:
 
 
 def action_sample_size(count: int) -> int:
-    """Return ``count`` if that many actions may be drawn at once, which are held in memory."""
+    """Check the number of actions to draw at once, which are held in memory."""
     return whole_number("count", count, minimum=0, maximum=10**8)
 
 
 class ActionSet(ABC):
-    """The questions every action set answers. Scores are costs: smaller is better.
+    """Interface of action sets. Scores are costs: smaller is better.
 
     Attributes
     ----------
@@ -188,7 +187,7 @@ class ActionSet(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Number of actions; a set that is not listed may only be able to estimate it, and its docstring says so."""
+        """Number of actions; sets that are not listed may return an estimate."""
 
     @property
     def single(self) -> bool:
@@ -202,18 +201,18 @@ class ActionSet(ABC):
 
     @abstractmethod
     def features(self, actions: ActionBatch) -> Floats:
-        """Feature vectors ``(n, dim)`` of a batch of ``n`` actions."""
+        """Return the feature vectors ``(n, dim)`` of a batch of actions."""
 
     @abstractmethod
     def largest_norm(self) -> float:
-        """Largest Euclidean norm of a feature vector."""
+        """Return the largest Euclidean norm of a feature vector."""
 
     @abstractmethod
     def best(self, coef: Floats) -> Action:
-        """Action with the smallest ``<coef, features>``; of equals, the first."""
+        """Return the action with the smallest ``<coef, features>``; ties go to the first."""
 
     def best_each(self, coefs: Floats) -> ActionBatch:
-        """Best action under each of several scores ``(n, dim)``."""
+        """Return the best action for each of several scores ``(n, dim)``."""
         return as_batch(*(self.best(coef) for coef in finite_array("coefs", coefs, ndim=2)))
 
     @abstractmethod
@@ -226,7 +225,7 @@ class ActionSet(ABC):
 
     @abstractmethod
     def top(self, coef: Floats, count: int) -> ActionSet:
-        """Return the ``count`` actions with the smallest scores; of equals, the first."""
+        """Return the ``count`` actions with the smallest scores; ties go to the first."""
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
@@ -237,14 +236,14 @@ class ActionSet(ABC):
         """Return the same set as an explicit list, or raise `InputError` when it is too large to list."""
 
     def contains(self, actions: ActionBatch) -> Flags:
-        """Whether each handle of a batch is a member; by default, whether all of them have features."""
+        """Return whether each handle of a batch is a member; default: whether `features` accepts the batch."""
         try:
             return np.ones(len(self.features(actions)), dtype=bool)
         except InputError:
             return np.zeros(len(actions), dtype=bool)
 
     def action_features(self, action: Action) -> Floats:
-        """Feature vector ``(dim,)`` of one action."""
+        """Return the feature vector ``(dim,)`` of one action."""
         vector: Floats = self.features(as_batch(action))[0]
         return vector
 
@@ -284,7 +283,7 @@ class Actions(ActionSet):
 
     @classmethod
     def scaled(cls, features: Floats | list[list[float]], *, coordinates: int | None = None) -> Actions:
-        """Divide all feature vectors by the largest norm, one scalar for all, so that none exceeds one.
+        """Return an action set with all feature vectors divided by the largest norm.
 
         Examples
         --------
@@ -293,13 +292,13 @@ class Actions(ActionSet):
         """
         matrix = finite_array("features", features, ndim=2)
         size = float(np.abs(matrix).max())
-        if size > 0:  # to order one first: squares of very large or small numbers leave the range of floats
+        if size > 0:  # scale to order one first: squares could overflow or underflow
             matrix = matrix / size
             matrix = matrix / np.linalg.norm(matrix, axis=1).max()
         return cls(matrix, coordinates=coordinates)
 
     def shrunk(self) -> Actions:
-        """Return the same actions, under the same handles, scaled down so that no norm exceeds one."""
+        """Return the same actions and handles, scaled down to norms of at most one."""
         smaller = self._subset(np.arange(self.size))
         smaller.matrix = self.matrix / max(1.0, self.largest_norm())
         return smaller
@@ -320,7 +319,7 @@ class Actions(ActionSet):
         return rows if self._names is None else self._names.handles[rows]
 
     def rows_of(self, actions: ActionBatch) -> Integers:
-        """Rows of the matrix that belong to a batch of handles."""
+        """Return the matrix rows of a batch of handles."""
         if self._names is None:
             plain = type(actions) is np.ndarray and actions.dtype == _WHOLE and actions.ndim == 1
             return actions if plain else exact_array("actions", actions, np.int64, (None,))
@@ -347,7 +346,7 @@ class Actions(ActionSet):
         return self.matrix.take(self.checked_rows(actions), axis=0)
 
     def checked_rows(self, actions: ActionBatch) -> Integers:
-        """Rows of the matrix that belong to a batch of handles, all of them rows that exist."""
+        """Return the matrix rows of a batch of handles, after a range check."""
         rows = self.rows_of(actions)
         if self._names is None and len(rows) and (rows.min() < 0 or rows.max() >= len(self.matrix)):
             raise InputError(f"actions must be row numbers below {len(self.matrix)}, was {rows.tolist()[:6]}")
@@ -385,7 +384,7 @@ class Actions(ActionSet):
         return self._named(self.members[best])
 
     def action(self, position: int) -> Action:
-        """Handle of the member at a position."""
+        """Return the handle of the member at a position."""
         position = whole_number("position", position, minimum=0, maximum=self.size - 1)
         return as_action(self._named(self.members[position : position + 1])[0])
 
@@ -420,7 +419,7 @@ class Actions(ActionSet):
 
 
 def _check_small(features: Floats) -> None:
-    """Refuse columns so small that their squares vanish: nothing could be learned about their coefficients."""
+    """Refuse columns whose squares underflow: their coefficients could not be estimated."""
     size = np.abs(features).max(axis=0)
     small = np.flatnonzero((size > 0) & (size < 1 / LARGEST))
     if len(small):

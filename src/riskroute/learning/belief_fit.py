@@ -6,7 +6,7 @@ alternate a few times.
 
 There are two kinds of squared errors: of rewards around the mean of their own action, and of these means around the
 fit. The fit follows the rewards, so an error of the second kind has one degree of freedom less its leverage. Errors of
-the second kind are left out where they clearly exceed what the first kind explains: then the prior is wrong or the
+the second kind are ignored where they clearly exceed what the first kind explains: then the prior is wrong or the
 means are not linear in the features, and the misfit is not noise.
 
 The prior is vague unless one is given: a fraction of one reward, spread over an optimal design, around zero. The

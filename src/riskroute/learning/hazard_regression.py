@@ -1,13 +1,12 @@
-"""Hazards given covariates: pooled logistic regression over the units that trials had at risk.
+"""Discrete-time hazard regression: pooled logistic regression over the units at risk.
 
-The hazard of a unit in bin ``b`` given covariates ``x`` is ``h``, with ``logit h = a_b + beta' x``. Given ``x`` it is
-the same however many units were tried for, so trials whose size was chosen by looking at ``x`` cause no bias; plain
-counts of ends would be biased by them. Bins next to each other hold each other near the prior's shape by a ridge on
-the steps of ``a``, and ``beta`` is held near zero. The mode is found by Newton's method, and around it the belief is
-Gaussian (Laplace's approximation).
+The hazard of a unit in bin ``b`` given covariates ``x`` is ``h``, with ``logit h = a_b + beta' x``. Given ``x`` it does
+not depend on the size of the trial, so sizes chosen in view of ``x`` cause no bias, as they would in plain counts of
+ends. A Gaussian prior on differences of neighbouring ``a_b`` smooths over bins, and another shrinks ``beta`` to zero.
+The posterior mode is found by Newton's method; around it the posterior is Gaussian (Laplace approximation).
 
-Trials are kept, the last ``capacity`` of them, each with a weight that discounting reduces. Adding one costs next to
-nothing; `HazardRegression.refresh` fits, and belongs outside of decisions.
+The last ``capacity`` trials are kept, each with a weight that discounting reduces. Adding a trial is cheap;
+`HazardRegression.refresh` does the fit and should run outside the decision path.
 
 References
 ----------
@@ -34,27 +33,27 @@ from riskroute.learning.hazards import hazard_edges, hazard_tails
 
 
 class HazardRegression:
-    """Belief about hazards given covariates, from the last trials.
+    """Posterior of hazards given covariates, from the most recent trials.
 
     Parameters
     ----------
     edges : sequence of int
         The last unit of every bin, as for `riskroute.learning.hazards.Hazards`.
     covariates : int
-        Length of ``x``; of the order of one in size, and zero on average, if the prior is to mean what it says.
+        Length of ``x``. Standardise ``x``: the prior assumes mean zero and unit size.
     prior_hazards : sequence of float, optional
-        Hazard per unit and bin at ``x = 0`` before any trial; 0.2 unless given.
+        Prior hazard of every bin at ``x = 0``. Default: 0.2.
     level_sd, step_sd, slope_sd : float
-        Prior standard deviations of the first ``a_b``, of steps between neighbours, and of ``beta``.
+        Prior standard deviations of the first ``a_b``, of differences between neighbours, and of ``beta``.
     capacity : int
-        Trials kept.
+        Maximum number of trials kept.
 
     Attributes
     ----------
     coef : Vector
-        Mode after the last `refresh`, ``(B + covariates,)``: ``a``, then ``beta``.
+        Posterior mode after the last `refresh`, ``(B + covariates,)``: ``a``, then ``beta``.
     covariance : Matrix
-        Of Laplace's approximation there.
+        Covariance of the Laplace approximation.
 
     Examples
     --------
@@ -101,7 +100,7 @@ class HazardRegression:
         self._settle(self._known)
 
     def _prior_precision(self) -> Matrix:
-        """Precision of independent steps between neighbours, of the level, and of the slopes."""
+        """Return the prior precision: level, independent differences between neighbours, and slopes."""
         bins = len(self.edges)
         steps = np.eye(bins) - np.eye(bins, k=-1)
         sizes = np.full(bins, self.step_sd)
@@ -118,7 +117,7 @@ class HazardRegression:
         return f"HazardRegression({len(self.edges)} bins, {self.covariates} covariates, {len(self)} trials)"
 
     def add(self, tried: int, reached: int, x: Sequence[float] | Vector, weight: float = 1.0) -> None:
-        """Keep a trial for ``tried`` units of which ``reached`` were there, given ``x``; `refresh` learns it."""
+        """Store a trial for ``tried`` units that found ``reached``, given ``x``; `refresh` fits it."""
         tried = whole_number("tried", tried, minimum=0)
         reached = whole_number("reached", reached, minimum=0, maximum=tried)
         row = self._covariates_of(x)
@@ -132,7 +131,7 @@ class HazardRegression:
         return np.array(finite_array("x", x, ndim=1, length=self.covariates, largest=LARGEST))
 
     def _gather(self) -> None:
-        """Put new trials beside the old ones and forget what is too old or counts for nothing."""
+        """Append new trials; drop those beyond the capacity or with negligible weight."""
         if self._news:
             x, tried, reached, weights = zip(*self._news, strict=True)
             self.x = np.vstack([self.x, np.array(x).reshape(len(x), self.covariates)])
@@ -140,36 +139,36 @@ class HazardRegression:
             self.reached = np.concatenate([self.reached, np.array(reached, dtype=np.int64)])
             self.weights = np.concatenate([self.weights, np.array(weights)])
             self._news = []
-        kept = np.flatnonzero(self.weights > 1e-6)[-self.capacity :]  # trials that count less are forgotten
+        kept = np.flatnonzero(self.weights > 1e-6)[-self.capacity :]  # drop negligible weights
         for name in ("x", "tried", "reached", "weights"):
             setattr(self, name, getattr(self, name)[kept])
 
     def discount(self, factor: float) -> None:
-        """Count everything seen so far ``factor`` times."""
+        """Multiply the weights of all trials by ``factor``."""
         factor = real_number("factor", factor, minimum=0, maximum=1)
         self._gather()
         self.weights = self.weights * factor
 
     def refresh(self) -> None:
-        """Fit mode and covariance to the trials kept, by Newton's method from where the mode was."""
+        """Fit mode and covariance to the stored trials by Newton's method from the previous mode."""
         self._gather()
         events, at_risk = self._exposures()
         value = self._loss(self.coef, events, at_risk)
-        for _ in range(50):
+        for _ in range(50):  # Newton steps; a handful usually suffice
             gradient, curvature = self._derivatives(self.coef, events, at_risk)
             step = np.linalg.solve(curvature, gradient)
             length = float(gradient @ step)
             scale = 1.0
-            for _ in range(30):
+            for _ in range(30):  # halve the step until the loss falls
                 candidate = self.coef - scale * step
                 found = self._loss(candidate, events, at_risk)
                 if found <= value:
                     break
                 scale /= 2
             else:
-                break  # no better within rounding
+                break  # converged to rounding error
             self.coef, value = candidate, found
-            if length < 1e-9**2:  # a step this long, relative to the coefficients' deviations, ends the search
+            if length < 1e-9**2:  # Newton decrement: a step of 1e-9 posterior deviations
                 break
         self._settle(self._derivatives(self.coef, events, at_risk)[1])
 
@@ -178,7 +177,7 @@ class HazardRegression:
         self._root = np.linalg.cholesky(self.covariance)
 
     def _exposures(self) -> tuple[Matrix, Matrix]:
-        """Weighted ends and units at risk of every trial and bin, ``(n, B)`` each."""
+        """Return the weighted ends and units at risk of every trial and bin, ``(n, B)`` each."""
         low = np.concatenate([[0], self.edges[:-1]])
         last = np.minimum(self.reached + 1, self.tried)[:, None]
         at_risk = np.clip(last - low, 0, self.edges - low)
@@ -190,7 +189,7 @@ class HazardRegression:
         return np.asarray(coef[:bins] + (self.x @ coef[bins:])[:, None])
 
     def _loss(self, coef: Vector, events: Matrix, at_risk: Matrix) -> float:
-        """Negative log-posterior."""
+        """Return the negative log-posterior."""
         scores, away = self._scores(coef), coef - self._center
         return float(np.sum(at_risk * np.logaddexp(0, scores) - events * scores) + away @ self._known @ away / 2)
 
@@ -208,22 +207,22 @@ class HazardRegression:
         return gradient + self._known @ (coef - self._center), curvature
 
     def draw(self, rng: np.random.Generator, scale: float = 1.0) -> Vector:
-        """Coefficients drawn from Laplace's approximation, with ``scale`` times its deviations."""
+        """Draw coefficients from the Laplace approximation, with standard deviations times ``scale``."""
         noise = checked_seed(rng).standard_normal(len(self.coef))
         return np.asarray(self.coef + real_number("scale", scale, minimum=0) * (self._root @ noise))
 
     def hazards(self, x: Sequence[float] | Vector, coef: Vector | None = None) -> Vector:
-        """Hazards per unit of every bin given ``x``, under the mode or other coefficients, ``(B,)``."""
+        """Return the hazards ``(B,)`` given ``x``, at the mode or under other coefficients."""
         given = self.coef if coef is None else exact_array("coef", coef, np.float64, self.coef.shape)
         bins = len(self.edges)
         return np.asarray(expit(given[:bins] + self._covariates_of(x) @ given[bins:]))
 
     def tails(self, x: Sequence[float] | Vector, units: int, coef: Vector | None = None) -> Vector:
-        """Probability of at least 1, 2 .. ``units`` units given ``x``, ``(units,)``."""
+        """Return ``P(V >= s)`` for ``s = 1 .. units`` given ``x``."""
         return np.asarray(hazard_tails(self.edges, self.hazards(x, coef)[None, :], units)[0])
 
     def state(self) -> dict[str, Any]:
-        """Return everything as plain JSON values."""
+        """Return the complete state as plain JSON values."""
         self._gather()
         fields = [item.name for item in dataclasses.fields(_State)]
         state: dict[str, Any] = to_plain(_State(*(getattr(self, name) for name in fields)))

@@ -1,14 +1,13 @@
-"""How far a hidden whole number reaches, learned from trials that see no more of it than they try for.
+"""Distribution of a right-censored whole number, by discrete-time survival analysis.
 
-A trial for ``tried`` units finds ``reached = min(tried, V)`` of a hidden ``V``: if all were there, it does not tell how
-many more. The chance that unit ``s`` is missing although all before it were there is its hazard. Hazards are constant
-within bins of units, and each has a beta belief: a trial that reaches bin ``b`` and passes ``n`` of its units without
-an end adds ``n`` to the one parameter, and an end adds one to the other. That is exact, whatever was tried for: with
-bins of one unit it is the estimator of Kaplan and Meier, with wider ones its discrete-time form.
+A trial for ``tried`` units observes ``reached = min(tried, V)`` of a hidden ``V``; if all were found, ``V`` is
+censored. The hazard of unit ``s`` is ``P(V = s - 1 | V >= s - 1)``. Hazards are constant within bins of units, with a
+conjugate beta posterior each: a trial adds the units it passed in a bin to ``beta``, and an end in the bin adds one to
+``alpha``. This is exact whatever the sizes of trials: with bins of one unit it is the Kaplan-Meier estimator, with
+wider bins its piecewise constant form.
 
-Given the hazards, the tail ``P(V >= s)`` falls by a constant factor per unit between two edges, and beyond the last
-edge it goes on falling as within the last bin. What to expect of a trial follows from it:
-``E min(d, V) = sum_{s <= d} P(V >= s)``.
+Given the hazards, the tail ``P(V >= s)`` falls geometrically within a bin; beyond the last edge it continues with the
+hazard of the last bin. The expected result of a trial is ``E min(d, V) = sum_{s <= d} P(V >= s)``.
 
 References
 ----------
@@ -39,27 +38,26 @@ from riskroute.core.validation import (
     whole_number,
 )
 
-MOST_UNITS = 10**6
-"""Tails are not tabulated beyond this many units."""
+MOST_UNITS = 10**6  # longest table of tails
 
 
 class Hazards:
-    """Beta beliefs about the hazards of bins of units.
+    """Beta posteriors of the hazards of bins of units.
 
     Parameters
     ----------
     edges : sequence of int
-        The last unit of every bin, ``0 < k_1 < .. < k_B``: bin ``b`` holds the units ``k_{b-1} + 1 .. k_b``. Begin
-        with 1 if nothing at all is often there.
+        The last unit of every bin, ``0 < k_1 < .. < k_B``: bin ``b`` holds the units ``k_{b-1} + 1 .. k_b``. Start
+        with 1 if ``V`` is often zero.
     alpha, beta : float or sequence of float
-        Prior ends, and units passed without one, for all bins or bin by bin.
+        Beta prior: pseudo-counts of ends and of units passed, one number for all bins or one per bin.
 
     Attributes
     ----------
     events : Vector
-        Trials that ended in each bin, discounted, ``(B,)``.
+        Uncensored ends in each bin, discounted, ``(B,)``.
     at_risk : Vector
-        Units of each bin that were tried for and reached for sure or found to be the end, discounted, ``(B,)``.
+        Units at risk in each bin, discounted, ``(B,)``.
     trials : float
         Trials so far, discounted.
 
@@ -96,7 +94,7 @@ class Hazards:
 
     @classmethod
     def from_tails(cls, edges: Sequence[int] | Integers, tails: Sequence[float] | Vector, strength: float) -> Self:
-        """Begin with a prior that is as firm as ``strength`` trials to the end of each bin.
+        """Return a prior with the weight of ``strength`` trials per bin.
 
         ``tails`` are the prior ``P(V >= k_b)`` at the edges, falling and between 0 and 1, ``(B,)``.
 
@@ -120,9 +118,9 @@ class Hazards:
         return f"Hazards({len(self.edges)} bins up to {self.edges[-1]}, {self.trials:g} trials)"
 
     def add(self, tried: int, reached: int, weight: float = 1.0) -> None:
-        """Learn from a trial for ``tried`` units of which ``reached`` were there, counted ``weight`` times.
+        """Update with a trial for ``tried`` units that found ``reached``, with weight ``weight``.
 
-        A trial that reached everything was cut off: no end was seen. Units beyond the last edge are left out.
+        A trial with ``reached == tried`` is censored. Units beyond the last edge are ignored.
         """
         tried = whole_number("tried", tried, minimum=0)
         reached = whole_number("reached", reached, minimum=0, maximum=tried)
@@ -131,20 +129,20 @@ class Hazards:
         self.trials += weight
 
     def discount(self, factor: float) -> None:
-        """Count everything seen so far ``factor`` times; the prior stays."""
+        """Multiply the weight of all observations by ``factor``; the prior keeps its weight."""
         factor = real_number("factor", factor, minimum=0, maximum=1)
         self.events *= factor
         self.at_risk *= factor
         self.trials *= factor
 
     def weakened(self, factor: float) -> Self:
-        """Return the same belief with everything seen counted ``factor`` times: yesterday's, for today."""
+        """Return a copy with observations down-weighted by ``factor``, for use as the next day's prior."""
         copy = self.merged(self, 0.0)
         copy.discount(factor)
         return copy
 
     def merged(self, other: Hazards, weight: float = 1.0) -> Self:
-        """Return a belief from what both have seen, the other's counted ``weight`` times, with the own prior."""
+        """Return this belief with the other's observations added at weight ``weight``; the prior is this one's."""
         instance_of("other", other, Hazards, "a Hazards")
         if not np.array_equal(self.edges, other.edges):
             raise InputError(f"edges must be equal to be merged, were {self.edges.tolist()} and {other.edges.tolist()}")
@@ -156,9 +154,9 @@ class Hazards:
         return both
 
     def borrowed(self, others: Sequence[Hazards], most: float) -> Self:
-        """Return this belief with what others have seen beside it, counted as ``most`` trials at the most.
+        """Return this belief with observations of others added, down-weighted to a total of at most ``most`` trials.
 
-        For a member of a family with few trials of its own.
+        This is partial pooling for a member of a family with few trials.
 
         Examples
         --------
@@ -178,21 +176,21 @@ class Hazards:
 
     @property
     def posterior(self) -> tuple[Vector, Vector]:
-        """Parameters of the beta belief about the hazard of every bin."""
+        """Parameters ``(alpha, beta)`` of the beta posterior of every bin, ``(B,)`` each."""
         return self.alpha + self.events, self.beta + (self.at_risk - self.events)
 
     @property
     def hazards(self) -> Vector:
-        """Mean hazard per unit of every bin, ``(B,)``."""
+        """Posterior mean hazard per unit of every bin, ``(B,)``."""
         alpha, beta = self.posterior
         return np.asarray(alpha / (alpha + beta))
 
     def draw(self, rng: np.random.Generator) -> Vector:
-        """Hazards of all bins, drawn from the belief, ``(B,)``."""
+        """Draw the hazards ``(B,)`` of all bins from the posterior."""
         return np.asarray(checked_seed(rng).beta(*self.posterior))
 
     def tails(self, units: int, hazards: Vector | None = None) -> Vector:
-        """Probability of at least 1, 2 .. ``units``, ``(units,)``: the mean of the belief, or under given hazards."""
+        """Return ``P(V >= s)`` for ``s = 1 .. units``: the posterior mean, or the value under given hazards."""
         units = whole_number("units", units, minimum=0, maximum=MOST_UNITS)
         if hazards is not None:
             drawn = exact_array("hazards", hazards, np.float64, (None,))[None, :]
@@ -202,11 +200,11 @@ class Hazards:
         return tails
 
     def expected(self, units: int, hazards: Vector | None = None) -> Vector:
-        """``E min(d, V)`` of trials for ``d = 0 .. units`` units, ``(units + 1,)``."""
+        """Return ``E min(d, V)`` for ``d = 0 .. units``, ``(units + 1,)``."""
         return _capped_moments(self.tails(units, hazards))[0]
 
     def state(self) -> dict[str, Any]:
-        """Return everything as plain JSON values."""
+        """Return the complete state as plain JSON values."""
         state: dict[str, Any] = to_plain(
             _State(self.edges, self.alpha, self.beta, self.events, self.at_risk, self.trials)
         )
@@ -248,7 +246,7 @@ def hazard_edges(edges: Any) -> Integers:
 
 
 def _trial_exposure(edges: Integers, tried: int, reached: int) -> tuple[Vector, Vector]:
-    """Ends seen and units at risk in every bin by one trial, each ``(B,)``.
+    """Return the ends and the units at risk of one trial, by bin, ``(B,)`` each.
 
     Examples
     --------
@@ -265,7 +263,7 @@ def _trial_exposure(edges: Integers, tried: int, reached: int) -> tuple[Vector, 
 
 
 def hazard_tails(edges: Integers, hazards: Matrix, units: int) -> Matrix:
-    """Probability of at least 1, 2 .. ``units`` units under hazards per unit ``(m, B)``: ``(m, units)``.
+    """Return ``P(V >= s)`` for ``s = 1 .. units`` under hazards ``(m, B)``: ``(m, units)``.
 
     Examples
     --------
@@ -281,7 +279,7 @@ def hazard_tails(edges: Integers, hazards: Matrix, units: int) -> Matrix:
 
 
 def _draw_tails(beliefs: Sequence[Hazards], rng: np.random.Generator, units: int) -> Matrix:
-    """Tails of several beliefs over the same bins, each under hazards drawn from it, ``(m, units)``.
+    """Draw tails ``(m, units)`` from the posteriors of several beliefs with the same edges.
 
     Examples
     --------
@@ -301,7 +299,7 @@ def _draw_tails(beliefs: Sequence[Hazards], rng: np.random.Generator, units: int
 
 
 def _capped_moments(tails: Floats) -> tuple[Floats, Floats]:
-    """Mean and variance of ``min(d, V)`` for ``d = 0 .. U`` from tails ``(.., U)``, each ``(.., U + 1)``.
+    """Return mean and variance of ``min(d, V)`` for ``d = 0 .. U`` from tails ``(.., U)``, each ``(.., U + 1)``.
 
     Examples
     --------
@@ -319,8 +317,8 @@ def _capped_moments(tails: Floats) -> tuple[Floats, Floats]:
 
 @njit(cache=True)
 def _expose(edges: Integers, tried: int, reached: int, weight: float, events: Vector, at_risk: Vector) -> None:
-    """Add a trial, counted ``weight`` times, to the ends seen and the units at risk."""
-    last = min(reached + 1, tried)  # the last unit of which something was learned
+    """Add a weighted trial to the ends and the units at risk."""
+    last = min(reached + 1, tried)  # the last unit observed: found, or the first one missing
     below = 0
     for b in range(len(edges)):
         if last <= below:
@@ -346,7 +344,7 @@ def _tails(edges: Integers, hazards: Matrix, units: int) -> Matrix:
 
 @njit(cache=True)
 def _capped(tails: Matrix) -> tuple[Matrix, Matrix]:
-    """Means from ``P(V >= s)``, and second moments from ``(2 s - 1) P(V >= s)``, added up over ``s``."""
+    """Sum ``P(V >= s)`` to means and ``(2 s - 1) P(V >= s)`` to second moments."""
     m, units = tails.shape
     means, variances = np.zeros((m, units + 1)), np.zeros((m, units + 1))
     for i in range(m):
@@ -361,7 +359,7 @@ def _capped(tails: Matrix) -> tuple[Matrix, Matrix]:
 
 @njit(cache=True)
 def _mean_tails(edges: Integers, alpha: Vector, beta: Vector, units: int) -> Vector:
-    """Means of products of survivals: of ``(1 - h)^i`` under a beta law, unit by unit."""
+    """Return posterior mean tails: products of ``E (1 - h)^i`` under the beta posterior of each bin."""
     tails = np.empty(units)
     tail, b, i = 1.0, 0, 0
     for s in range(units):

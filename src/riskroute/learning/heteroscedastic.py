@@ -518,7 +518,7 @@ class MeanVarianceRegression:
     def borrowed(self, others: Sequence[MeanVarianceRegression], most: float) -> Self:
         """Return this regression with the rows of others added, down-weighted to at most ``most`` rows in total.
 
-        Partial pooling for a member of a family with few rows of its own; all have the same features.
+        Partial pooling for a member of a family with few rows; all have the same features.
         """
         family: list[MeanVarianceRegression] = [self, *others]
         sizes = {(len(one.prior.mean_coef), len(one.prior.var_coef)) for one in family}
@@ -598,7 +598,7 @@ class ResidualTest:
     Under a correct model the errors have mean zero and variance one. The sum of their squares detects increased noise
     and large shifts; the square of their sum over ``n`` detects small shifts that last. Squares of heavy-tailed errors
     vary more, so the law of their sum is matched in mean and variance, with ``2 n / (kurtosis - 1)`` degrees of
-    freedom. After an alarm, reset the model to its prior; the window starts afresh. See Wu, Iyer and Wang (2018),
+    freedom. After an alarm, reset the model to its prior; the window restarts. See Wu, Iyer and Wang (2018),
     https://arxiv.org/abs/1805.09365.
 
     Parameters

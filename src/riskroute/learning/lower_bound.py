@@ -1,19 +1,19 @@
-"""The least regret that any consistent policy can have in the long run: the programme of Graves and Lai.
+"""Asymptotic lower bound on the regret of consistent policies: the programme of Graves and Lai.
 
 A policy is consistent if its regret grows more slowly than every power of the horizon on every problem of the class:
-Gaussian rewards, means and variances linear in the features, positive variances. Such a policy must be able to tell
-the problem from every *alternative* in which another action is best. Playing the best action does not help with
-alternatives that leave it as it is, so other actions must be played: action ``a`` at least ``plays[a] * log(T)`` times
-in the end, where for every alternative the sum of ``plays[a] * KL[a]`` is at least one. One such play costs the gap
+Gaussian rewards, means and variances linear in the features, positive variances. Such a policy must distinguish the
+problem from every *alternative* in which another action is best. Plays of the best action carry no information about
+alternatives that leave its distribution unchanged, so other actions must be played: action ``a`` about ``plays[a] *
+log(T)`` times, where for every alternative the sum of ``plays[a] * KL[a]`` is at least one. One such play costs the gap
 plus the squared difference of the means, since switching adds to the variance of the path. The cheapest ``plays`` give
 the smallest slope of regret against ``log(T)``.
 
-Choosing plays against alternatives is a game of two. Weights on *any* alternatives prove a lower bound,
+Plays and alternatives form a two-player zero-sum game. Weights on *any* alternatives prove a lower bound,
 
     ``slope >= 1 / max over a of (sum over k of weights[k] * KL[k, a]) / cost[a]``,
 
-which `LowerBound.certified_slope` computes from the alternatives alone. They are found one after the other: those that
-the plays so far tell apart worst.
+which `LowerBound.certified_slope` computes from the alternatives alone. Column generation finds them: each
+round adds the alternatives with the smallest divergence under the current plays.
 
 References
 ----------
@@ -36,7 +36,7 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import instance_of, real_number
 from riskroute.learning.problem import Problem
 
-_ROOM = 0.9  # an alternative starts with at least a tenth of every variance
+_ROOM = 0.9  # an alternative starts with at least 10 % of every variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +50,9 @@ class LowerBound:
     slope : float
         No consistent policy's regret grows more slowly than ``slope * log(T)``.
     reached : float
-        Slope of ``plays``, as far as a search for alternatives can tell: what the bound could be at most.
+        Slope of ``plays`` against the alternatives found: an upper estimate of the bound.
     plays : Vector
-        For every action, plays in units of ``log(T)``, ``(K,)``; 0 for the best action, which is played all the time.
+        Plays of every action in units of ``log(T)``, ``(K,)``; 0 for the best action.
     weights : Vector
         Weights of the alternatives, ``(n,)``; they sum to one.
     mean_coefs, var_coefs : Floats
@@ -69,11 +69,11 @@ class LowerBound:
     var_coefs: Floats
 
     def regret(self, horizon: float) -> float:
-        """Return the bound at a horizon, ``slope * log(horizon)``; it holds for long ones."""
+        """Return ``slope * log(horizon)``, which holds asymptotically."""
         return self.slope * math.log(real_number("horizon", horizon, minimum=1))
 
     def certified_slope(self) -> float:
-        """Compute the slope again from problem, alternatives and weights, after checking that they are alternatives."""
+        """Recompute the slope from the alternatives and weights, after checking that the alternatives are valid."""
         game = _Game.of(self.problem)
         shifts = self.var_coefs - self.problem.var_coef
         moved = (self.mean_coefs - self.problem.mean_coef) @ game.features.T, shifts @ game.features.T
@@ -85,24 +85,24 @@ class LowerBound:
             raise InputError("mean_coefs and var_coefs must make another action as good as the best one")
         if np.any(game.variances + moved[1] <= 0) or np.any(self.weights < 0):
             raise InputError("var_coefs must give positive variances, and weights must not be negative")
-        told_apart = self.weights @ _divergence(game.variances, *moved) / self.weights.sum()
+        divergence = self.weights @ _divergence(game.variances, *moved) / self.weights.sum()
         others = np.arange(len(game.costs)) != game.best
-        return float(1 / np.max(told_apart[others] / game.costs[others]))
+        return float(1 / np.max(divergence[others] / game.costs[others]))
 
 
 def lower_bound(problem: Problem, *, tolerance: float = 0.01) -> LowerBound:
-    """Smallest slope of regret against ``log(T)`` that a consistent policy can have on a problem.
+    """Return the smallest slope of regret against ``log(T)`` of any consistent policy on a problem.
 
     Parameters
     ----------
     problem : Problem
         A problem with listed actions, one best action and positive variances.
     tolerance : float
-        The search ends when the slope is known to this fraction.
+        Relative accuracy of the slope.
 
     Examples
     --------
-    Two actions that say nothing about each other: the second one has to be told from one that is better.
+    Two actions with orthogonal features: plays of one carry no information about the other.
 
     >>> from riskroute.learning.actions import Actions
     >>> problem = Problem(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), mean_coef=[0.5, 0.1], var_coef=[0.0, 0.0])
@@ -117,7 +117,7 @@ def lower_bound(problem: Problem, *, tolerance: float = 0.01) -> LowerBound:
 
 @dataclass(frozen=True, eq=False)
 class _Game:
-    """What plays cost, and what they see."""
+    """Costs and features of the actions of a problem."""
 
     features: Floats
     variances: Vector
@@ -135,7 +135,7 @@ class _Game:
         if variances.min() <= 0:
             where = int(np.argmin(variances))
             raise InputError(f"problem must have positive variances, was {variances[where]:g} for action {where}")
-        # gaps of less than this, as a fraction of the largest, are ties
+        # gaps below this fraction of the largest are rounding errors
         ties = int(np.count_nonzero(gaps <= 1e-9 * gaps.max()))
         if ties > 1:
             raise InputError(f"problem must have one best action, has {ties}")
@@ -143,16 +143,16 @@ class _Game:
 
 
 def _divergence(variances: Vector, means: Floats, shifts: Floats) -> Floats:
-    """Kullback-Leibler divergence of normal rewards from those with other means and variances."""
+    """Return the Kullback-Leibler divergences of Gaussian rewards from those with shifted means and variances."""
     others = variances + shifts
     return np.asarray(((variances + means**2) / others - 1 + np.log(others / variances)) / 2)
 
 
 class _Search:
-    """Plays against alternatives, each improved by the other in turn.
+    """Column generation for the game between plays and alternatives.
 
-    Coefficients of alternatives move within the ``axes`` that leave the best action as it is; ``seen`` are the other
-    actions in them.
+    Coefficients of alternatives move in the subspace ``axes`` that leaves the best action unchanged; ``seen`` holds the
+    features of the other actions in this subspace.
     """
 
     def __init__(self, game: _Game, problem: Problem) -> None:
@@ -172,7 +172,7 @@ class _Search:
         payoffs = np.empty((0, len(self.others)))
         spent = tried = np.full(len(self.others), 1 / len(self.others))
         worth, slope, proof = 0.0, 0.0, np.empty(0)
-        for _ in range(400):  # of alternatives found; ten or twenty are usual
+        for _ in range(400):  # rounds of column generation; ten or twenty are usual
             fresh = self._alternatives(tried / self.costs)
             found += fresh
             rows = [_divergence(self.variances, self.seen @ u, self.seen @ w) / self.costs for u, w in fresh]
@@ -203,17 +203,17 @@ class _Search:
         )
 
     def _alternatives(self, plays: Vector) -> list[tuple[Vector, Vector]]:
-        """Alternatives that plays tell apart worst, each with another action as good as the best one.
+        """Return the alternatives with the smallest divergence under ``plays``, each with another action tied for best.
 
-        For small changes the divergence is a quadratic form with the matrices of information of mean and variance; its
-        least value where action ``x`` is as good as the best one is known, and is where the descent begins.
+        For small shifts the divergence is quadratic in them, with the information matrices of mean and variance. Its
+        minimum subject to a tie of action ``x`` has a closed form, from which the descent starts.
         """
         about_mean = _inverse((self.seen * (plays / self.variances)[:, None]).T @ self.seen)
         about_variance = _inverse((self.seen * (plays / (2 * self.variances**2))[:, None]).T @ self.seen)
         to_mean, to_variance = self.seen @ about_mean, self.seen @ about_variance
         reach = self.rho**2 * np.sum(to_mean * self.seen, axis=1) + np.sum(to_variance * self.seen, axis=1)
         found = []
-        # actions that are tried as the best one of an alternative, in every round
+        # the eight nearest actions by this approximation
         for x in np.argsort(self.gaps**2 / reach, kind="stable")[:8]:
             mean = self.gaps[x] * self.rho / reach[x] * to_mean[x]
             shift = -self.gaps[x] / reach[x] * to_variance[x]
@@ -231,12 +231,12 @@ class _Search:
     def _descend(
         self, plays: Vector, x: int, mean: Vector, shift: Vector, inverses: tuple[Floats, Floats]
     ) -> tuple[Vector, Vector]:
-        """Make an alternative harder to tell apart, with action ``x`` as good as before, by projected steps."""
+        """Reduce the divergence of an alternative by projected gradient steps that keep action ``x`` tied for best."""
         row, to_mean, to_variance = self.seen[x], inverses[0] @ self.seen[x], inverses[1] @ self.seen[x]
         reach = self.rho**2 * row @ to_mean + row @ to_variance
-        for _ in range(40):  # of descent towards an alternative
+        for _ in range(40):
             m, v = self.seen @ mean, self.seen @ shift
-            others, value = self.variances + v, self._told_apart(plays, mean, shift)
+            others, value = self.variances + v, self._divergence_under(plays, mean, shift)
             up = self.seen.T @ (plays * m / others)
             aside = self.seen.T @ (plays * (1 / others - (self.variances + m * m) / others**2) / 2)
             by_mean, by_shift = inverses[0] @ up, inverses[1] @ aside
@@ -247,8 +247,8 @@ class _Search:
                 break
             while step > 1e-6:
                 nearer = mean - step * by_mean, shift - step * by_shift
-                told = self._told_apart(plays, *nearer)
-                if told <= value - 1e-4 * step * slope:
+                lower = self._divergence_under(plays, *nearer)
+                if lower <= value - 1e-4 * step * slope:
                     break
                 step /= 2
             else:
@@ -256,8 +256,8 @@ class _Search:
             mean, shift = nearer
         return mean, shift
 
-    def _told_apart(self, plays: Vector, mean: Vector, shift: Vector) -> float:
-        """How well plays tell an alternative apart; infinitely well if it is none, for want of positive variances."""
+    def _divergence_under(self, plays: Vector, mean: Vector, shift: Vector) -> float:
+        """Return the divergence of an alternative under ``plays``; infinite if a variance is not positive."""
         moved = self.seen @ shift
         if np.any(self.variances + moved <= 0):
             return math.inf
@@ -265,13 +265,13 @@ class _Search:
 
 
 def _inverse(matrix: Floats) -> Floats:
-    """Invert a matrix of information that may not be of full rank yet."""
+    """Invert an information matrix, with a small ridge since it may be rank-deficient."""
     size = len(matrix)
     return np.asarray(np.linalg.inv(matrix + 1e-9 * np.trace(matrix) / size * np.eye(size)))
 
 
 def _solve_game(payoffs: Floats) -> tuple[Vector, Vector]:
-    """Best mixed plays and best mixed alternatives of a game with these payoffs, ``(alternatives, plays)``."""
+    """Return the optimal mixed strategies of a zero-sum game with payoffs ``(alternatives, plays)``."""
     from scipy.optimize import linprog
 
     rows, columns = payoffs.shape

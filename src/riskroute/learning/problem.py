@@ -1,4 +1,4 @@
-"""Linear mean-variance problems: actions, the coefficients that a policy does not know, and the objective."""
+"""Linear mean-variance problems: actions, unknown coefficients, and the objective."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import LARGEST, finite_array, real_number, sized_number, true_or_false, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 
-_REACH = LARGEST / 1000  # the largest mean or deviation allowed: noise adds to them
-_SLACK = 1e-9  # room for rounding in the norm and sign checks
+_REACH = LARGEST / 1000  # largest mean or standard deviation: noise is added
+_SLACK = 1e-9  # rounding tolerance of the norm and sign checks
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -35,8 +35,8 @@ class Problem:
     risk_tolerance : float
         Weight of the mean, the paper's rho; with 0 only the variance matters.
     check_norms : bool
-        Insist on the three norm conditions. Without them the theory's constants do not apply, but every policy
-        runs; variances must be non-negative either way.
+        Require the three norm conditions. Without them the constants of the theory do not apply, but every policy
+        runs. Variances must be non-negative in either case.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Problem:
             raise InputError(f"variance must be non-negative for every action, was {least:.6g} for action {riskless}")
 
     def _check_reach(self) -> None:
-        """Refuse coefficients whose rewards, or their squares, could leave the range that policies accept."""
+        """Refuse coefficients whose rewards or squared rewards could exceed the range of policies."""
         norm = self.actions.largest_norm()
         for name, coef, most in (("mean_coef", self.mean_coef, _REACH), ("var_coef", self.var_coef, _REACH**2)):
             size = float(np.abs(coef).max())
@@ -103,7 +103,7 @@ class Problem:
         base_variance: float = 1.0,
         risk_tolerance: float = 2.0,
     ) -> Problem:
-        """Scale coefficients (and listed actions) *down* to the norms the theory asks for, where they exceed them."""
+        """Return a problem with coefficients (and listed actions) scaled down to the norms of the theory."""
         _require_action_set(actions)
         if isinstance(actions, Actions) and actions.largest_norm() > 1:
             actions = actions.shrunk()
@@ -129,27 +129,27 @@ class Problem:
         return self.actions.best(self.score)
 
     def means(self, actions: Integers) -> Floats:
-        """Mean rewards ``(n,)`` of a batch of actions."""
+        """Return the mean rewards ``(n,)`` of a batch of actions."""
         product: Floats = self.actions.features(actions) @ self.mean_coef
         return product
 
     def variances(self, actions: Integers) -> Floats:
-        """Variances ``(n,)`` of the rewards of a batch of actions."""
+        """Return the reward variances ``(n,)`` of a batch of actions."""
         product: Floats = self.actions.features(actions) @ self.var_coef
         return product + self.base_variance
 
     def mean_variances(self, actions: Integers) -> Floats:
-        """Mean-variances ``(n,)`` of a batch of actions."""
+        """Return the mean-variances ``(n,)`` of a batch of actions."""
         return self.variances(actions) - self.risk_tolerance * self.means(actions)
 
     def gaps(self, actions: Integers | None = None) -> Floats:
-        """Mean-variance above the best action's, of a batch of actions or of all of them."""
+        """Return the gaps in mean-variance to the best action, for a batch of actions (default: all)."""
         chosen = self.actions.listed().handles if actions is None else actions
         return self.mean_variances(chosen) - self.mean_variances(as_batch(self.best))
 
 
 def _norm(vector: Floats) -> float:
-    """Euclidean norm, rounded once: the same number on every processor, unlike a library's dot product.
+    """Return the Euclidean norm, correctly rounded: the same on every processor, unlike a BLAS dot product.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def _norm(vector: Floats) -> float:
     size = float(np.abs(vector).max(initial=0.0))
     if size == 0:
         return 0.0
-    exponent = math.frexp(size)[1]  # to order one first: squares of very large or small numbers leave the range
+    exponent = math.frexp(size)[1]  # scale to order one first: squares could overflow or underflow
     return math.ldexp(math.sqrt(math.fsum(x * x for x in np.ldexp(vector, -exponent).tolist())), exponent)
 
 
@@ -172,7 +172,7 @@ def _require_action_set(actions: ActionSet) -> ActionSet:
 def random_problem(
     actions: ActionSet, seed: int, *, risk_tolerance: float = 2.0, base_variance: float = 1.0
 ) -> Problem:
-    """Draw both coefficient vectors from a standard normal and scale them down to the norms of the theory.
+    """Return a problem with standard normal coefficients, scaled down to the norms of the theory.
 
     Examples
     --------

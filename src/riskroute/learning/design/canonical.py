@@ -1,13 +1,13 @@
-"""One design among many equally good ones, the same on every processor.
+"""Canonical choice among optimal designs, the same on every processor.
 
-The optimal information matrix of a set of feature vectors is unique; the weights that make it often are not, least of
-all on symmetric sets. A solver then ends wherever rounding errors led it. Here its answer is replaced by
+The optimal information matrix of a set of feature vectors is unique, but often the weights are not, in particular on
+symmetric sets. Which weights a solver finds then depends on rounding errors. This module replaces them by
 
-1. the weights of least norm (`canonical_least_norm`), which are unique and equal for actions that symmetry makes equal,
-2. moved to fewer actions where there are too many (`canonical_weights`), action by action, and
-3. rounded (`on_canonical_grid`), so that the last bits of the computation do not show.
+1. the weights of minimum norm (`canonical_least_norm`), which are unique and equal for symmetric actions,
+2. reduced to a smaller support where it is too large (`canonical_weights`), and
+3. rounded to a grid (`on_canonical_grid`), which removes the rounding errors of the computation.
 
-Comparisons have tolerances far above rounding errors and far below what matters to a design.
+Tolerances of comparisons are far above rounding errors and far below any effect on a design.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def canonical_products(white: Matrix) -> Matrix:
 
 
 def canonical_least_norm(rows: Matrix, target: Vector) -> Vector | None:
-    """Return non-negative weights ``w`` of least norm with ``sum_i w_i rows[i] = target``; None if none were found.
+    """Return non-negative weights ``w`` of minimum norm with ``sum_i w_i rows[i] = target``; None if none were found.
 
     They are ``max(rows @ multipliers, 0)`` for the multipliers that minimise a convex, piecewise quadratic function
     (the dual problem), found by Newton steps. ``rows`` is ``(n, q)``.
@@ -54,7 +54,7 @@ def canonical_least_norm(rows: Matrix, target: Vector) -> Vector | None:
         slack = rows @ multipliers
         weights = np.maximum(slack, 0.0)
         residual = rows.T @ weights - target
-        # error allowed in the entries of the whitened information matrix, which are about one
+        # error in the entries of the whitened information matrix, which are of order one
         if float(np.abs(residual).max()) <= 1e-11:
             return np.asarray(weights)
         direction = -_damped_solve(rows[slack > 0], residual)
@@ -66,16 +66,15 @@ def canonical_least_norm(rows: Matrix, target: Vector) -> Vector | None:
 
 
 def _damped_solve(rows: Matrix, target: Vector) -> Vector:
-    """Solve ``(rows' rows) x = target``, with a little added to eigenvalues of zero."""
+    """Solve ``(rows' rows) x = target``, with small eigenvalues raised to a floor."""
     gram = rows.T @ rows
     values, vectors = np.linalg.eigh(gram)
-    # fraction of the largest eigenvalue: smaller eigenvalues are raised to it
     values = np.maximum(values, 1e-9 * max(float(values[-1]), np.finfo(float).tiny))
     return np.asarray(vectors @ ((vectors.T @ target) / values))
 
 
 def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slope: float) -> float:
-    """Return the largest of 1, 1/2, 1/4 .. that lowers the dual function enough; 0 if none does."""
+    """Return the first step length of 1, 1/2, 1/4 .. that satisfies the Armijo condition; 0 if none does."""
 
     def dual(multipliers: Vector) -> float:
         weights = np.maximum(rows @ multipliers, 0.0)
@@ -90,11 +89,11 @@ def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slo
 
 
 def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
-    """Move weight between columns ``(q, n)``, keeping ``columns @ weights``, until at most ``limit`` have any.
+    """Reduce the support of weights on columns ``(q, n)`` to at most ``limit``, keeping ``columns @ weights``.
 
-    Columns are taken one by one. A column that depends on those before it has a unique relation to them; weight moves
-    along it until a column is empty (Caratheodory's argument). It moves so that the total does not grow or, where the
-    total stays the same, away from the later column. Entries of ``columns`` should be about one in size.
+    Columns are processed in order. A column that depends on the earlier ones has a unique linear relation to them;
+    weight moves along it until a column has none (Caratheodory). It moves in the direction that does not increase the
+    total weight or, if the total is unchanged, away from the later column. Entries should be of order one.
     """
     check_array("columns", columns, np.float64, (None, None))
     check_array("weights", weights, np.float64, columns.shape[1:])
@@ -104,10 +103,10 @@ def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
 
 @njit(cache=True)
 def _basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
-    table = columns.copy()  # after Gauss-Jordan elimination, every column in terms of those in the basis
+    table = columns.copy()  # after Gauss-Jordan elimination: every column in terms of the basis columns
     weights = weights.copy()
     n_rows, n = table.shape
-    basis = np.full(n_rows, -1)  # column that each row stands for
+    basis = np.full(n_rows, -1)  # basis column of each row
     for j in range(n):
         used = 0
         for k in range(n):
@@ -138,9 +137,9 @@ def _basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
 
 @njit(cache=True)
 def _move_along(table: Matrix, basis: Integers, weights: Vector, j: int) -> int:
-    """Move weight along the relation of column ``j`` to the basis until a column is empty.
+    """Move weight along the relation of column ``j`` to the basis until a column has none.
 
-    Returns the row of the column that is empty, or -1 if it is ``j``; of several, the first column leaves.
+    Return the row of that column, or -1 if it is ``j``; of several, the first column leaves the basis.
     """
     total, size = 1.0, 1.0
     for i in range(len(basis)):
@@ -168,13 +167,13 @@ def _move_along(table: Matrix, basis: Integers, weights: Vector, j: int) -> int:
 
 @njit(cache=True)
 def _reduced(weight: float, by: float, most: float) -> float:
-    """Subtract from a weight, and return zero where only a rounding error remains."""
+    """Subtract from a weight; return zero if only a rounding error remains."""
     left = weight - by
     return left if left > _TIE * most or by == 0 else 0.0
 
 
 def on_canonical_grid(weights: Vector, grid: float = 2.0**24) -> Vector:
-    """Round weights to a fixed grid and make their sum one.
+    """Round weights to multiples of ``1 / grid`` and normalise them.
 
     Examples
     --------

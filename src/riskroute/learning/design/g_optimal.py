@@ -1,22 +1,22 @@
 """G-optimal designs over finite sets of feature vectors, with a certificate.
 
-A design spreads one unit of exploration over actions so that the largest leverage ``x' M^-1 x`` over *all* actions
+A design is a distribution over actions such that the largest leverage ``x' M^-1 x`` over *all* actions
 is as small as possible. Kiefer and Wolfowitz (1960): the smallest possible value is the rank of the set, and the
-same design maximises ``log det M``. So a design is certified by one scan: ``bound`` is its largest leverage,
+same design maximises ``log det M``. One scan therefore certifies a design: ``bound`` is its largest leverage,
 and ``bound / rank - 1`` its distance from the optimum, whatever solver found it.
 
-The solver never iterates over the whole set. It (1) takes coordinates in which the set is round; (2) solves on a small
-working set, by vertex exchange at first (`vertex_exchange`) and by Newton steps near the optimum (`_newton_polish`);
-(3) scans every action; (4) adds the worst violators to the working set and returns to (2) until the scan agrees;
-(5) picks, where many designs are optimal, one that does not depend on rounding errors, so that every processor finds
-the same one (`canonical`). Its support has at most ``r (r + 1) / 2`` actions, by Caratheodory's argument.
+The solver never iterates over the whole set. It (1) whitens the coordinates; (2) solves on a small working set, by
+vertex exchange (`vertex_exchange`) and then by Newton steps near the optimum (`_newton_polish`); (3) scans every
+action; (4) adds the worst violators to the working set and returns to (2) until there are none; (5) chooses, where many
+designs are optimal, a canonical one that does not depend on rounding errors (`canonical`). Its support has at most ``r
+(r + 1) / 2`` actions, by Caratheodory's argument.
 
 Every exchange moves weight from the support point of lowest leverage to the point of highest leverage, by the amount
 that maximises ``log det M`` along that line (Boehning 1986): it has a closed form and costs two rank-one updates.
 Exchange slows down near the optimum where the optimal weights are not unique, as on symmetric sets. Newton's model of
 ``log det M`` does not: in coordinates where ``M`` is the identity, its best weights bring ``sum w_i z_i z_i'`` closest
 to twice the identity subject to ``w >= 0`` and ``sum w = 1``. That is a non-negative least-squares problem with sparse
-solutions, and a handful of steps reach 1e-9.
+solutions, and a few steps reach an excess of 1e-9.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from riskroute.learning.tally import ActionBatch, tally_handles
 
 
 def _vertex_information(points: Floats, weights: Floats) -> Floats:
-    """Information matrix ``sum_i weights[i] points[i] points[i]'`` of a design; points ``(n, r)``."""
+    """Return the information matrix ``sum_i weights[i] points[i] points[i]'`` of a design; points ``(n, r)``."""
     product: Floats = (points * weights[:, None]).T @ points
     return product
 
 
 def vertex_inverse_root(points: Floats, weights: Floats) -> Floats:
-    """Upper triangular ``R`` with ``R R' = M^-1`` for the design ``weights`` on ``points`` of full rank."""
+    """Return upper triangular ``R`` with ``R R' = M^-1`` for the design ``weights`` on ``points`` of full rank."""
     lower = np.linalg.cholesky(_vertex_information(points, weights))
     return np.asarray(np.linalg.inv(lower).T)
 
 
 def _vertex_exchange_step(lever_high: float, lever_low: float, cross: float, weight_low: float) -> float:
-    """Return the weight to move from the low point to the high one so that ``log det M`` grows most."""
+    """Return the weight moved from the low point to the high one that maximises ``log det M``."""
     curvature = lever_high * lever_low - cross * cross
     if curvature <= 0:
         return weight_low
@@ -70,7 +70,7 @@ def vertex_exchange(points: Floats, weights: Floats, tolerance: float, max_steps
     """
     points, weights = np.ascontiguousarray(points), weights.copy()
     left, r = max_steps, points.shape[1]
-    steps = 255  # rank-one updates drift, so inverse and leverages are computed anew after this many
+    steps = 255  # rank-one updates drift, so inverse and leverages are recomputed after this many
     while left > 0:
         (matrix, inverse), levers = np.zeros((2, r, r)), np.zeros(len(points))
         _information(points, weights, matrix)
@@ -214,7 +214,7 @@ def _newton_target(white: Floats, candidates: Integers) -> Floats | None:
     system = np.vstack([outer, np.full(len(candidates), anchor)])
     try:
         solution, _ = scipy.optimize.nnls(system, np.append(np.where(on_diagonal, 2.0, 0.0), anchor))
-    except RuntimeError:  # did not converge: the caller goes on by exchange
+    except RuntimeError:  # did not converge: the caller continues by exchange
         return None
     target = np.zeros(len(white))
     target[candidates] = solution / solution.sum()
@@ -322,7 +322,7 @@ def is_wide(count: int, dim: int) -> bool:
 
 def _canonical(features: Matrix, to_round: Matrix, grid: float) -> tuple[ActionBatch, Floats, float]:
     """Return the rows and weights of the canonical design, and its largest leverage."""
-    # excess at which the optimal information matrix is known well enough to choose among its designs
+    # to choose among designs, the optimal information matrix must be accurate
     index, weights = _solve(features, to_round, 1e-11)
     root = to_round @ vertex_inverse_root(features[index] @ to_round, weights)
     rank = to_round.shape[1]
@@ -353,7 +353,7 @@ def round_coordinates(features: Matrix) -> Matrix:
     gram = unit.T @ (features.T @ features) @ unit
     norms = np.sqrt(np.diag(gram))
     values, vectors = np.linalg.eigh(gram / np.outer(norms, norms))
-    # below this ratio of eigenvalues the Gram matrix is not trusted and X itself is factored
+    # an ill-conditioned Gram matrix is inaccurate: factor X itself
     if not np.isfinite(values).all() or values[0] < 1e-9 * values[-1]:
         scaled = features[:, used] / size[used]
         norms = np.linalg.norm(scaled, axis=0)

@@ -1,4 +1,4 @@
-"""Turn the weights of a design into whole numbers of rounds."""
+"""Rounding of design weights to whole numbers of rounds."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.validation import finite_array, real_number, whole_number
 
-LARGEST = 2**62
-"""More rounds than this are refused, since counts are 64-bit integers."""
+LARGEST = 2**62  # rounds; counts are 64-bit integers
 
-_SLACK = 1e-12  # relative difference up to which numbers count as equal: rounding errors must not move a round
+_SLACK = 1e-12  # relative tolerance for ties: rounding errors must not move a round
 
 
 def _weights(weights: Floats) -> Floats:
     checked = finite_array("weights", weights, ndim=1)
     if (checked < 0).any() or checked.max() <= 0:
         raise InputError(f"weights must be non-negative with a positive sum, was {checked.tolist()[:6]}")
-    parts = checked / checked.max()  # at most one each: a sum of very large weights may overflow
+    parts = checked / checked.max()  # scale first: a sum of very large weights may overflow
     return np.asarray(parts / parts.sum())
 
 
@@ -35,15 +34,15 @@ def round_up_counts(weights: Floats, rounds: float) -> Integers:
 
 
 def _ceil(values: Floats) -> Integers:
-    """Round up, except for what exceeds a whole number by a rounding error only."""
+    """Round up, but not from a rounding error above a whole number."""
     return np.ceil(values * (1 - _SLACK)).astype(np.int64)
 
 
 def round_exact_counts(weights: Floats, rounds: int) -> Integers:
     """Apportion exactly ``rounds`` rounds to the weights (efficient rounding, Pukelsheim and Rieder 1992).
 
-    Every positive weight gets at least one round when there are enough of them; with fewer rounds than
-    positive weights, the largest weights get one each. Ties go to the earlier entry.
+    Every positive weight gets at least one round if there are enough rounds; otherwise the largest weights get one
+    each. Ties go to the earlier entry.
 
     Examples
     --------

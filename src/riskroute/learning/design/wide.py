@@ -1,10 +1,9 @@
 """Designs on points with many coordinates, the same on every processor.
 
-Choosing among all optimal designs takes tables of ``r (r + 1) / 2`` entries per point (`canonical`):
-too much once there are hundreds of coordinates. Here vertex exchange (see `vertex_exchange`) stops a little
-above the optimum and keeps nothing but the points. Comparisons of rounded numbers decide which of many good designs it
-ends with, so all arithmetic is done by compiled loops, always in the same sequence, and not left to the machine's
-linear algebra.
+The canonical choice among optimal designs needs ``r (r + 1) / 2`` table entries per point (`canonical`), which exceeds
+memory for hundreds of coordinates. Here vertex exchange (see `vertex_exchange`) stops slightly above the optimum and
+stores only the points. Its result depends on comparisons of rounded numbers, so all sums are formed by compiled loops
+in a fixed order: BLAS would round differently on every processor.
 """
 
 from __future__ import annotations
@@ -51,7 +50,8 @@ class WideDesign:
 def wide_design(features: Matrix, tolerance: float, start: Vector | None = None) -> WideDesign:
     """Return a design on the rows of ``features`` ``(n, d)`` whose largest leverage is at most ``(1 + tolerance) r``.
 
-    The search starts from the weights ``start`` if they span the space, otherwise from equal ones on points that do.
+    The search starts from the weights ``start`` if their support spans the space, else from equal weights on a spanning
+    set.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def wide_optimal(features: Matrix, tolerance: float) -> Design:
 
     It aims at ``bound <= (1 + tolerance) * rank``, or at one per cent if the tolerance is smaller.
     """
-    # relative excess below which vertex exchange takes too long
+    # vertex exchange is too slow below an excess of 1 %
     found = wide_design(features, max(tolerance, 0.01) * (1 - 1e-3))
     index, weights, whitening = few_wide_rows(features, found)
     return Design(index, weights, float(leverages(features, whitening).max()), whitening.shape[1])
@@ -102,8 +102,8 @@ def few_wide_rows(features: Matrix, design: WideDesign) -> tuple[Integers, Vecto
 def _orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
     """Return round points ``(r, n)`` from columns ``(d, n)``: rows of length ``sqrt(n)``, orthogonal to each other.
 
-    Also returns ``B`` ``(d, r)`` with ``points = B' columns``, and ``r``; columns that depend on those before them are
-    left out. Gram-Schmidt is accurate enough here: coordinates only have to be well conditioned.
+    Also returns ``B`` ``(d, r)`` with ``points = B' columns``, and ``r``; linearly dependent columns are
+    dropped. Gram-Schmidt is accurate enough here: coordinates only have to be well conditioned.
     """
     d, n = columns.shape
     points = np.zeros((d, n))
@@ -123,7 +123,7 @@ def _orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
             for k in range(d):
                 combination[k] -= part * back[k, i]
         left = np.sqrt(_inner(rest, rest))
-        # fraction of a column's length: a smaller part outside the columns before it is a rounding error
+        # a smaller component outside the span of earlier columns is a rounding error
         if left <= 1e-9 * length:
             continue
         factor = np.sqrt(n) / left
@@ -182,7 +182,7 @@ def _wide_inverse_root(points: Matrix, weights: Vector) -> Matrix:
             total = lower[a, b]
             for k in range(b):
                 total -= lower[a, k] * lower[b, k]
-            # fraction of a diagonal entry of the information matrix: a smaller pivot is a rounding error
+            # a smaller pivot is a rounding error
             if a == b and total <= 1e-13 * lower[a, a]:
                 return np.full((r, r), np.nan)
             lower[a, b] = np.sqrt(total) if a == b else total / lower[b, b]
@@ -199,7 +199,7 @@ def _wide_inverse_root(points: Matrix, weights: Vector) -> Matrix:
 
 @njit(cache=True)
 def _multiplied(one: Matrix, other: Matrix, product: Matrix) -> None:
-    """Add ``one @ other`` to ``product``, always in the same sequence."""
+    """Add ``one @ other`` to ``product``, with sums in a fixed order."""
     for i in range(len(one)):
         for k in range(one.shape[1]):
             factor = one[i, k]
