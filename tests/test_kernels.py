@@ -12,7 +12,7 @@ from riskroute.core.errors import InputError
 from riskroute.learning.design.canonical import canonical_weights
 from riskroute.learning.hazards import hazard_tails
 from riskroute.learning.regret import RegretBlocks, block_regret_curves
-from riskroute.learning.tally import Tallies, _merge_into, merge_tally_groups
+from riskroute.learning.tally import Tallies, merge_tallies_compiled, merge_tally_groups
 from riskroute.market.synthetic.order_flow import _FlowParameters, _simulate_compiled
 
 WHOLE, REAL = np.array([1, 2, 0]), np.array([0.5, 0.1, 0.2])
@@ -25,18 +25,6 @@ def curves_of_columns(checkpoints: Any, anchors: Any, risk_tolerance: float, **c
 
 
 KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "merge_into": (
-        _merge_into,
-        {
-            "counts": np.array([1, 2]),
-            "means": np.zeros(2),
-            "spreads": np.zeros(2),
-            "where": np.array([0, 1, 0]),
-            "more": WHOLE,
-            "more_means": REAL,
-            "more_spreads": REAL,
-        },
-    ),
     "merge_groups": (
         merge_tally_groups,
         {"group": np.array([0, 1, 0]), "n_groups": 2, "counts": WHOLE, "means": REAL, "spreads": REAL},
@@ -95,8 +83,6 @@ def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("merge_into", {"where": np.array([0, 2, 0])}, "places that exist"),
-        ("merge_into", {"where": np.array([0, -1, 0])}, "places that exist"),
         ("merge_groups", {"n_groups": 1}, "places that exist"),
         ("block_curves", {"checkpoints": WHOLE[:0], "anchors": REAL[:0]}, "checkpoints must not be empty"),
     ],
@@ -110,7 +96,7 @@ def test_places_that_do_not_exist_do_not_get_in(name: str, changes: dict[str, An
 def test_nothing_is_merged_if_one_place_does_not_exist() -> None:
     counts, means, spreads = np.array([1, 2]), np.zeros(2), np.zeros(2)
     with pytest.raises(InputError):
-        _merge_into(counts, means, spreads, np.array([0, 5]), np.array([3, 3]), np.ones(2), np.ones(2))
+        merge_tallies_compiled(counts, means, spreads, np.array([0, 5]), np.array([3, 3]), np.ones(2), np.ones(2))
     assert (counts.tolist(), means.tolist(), spreads.tolist()) == ([1, 2], [0.0, 0.0], [0.0, 0.0])
 
 

@@ -11,7 +11,7 @@ import pytest
 from riskroute.core.arrays import Integers, Vector
 from riskroute.core.errors import InputError, StateError
 from riskroute.core.records import to_plain
-from riskroute.learning.hazards import Hazards, _capped_moments, _draw_tails, _trial_exposure, hazard_tails
+from riskroute.learning.hazards import Hazards, _capped_moments, hazard_tails
 
 EDGES = [1, 2, 4, 8, 16]
 TRUE = np.array([0.4, 0.2, 0.1, 0.05, 0.15])
@@ -98,13 +98,6 @@ def test_draws_have_the_tails_of_the_belief_on_average(trials: list[tuple[int, i
     assert (drawn <= 1).all()
 
 
-def test_several_beliefs_are_drawn_as_one_after_the_other(trials: list[tuple[int, int]]) -> None:
-    beliefs = [learned(trials[i::3], EDGES) for i in range(3)]
-    together = _draw_tails(beliefs, np.random.default_rng(4), 25)
-    rng = np.random.default_rng(4)
-    assert together.tolist() == [belief.tails(25, belief.draw(rng)).tolist() for belief in beliefs]
-
-
 def test_a_prior_from_tails_has_these_tails_and_counts_for_so_many_trials() -> None:
     tails = [0.6, 0.5, 0.3, 0.2, 0.1]
     prior = Hazards.from_tails(EDGES, tails, strength=1e6)
@@ -174,11 +167,5 @@ def test_what_cannot_be_is_refused() -> None:
         Hazards.from_tails([1, 2], [0.5, 0.5], 1)
     with pytest.raises(InputError, match="tails must be a list of probabilities"):
         _capped_moments(np.float64(0.5))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="no beliefs given"):
-        _draw_tails([], np.random.default_rng(0), 3)
-    with pytest.raises(InputError, match="beliefs must have the same edges"):
-        _draw_tails([belief, Hazards([1])], np.random.default_rng(0), 3)
     with pytest.raises(InputError, match=r"hazards must have shape \(any, 2\), was \(1, 3\)"):
         hazard_tails(np.array([1, 2]), np.zeros((1, 3)), 4)
-    with pytest.raises(InputError, match="edges must be an array of type int64"):
-        _trial_exposure([1, 2], 1, 1)  # type: ignore[arg-type]

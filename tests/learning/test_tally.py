@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from riskroute.learning.tally import (
     Tallies,
     Tally,
-    _merge_into,
     _merge_moments,
     merge_moments_compiled,
+    merge_tallies_compiled,
     merge_tally_groups,
 )
 
@@ -173,7 +173,7 @@ def test_merge_into_adds_to_what_is_there_in_order() -> None:
     counts, means, spreads = np.array([4, 0]), np.array([blocks[0].mean(), 0.0]), np.array([4 * blocks[0].var(), 0.0])
     more = [Tally.of(block) for block in blocks[1:]]
     expected = Tally(4, float(means[0]), float(spreads[0])).merge(more[0]).merge(more[2])
-    _merge_into(
+    merge_tallies_compiled(
         counts,
         means,
         spreads,

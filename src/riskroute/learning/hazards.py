@@ -245,23 +245,6 @@ def hazard_edges(edges: Any) -> Integers:
     return given
 
 
-def _trial_exposure(edges: Integers, tried: int, reached: int) -> tuple[Vector, Vector]:
-    """Return the ends and the units at risk of one trial, by bin, ``(B,)`` each.
-
-    Examples
-    --------
-    >>> events, at_risk = _trial_exposure(np.array([1, 2, 4, 8]), 7, 5)
-    >>> events.tolist(), at_risk.tolist()
-    ([0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 2.0, 2.0])
-    """
-    check_array("edges", edges, np.int64, (None,))
-    tried = whole_number("tried", tried, minimum=0)
-    reached = whole_number("reached", reached, minimum=0, maximum=tried)
-    events, at_risk = np.zeros(len(edges)), np.zeros(len(edges))
-    _expose(edges, tried, reached, 1.0, events, at_risk)
-    return events, at_risk
-
-
 def hazard_tails(edges: Integers, hazards: Matrix, units: int) -> Matrix:
     """Return ``P(V >= s)`` for ``s = 1 .. units`` under hazards ``(m, B)``: ``(m, units)``.
 
@@ -276,26 +259,6 @@ def hazard_tails(edges: Integers, hazards: Matrix, units: int) -> Matrix:
     check_array("hazards", hazards, np.float64, (None, len(edges)))
     tails: Matrix = _tails(edges, hazards, whole_number("units", units, minimum=0, maximum=MOST_UNITS))
     return tails
-
-
-def _draw_tails(beliefs: Sequence[Hazards], rng: np.random.Generator, units: int) -> Matrix:
-    """Draw tails ``(m, units)`` from the posteriors of several beliefs with the same edges.
-
-    Examples
-    --------
-    >>> seen = Hazards([1, 2])
-    >>> for _ in range(1000):
-    ...     seen.add(2, 1)
-    >>> _draw_tails([seen, seen], np.random.default_rng(1), 2).round(2).tolist()
-    [[1.0, 0.0], [1.0, 0.0]]
-    """
-    beliefs = list_of("beliefs", beliefs, Hazards, "Hazards")
-    if not beliefs:
-        raise InputError("no beliefs given")
-    if len({belief.edges.tobytes() for belief in beliefs}) > 1:
-        raise InputError("beliefs must have the same edges, and had not")
-    alpha, beta = np.array([belief.posterior for belief in beliefs]).transpose(1, 0, 2)
-    return hazard_tails(beliefs[0].edges, checked_seed(rng).beta(alpha, beta), units)
 
 
 def _capped_moments(tails: Floats) -> tuple[Floats, Floats]:

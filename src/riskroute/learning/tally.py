@@ -204,22 +204,6 @@ def _are_moments(counts: Any, means: Any, spreads: Any) -> bool:
     )
 
 
-def _merge_into(
-    counts: NDArray[Any],
-    means: Floats,
-    spreads: Floats,
-    where: Integers,
-    more: NDArray[Any],
-    more_means: Floats,
-    more_spreads: Floats,
-) -> None:
-    """Merge tally ``i`` of the second three arrays into tally ``where[i]`` of the first three, one by one, in place."""
-    if not _are_moments(counts, means, spreads):
-        raise InputError("counts, means and spreads must be arrays of 64-bit numbers of equal length, and were not")
-    _check_groups(where, more, more_means, more_spreads)
-    merge_tallies_compiled(counts, means, spreads, where, more, more_means, more_spreads)
-
-
 @njit(cache=True)
 def merge_tallies_compiled(
     counts: NDArray[Any],
@@ -230,7 +214,7 @@ def merge_tallies_compiled(
     more_means: Floats,
     more_spreads: Floats,
 ) -> None:
-    """Compute `_merge_into` without type checks."""
+    """Merge tally ``i`` of the second three arrays into tally ``where[i]`` of the first three, in order, in place."""
     if not (
         len(counts) == len(means) == len(spreads) and len(where) == len(more) == len(more_means) == len(more_spreads)
     ):

@@ -92,18 +92,6 @@ class Greedy(Policy):
     ridge : float
         Regularisation of the estimates.
 
-    Examples
-    --------
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
-    >>> import numpy as np
-    >>> policy = Greedy().start(Setting(actions=Actions(np.eye(2)), horizon=500), seed=1)
-    >>> while policy.remaining:
-    ...     action = policy.select()
-    ...     policy.update(action, reward=float(policy.rng.normal(action)))
-    >>> policy.recommend()
-    1
-
     References
     ----------
     Lattimore and Szepesvári (2020), `Bandit Algorithms <https://banditalgs.com>`_, chapter 6.

@@ -38,18 +38,6 @@ class ChangeTest(Adaptive):
     patience, draws, portions, budget, assumed_size, growth, start_rounds, prior
         See `Adaptive`. Default of ``assumed_size``: 0, since coefficients change.
 
-    Examples
-    --------
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
-    >>> import numpy as np
-    >>> policy = ChangeTest().start(Setting(actions=Actions(np.eye(2)), horizon=500), seed=1)
-    >>> while policy.remaining:
-    ...     action = policy.select()
-    ...     policy.update(action, reward=float(policy.rng.normal(action)))
-    >>> policy.recommend()
-    1
-
     References
     ----------
     Wu, Iyer and Wang (2018), `Learning Contextual Bandits in a Non-stationary Environment

@@ -21,18 +21,6 @@ class Discounted(Thompson):
     draws, width, growth, start_rounds, prior
         See `Thompson`. The prior is discounted at the same rate.
 
-    Examples
-    --------
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
-    >>> import numpy as np
-    >>> policy = Discounted(halflife=100).start(Setting(actions=Actions(np.eye(2)), horizon=500), seed=1)
-    >>> while policy.remaining:
-    ...     action = policy.select()
-    ...     policy.update(action, reward=float(policy.rng.normal(action)))
-    >>> policy.recommend()
-    1
-
     References
     ----------
     Russac, Vernade and Cappé (2019), `Weighted Linear Bandits for Non-Stationary Environments

@@ -31,18 +31,6 @@ class LinUcb(RiskNeutral):
     growth, start_rounds, prior
         See `LinearPolicy`.
 
-    Examples
-    --------
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
-    >>> import numpy as np
-    >>> policy = LinUcb().start(Setting(actions=Actions(np.eye(2)), horizon=500), seed=1)
-    >>> while policy.remaining:
-    ...     action = policy.select()
-    ...     policy.update(action, reward=float(policy.rng.normal(action)))
-    >>> policy.recommend()
-    1
-
     References
     ----------
     Abbasi-Yadkori, Pál and Szepesvári (2011), `Improved Algorithms for Linear Stochastic Bandits

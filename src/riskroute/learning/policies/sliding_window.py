@@ -22,18 +22,6 @@ class SlidingWindow(Thompson):
     draws, width, growth, start_rounds, prior
         See `Thompson`. The prior is dropped after ``window`` rounds.
 
-    Examples
-    --------
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
-    >>> import numpy as np
-    >>> policy = SlidingWindow(window=100).start(Setting(actions=Actions(np.eye(2)), horizon=500), seed=1)
-    >>> while policy.remaining:
-    ...     action = policy.select()
-    ...     policy.update(action, reward=float(policy.rng.normal(action)))
-    >>> policy.recommend()
-    1
-
     References
     ----------
     Cheung, Simchi-Levi and Zhu (2019), `Learning to Optimize under Non-Stationarity
