@@ -15,11 +15,21 @@ from numpy.typing import NDArray
 
 from naive_fit import Round, evidence_of, naive_fit
 from riskroute import Actions, Belief, InputError, Setting, Tallies, Tally
-from riskroute.learning import least_squares
-from riskroute.learning.belief import draw_gaussian
-from riskroute.learning.belief_fit import fit_belief, vague_information
+from riskroute.learning import belief_fit, least_squares
+from riskroute.learning.belief import _draw_gaussian_numpy, _invert_numpy, draw_gaussian
+from riskroute.learning.belief_fit import (
+    _fit_compiled,
+    _fit_numpy,
+    _temper_factor,
+    _temper_factor_numpy,
+    fit_belief,
+    temper_prior,
+    vague_information,
+)
+from riskroute.learning.kernels import inverse
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies import linear_policy
+from riskroute.learning.tally import merge_tally_groups
 from riskroute.policies import Thompson
 
 Matrix = NDArray[np.float64]
@@ -383,3 +393,219 @@ def test_bad_priors_are_named() -> None:
         fit_belief(Observations.none(2), base_variance=1.0, vague=np.eye(2), prior=naive_fit([], BASE, VAGUE))
     with pytest.raises(InputError, match=r"^features must be finite, was nan at \[0, 0\]$"):
         vague_information(np.array([[math.nan]]), np.ones(1), 0.3)
+
+
+PRIOR_ROWS = np.random.default_rng(9).uniform(0.2, 1.0, size=(7, 3))
+PRIOR_THETA, PRIOR_PHI, PRIOR_BASE = np.array([0.4, -0.3, 0.6]), np.array([3.0, 0.5, 0.2]), 0.05
+PRIOR_VAGUE = vague_information(PRIOR_ROWS, np.full(7, 1 / 7), 0.3)
+ALLOWED = 3 + 3 * 6**0.5
+
+
+def rewards(
+    seed: int,
+    count: int,
+    *,
+    theta: np.ndarray = PRIOR_THETA,
+    phi: np.ndarray = PRIOR_PHI,
+    unit: float = 1.0,
+) -> Observations:
+    """Gaussian rewards of random rows, counted by row."""
+    rng = np.random.default_rng(seed)
+    rows = PRIOR_ROWS[rng.integers(len(PRIOR_ROWS), size=count)]
+    noise = np.sqrt(rows @ phi + PRIOR_BASE) * rng.standard_normal(count)
+    return evidence_of([(a, unit * float(a @ theta + e)) for a, e in zip(rows, noise, strict=True)], 3)
+
+
+def yesterday(count: int = 400, *, unit: float = 1.0) -> Belief:
+    return fit_belief(rewards(100, count, unit=unit), base_variance=unit**2 * PRIOR_BASE, vague=PRIOR_VAGUE)
+
+
+def weakened_by(prior: Belief, observations: Observations, *, unit: float = 1.0) -> float:
+    found = temper_prior(prior, observations, base_variance=unit**2 * PRIOR_BASE, vague=PRIOR_VAGUE)
+    np.testing.assert_array_equal(found.mean_coef, prior.mean_coef)
+    np.testing.assert_allclose(found.var_precision, prior.var_precision * (found.rounds / prior.rounds))
+    return found.rounds / prior.rounds
+
+
+def mean_distance(prior: Belief, observations: Observations, factor: float) -> float:
+    """Squared distance of the rewards' own estimate of the mean coefficients from the prior's."""
+    features, counts = observations.features, observations.counts
+    variance = np.maximum(features @ prior.var_coef + PRIOR_BASE, 0.1 * prior.variance)
+    variance = np.maximum(variance, observations.spreads / counts)
+    precision = PRIOR_VAGUE / prior.variance + (features * (counts / variance)[:, None]).T @ features
+    pull = features.T @ (counts / variance * (observations.means - features @ prior.mean_coef))
+    apart = np.linalg.solve(precision, pull)
+    return float(apart @ np.linalg.inv(np.linalg.inv(precision) + np.linalg.inv(factor * prior.mean_precision)) @ apart)
+
+
+def test_rewards_that_agree_raise_no_doubt() -> None:
+    """Three standard deviations above the expectation: a chi-squared of three exceeds that once in 100 times."""
+    prior = yesterday()
+    factors = np.array([weakened_by(prior, rewards(seed, 200)) for seed in range(200)])
+    assert (factors == 1).mean() > 0.95
+    assert factors.min() > 0.2
+
+
+@pytest.mark.parametrize("shift", [0.5, 1.0, 3.0])
+def test_the_prior_is_weakened_until_the_rewards_are_no_surprise(shift: float) -> None:
+    prior, observations = yesterday(), rewards(1, 500, theta=PRIOR_THETA + shift)
+    factor = weakened_by(prior, observations)
+    assert factor < 1
+    assert mean_distance(prior, observations, 1.0) > ALLOWED
+    assert mean_distance(prior, observations, factor) == pytest.approx(ALLOWED, rel=0.06)  # steps of five per cent
+
+
+def test_more_contradiction_is_more_doubt() -> None:
+    prior = yesterday()
+    factors = [weakened_by(prior, rewards(1, 500, theta=PRIOR_THETA + shift)) for shift in (0.0, 0.5, 1.0, 2.0, 50.0)]
+    assert factors == sorted(factors, reverse=True)
+    assert factors[0] == 1
+    assert factors[-1] >= 1e-6
+
+
+@pytest.mark.parametrize("shift", [1e3, 1e6])
+def test_a_prior_that_is_off_by_very_many_deviations_is_not_felt(shift: float) -> None:
+    observations = rewards(1, 60, theta=PRIOR_THETA + shift)
+    left = temper_prior(yesterday(), observations, base_variance=PRIOR_BASE, vague=PRIOR_VAGUE)
+    alone, both = (
+        fit_belief(observations, base_variance=PRIOR_BASE, vague=PRIOR_VAGUE, prior=prior) for prior in (None, left)
+    )
+    off = both.mean_coef - alone.mean_coef
+    assert off @ alone.mean_precision @ off < 1.1 * ALLOWED  # as far as no surprise is
+
+
+def test_variances_raise_doubt_too() -> None:
+    assert weakened_by(yesterday(), rewards(1, 500, phi=4 * PRIOR_PHI)) < 0.3
+
+
+def test_no_rewards_raise_no_doubt() -> None:
+    prior = yesterday()
+    assert temper_prior(prior, Observations.none(3), base_variance=PRIOR_BASE, vague=PRIOR_VAGUE) is prior
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e4])
+def test_units_do_not_matter(unit: float) -> None:
+    plain = weakened_by(yesterday(), rewards(1, 300, theta=PRIOR_THETA + 1))
+    other = weakened_by(yesterday(unit=unit), rewards(1, 300, theta=PRIOR_THETA + 1, unit=unit), unit=unit)
+    assert other == pytest.approx(plain, rel=1e-6)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.3, 1.0, 30.0])
+@pytest.mark.parametrize("count", [5, 60, 700])
+def test_the_compiled_factor_is_the_plain_one(shift: float, count: int) -> None:
+    prior = yesterday()
+    for theta, phi in (
+        (PRIOR_THETA + shift, PRIOR_PHI),
+        (PRIOR_THETA, PRIOR_PHI * (1 + shift)),
+    ):
+        seen = rewards(count, count, theta=theta, phi=phi)
+        for surprise in (0.0, 3.0):
+            plain = _temper_factor_numpy(prior, seen, PRIOR_BASE, PRIOR_VAGUE, surprise)
+            compiled = _temper_factor(prior, seen, PRIOR_BASE, PRIOR_VAGUE, surprise)
+            assert compiled == pytest.approx(plain, rel=1e-9)
+
+
+def test_a_matrix_without_root_has_no_compiled_factor() -> None:
+    nothing = np.zeros((3, 3))
+    seen = rewards(1, 1)
+    assert np.isnan(_temper_factor(yesterday(), seen, PRIOR_BASE, nothing, 3.0))
+
+
+DIMS = (1, 2, 3, 5, 8, 12, 20)
+
+
+def some_observations(rng: np.random.Generator, dim: int, rows: int, *, faded: bool = False) -> Observations:
+    features = rng.standard_normal((rows, dim)) * np.exp(rng.uniform(-2, 2, dim))
+    counts = rng.integers(1, 400, rows).astype(float)
+    spreads = np.where(counts > 1, rng.gamma(np.maximum(counts - 1, 1) / 2, 2.0), 0.0)
+    found = Observations(features, counts, features @ rng.standard_normal(dim) + rng.standard_normal(rows), spreads)
+    return found.faded(0.3) if faded else found
+
+
+def no_prior(dim: int) -> Belief:
+    return Belief(np.zeros(dim), np.zeros((dim, dim)), np.zeros(dim), np.zeros((dim, dim)), 0.0, 0.0)
+
+
+@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize("kind", ["plain", "faded", "prior", "surprised", "no rows"])
+def test_compiled_fit_is_the_plain_one(dim: int, kind: str) -> None:
+    rng = np.random.default_rng(dim)
+    prior = None
+    for rows in (1, dim, 3 * dim + 1, 60):
+        observations = some_observations(rng, dim, rows, faded=kind == "faded")
+        vague = 0.3 * np.eye(dim) * rng.uniform(0.5, 2)
+        if kind == "surprised":  # means that no coefficients explain
+            observations = Observations(
+                observations.features, observations.counts, 50 * rng.standard_normal(rows), observations.spreads
+            )
+        if kind == "no rows":
+            observations = Observations.none(dim)
+        arguments = (observations, 1.0, vague, prior or no_prior(dim), prior is not None, 0.3, 1.0)
+        found, expected = _fit_compiled(*arguments), _fit_numpy(*arguments)
+        assert found is not None
+        for name in ("mean_coef", "mean_precision", "var_coef", "var_precision", "variance", "rounds"):
+            ours, theirs = np.asarray(getattr(found, name)), np.asarray(getattr(expected, name))
+            np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9 * float(np.abs(theirs).max()))
+        prior = expected if kind in ("prior", "no rows") else None
+
+
+def test_where_a_matrix_has_no_factor_the_plain_functions_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    indefinite = np.array([[1.0, 2.0], [2.0, 1.0]])
+    assert inverse(indefinite) is None
+    with pytest.raises(np.linalg.LinAlgError):
+        draw_gaussian(np.zeros(2), indefinite, np.zeros((3, 2)))
+    observations = some_observations(np.random.default_rng(0), 2, 9)
+    assert _fit_compiled(observations, 1.0, -np.eye(2) * 1e9, no_prior(2), False, 0.3, 1.0) is None
+    monkeypatch.setattr(belief_fit, "_fit_compiled", lambda *_: None)
+    expected = _fit_numpy(observations, 1.0, np.eye(2), no_prior(2), False, 0.3, 1.0)
+    np.testing.assert_array_equal(
+        fit_belief(observations, base_variance=1.0, vague=np.eye(2)).var_coef, expected.var_coef
+    )
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_compiled_covariances_and_draws_are_the_plain_ones(dim: int) -> None:
+    rng = np.random.default_rng(dim)
+    roots = rng.standard_normal((2, dim, dim + 2))
+    mean, var = roots @ roots.transpose(0, 2, 1)
+    belief = Belief(rng.standard_normal(dim), mean, rng.standard_normal(dim), var, 1.0, 10.0)
+    np.testing.assert_allclose(belief.mean_covariance, _invert_numpy(mean), rtol=1e-8, atol=1e-10)
+    covariance = _invert_numpy(var) + 4 * _invert_numpy(mean)
+    np.testing.assert_allclose(belief.score_covariance(2.0), covariance, rtol=1e-8, atol=1e-10)
+    normals = np.random.default_rng(1).standard_normal((7, dim))
+    expected = _draw_gaussian_numpy(belief.mean_coef, covariance, normals)
+    drawn = draw_gaussian(belief.mean_coef, covariance, normals)
+    np.testing.assert_allclose(drawn, expected, rtol=1e-9, atol=1e-10)
+
+
+def test_a_covariance_that_is_changed_by_its_receiver_stays_what_it_was() -> None:
+    belief = Belief(np.zeros(2), np.eye(2), np.zeros(2), np.eye(2), 1.0, 10.0)
+    belief.score_covariance(2.0)[:] = 0.0
+    np.testing.assert_array_equal(belief.score_covariance(2.0), 5 * np.eye(2))
+
+
+def test_columns_of_another_layout_are_fitted_alike() -> None:
+    observations = some_observations(np.random.default_rng(3), 4, 30)
+    turned = Observations(
+        np.asfortranarray(observations.features),
+        *(np.repeat(getattr(observations, name), 2)[::2] for name in ("counts", "means", "spreads", "free")),
+    )
+    ours, theirs = (fit_belief(one, base_variance=1.0, vague=np.eye(4)) for one in (observations, turned))
+    np.testing.assert_array_equal(ours.mean_coef, theirs.mean_coef)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_joining_is_grouping_by_sorted_features_bit_by_bit(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, dim = int(rng.integers(1, 60)), int(rng.integers(1, 5))
+    features = rng.integers(-1, 3, (rows, dim)).astype(float)
+    counts = np.where(rng.random(rows) < 0.5, rng.integers(1, 9, rows), rng.uniform(0.01, 3, rows))
+    columns = (counts, rng.standard_normal(rows), rng.gamma(2.0, size=rows), counts * rng.uniform(0, 1, rows))
+    joined = Observations(features, *columns).joined()
+    different, group = np.unique(features, axis=0, return_inverse=True)
+    merged = merge_tally_groups(group.reshape(-1), len(different), *columns[:3])
+    squared = np.bincount(group.reshape(-1), counts * (counts - columns[3]), len(different))
+    left = merged[0] - squared / merged[0]
+    expected = different, *merged, np.where(left > 1e-9 * merged[0], left, 0.0)
+    for ours, theirs in zip(joined.columns, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
