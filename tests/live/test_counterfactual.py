@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from live_orders import CENT, START, parent_order
 from riskroute.live.counterfactual import Counterfactual, benchmark_plan
 from riskroute.live.state.events import NANO, ChildOutcome, PoolQuote
-from riskroute.live.state.totals import BatchMean
+from riskroute.live.state.trading_state import BatchMean
 from riskroute.routers.plan import Plan
 
 ORDER = parent_order(quantity=1500)

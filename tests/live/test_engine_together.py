@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from functools import partial
 
 import pytest
 
@@ -11,6 +12,7 @@ from live_engines import World, stored_events
 from live_orders import parent_order, report
 from riskroute.core.errors import StateError
 from riskroute.live.learner import Learner
+from riskroute.live.log import recovery
 from riskroute.live.log.interface import WriteError
 from riskroute.live.log.recovery import recover, snapshot_saver
 from riskroute.live.orders import order_digest
@@ -86,7 +88,7 @@ def test_what_was_gathered_is_refused_once_writing_has_failed(fails: str) -> Non
 def test_a_snapshot_is_of_its_time_however_late_it_is_saved(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
     monkeypatch.setattr(trading_state, "SETTLED_KEPT", kept)
     monkeypatch.setattr(trading_state, "PACKED_TOGETHER", 0)
-    monkeypatch.setattr(trading_state, "_PIECE_ORDERS", 2)
+    monkeypatch.setattr(recovery, "encode_parts", partial(trading_state.encode_parts, together=2))
     world = World(snapshot_every=0)
     engine = world.start()
 

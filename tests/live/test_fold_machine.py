@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from live_engines import stored_again
 from live_orders import CENT, START, accepted, child_order, parent_order
 from naive_live_book import is_over, naive_book
-from riskroute.live.state import fills, trading_state
+from riskroute.live.state import fold, trading_state
 from riskroute.live.state.events import (
     AnyEvent,
     ChildOrder,
@@ -286,19 +286,19 @@ def test_every_fill_is_booked_once_and_every_order_learned_once(kept: int, monke
 
 def dedupe_by_exec_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ExecutionReport, "key", property(lambda self: self.exec_id))
-    monkeypatch.setattr(fills, "report_key", lambda venue, day, exec_id: exec_id)
+    monkeypatch.setattr(fold, "report_key", lambda venue, day, exec_id: exec_id)
 
 
 def settle_while_a_fill_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
     def at_once(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
         if child.final >= 0 or child.filled >= child.order.quantity:
-            fills.finish_child(state, child, child.reason, at, effects)
+            fold._finish_child(state, child, child.reason, at, effects)
 
-    monkeypatch.setattr(fills, "_end_if_complete", at_once)
+    monkeypatch.setattr(fold, "_end_if_complete", at_once)
 
 
 def settle_a_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    settle = fills._settle
+    settle = fold._settle
 
     def forgetful(state: TradingState, parent: ParentState, effects: list[Effect]) -> None:
         settle(state, parent, effects)
@@ -308,33 +308,27 @@ def settle_a_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
         use.quantity += parent.order.quantity
         use.notional += parent.order.quantity * parent.mid
 
-    monkeypatch.setattr(fills, "_settle", forgetful)
+    monkeypatch.setattr(fold, "_settle", forgetful)
 
 
 def book_a_duplicate(monkeypatch: pytest.MonkeyPatch) -> None:
-    book = fills.book_report
+    book = fold._book_report
 
     def twice(state: TradingState, event: Reported, effects: list[Effect]) -> None:
         state.reports.pop(event.report.key, None)
         book(state, event, effects)
 
-    monkeypatch.setitem(_handlers(), Reported, twice)
+    monkeypatch.setitem(fold._HANDLERS, Reported, twice)
 
 
 def forget_a_bust_that_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    book = fills.book_report
+    book = fold._book_report
 
     def without_memory(state: TradingState, event: Reported, effects: list[Effect]) -> None:
         book(state, event, effects)
         state.replaced.clear()
 
-    monkeypatch.setitem(_handlers(), Reported, without_memory)
-
-
-def _handlers() -> dict[Any, Any]:
-    from riskroute.live.state import fold
-
-    return fold._HANDLERS
+    monkeypatch.setitem(fold._HANDLERS, Reported, without_memory)
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,7 @@ def test_the_term_and_the_primary_key_are_fences_too(postgres: str, stream: str,
 def test_a_session_that_will_not_end_keeps_its_lease(
     postgres: str, stream: str, log: PostgresLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_log, "PATIENCE", 0.05)
+    monkeypatch.setattr(PostgresLog, "patience", 0.05)
     log.lease("first", 0)
     with PostgresLog(postgres, stream) as second:
         monkeypatch.setattr(second, "_lease_row", lambda: postgres_log._LeaseRow("first", 1, 0, 1, None))

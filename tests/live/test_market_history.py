@@ -1,4 +1,4 @@
-"""Public data of a running router: what the tape works out is what a backtest reads from recorded events."""
+"""Public data of a running router: the market history computes what a backtest reads from recorded events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from live_services import order_json, running, service_config
 from log_memory import MemoryLog, MemoryStore
 from riskroute.live.log.interface import events_after
 from riskroute.live.log.recovery import verify
-from riskroute.live.market_history import MOST_QUOTES, History, MarketHistory, public_of
+from riskroute.live.market_history import MarketHistory, _History, public_of
 from riskroute.live.state.events import NANO, Accepted, MarketObserved, MarketTrade, ParentOrder, Quoted, VenueQuote
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
@@ -95,15 +95,15 @@ def test_the_tape_finds_what_a_backtest_reads_from_events(day: tuple[DayBooks, d
         order = ParentOrder(
             key="a", symbol="QVEX", side=side, quantity=40, deadline=deadline, quotes=arrival, lot=10, received=moment
         )
-        tape = MarketHistory()
-        tape.trade("QVEX", (), moment)
-        tape.expect(order)
+        history = MarketHistory()
+        history.trade("QVEX", (), moment)
+        history.expect(order)
         for at in range(moment + SECOND // 10, deadline + 1, SECOND // 10):
             for (v, s), flow in queue.flows.items():
                 name = "bid" if s > 0 else "ask"
-                tape.trade("QVEX", trades_between(flow, books.venues[v], name, at - SECOND // 10, at), at)
-            tape.put("QVEX", quotes_at(books, at))
-        seen = tape.seen(order, deadline + PUBLIC_AFTER)
+                history.trade("QVEX", trades_between(flow, books.venues[v], name, at - SECOND // 10, at), at)
+            history.put("QVEX", quotes_at(books, at))
+        seen = history.seen(order, deadline + PUBLIC_AFTER)
         assert seen is not None
         ours = public_of(seen)
         context = Context("a", side, 40, exchange.venue_books(moment), lot=10, horizon=10.0, time=moment, symbol="QVEX")
@@ -131,8 +131,8 @@ class Told(World):
 
     def trade(self, orders: int) -> None:
         """Orders whose deadlines pass while the market goes on, until all their public outcomes are known."""
-        tape = self.engine.history
-        assert tape is not None
+        history = self.engine.history
+        assert history is not None
         for _ in range(orders):
             for size, shares in ((500, 100), (300, 150)):
                 now = self.clock.now
@@ -140,10 +140,10 @@ class Told(World):
                     MarketTrade(venue=name, side="bid", price=1000 * CENT, shares=shares, at=now) for name in ("A", "B")
                 ]
                 self.told = quotes(now, size)
-                self.engine.record_quotes("DEMO", self.told, tape.trade("DEMO", sold, now))
-                tape.put("DEMO", self.told)
+                self.engine.record_quotes("DEMO", self.told, history.trade("DEMO", sold, now))
+                history.put("DEMO", self.told)
                 if size == 500:
-                    flows = tape.outflows("DEMO", ("A", "B"), 1, now)
+                    flows = history.outflows("DEMO", ("A", "B"), 1, now)
                     order = parent_order(
                         f"o{now}", 200, symbol="DEMO", quotes=self.told, deadline=now + NANO // 2, features=flows
                     )
@@ -151,7 +151,7 @@ class Told(World):
                 self.pass_time(0.3)
         self.pass_time(2)
         assert not self.engine._unobserved
-        assert not tape._expected
+        assert not history._expected
 
     def books(self, symbol: str) -> tuple[VenueQuote, ...]:
         return self.told
@@ -260,27 +260,28 @@ def test_a_queue_is_not_known_where_trades_or_books_are_missing() -> None:
             received=received,
         )
 
-    tape = MarketHistory()
-    tape.expect(order(5))
-    assert tape.seen(order(5), 20) is None  # nothing was heard
-    tape.expect(order(5))
-    tape.put("X", [quote(10)])
-    seen = tape.seen(order(5), 20)
+    history = MarketHistory()
+    history.expect(order(5))
+    assert history.seen(order(5), 20) is None  # nothing was heard
+    history.expect(order(5))
+    history.put("X", [quote(10)])
+    seen = history.seen(order(5), 20)
     assert seen is not None
-    assert (seen.queues, seen.closing) == ({}, (quote(10),))  # trades are not told
-    tape.trade("X", [MarketTrade(venue="A", side="bid", price=10 * NANO, shares=7, at=30)], 30)
-    tape.expect(order(29))
-    tape.put("X", [quote(31)])
-    seen = tape.seen(order(29), 40)
+    assert (seen.queues, seen.closing) == ({}, (quote(10),))  # the feed has no trades
+    history.trade("X", [MarketTrade(venue="A", side="bid", price=10 * NANO, shares=7, at=30)], 30)
+    history.expect(order(29))
+    history.put("X", [quote(31)])
+    seen = history.seen(order(29), 40)
     assert seen is not None
-    assert (seen.queues, [one.displayed for one in seen.trades]) == ({}, [500])  # trades are told from 30 on
-    tape.expect(order(50))
-    tape.put("X", [quote(55, 400)])
-    seen = tape.seen(order(50), 60)
+    assert (seen.queues, [one.displayed for one in seen.trades]) == ({}, [500])  # the feed has trades from 30 on
+    history.expect(order(50))
+    history.put("X", [quote(55, 400)])
+    seen = history.seen(order(50), 60)
     assert seen is not None
     assert (seen.queues, seen.trades) == ({"A": (10 * NANO, 500, 100)}, ())
-    history: History[VenueQuote] = History(MOST_QUOTES)
-    for at in range(2 * MOST_QUOTES):
-        history.add(quote(at))
-    assert history.lost == MOST_QUOTES - 1
-    assert len(history.items) == MOST_QUOTES
+    most = MarketHistory.most_quotes
+    kept: _History[VenueQuote] = _History(most)
+    for at in range(2 * most):
+        kept.add(quote(at))
+    assert kept.lost == most - 1
+    assert len(kept.items) == most

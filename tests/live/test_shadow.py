@@ -174,7 +174,7 @@ def test_an_order_is_judged_learned_from_and_not_judged_twice(up: Any) -> None:
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "no children": ({"children": []}, "children must be from 1 to 1000, was 0"),
+    "no children": ({"children": []}, "expected 1 to 1000 children, got 0"),
     "unknown pool": ({"kind": "dark", "place": "Q"}, "place of a dark child must be one of P, was 'Q'"),
     "overfilled child": ({"filled": 200}, "a child must fill no more than it was sent, was 200 of 100"),
     "overfilled": ({"sent": 1000, "filled": 900}, "children must have filled at most 100 shares, was 960"),

@@ -30,12 +30,12 @@ from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, 
 from riskroute.routing.consolidated import ConsolidatedBook
 
 
-class QuoteBoard:
+class _QuoteBoard:
     """Books by symbol; any thread may read and write.
 
     Examples
     --------
-    >>> board = QuoteBoard()
+    >>> board = _QuoteBoard()
     >>> board.put("DEMO", [VenueQuote(venue="NYSE", at=5), VenueQuote(venue="NYSE", at=3)])
     >>> [quote.at for quote in board("DEMO")]
     [5]
@@ -59,27 +59,24 @@ class QuoteBoard:
         return tuple(self._books.get(symbol, {}).values())
 
 
-MOST_QUOTES, MOST_TRADES = 2_000, 10_000
-"""Books and trades of a symbol at a venue that are kept at least."""
-
-Dated = TypeVar("Dated", VenueQuote, MarketTrade)
+_Dated = TypeVar("_Dated", VenueQuote, MarketTrade)
 
 
-class History(Generic[Dated]):
+class _History(Generic[_Dated]):
     """The newest quotes or trades by time; before ``lost`` there may be gaps."""
 
     def __init__(self, most: int) -> None:
         self.most, self.lost = most, 0
-        self.items: list[Dated] = []
+        self.items: list[_Dated] = []
 
-    def add(self, item: Dated) -> None:
+    def add(self, item: _Dated) -> None:
         """Add an item, and drop the oldest if there are too many."""
         insort(self.items, item, key=_time)
         if len(self.items) >= 2 * self.most:
             self.lost = self.items[self.most - 1].at
             del self.items[: self.most]
 
-    def between(self, after: int, end: int) -> list[Dated]:
+    def between(self, after: int, end: int) -> list[_Dated]:
         """Return the items after one time and up to another."""
         return self.items[bisect_right(self.items, after, key=_time) : bisect_right(self.items, end, key=_time)]
 
@@ -95,7 +92,7 @@ class Market(NamedTuple):
     closing: tuple[VenueQuote, ...]
 
 
-class MarketHistory(QuoteBoard):
+class MarketHistory(_QuoteBoard):
     """The newest books, and books and trades before.
 
     Parameters
@@ -107,13 +104,15 @@ class MarketHistory(QuoteBoard):
         Age in nanoseconds from which on a book says nothing of the market at a deadline.
     """
 
+    most_quotes, most_trades = 2_000, 10_000  # books and trades of a symbol at a venue that are kept at least
+
     def __init__(self, *, keep: bool = False, stale: int = 60 * NANO) -> None:
         super().__init__()
         self.keep, self.stale = keep, stale
         self._expected: Counter[str] = Counter()
         """Orders by symbol that will be asked about."""
-        self._quotes: dict[tuple[str, str], History[VenueQuote]] = defaultdict(lambda: History(MOST_QUOTES))
-        self._trades: dict[tuple[str, str], History[MarketTrade]] = defaultdict(lambda: History(MOST_TRADES))
+        self._quotes: dict[tuple[str, str], _History[VenueQuote]] = defaultdict(lambda: _History(self.most_quotes))
+        self._trades: dict[tuple[str, str], _History[MarketTrade]] = defaultdict(lambda: _History(self.most_trades))
         self._since: dict[str, int] = {}
         """By symbol, since when all trades are told."""
         self._untold: dict[str, list[MarketTrade]] = {}
@@ -148,7 +147,7 @@ class MarketHistory(QuoteBoard):
             for one in made:
                 self._trades[symbol, one.venue].add(one)
                 untold.append(one)
-            del untold[:-MOST_TRADES]
+            del untold[: -self.most_trades]
         return made
 
     def outflows(self, symbol: str, venues: Iterable[str], sign: int, now: int) -> dict[str, float]:
@@ -205,7 +204,7 @@ class MarketHistory(QuoteBoard):
             return None
         window = order.received, order.deadline
         price, ahead = own[0]
-        outflow = queue_outflow(
+        outflow = _queue_outflow(
             order.sign, price, ahead, self._quotes[key].between(*window), self._trades[key].between(*window)
         )
         return price, ahead, outflow
@@ -217,7 +216,7 @@ def _displayed(quote: VenueQuote | None, trade: MarketTrade) -> int:
     return next((size for price, size in levels if price == trade.price), 0)
 
 
-def queue_outflow(
+def _queue_outflow(
     sign: int, price: int, ahead: int, quotes: Sequence[VenueQuote], trades: Sequence[MarketTrade]
 ) -> int:
     """Return the shares that left a queue: all that traded, and visible cancellations ahead.
@@ -228,7 +227,7 @@ def queue_outflow(
 
     >>> quote = VenueQuote(venue="A", bids=((100, 250),), at=2)
     >>> trades = [MarketTrade(venue="A", side="bid", price=100, shares=n, at=t) for n, t in ((100, 1), (300, 3))]
-    >>> queue_outflow(1, 100, 500, [quote], trades)
+    >>> _queue_outflow(1, 100, 500, [quote], trades)
     550
     """
     side = "bid" if sign > 0 else "ask"

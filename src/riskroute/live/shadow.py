@@ -26,11 +26,9 @@ from riskroute.live.state.events import (
     Shadowed,
     touch_prices,
 )
-from riskroute.live.state.fills import BEYOND, marked_remainder
+from riskroute.live.state.fold import BEYOND, marked_remainder
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import KINDS
-
-MOST_CHILDREN = 1_000  # children of an order
 
 
 class ShadowComparison(msgspec.Struct, frozen=True):
@@ -46,18 +44,18 @@ class ShadowComparison(msgspec.Struct, frozen=True):
     safe: str = ""
 
 
-def their_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
+def _their_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
     """Return the outcome of an order that another router executed; unfilled shares are marked at the far touch.
 
     Raises `InputError` for children that do not fit the order.
     """
     bid, ask = touch_prices(order.quotes)
     mid, sign = (bid + ask) // 2, order.sign
-    if not 0 < len(children) <= MOST_CHILDREN:
-        raise InputError(f"children must be from 1 to {MOST_CHILDREN}, was {len(children)}")
+    if not 0 < len(children) <= 1_000:
+        raise InputError(f"expected 1 to 1000 children, got {len(children)}")
     outcomes = []
     for number, child in enumerate(children):
-        checked_child(order, child)
+        _check_child(order, child)
         outcomes.append(
             ChildOutcome(
                 slot=number,
@@ -95,7 +93,7 @@ def their_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
     )
 
 
-def checked_child(order: ParentOrder, child: ChildIn) -> None:
+def _check_child(order: ParentOrder, child: ChildIn) -> None:
     """Raise `InputError` for an inconsistent child."""
     pools = tuple(pool.pool for pool in order.pools)
     venues = tuple(quote.venue for quote in order.quotes)
@@ -107,12 +105,12 @@ def checked_child(order: ParentOrder, child: ChildIn) -> None:
     if child.filled and not 0 < child.price <= LARGEST_PRICE:
         raise InputError(f"price of a child that was filled must be from 1 to {LARGEST_PRICE}, was {child.price}")
     if abs(child.fee) > LARGEST_FEE * max(child.filled, 1):
-        raise InputError(f"fee of a child must be at most {LARGEST_FEE} a share, was {child.fee} in all")
+        raise InputError(f"fee of a child must be at most {LARGEST_FEE} a share, was {child.fee} in total")
     if min(child.sent_at, child.last_fill, child.done_at) < 0:
         raise InputError("times of a child must not be negative, was one")
 
 
-def their_plan(order: ParentOrder, children: Sequence[ChildIn]) -> Plan:
+def _their_plan(order: ParentOrder, children: Sequence[ChildIn]) -> Plan:
     """Return the plan that matches children; sweeps follow from its rest rule and are no part of it."""
     shares: dict[str, dict[str, int]] = {kind: {} for kind in KINDS}
     for child in children:
@@ -139,7 +137,7 @@ class ShadowEvaluator:
     Parameters
     ----------
     engine : TradingEngine
-        The engine, which writes and learns but gets no orders of its own.
+        The engine; it logs and learns, but receives no orders.
     """
 
     def __init__(self, engine: TradingEngine) -> None:
@@ -151,7 +149,7 @@ class ShadowEvaluator:
         A repeated order changes nothing and gets None; another order with its key raises `KeyUsedError`.
         """
         check_order(order)
-        outcome, theirs = their_outcome(order, children), their_plan(order, children)
+        outcome, theirs = _their_outcome(order, children), _their_plan(order, children)
         digest, engine = order_digest(order), self._engine
         answer: Future[ShadowComparison | None] = Future()
         with engine.lock:

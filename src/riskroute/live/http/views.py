@@ -13,7 +13,7 @@ from riskroute.core.errors import InputError, shown
 from riskroute.live.limits import Limits
 from riskroute.live.service import Service
 from riskroute.live.state.events import NANO
-from riskroute.live.state.fills import outcome_of
+from riskroute.live.state.fold import outcome_of
 from riskroute.live.state.trading_state import ParentState, TradingState, archived_state
 from riskroute.routers.router import FEEDBACK, Router
 

@@ -36,8 +36,6 @@ from riskroute.live.state.events import (
     touch_prices,
 )
 
-_NEW_YORK = ZoneInfo("America/New_York")
-_KEY = ("router", "seed", "symbol", "day", "number")  # columns that identify an order in all tables
 _Row = dict[str, Any]
 
 
@@ -64,7 +62,7 @@ def export_log(log: Log, out: Path) -> list[Path]:
 
 
 def _day(time: int) -> str:
-    return dt.datetime.fromtimestamp(time // NANO, _NEW_YORK).strftime("%Y-%m-%d")
+    return dt.datetime.fromtimestamp(time // NANO, ZoneInfo("America/New_York")).strftime("%Y-%m-%d")
 
 
 def _frame(rows: Iterable[_Row]) -> polars.DataFrame:
@@ -73,6 +71,8 @@ def _frame(rows: Iterable[_Row]) -> polars.DataFrame:
 
 class _LogTables:
     """Collects rows from events."""
+
+    key = ("router", "seed", "symbol", "day", "number")  # columns that identify an order in all tables
 
     def __init__(self) -> None:
         self.orders: dict[str, _Row] = {}
@@ -170,7 +170,7 @@ class _LogTables:
             self._numbers[outcome.parent, child.slot, child.attempt] = number
             price = (outcome.mid + outcome.sign * child.money / child.filled) / NANO if child.filled > 0 else 0.0
             self.children.append(
-                {name: order[name] for name in _KEY}
+                {name: order[name] for name in self.key}
                 | {"child": number, "kind": child.kind, "place": child.place, "sent": child.sent}
                 | {"filled": child.filled, "price": price, "fee": child.fees / NANO, "posted": child.sent_at}
                 | {"last": child.last_fill, "known": child.done_at, "marked": child.marked}
@@ -184,7 +184,7 @@ class _LogTables:
             if key in self._replaced or order is None or not report.quantity:
                 continue
             rows.append(
-                {name: order[name] for name in _KEY}
+                {name: order[name] for name in self.key}
                 | {"child": self._numbers.get((child.parent, child.slot, child.attempt)), "kind": child.kind}
                 | {"place": child.place, "time": report.at, "shares": report.quantity, "price": report.price / NANO}
                 | {"fee": report.fee / report.quantity / NANO, "estimated": False, "exec_id": report.exec_id}

@@ -35,8 +35,6 @@ from riskroute.live.log.interface import (
     linked,
 )
 
-SLOW_COMMIT = 1.0  # seconds after which a commit is reported as slow
-SNAPSHOTS_KEPT = 2  # newest snapshots that a store keeps
 _LOGGER = logging.getLogger("riskroute.live")
 
 Batch = tuple[Entry, ...]
@@ -124,10 +122,9 @@ class GroupCommitLog(ABC):
 
     linger = 0.005  # seconds that entries which nobody waits for are held back, to be written with others
     most_lingering = 64  # appends held back
+    snapshots_kept = 2  # the newest, and one before it in case its body is damaged
 
-    def __init__(
-        self, *, slow_commit: float = SLOW_COMMIT, on_slow_commit: Callable[[float], None] | None = None
-    ) -> None:
+    def __init__(self, *, slow_commit: float = 1.0, on_slow_commit: Callable[[float], None] | None = None) -> None:
         self.times = _CommitTimes()
         self._slow_commit = slow_commit
         self._on_slow_commit = on_slow_commit or _warn_of_slow_commit

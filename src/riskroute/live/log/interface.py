@@ -32,7 +32,6 @@ NO_CHAIN = bytes(16)  # the hash before row 0
 PAGE = 2000  # rows read at once
 LARGEST_BODY = 1 << 24  # bytes
 MOST_TOGETHER = 256  # events that share a row
-_HEADER, _TOGETHER = "header", "together"  # kind of row 0, and of rows with several events
 _LATEST = 2**63 - 1  # the latest time of an entry, and the end of a lease that does not expire
 _FIXED = struct.Struct(">qqII")  # seq, at, and the lengths of kind and key
 
@@ -237,7 +236,7 @@ def verify_chain(log: Log) -> Head:
 def header_row(stream: str) -> Row:
     """Return row 0 of a new log."""
     header = Header(FORMAT, stream, machine_type(), provenance_versions())
-    return chained(NO_CHAIN, 0, Entry(_HEADER, "", msgspec.json.encode(header), time.time_ns()))
+    return chained(NO_CHAIN, 0, Entry("header", "", msgspec.json.encode(header), time.time_ns()))
 
 
 def header_of(row: Row, where: str) -> Header:
@@ -271,7 +270,7 @@ def checked_entries(entries: Sequence[Entry]) -> tuple[Entry, ...]:
             raise InputError(f"entries must be of type Entry, was {shown(entry)}")
         if not (isinstance(entry.kind, str) and _is_fine_kind(entry.kind)):
             checked_text("kind", entry.kind, 64)
-            raise InputError(f"kind must not be {_HEADER!r}, which is row 0")
+            raise InputError("kind must not be 'header', which is row 0")
         if entry.key != "":
             checked_text("key", entry.key, 512)
         if not isinstance(entry.body, bytes):
@@ -285,7 +284,7 @@ def checked_entries(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 @lru_cache(256)
 def _is_fine_kind(kind: str) -> bool:
-    return bool(checked_text("kind", kind, 64)) and kind != _HEADER
+    return bool(checked_text("kind", kind, 64)) and kind != "header"
 
 
 def checked_text(field: str, text: str, longest: int) -> str:
@@ -319,9 +318,7 @@ _KEYS: dict[type, Callable[[AnyEvent], str]] = {  # events that must not be in t
     Settled: lambda event: event.outcome.parent,  # type: ignore[union-attr]  # a Settled
     Shadowed: lambda event: event.order.key,  # type: ignore[union-attr]  # a Shadowed
 }
-_ENCODER = msgspec.msgpack.Encoder()
 _BODY: msgspec.msgpack.Decoder[_Body] = msgspec.msgpack.Decoder(_Body)
-_BODIES: msgspec.msgpack.Decoder[list[_Body]] = msgspec.msgpack.Decoder(list[_Body])
 
 
 def event_kind(event: AnyEvent) -> str:
@@ -353,7 +350,7 @@ def entries_of(events: Iterable[AnyEvent]) -> list[Entry]:
             entries.append(_shared(some))
             some = []
         if key_of is not None:
-            entries.append(Entry(_KINDS[type(event)], key_of(event), _ENCODER.encode(event), max(event.at, 0)))
+            entries.append(Entry(_KINDS[type(event)], key_of(event), msgspec.msgpack.encode(event), max(event.at, 0)))
     if some:
         entries.append(_shared(some))
     return entries
@@ -362,8 +359,8 @@ def entries_of(events: Iterable[AnyEvent]) -> list[Entry]:
 def _shared(events: list[AnyEvent]) -> Entry:
     last = events[-1]
     if len(events) == 1:
-        return Entry(_KINDS[type(last)], "", _ENCODER.encode(last), max(last.at, 0))
-    return Entry(_TOGETHER, "", _ENCODER.encode(events), max(last.at, 0))
+        return Entry(_KINDS[type(last)], "", msgspec.msgpack.encode(last), max(last.at, 0))
+    return Entry("together", "", msgspec.msgpack.encode(events), max(last.at, 0))
 
 
 def row_events(row: Row) -> Sequence[AnyEvent]:
@@ -379,7 +376,9 @@ def rows_events(rows: Sequence[Row]) -> Iterator[Sequence[AnyEvent]]:
     """Decode the events of each of several rows in one call, in a fraction of the time of `row_events` for each."""
     try:
         # In msgpack, a list is this byte, the number of its items, and the items.
-        bodies = _BODIES.decode(b"".join([b"\xdd", len(rows).to_bytes(4), *[row.body for row in rows]]))
+        bodies = msgspec.msgpack.decode(
+            b"".join([b"\xdd", len(rows).to_bytes(4), *[row.body for row in rows]]), type=list[_Body]
+        )
     except msgspec.MsgspecError:
         return map(row_events, rows)
     return (body if isinstance(body, list) else (body,) for body in bodies)

@@ -11,11 +11,11 @@ from hashlib import blake2b
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from riskroute.core.errors import DataError, InputError, StateError, one_line_error
 from riskroute.core.runtime import require_extra
 from riskroute.live.log.group_commit import (
-    SLOW_COMMIT,
-    SNAPSHOTS_KEPT,
     Batch,
     GroupCommitLog,
     NewRows,
@@ -40,7 +40,6 @@ from riskroute.live.log.interface import (
 if TYPE_CHECKING:
     from psycopg import Connection
 
-PATIENCE = 5.0  # seconds to wait for a terminated session to end
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS riskroute_log (
     stream text NOT NULL, seq bigint NOT NULL, at bigint NOT NULL, kind text NOT NULL, key text NOT NULL,
@@ -54,25 +53,7 @@ CREATE TABLE IF NOT EXISTS riskroute_lease (
     stream text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL, until bigint NOT NULL)
 """
 _COLUMNS = "seq, at, kind, key, body, chain"
-_FIRST = f"INSERT INTO riskroute_log (stream, {_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s)"
-_INSERT = f"""
-INSERT INTO riskroute_log (stream, {_COLUMNS})
-SELECT %s::text, row.* FROM
-    unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::bytea[], %b::bytea[]) AS row
-WHERE EXISTS (SELECT FROM riskroute_lease WHERE stream = %s AND term = %s)
-"""
-_KNOWN = """
-SELECT kind, key, seq, body FROM riskroute_log JOIN unnest(%s::text[], %s::text[]) AS wanted (kind, key)
-USING (kind, key) WHERE stream = %s AND key <> ''
-"""
 _LAST = "SELECT seq, chain FROM riskroute_log WHERE stream = %s ORDER BY seq DESC LIMIT 1"
-_LEASE = """
-SELECT owner, term, until, (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint,
-    (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
-     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-     AND (classid::bigint << 32 | objid::bigint) = %s)
-FROM riskroute_lease WHERE stream = %s
-"""
 
 
 class _LeaseRow(NamedTuple):
@@ -105,13 +86,15 @@ class PostgresLog(GroupCommitLog):
         See `GroupCommitLog`.
     """
 
+    patience = 5.0  # seconds to wait for a terminated session to end
+
     def __init__(
         self,
         database: str,
         stream: str = "main",
         *,
         create: bool = True,
-        slow_commit: float = SLOW_COMMIT,
+        slow_commit: float = 1.0,
         on_slow_commit: Callable[[float], None] | None = None,
     ) -> None:
         require_extra("logs in PostgreSQL", "postgres", "psycopg")
@@ -158,7 +141,8 @@ class PostgresLog(GroupCommitLog):
                 self._reader.execute(_SCHEMA)
             lease = "INSERT INTO riskroute_lease VALUES (%s, '', 0, 0) ON CONFLICT DO NOTHING"
             if self._reader.execute(lease, (self.stream,)).rowcount:
-                self._reader.execute(_FIRST, (self.stream, *_as_tuple(header_row(self.stream))))
+                first = f"INSERT INTO riskroute_log (stream, {_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s)"
+                self._reader.execute(first, (self.stream, *msgspec.structs.astuple(header_row(self.stream))))
 
     def _checked(self) -> Header:
         """Return the header, after a check of the last rows."""
@@ -210,7 +194,7 @@ class PostgresLog(GroupCommitLog):
             self._live_writer().execute(
                 """DELETE FROM riskroute_snapshot WHERE stream = %s AND seq NOT IN (
                    SELECT seq FROM riskroute_snapshot WHERE stream = %s ORDER BY seq DESC LIMIT %s)""",
-                (self.stream, self.stream, SNAPSHOTS_KEPT),
+                (self.stream, self.stream, self.snapshots_kept),
             )
         return saved.rowcount == 1
 
@@ -245,12 +229,17 @@ class PostgresLog(GroupCommitLog):
             self._locked = answer == (True,)
             if not self._locked:
                 now = self._lease_row()
-                if not by_force or now.term != old.term or time.monotonic() > began + PATIENCE:
+                if not by_force or now.term != old.term or time.monotonic() > began + self.patience:
                     raise held(now.owner)
                 time.sleep(0.002)
 
     def _lease_row(self) -> _LeaseRow:
-        row = self._live_writer().execute(_LEASE, (self._lock, self.stream)).fetchone()
+        query = """SELECT owner, term, until, (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint,
+                       (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
+                        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                        AND (classid::bigint << 32 | objid::bigint) = %s)
+                   FROM riskroute_lease WHERE stream = %s"""
+        row = self._live_writer().execute(query, (self._lock, self.stream)).fetchone()
         assert row is not None
         return _LeaseRow(*row)
 
@@ -282,7 +271,10 @@ class PostgresLog(GroupCommitLog):
         keys = list({(entry.kind, entry.key) for batch in batches for entry in batch if entry.key})
         with self._failing_as_write_error():
             wanted = [[key[k] for key in keys] for k in range(2)]
-            found = self._live_writer().execute(_KNOWN, (*wanted, self.stream)).fetchall()
+            query = """SELECT kind, key, seq, body FROM riskroute_log
+                       JOIN unnest(%s::text[], %s::text[]) AS wanted (kind, key) USING (kind, key)
+                       WHERE stream = %s AND key <> ''"""
+            found = self._live_writer().execute(query, (*wanted, self.stream)).fetchall()
         written = new_rows(head, batches, {(kind, key): (seq, body) for kind, key, seq, body in found})
         try:
             return self._inserted(lease, written)
@@ -307,8 +299,11 @@ class PostgresLog(GroupCommitLog):
         columns = [[getattr(row, name) for row in rows] for name in _COLUMNS.split(", ")]
         try:
             if rows:
+                insert = f"""INSERT INTO riskroute_log (stream, {_COLUMNS}) SELECT %s::text, row.* FROM
+                    unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::bytea[], %b::bytea[]) AS row
+                    WHERE EXISTS (SELECT FROM riskroute_lease WHERE stream = %s AND term = %s)"""
                 values = (self.stream, *columns, self.stream, lease.term)
-                current = writer.execute(_INSERT, values).rowcount == len(rows)
+                current = writer.execute(insert, values).rowcount == len(rows)
             else:
                 current = self._lease_row().term == lease.term
         except psycopg.errors.UniqueViolation:
@@ -378,10 +373,6 @@ class PostgresLog(GroupCommitLog):
             self._writer.close()
         with self._reading:
             self._reader.close()
-
-
-def _as_tuple(row: Row) -> tuple[int, int, str, str, bytes, bytes]:
-    return row.seq, row.at, row.kind, row.key, row.body, row.chain
 
 
 def _not_written(error: Exception, *, definite: bool) -> WriteError:

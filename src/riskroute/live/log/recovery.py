@@ -18,11 +18,8 @@ from riskroute.live.state.fold import apply
 from riskroute.live.state.trading_state import (
     Learn,
     TradingState,
-    archive_pieces,
     decode_state,
-    encode_state,
-    restore_archive,
-    without_archive,
+    encode_parts,
 )
 from riskroute.routers.registry import restore_router
 from riskroute.routers.router import Router
@@ -34,9 +31,8 @@ def recover(log: Log, learner: Learner) -> TradingState:
         state, seq = TradingState(), 0
         saved = log.snapshot()
         if saved is not None:
-            book, learned, *pieces = msgspec.msgpack.decode(saved.body, type=list[bytes])
-            state, seq = decode_state(book), saved.seq
-            restore_archive(state, pieces)
+            body, learned, *packed = msgspec.msgpack.decode(saved.body, type=list[bytes])
+            state, seq = decode_state(body, packed), saved.seq
             learner.restore(learned)
         with learner.reading():
             for page in pages_after(log, seq):
@@ -71,14 +67,14 @@ def snapshot_saver(log: Log, state: TradingState, learner: Learner, written: Fut
 
     Packed orders, most of the state, never change and are encoded by that function, off the commit path.
     """
-    small, archive = without_archive(state)
-    first = encode_state(small), learner.state()
+    body, packed = encode_parts(state)
+    learned = learner.state()
 
     def save() -> None:
         if written.exception() is None:
             seq = max(written.result())
             row = next(iter(log.read(seq - 1, 1)))
-            log.snapshot(Snapshot(seq, row.chain, msgspec.msgpack.encode((*first, *archive_pieces(archive)))))
+            log.snapshot(Snapshot(seq, row.chain, msgspec.msgpack.encode((body, learned, *packed()))))
 
     return save
 

@@ -13,11 +13,11 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from riskroute.core.errors import DataError, InputError, one_line_error
 from riskroute.core.validation import path_of
 from riskroute.live.log.group_commit import (
-    SLOW_COMMIT,
-    SNAPSHOTS_KEPT,
     Batch,
     GroupCommitLog,
     NewRows,
@@ -96,7 +96,6 @@ _SCHEMA = (
 )
 _COLUMNS = "seq, at, kind, key, body, chain"
 _LAST = "SELECT seq, chain FROM log ORDER BY seq DESC LIMIT 1"
-_INSERT = f"INSERT INTO log ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
 _INSERTS = {  # by number of rows: every statement lets other threads run, so there should be few
     size: f"INSERT INTO log ({_COLUMNS}) VALUES {', '.join(['(?, ?, ?, ?, ?, ?)'] * size)}" for size in (64, 16, 4, 1)
 }
@@ -131,7 +130,7 @@ class SqliteLog(GroupCommitLog):
         stream: str | None = None,
         *,
         create: bool = True,
-        slow_commit: float = SLOW_COMMIT,
+        slow_commit: float = 1.0,
         on_slow_commit: Callable[[float], None] | None = None,
     ) -> None:
         super().__init__(slow_commit=slow_commit, on_slow_commit=on_slow_commit)
@@ -192,7 +191,7 @@ class SqliteLog(GroupCommitLog):
             if self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
                 for statement in _SCHEMA:
                     self._writer.execute(statement)
-                self._writer.execute(_INSERT, _as_tuple(header_row(stream)))
+                self._writer.execute(_INSERTS[1], msgspec.structs.astuple(header_row(stream)))
 
     def _checked(self, stream: str | None) -> Header:
         """Return the header, after checks of the format, the stream and the last rows."""
@@ -227,7 +226,7 @@ class SqliteLog(GroupCommitLog):
             self._writer.execute("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?, ?)", values)
             self._writer.execute(
                 "DELETE FROM snapshot WHERE seq NOT IN (SELECT seq FROM snapshot ORDER BY seq DESC LIMIT ?)",
-                (SNAPSHOTS_KEPT,),
+                (self.snapshots_kept,),
             )
         return True
 
@@ -266,7 +265,7 @@ class SqliteLog(GroupCommitLog):
                 if old is not None:
                     known[key] = old
             written = new_rows(head, batches, known)
-            self._writer.executemany(_INSERT, map(_as_tuple, written.rows))
+            self._writer.executemany(_INSERTS[1], map(msgspec.structs.astuple, written.rows))
         return written
 
     def _insert(self, rows: Sequence[Row]) -> None:
@@ -276,7 +275,7 @@ class SqliteLog(GroupCommitLog):
             while len(rows) - begin >= size:
                 values: list[int | str | bytes] = []
                 for row in rows[begin : begin + size]:
-                    values += (row.seq, row.at, row.kind, row.key, row.body, row.chain)
+                    values += msgspec.structs.astuple(row)
                 try:
                     self._writer.execute(statement, values)
                 except sqlite3.Error as error:
@@ -346,7 +345,3 @@ class SqliteLog(GroupCommitLog):
         with self._reading:
             for connection in self._connections:
                 connection.close()
-
-
-def _as_tuple(row: Row) -> tuple[int, int, str, str, bytes, bytes]:
-    return row.seq, row.at, row.kind, row.key, row.body, row.chain

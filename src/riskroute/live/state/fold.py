@@ -17,18 +17,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from riskroute.core.errors import StateError
 from riskroute.live.state import trading_state
 from riskroute.live.state.events import (
     Accepted,
     AnyEvent,
     ChildOrder,
+    ChildOutcome,
     Declined,
+    ExecutionReport,
     Expired,
     Halted,
     Intended,
     Marked,
     MarketObserved,
+    Outcome,
     Planned,
     Quoted,
     Recalled,
@@ -39,21 +44,31 @@ from riskroute.live.state.events import (
     Shadowed,
     Unanswered,
     Withheld,
+    report_key,
     touch_prices,
 )
-from riskroute.live.state.fills import book_report, cancel_open_children, continue_order, finish_child, venue_use
 from riskroute.live.state.trading_state import (
     DAY,
+    Alert,
+    Cancel,
     ChildState,
+    Correct,
     DayUse,
     Effect,
+    Execution,
     Learn,
+    Next,
     ParentState,
+    Position,
     Query,
     Send,
     SymbolUse,
     TradingState,
+    VenueUse,
+    unpack_order,
 )
+
+BEYOND = "beyond"  # place of the unfilled remainder in outcomes
 
 
 def apply(state: TradingState, event: AnyEvent) -> tuple[TradingState, list[Effect]]:
@@ -121,7 +136,7 @@ def _accepted(state: TradingState, event: Accepted, effects: list[Effect]) -> No
     state.day.quantity += order.quantity
     state.day.notional += order.quantity * mid
     _intend(state, parent, event.children, effects)
-    continue_order(state, parent, effects)
+    _continue_order(state, parent, effects)
 
 
 def _declined(state: TradingState, event: Declined, effects: list[Effect]) -> None:
@@ -144,7 +159,7 @@ def _intend(state: TradingState, parent: ParentState, children: tuple[ChildOrder
         parent.children.append(child.id)
         parent.open += 1
         parent.held += child.quantity
-        venue_use(state, child.place).open += 1
+        _venue_use(state, child.place).open += 1
         effects.append(Send(child))
 
 
@@ -159,7 +174,7 @@ def _sent(state: TradingState, event: Sent, effects: list[Effect]) -> None:
 def _withheld(state: TradingState, event: Withheld, effects: list[Effect]) -> None:
     child = _child(state, event.child)
     if not child.done and child.filled == 0 and child.final < 0:
-        finish_child(state, child, "withheld", event.at, effects)
+        _finish_child(state, child, "withheld", event.at, effects)
 
 
 def _unanswered(state: TradingState, event: Unanswered, effects: list[Effect]) -> None:
@@ -169,11 +184,12 @@ def _unanswered(state: TradingState, event: Unanswered, effects: list[Effect]) -
             child.status = "unknown"
             state.unknown[child.order.id] = None
         effects.append(Query(child.order))
-        continue_order(state, state.parents[child.order.parent], effects)  # other shares do not wait for a silent venue
+        # the order's other shares do not wait for a silent venue
+        _continue_order(state, state.parents[child.order.parent], effects)
 
 
 def _recalled(state: TradingState, event: Recalled, effects: list[Effect]) -> None:
-    cancel_open_children(state, _parent(state, event.parent), effects, event.kind)
+    _cancel_open_children(state, _parent(state, event.parent), effects, event.kind)
 
 
 def _expired(state: TradingState, event: Expired, effects: list[Effect]) -> None:
@@ -181,15 +197,15 @@ def _expired(state: TradingState, event: Expired, effects: list[Effect]) -> None
     if parent.settled or parent.closing:
         return
     parent.closing = True
-    cancel_open_children(state, parent, effects)
-    continue_order(state, parent, effects)
+    _cancel_open_children(state, parent, effects)
+    _continue_order(state, parent, effects)
 
 
 def _marked(state: TradingState, event: Marked, effects: list[Effect]) -> None:
     parent = _parent(state, event.parent)
     if not parent.settled:
         parent.marked = event.price
-        continue_order(state, parent, effects)
+        _continue_order(state, parent, effects)
 
 
 # outcomes, beliefs and halts
@@ -234,7 +250,7 @@ def _planned(state: TradingState, event: Planned, effects: list[Effect]) -> None
 def _halted(state: TradingState, event: Halted, effects: list[Effect]) -> None:
     state.halted, state.halted_by = state.halted or event.reason or "halted", state.halted_by or event.by
     for key in state.unsettled:
-        cancel_open_children(state, state.parents[key], effects)
+        _cancel_open_children(state, state.parents[key], effects)
 
 
 def _resumed(state: TradingState, event: Resumed, effects: list[Effect]) -> None:
@@ -261,6 +277,286 @@ def _child(state: TradingState, name: str) -> ChildState:
         raise StateError(f"unknown child {name!r}: it was never intended") from None
 
 
+# children, fills and outcomes
+
+
+def _finish_child(state: TradingState, child: ChildState, reason: str, at: int, effects: list[Effect]) -> None:
+    """End a child and free its unfilled shares."""
+    order = child.order
+    parent = state.parents[order.parent]
+    parent.held -= order.quantity - child.filled
+    child.status, child.reason, child.done_at = "done", reason, at
+    parent.open -= 1
+    _venue_use(state, order.place).open -= 1
+    if state.unknown:
+        state.unknown.pop(order.id, None)
+    if state.waiting:
+        state.waiting.pop(order.id, None)
+    _continue_order(state, parent, effects)
+
+
+def _continue_order(state: TradingState, parent: ParentState, effects: list[Effect]) -> None:
+    """Settle an order that is done, or ask for further children."""
+    if parent.settled:
+        return
+    if parent.filled >= parent.order.quantity:
+        if parent.open:
+            _cancel_open_children(state, parent, effects)
+        else:
+            _settle(state, parent, effects)
+    elif parent.marked and parent.open == 0:
+        _settle(state, parent, effects)
+    elif parent.free > 0 and not parent.marked:
+        effects.append(Next(parent.order.key))
+
+
+def _settle(state: TradingState, parent: ParentState, effects: list[Effect]) -> None:
+    order = parent.order
+    outcome = outcome_of(state, parent)
+    parent.settled, parent.outcome, parent.settled_day = True, outcome, state.day.day
+    parent.order = msgspec.structs.replace(order, quotes=())  # books are the largest part of an order
+    del state.unsettled[order.key]
+    state.recent[order.key] = None
+    state.settled += 1
+    state.day.loss += outcome.cost
+    use = state.symbols[order.symbol]
+    use.quantity -= order.quantity
+    use.notional -= order.quantity * parent.mid
+    effects.append(Learn(outcome, order))
+
+
+def marked_remainder(shares: int, money: int, at: int) -> ChildOutcome:
+    """Return the outcome of unfilled shares, valued as if swept at the far touch."""
+    return ChildOutcome(
+        slot=-1,
+        attempt=0,
+        kind="sweep",
+        place=BEYOND,
+        sent=shares,
+        filled=shares,
+        money=money,
+        fees=0,
+        sent_at=at,
+        last_fill=at,
+        done_at=at,
+        marked=True,
+    )
+
+
+def outcome_of(state: TradingState, parent: ParentState) -> Outcome:
+    """Return the outcome of an order from the fills booked so far."""
+    order, mid, sign = parent.order, parent.mid, parent.order.sign
+    children = []
+    for name in parent.children:
+        child = state.children[name]
+        sent = child.order
+        children.append(
+            ChildOutcome(
+                slot=sent.slot,
+                attempt=sent.attempt,
+                kind=sent.kind,
+                place=sent.place,
+                sent=sent.quantity,
+                filled=child.filled,
+                money=sign * (child.value - child.filled * mid),
+                fees=child.fees,
+                sent_at=child.sent_at,
+                last_fill=child.last_fill,
+                done_at=child.done_at,
+            )
+        )
+    left = max(order.quantity - parent.filled, 0)
+    if left:
+        children.append(marked_remainder(left, sign * left * (parent.marked - mid), state.now))
+    return Outcome(
+        parent=order.key,
+        symbol=order.symbol,
+        sign=sign,
+        filled=parent.filled,
+        left=left,
+        mid=mid,
+        cost=sum(child.money + child.fees for child in children),
+        children=tuple(children),
+        at=state.now,
+        marked=left > 0,
+        late=state.now > order.deadline,
+        busted=parent.busted,
+    )
+
+
+def _cancel_open_children(state: TradingState, parent: ParentState, effects: list[Effect], kind: str = "") -> None:
+    """Cancel the resting children of an order, all or those of a kind."""
+    for name in parent.children:
+        child = state.children[name]
+        if not child.done and child.final < 0 and not child.order.immediate and kind in ("", child.order.kind):
+            child.cancelling = True
+            effects.append(Cancel(child.order))
+
+
+def _venue_use(state: TradingState, name: str) -> VenueUse:
+    """Return the counters of a venue."""
+    use = state.venues.get(name)
+    if use is None:
+        use = state.venues[name] = VenueUse()
+    return use
+
+
+def _book_report(state: TradingState, event: Reported, effects: list[Effect]) -> None:
+    """Book an execution report."""
+    report = event.report
+    key = report.key
+    child = state.children.get(report.child)
+    if child is None and report.child in state.owners:
+        unpack_order(state, state.owners[report.child])
+        child = state.children[report.child]
+    if key in state.reports:
+        state.duplicates += 1
+        return
+    if child is None:
+        state.orphans += 1
+        effects.append(Alert(f"{report.venue} reports an unknown child, {report.child}"))
+        return
+    state.reports[key] = None
+    child.reports.append(key)
+    kind = report.kind
+    if kind == "not_known":
+        _not_known(state, child, event.at, effects)
+        return
+    if kind == "cancel_rejected":
+        return
+    _heard(state, child, report)
+    if kind in ("filled", "busted", "corrected"):
+        _execute(state, child, report, key, effects)
+    if kind in ("cancelled", "rejected", "expired") or (kind == "filled" and report.leaves == 0):
+        if report.at >= child.final_at:
+            child.final, child.final_at = report.cum, report.at
+        child.reason = child.reason or kind
+    if (child.final >= 0 or child.filled >= child.order.quantity) and child.status != "done":
+        _end_if_complete(state, child, event.at, effects)
+
+
+def _heard(state: TradingState, child: ChildState, report: ExecutionReport) -> None:
+    """Note that the venue has the child, and count its reject."""
+    use = _venue_use(state, child.order.place)
+    if report.kind == "rejected":
+        use.rejects += 1
+        use.rejects_in_a_row += 1
+        state.day.rejects += 1
+    else:
+        use.rejects_in_a_row = 0
+    if state.unknown:
+        state.unknown.pop(child.order.id, None)
+    if child.status in ("intended", "sent", "unknown"):
+        child.status = "partly_filled" if child.filled else "acknowledged"
+
+
+def _not_known(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
+    """Send a child again that its venue does not have, up to three times and while trading; end it otherwise."""
+    if child.done or child.filled or child.final >= 0:
+        if not child.done:
+            effects.append(Alert(f"{child.order.place} does not know {child.order.id}, which it reported on before"))
+        return
+    state.unknown.pop(child.order.id, None)
+    parent = state.parents[child.order.parent]
+    if parent.closing or child.cancelling or state.halted or child.sends >= 3:
+        _finish_child(state, child, "withheld", at, effects)
+    else:
+        child.status = "intended"
+        effects.append(Send(child.order))
+
+
+def _execute(state: TradingState, child: ChildState, report: ExecutionReport, key: str, effects: list[Effect]) -> None:
+    reference = report_key(report.venue, report.day, report.reference) if report.reference else ""
+    new = Execution(
+        child.order.id,
+        report.kind,
+        report.quantity,
+        report.price,
+        report.fee,
+        reference,
+        report.at,
+        key not in state.replaced,
+    )
+    state.executions[key] = new
+    child.executions.append(key)
+    parent = state.parents[child.order.parent]
+    if report.kind == "filled":
+        child.last_fill = max(child.last_fill, report.at)
+    else:
+        parent.busted = True
+        state.replaced[reference] = key
+        old = state.executions.get(reference)
+        if old is not None and old.counts:
+            old.counts = False
+            _book(state, parent, child, old, -1)
+    if new.counts:
+        _book(state, parent, child, new, 1)
+    if parent.settled:
+        parent.corrections += 1
+        state.corrections += 1
+        effects.append(Correct(parent.order.key))
+    elif child.done:
+        _continue_order(state, parent, effects)
+    if parent.filled > parent.order.quantity:
+        state.overfilled += 1
+        effects.append(Alert(f"order {parent.order.key} is overfilled: {parent.filled} of {parent.order.quantity}"))
+
+
+def _book(state: TradingState, parent: ParentState, child: ChildState, execution: Execution, sign: int) -> None:
+    """Add a fill to its child, order and position; subtract it with a sign of -1."""
+    if execution.kind == "busted":
+        shares = value = fee = 0
+    else:
+        shares, fee = sign * execution.quantity, sign * execution.fee
+        value = shares * execution.price
+    child.filled += shares
+    child.value += value
+    child.fees += fee
+    parent.filled += shares
+    if child.status != "done":
+        parent.held -= shares
+        child.status = "partly_filled" if child.filled else "acknowledged"
+    order = parent.order
+    position = state.positions.get(order.symbol)
+    if position is None:
+        position = state.positions[order.symbol] = Position()
+    if order.side == "buy":
+        position.shares += shares
+        position.cash -= value
+    else:
+        position.shares -= shares
+        position.cash += value
+    position.fees += fee
+
+
+def _end_if_complete(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
+    """End a child that its venue has ended, unless a fill is still on its way."""
+    if child.filled >= child.order.quantity and child.final < 0:
+        _finish_child(state, child, "filled", at, effects)
+    elif child.final >= 0:
+        if child.filled == child.final or child.final in _counted(state, child):
+            _finish_child(state, child, child.reason, at, effects)
+        else:
+            state.waiting[child.order.id] = None
+
+
+def _counted(state: TradingState, child: ChildState) -> set[int]:
+    """Return what the venue may have counted at the end: without later busts and corrections.
+
+    Those of the very same time may have been counted or not, so there are two candidates.
+    """
+    mine = [(key, state.executions[key]) for key in child.executions]
+    later = [one for _, one in mine if one.kind != "filled" and one.at >= child.final_at]
+    if not later:
+        return set()
+    counts = set()
+    for ignored in ({id(one) for one in later}, {id(one) for one in later if one.at > child.final_at}):
+        kept = [(key, one) for key, one in mine if id(one) not in ignored]
+        gone = {one.reference for _, one in kept if one.kind != "filled"}
+        counts.add(sum(one.quantity for key, one in kept if one.kind != "busted" and key not in gone))
+    return counts
+
+
 _HANDLERS: dict[type, Callable[[TradingState, Any, list[Effect]], None]] = {
     Accepted: _accepted,
     Declined: _declined,
@@ -268,7 +564,7 @@ _HANDLERS: dict[type, Callable[[TradingState, Any, list[Effect]], None]] = {
     Sent: _sent,
     Withheld: _withheld,
     Unanswered: _unanswered,
-    Reported: book_report,
+    Reported: _book_report,
     Recalled: _recalled,
     Expired: _expired,
     Marked: _marked,

@@ -2,15 +2,155 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
 from riskroute.core.errors import DataError, one_line_error
-from riskroute.live.state.events import ChildOrder, Decision, Outcome, ParentOrder
-from riskroute.live.state.totals import CostTotals
+from riskroute.live.state.events import NANO, ChildOrder, Decision, Outcome, ParentOrder
+
+
+class BatchMean(msgspec.Struct, gc=False):
+    """A mean over orders with a batch-means interval: neighbouring orders are correlated, so i.i.d. ones are too short.
+
+    Examples
+    --------
+    >>> mean = BatchMean()
+    >>> for value in range(1000):
+    ...     mean.add(value % 10)
+    >>> mean.count, mean.mean, mean.batch, len(mean.sums)
+    (1000, 4.5, 16, 62)
+    """
+
+    most_batches: ClassVar[int] = 64  # when full, neighbours are merged and the batch size doubles
+    count: int = 0
+    total: float = 0.0
+    batch: int = 1
+    sums: list[float] = []
+    open_sum: float = 0.0
+    open_count: int = 0
+
+    def add(self, value: float) -> None:
+        """Add a value."""
+        self.count += 1
+        self.total += value
+        self.open_sum += value
+        self.open_count += 1
+        if self.open_count == self.batch:
+            self.sums.append(self.open_sum)
+            self.open_sum, self.open_count = 0.0, 0
+            if len(self.sums) == self.most_batches:
+                self.sums = [self.sums[k] + self.sums[k + 1] for k in range(0, self.most_batches, 2)]
+                self.batch *= 2
+
+    @property
+    def mean(self) -> float:
+        """The mean; 0 without values."""
+        return self.total / self.count if self.count else 0.0
+
+    @property
+    def error(self) -> float | None:
+        """Standard error of the mean; None with fewer than 8 batches."""
+        k = len(self.sums)
+        if k < 8:
+            return None
+        means = [one / self.batch for one in self.sums]
+        middle = sum(means) / k
+        return math.sqrt(sum((one - middle) ** 2 for one in means) / (k - 1) / k)
+
+    def view(self) -> dict[str, Any]:
+        """Return the mean and its 95 % interval as plain values."""
+        error = self.error
+        low = high = None
+        if error is not None:
+            from scipy.special import stdtrit
+
+            wide = float(stdtrit(len(self.sums) - 1, 0.975)) * error
+            low, high = self.mean - wide, self.mean + wide
+        return {"orders": self.count, "mean": self.mean if self.count else None, "low": low, "high": high}
+
+
+class _PlaceTotals(msgspec.Struct, gc=False):
+    """Shares sent to and filled by a venue or pool, and their cost against arrival mids."""
+
+    children: int = 0
+    sent: int = 0
+    filled: int = 0
+    money: int = 0
+    fees: int = 0
+
+
+class CostTotals(msgspec.Struct):
+    """Totals over settled orders; basis points are of the order's value at the arrival mid."""
+
+    cost: int = 0
+    notional: int = 0
+    cost_bps: BatchMean = msgspec.field(default_factory=BatchMean)
+    saving: int = 0  # against ``dark-first+sweep``; in shadow mode, against the router that trades
+    saving_bps: BatchMean = msgspec.field(default_factory=BatchMean)
+    known_bps: BatchMean = msgspec.field(default_factory=BatchMean)  # savings of orders without guessed shares
+    guessed: int = 0  # shares whose counterfactual fill was guessed
+    explored: int = 0
+    explored_orders: int = 0
+    marked: int = 0
+    late: int = 0
+    places: dict[str, _PlaceTotals] = {}
+
+    def settle(self, outcome: Outcome) -> None:
+        """Add a settled order."""
+        value = (outcome.filled + outcome.left) * outcome.mid
+        self.cost += outcome.cost
+        self.notional += value
+        self.cost_bps.add(1e4 * outcome.cost / value if value else 0.0)
+        self.marked += outcome.marked
+        self.late += outcome.late
+        for child in outcome.children:
+            place = self.places.get(child.place)
+            if place is None:
+                place = self.places[child.place] = _PlaceTotals()
+            place.children += 1
+            place.sent += child.sent
+            place.filled += child.filled
+            place.money += child.money
+            place.fees += child.fees
+
+    def save(self, saving: int, value: int, guessed: int) -> None:
+        """Add the saving of an order, given its value."""
+        self.saving += saving
+        self.saving_bps.add(1e4 * saving / value if value else 0.0)
+        self.guessed += guessed
+        if not guessed:
+            self.known_bps.add(1e4 * saving / value if value else 0.0)
+
+    def view(self) -> dict[str, Any]:
+        """Return everything in dollars and basis points."""
+        return {
+            "cost_dollars": self.cost / NANO,
+            "notional_dollars": self.notional / NANO,
+            "cost_bps": self.cost_bps.view(),
+            "saving_dollars": self.saving / NANO,
+            "saving_bps": self.saving_bps.view(),
+            "known_saving_bps": self.known_bps.view(),
+            "guessed_shares": self.guessed,
+            "explored_dollars": self.explored / NANO,
+            "explored_orders": self.explored_orders,
+            "marked": self.marked,
+            "late": self.late,
+            "places": {
+                name: {
+                    "children": one.children,
+                    "sent": one.sent,
+                    "filled": one.filled,
+                    "cost_dollars": (one.money + one.fees) / NANO,
+                    "fees_dollars": one.fees / NANO,
+                }
+                for name, one in self.places.items()
+            },
+        }
+
 
 STATE_VERSION = 2  # of encoded states; others are refused
 DAY = 86_400 * 10**9  # nanoseconds; daily limits count from midnight UTC
@@ -88,7 +228,7 @@ class ParentState(msgspec.Struct, array_like=True, gc=False):
         return self.order.quantity - self.filled - self.held
 
 
-class Archived(msgspec.Struct, array_like=True, gc=False):
+class _Archived(msgspec.Struct, array_like=True, gc=False):
     """A settled order, packed: its day, its digest, the ids of its children, and the rest as bytes."""
 
     day: int
@@ -143,7 +283,7 @@ class TradingState(msgspec.Struct):
     now: int = 0
     parents: dict[str, ParentState] = {}
     recent: dict[str, None] = {}
-    archive: dict[str, Archived] = {}
+    archive: dict[str, _Archived] = {}
     owners: dict[str, str] = {}
     retired: dict[str, bytes] = {}
     children: dict[str, ChildState] = {}
@@ -179,16 +319,21 @@ def encode_state(state: TradingState) -> bytes:
     return msgspec.msgpack.encode(state)
 
 
-def decode_state(body: bytes) -> TradingState:
-    """Decode what `encode_state` returned."""
+def decode_state(body: bytes, packed: Iterable[bytes] = ()) -> TradingState:
+    """Decode what `encode_state` or `encode_parts` returned."""
     try:
         # the version alone first: a state of another version need not have the fields of this one
         version = msgspec.msgpack.decode(body, type=_StateVersion).version
         if version != STATE_VERSION:
             raise DataError(f"a state must have version {STATE_VERSION}, had {version}")
-        return msgspec.msgpack.decode(body, type=TradingState)
+        state = msgspec.msgpack.decode(body, type=TradingState)
+        for piece in packed:
+            orders = msgspec.msgpack.decode(piece, type=dict[str, _Archived])
+            state.archive |= orders
+            state.owners |= {name: key for key, order in orders.items() for name in order.children}
     except msgspec.MsgspecError as error:
         raise DataError(f"a state must be one that encode_state returned: {one_line_error(error)}") from None
+    return state
 
 
 class Send(NamedTuple):
@@ -251,36 +396,20 @@ class _Packed(msgspec.Struct, array_like=True):
     executions: dict[str, Execution]
 
 
-_ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[_Packed] = msgspec.msgpack.Decoder(_Packed)
+def encode_parts(state: TradingState, together: int = 1_000) -> tuple[bytes, Callable[[], list[bytes]]]:
+    """Encode a state without its packed orders, which never change: the returned function encodes those later.
 
+    It encodes ``together`` of them at a time, since other threads wait meanwhile.
+    """
+    archive = dict(state.archive)
 
-_PIECE_ORDERS = 1_000  # packed orders encoded at a time: other threads wait meanwhile
+    def packed() -> list[bytes]:
+        orders, pieces = iter(archive.items()), []
+        while piece := dict(islice(orders, together)):
+            pieces.append(msgspec.msgpack.encode(piece))
+        return pieces
 
-_PIECE: msgspec.msgpack.Decoder[dict[str, Archived]] = msgspec.msgpack.Decoder(dict[str, Archived])
-
-
-def without_archive(state: TradingState) -> tuple[TradingState, dict[str, Archived]]:
-    """Split a state into one without packed orders and a copy of those, which never change and can be encoded later."""
-    return msgspec.structs.replace(state, archive={}, owners={}), dict(state.archive)
-
-
-def archive_pieces(archive: dict[str, Archived]) -> list[bytes]:
-    """Encode packed orders."""
-    orders = iter(archive.items())
-    pieces = []
-    while piece := dict(islice(orders, _PIECE_ORDERS)):
-        pieces.append(_ENCODER.encode(piece))
-    return pieces
-
-
-def restore_archive(state: TradingState, pieces: Iterable[bytes]) -> None:
-    """Add the packed orders that `archive_pieces` encoded to a state."""
-    for piece in pieces:
-        state.archive.update(_PIECE.decode(piece))
-    for key, packed in state.archive.items():
-        for name in packed.children:
-            state.owners[name] = key
+    return encode_state(msgspec.structs.replace(state, archive={}, owners={})), packed
 
 
 def archive_settled(state: TradingState, kept: int) -> None:
@@ -294,13 +423,13 @@ def archive_settled(state: TradingState, kept: int) -> None:
             state.owners[child.order.id] = key
             for name in child.reports:
                 del state.reports[name]
-        body = _ENCODER.encode(_Packed(parent, children, executions))
-        state.archive[key] = Archived(parent.settled_day, parent.digest, tuple(parent.children), body)
+        body = msgspec.msgpack.encode(_Packed(parent, children, executions))
+        state.archive[key] = _Archived(parent.settled_day, parent.digest, tuple(parent.children), body)
 
 
 def unpack_order(state: TradingState, key: str) -> None:
     """Unpack an order."""
-    packed = _DECODER.decode(state.archive.pop(key).body)
+    packed = msgspec.msgpack.decode(state.archive.pop(key).body, type=_Packed)
     state.parents[key] = packed.parent
     state.recent[key] = None
     for child in packed.children:
@@ -314,11 +443,11 @@ def unpack_order(state: TradingState, key: str) -> None:
 def archived_order(state: TradingState, key: str) -> ParentState | None:
     """Return a packed order to look at; None if there is none with this key. The state stays as it is."""
     found = state.archive.get(key)
-    return None if found is None else _DECODER.decode(found.body).parent
+    return None if found is None else msgspec.msgpack.decode(found.body, type=_Packed).parent
 
 
 def archived_state(state: TradingState, key: str) -> TradingState:
     """Return a state that holds a packed order and its children alone, to look at."""
-    packed = _DECODER.decode(state.archive[key].body)
+    packed = msgspec.msgpack.decode(state.archive[key].body, type=_Packed)
     children = {child.order.id: child for child in packed.children}
     return TradingState(now=state.now, parents={key: packed.parent}, children=children)
