@@ -12,7 +12,7 @@ import numpy as np
 from riskroute.core.arrays import Floats
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.router import Contextual, ContextualGreedy
-from riskroute.routers.contextual.wait_or_trade import PoolSequence, UnitPlan, WaitOrTrade
+from riskroute.routers.contextual.wait_or_trade import UnitPlan, WaitOrTrade, _PoolSequence
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import PublicData, Router
@@ -90,7 +90,7 @@ class _Averaging(ContextualGreedy):
         super().begin()
         self.sums: dict[tuple[str, str], list[Floats]] = {}
         self.sweeps: list[Floats] = []
-        self.sequences: list[PoolSequence] = []
+        self.sequences: list[_PoolSequence] = []
         self.common: list[float] = []
         self.shares: Floats = np.zeros(0)
 
@@ -101,7 +101,7 @@ class _Averaging(ContextualGreedy):
         self.sweeps.append(mean.sweep * problem.per_bp)
         self.common.append(mean.common * problem.per_bp**2)
         pools = mean.sequence
-        self.sequences.append(PoolSequence(pools.pools, pools.fills, pools.empty, pools.price * problem.per_bp))
+        self.sequences.append(_PoolSequence(pools.pools, pools.fills, pools.empty, pools.price * problem.per_bp))
         self.shares = mean.shares
         return super().choose(problem, price)
 

@@ -21,28 +21,28 @@ from riskroute.core.arrays import Floats, Integers, Matrix, Units, Vector
 from riskroute.core.seeding import seed_stream
 from riskroute.routers.literature.cont_kukanov import (
     PlacementPrices,
-    one_exchange_placement,
-    placement_costs,
+    _one_exchange_placement,
+    _placement_costs,
     stochastic_placement,
 )
 from riskroute.routers.literature.dark_allocation import greedy_units
 from riskroute.routers.literature.expgrad import (
-    draw_units,
-    estimate_gradient,
-    exp3_mixing,
-    exp3_rate,
-    expgrad_rate,
-    softmax_weights,
+    _draw_units,
+    _estimate_gradient,
+    _exp3_mixing,
+    _exp3_rate,
+    _expgrad_rate,
+    _softmax_weights,
 )
 from riskroute.routers.literature.kaplan_meier import (
-    binned_tails,
-    count_fills,
-    fit_exponent,
-    power_sizes,
-    power_tails,
-    theory_counts,
+    _binned_tails,
+    _count_fills,
+    _fit_exponent,
+    _power_sizes,
+    _power_tails,
+    _theory_counts,
 )
-from riskroute.routers.literature.lagrangian import FLOOR_ROUNDS, lagrangian_step
+from riskroute.routers.literature.lagrangian import _FLOOR_ROUNDS, _lagrangian_step
 from timing import leave, print_heading, print_table, progress, quick, say, verdict
 
 Pools = tuple[tuple[float, float], ...]  # probability of being empty, exponent of sizes
@@ -69,7 +69,7 @@ def draw_sizes(pools: Pools, rounds: int, largest: int, rng: np.random.Generator
         np.where(
             rng.random(rounds) < empty,
             0,
-            1 + np.searchsorted(np.cumsum(power_sizes(exponent, largest))[:-1], rng.random(rounds), side="right"),
+            1 + np.searchsorted(np.cumsum(_power_sizes(exponent, largest))[:-1], rng.random(rounds), side="right"),
         )
         for empty, exponent in pools
     ]
@@ -145,10 +145,10 @@ def _fitted(sent: Integers, filled: Integers) -> tuple[Vector, Vector, Vector]:
     known = filled[(filled > 0) & (filled < sent)]
     full = np.bincount(sent[filled == sent] - 1, minlength=LARGEST).astype(float)
     empty = float(np.mean(filled == 0))
-    exponent = fit_exponent(len(known), float(np.log(known).sum()), full, LARGEST)
+    exponent = _fit_exponent(len(known), float(np.log(known).sum()), full, LARGEST)
     children = list(zip(sent.tolist(), filled.tolist(), strict=True))
-    free = binned_tails(*count_fills(children), LARGEST)
-    return power_tails(empty, exponent, LARGEST), power_tails(empty, 0.0, LARGEST), _smoothed(free, len(sent))
+    free = _binned_tails(*_count_fills(children), LARGEST)
+    return _power_tails(empty, exponent, LARGEST), _power_tails(empty, 0.0, LARGEST), _smoothed(free, len(sent))
 
 
 def _smoothed(tails: Vector, children: int) -> Vector:
@@ -222,7 +222,7 @@ def remake_agarwal(*, quick: bool = False, seed: int = 0) -> AgarwalResult:
         sizes = draw_sizes(pools, rounds, units, rng)
         if swapped:
             sizes[rounds // 2 :] = sizes[rounds // 2 :, ::-1]
-        tails = np.array([power_tails(empty, exponent, units) for empty, exponent in pools])
+        tails = np.array([_power_tails(empty, exponent, units) for empty, exponent in pools])
         split = greedy_units(tails, units)
         best[name] = float(sum(tail[:some].sum() for tail, some in zip(tails, split, strict=True)))
         got = {
@@ -302,9 +302,9 @@ def play_expgrad_constant(sizes: Units, units: int) -> Vector:
     [1.0, 1.334]
     """
     rounds, pools = sizes.shape
-    rate, gradients, filled = expgrad_rate(pools, rounds), np.zeros((1, pools)), np.zeros(rounds)
+    rate, gradients, filled = _expgrad_rate(pools, rounds), np.zeros((1, pools)), np.zeros(rounds)
     for t in range(rounds):
-        parts = units * softmax_weights(rate, gradients)[0]
+        parts = units * _softmax_weights(rate, gradients)[0]
         filled[t] = np.minimum(parts, sizes[t]).sum()
         gradients[0] += (sizes[t] >= parts).astype(float)
     return filled
@@ -313,14 +313,14 @@ def play_expgrad_constant(sizes: Units, units: int) -> Vector:
 def play_exp3(sizes: Units, units: int, rng: np.random.Generator) -> Vector:
     """Units filled in every round by Exp3, ``(T,)``."""
     rounds, pools = sizes.shape
-    rate = exp3_rate(pools, units, rounds)
-    mixing = exp3_mixing(rate, units)
+    rate = _exp3_rate(pools, units, rounds)
+    mixing = _exp3_mixing(rate, units)
     gradients, filled = np.zeros((units, pools)), np.zeros(rounds)
     for t in range(rounds):
-        drawn = draw_units(softmax_weights(rate, gradients), mixing, rng)
+        drawn = _draw_units(_softmax_weights(rate, gradients), mixing, rng)
         got = np.minimum(drawn.units, sizes[t])
         filled[t] = got.sum()
-        gradients += estimate_gradient(units, drawn.floors, drawn.units, got, drawn.chances, drawn.lower)
+        gradients += _estimate_gradient(units, drawn.floors, drawn.units, got, drawn.chances, drawn.lower)
     return filled
 
 
@@ -345,14 +345,14 @@ def play_parml(sizes: Units, units: int, rng: np.random.Generator) -> Vector:
                 children = empty[k] + some[k] + full[k].sum()
                 if children:
                     nothing = min(empty[k] / children, (children + 1) / (children + 2))
-                    tails[k] = power_tails(float(nothing), fit_exponent(some[k], logs[k], full[k], units), units)
+                    tails[k] = _power_tails(float(nothing), _fit_exponent(some[k], logs[k], full[k], units), units)
     return filled
 
 
 def play_optimistic(sizes: Units, units: int, rng: np.random.Generator) -> Vector:
     """Units filled in every round by Kaplan-Meier with the optimism of the theorem, ``(T,)``."""
     rounds, pools = sizes.shape
-    needed = theory_counts(units, 1.0, 0.1)
+    needed = _theory_counts(units, 1.0, 0.1)
     ended, tried = np.zeros((pools, units + 1)), np.zeros((pools, units + 1))
     filled, rows, places = np.zeros(rounds), np.arange(pools), np.arange(units + 1)
     for t in range(rounds):
@@ -472,8 +472,8 @@ def play_lagrangian(orders: Vector, held: Matrix, step: float = 1.0) -> tuple[fl
     shares, worth = [1 / 3] * 3, (SAVINGS / SAVINGS.max()).tolist()
     for n, (order, there) in enumerate(zip(orders.tolist(), held.tolist(), strict=True), start=1):
         full = [share * order < some for share, some in zip(shares, there, strict=True)]
-        floor = 1 / 30 if n <= FLOOR_ROUNDS else 0.0
-        shares = lagrangian_step(shares, full, worth, order / MEAN_ORDER, step / n, floor)
+        floor = 1 / 30 if n <= _FLOOR_ROUNDS else 0.0
+        shares = _lagrangian_step(shares, full, worth, order / MEAN_ORDER, step / n, floor)
     return tuple(shares)
 
 
@@ -557,7 +557,7 @@ def remake_cont_kukanov(*, quick: bool = False, seed: int = 0) -> ContKukanovRes
     later = rng.poisson(OUTFLOW, (50_000, 2)).astype(np.float64)
     summed = stochastic_placement(SHARES, queues, outflows, pair, steps=steps)
     booked, alone = (
-        float(placement_costs(SHARES, split[0], split[1:], queues, later, pair).mean()) for split in (two, summed)
+        float(_placement_costs(SHARES, split[0], split[1:], queues, later, pair).mean()) for split in (two, summed)
     )
     statements = (
         _said("one exchange: 728 shares are taken and 272 posted", f"{placement}", placement == (728, 272)),
@@ -601,7 +601,7 @@ def remake_cont_kukanov(*, quick: bool = False, seed: int = 0) -> ContKukanovRes
 def mean_cost(market: float, limit: float, prices: PlacementPrices) -> float:
     """Mean cost in dollars with one exchange, summed over the distribution."""
     outflows, chances = _distribution()
-    costs = placement_costs(SHARES, market, np.array([limit]), np.array([float(QUEUE)]), outflows, prices)
+    costs = _placement_costs(SHARES, market, np.array([limit]), np.array([float(QUEUE)]), outflows, prices)
     return float(chances @ costs)
 
 
@@ -612,7 +612,7 @@ def _distribution() -> tuple[Floats, Floats]:
 
 
 def _exact(prices: PlacementPrices, queue: int = QUEUE) -> tuple[int, int]:
-    return one_exchange_placement(SHARES, queue, poisson(OUTFLOW).cdf, prices)
+    return _one_exchange_placement(SHARES, queue, poisson(OUTFLOW).cdf, prices)
 
 
 def _said(name: str, measured: str, holds: bool) -> Statement:

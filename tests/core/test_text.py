@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 from collections.abc import Callable
 from functools import partial
@@ -15,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pages import Page, cells_of
+from pages import cells_of
 from riskroute import simulate
 from riskroute.cli.app import run as command
 from riskroute.core.errors import InputError, RiskrouteError
 from riskroute.core.files import in_file_name
-from riskroute.core.text import in_markdown, json_in_script
+from riskroute.core.text import in_markdown
 from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, as_name
 from riskroute.learning.problem import Problem
 from riskroute.market.dark_pools import DarkPool
@@ -152,20 +151,6 @@ def test_the_longest_names_fit_into_a_file_name(tmp_path: Path, letter: str) -> 
     path = tmp_path / f".{stem}.1234567.snapshots.parquet"
     path.write_text("")
     assert path.exists()
-
-
-@given(st.dictionaries(st.text(), st.text() | st.lists(st.text() | st.floats(allow_nan=False), max_size=3), max_size=3))
-def test_data_in_scripts_come_back_and_hold_no_markup(value: Any) -> None:
-    text = json_in_script(value)
-    assert json.loads(text) == value
-    assert not set(text) & set("<>&\u2028\u2029")
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_data_in_scripts_do_not_end_the_script(text: str) -> None:
-    page = Page(f"<script>const x = {json_in_script({text: [text]})};</script><p>after</p>")
-    assert page.tags == ["script", "p"]
-    assert json.loads(page.scripts[0].removeprefix("const x = ").removesuffix(";")) == {text: [text]}
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -27,8 +27,8 @@ from literature import (
     remake_laruelle,
     split_saving,
 )
-from riskroute.routers.literature.expgrad import expgrad_rate
-from riskroute.routers.literature.kaplan_meier import power_tails
+from riskroute.routers.literature.expgrad import _expgrad_rate
+from riskroute.routers.literature.kaplan_meier import _power_tails
 
 
 def test_the_order_of_losses_comes_out() -> None:
@@ -42,7 +42,7 @@ def test_the_order_of_losses_comes_out() -> None:
 
 def test_the_loss_of_the_truth_is_the_entropy() -> None:
     """Nothing cut off: minus the mean logarithm of the probabilities; 4 s.e. of 40,000 sizes are below 0.05."""
-    tails = power_tails(0.7, 1.0, LARGEST)
+    tails = _power_tails(0.7, 1.0, LARGEST)
     sizes = draw_sizes(((0.7, 1.0),), 40_000, LARGEST, np.random.default_rng(1))[:, 0]
     chances = np.concatenate([[0.7], tails - np.append(tails[1:], 0.0)])
     entropy = -float((chances * np.log(chances)).sum())
@@ -54,7 +54,7 @@ def test_sizes_have_their_law() -> None:
     sizes = draw_sizes(((0.6, 0.5), (0.8, 1.2)), 40_000, 50, np.random.default_rng(2))
     for k, (empty, exponent) in enumerate(((0.6, 0.5), (0.8, 1.2))):
         found = [(sizes[:, k] >= size).mean() for size in (1, 2, 10, 50)]
-        assert found == pytest.approx(power_tails(empty, exponent, 50)[[0, 1, 9, 49]].tolist(), abs=0.01)
+        assert found == pytest.approx(_power_tails(empty, exponent, 50)[[0, 1, 9, 49]].tolist(), abs=0.01)
     assert all(
         0.67 <= empty <= 0.96 and 0.25 <= b <= 1.3 for empty, b in draw_paper_pools(48, np.random.default_rng(3))
     )
@@ -75,7 +75,7 @@ def test_the_settings_of_the_paper() -> None:
 
 def test_orders_of_one_size_need_one_row_of_weights() -> None:
     sizes = draw_sizes(((0.5, 0.3), (0.6, 1.0), (0.3, 2.0)), 60, 20, np.random.default_rng(1))
-    sent = play_expgrad(sizes.astype(float), np.full(60, 20), expgrad_rate(3, 60))
+    sent = play_expgrad(sizes.astype(float), np.full(60, 20), _expgrad_rate(3, 60))
     assert play_expgrad_constant(sizes, 20).tolist() == pytest.approx(np.minimum(sent, sizes).sum(axis=1).tolist())
 
 

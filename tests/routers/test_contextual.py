@@ -13,12 +13,8 @@ import riskroute as rr
 from riskroute.core.errors import InputError, StateError
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual.dark_belief import DarkBelief
-from riskroute.routers.contextual.market_features import (
-    POSTING_FEATURES,
-    fill_fraction,
-    market_features,
-    posting_features,
-)
+from riskroute.routers.contextual.lit_belief import _POSTING_FEATURES, _fill_fraction, _posting_features
+from riskroute.routers.contextual.market_features import market_features
 from riskroute.routers.contextual.router import Contextual, ContextualGreedy, ContextualIds
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, outcome_sizes
@@ -326,12 +322,12 @@ def test_compiled_outlooks_of_limit_orders_are_those_that_were_learned() -> None
         flows = {"outflow A": float(rng.random() * 20), "outflow B": 0.0}
         context = read_context({"venues": books}, side="buy", shares=1000, horizon=30.0, features=flows)
         now = market_features(context, 0.013)
-        seen = posting_features(context, now)
+        seen = _posting_features(context, now)
         wait = lit.forecast(context, now, shares)
-        own = np.array([coef[POSTING_FEATURES], coef[POSTING_FEATURES + 1], 0.0])
-        fixed = seen.fixed @ coef[:POSTING_FEATURES] + coef[-1] * seen.offset + own
-        filled = seen.filled @ coef[:POSTING_FEATURES] + coef[-1] * seen.offset_filled
-        profit = fixed[:, None] + filled[:, None] * fill_fraction(seen.queue, seen.outflow, shares)
+        own = np.array([coef[_POSTING_FEATURES], coef[_POSTING_FEATURES + 1], 0.0])
+        fixed = seen.fixed @ coef[:_POSTING_FEATURES] + coef[-1] * seen.offset + own
+        filled = seen.filled @ coef[:_POSTING_FEATURES] + coef[-1] * seen.offset_filled
+        profit = fixed[:, None] + filled[:, None] * _fill_fraction(seen.queue, seen.outflow, shares)
         alone = var_coef[1] + var_coef[2] * np.maximum(seen.behind, 0.0)
         assert wait.there.tolist() == seen.there.tolist()
         assert not wait.there[2]

@@ -17,13 +17,13 @@ from riskroute.routers.literature.dark_allocation import _comb_sample, greedy_un
 from riskroute.routers.literature.expgrad import (
     Exp3,
     ExpGrad,
+    _draw_units,
+    _estimate_gradient,
+    _exp3_mixing,
+    _exp3_rate,
+    _expgrad_rate,
     _mean_gradient,
-    draw_units,
-    estimate_gradient,
-    exp3_mixing,
-    exp3_rate,
-    expgrad_rate,
-    softmax_weights,
+    _softmax_weights,
 )
 
 
@@ -56,7 +56,7 @@ def naive_expgrad(sizes: Any, units: Any, rate: float) -> list[list[float]]:
 
 
 def test_the_worked_example() -> None:
-    rate = expgrad_rate(2, 100)
+    rate = _expgrad_rate(2, 100)
     assert rate == pytest.approx(0.0982348, abs=5e-8)
     sent = play_expgrad(np.array([[9.0, 0.0], [0.0, 0.0]]), np.array([2, 2]), rate)
     assert (sent[1] / 2).tolist() == pytest.approx([0.5245390, 0.4754610], abs=5e-8)
@@ -88,7 +88,7 @@ def test_regret_on_any_sequence(sequence: tuple[Any, int]) -> None:
     sizes, most = sequence
     rounds, pools = sizes.shape
     units = np.full(rounds, most)
-    sent = play_expgrad(sizes, units, expgrad_rate(pools, rounds))
+    sent = play_expgrad(sizes, units, _expgrad_rate(pools, rounds))
     assert regret(sizes, units, sent) <= 3 * most * math.sqrt(rounds * math.log(pools)) + 1e-9
 
 
@@ -100,7 +100,7 @@ def test_regret_against_every_list_when_orders_differ_in_size(sequence: tuple[An
     rounds = len(sizes)
     units = np.random.default_rng(seed).integers(1, most + 1, rounds)
     units[0] = most
-    sent = play_expgrad(sizes, units, expgrad_rate(2, rounds))
+    sent = play_expgrad(sizes, units, _expgrad_rate(2, rounds))
     best = 0.0
     for some in itertools.product((0, 1), repeat=most):
         counts = np.array([[np.sum(np.array(some[:n]) == k) for k in (0, 1)] for n in range(most + 1)])
@@ -111,18 +111,18 @@ def test_regret_against_every_list_when_orders_differ_in_size(sequence: tuple[An
 def test_the_derived_constants_minimise_the_bound() -> None:
     """Where the terms that were left out are small: no other pair on a fine grid around is better by more than 1 %."""
     pools, units, rounds = 5, 200, 10**8
-    rate = exp3_rate(pools, units, rounds)
-    bound = exp3_bound(rate, exp3_mixing(rate, units), pools, units, rounds)
+    rate = _exp3_rate(pools, units, rounds)
+    bound = exp3_bound(rate, _exp3_mixing(rate, units), pools, units, rounds)
     around = np.geomspace(0.2, 5, 41)
     best = min(
-        exp3_bound(rate * some, exp3_mixing(rate, units) * more, pools, units, rounds)
+        exp3_bound(rate * some, _exp3_mixing(rate, units) * more, pools, units, rounds)
         for some in around
         for more in around
     )
     assert bound <= 1.01 * best
-    printed = exp3_rate(pools, units, rounds, printed=True)
+    printed = _exp3_rate(pools, units, rounds, printed=True)
     assert printed / rate == pytest.approx((2 * pools) ** (1 / 3))
-    assert exp3_bound(printed, exp3_mixing(printed, units), pools, units, rounds) > 1.05 * best
+    assert exp3_bound(printed, _exp3_mixing(printed, units), pools, units, rounds) > 1.05 * best
     logs = (units * rounds * pools) ** (2 / 3) * math.log(pools) ** (1 / 3)
     assert bound < 6 * logs, "the constant of the theorem"
 
@@ -133,13 +133,13 @@ def test_estimates_are_right_on_average(size: int, mixing: float) -> None:
     """Over a fine grid of starts of the draw, for a pool whose part lies between 1 and 2."""
     rng = np.random.default_rng(2)
     weights = rng.dirichlet(np.ones(3), 5)
-    drawn = draw_units(weights, mixing, rng)
+    drawn = _draw_units(weights, mixing, rng)
     for k in range(3):
         total, count = np.zeros(5), 1000
         for start in (np.arange(count) + 0.5) / count:
             units = int(drawn.floors[k] + _comb_sample(drawn.chances, start)[k])
             sizes = (int(drawn.floors[k]), units, min(units, size), float(drawn.chances[k]), int(drawn.lower[k]))
-            total += estimate_gradient(5, *sizes)
+            total += _estimate_gradient(5, *sizes)
         truth = float(size > drawn.floors[k])
         assert total / count == pytest.approx(np.full(5, truth), abs=0.01)
 
@@ -148,7 +148,7 @@ def test_estimates_are_right_on_average(size: int, mixing: float) -> None:
 @settings(max_examples=30, deadline=None)
 def test_draws_are_whole_and_sum_to_the_order(pools: int, units: int, mixing: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    drawn = draw_units(rng.dirichlet(np.ones(pools), units), mixing, rng)
+    drawn = _draw_units(rng.dirichlet(np.ones(pools), units), mixing, rng)
     assert drawn.units.sum() == units
     assert set((drawn.units - drawn.floors).tolist()) <= {0, 1}
     assert (drawn.chances <= 1 + 1e-9).all()
@@ -156,10 +156,10 @@ def test_draws_are_whole_and_sum_to_the_order(pools: int, units: int, mixing: fl
 
 
 def test_whole_units_need_no_draw() -> None:
-    drawn = draw_units(np.array([[1.0, 0.0], [0.0, 1.0]]), 0.5, np.random.default_rng(0))
+    drawn = _draw_units(np.array([[1.0, 0.0], [0.0, 1.0]]), 0.5, np.random.default_rng(0))
     assert (drawn.units.tolist(), drawn.chances.tolist(), drawn.lower.tolist()) == ([1, 1], [0.0, 0.0], [2, 2])
-    assert estimate_gradient(2, 1, 1, 1, 0.0, 2).tolist() == [1.0, 1.0]
-    assert estimate_gradient(2, 1, 1, 0, 0.0, 2).tolist() == [0.0, 0.0]
+    assert _estimate_gradient(2, 1, 1, 1, 0.0, 2).tolist() == [1.0, 1.0]
+    assert _estimate_gradient(2, 1, 1, 0, 0.0, 2).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("kind", [ExpGrad, Exp3])
@@ -184,7 +184,7 @@ def test_savings_weigh_gradients() -> None:
 def test_a_new_pool_weighs_as_much_as_the_others_on_average() -> None:
     known = [np.array([3.0, 0.0]), np.array([1.0, 2.0])]
     new = _mean_gradient(0.5, known, 2)
-    weights = softmax_weights(0.5, np.array([*known, new]).T)
+    weights = _softmax_weights(0.5, np.array([*known, new]).T)
     assert weights[:, 2].tolist() == pytest.approx([1 / 3, 1 / 3])
     assert _mean_gradient(0.0, known, 2).tolist() == [2.0, 1.0]
 

@@ -1,4 +1,4 @@
-"""Kaplan-Meier and the parametric fit: numbers worked out by hand, naive twins, and where they converge."""
+"""Dark pool sizes by Kaplan-Meier, by a fitted power law, and by upper confidence bounds on it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from riskroute.routers.literature.kaplan_meier import (
     FINE,
     KaplanMeier,
     ParMl,
+    RaUcb,
     _bin_edges,
     _BinCounts,
+    _binned_tails,
+    _count_fills,
+    _fit_exponent,
+    _highest_chance,
     _optimistic_tails,
-    binned_tails,
-    count_fills,
-    fit_exponent,
-    power_sizes,
-    power_tails,
-    theory_counts,
+    _power_sizes,
+    _power_tails,
+    _theory_counts,
 )
 
 FILLS = [(3, 3), (3, 1), (5, 0), (2, 2), (5, 4)]
@@ -42,24 +44,24 @@ def naive_tail(fills: list[tuple[int, int]], size: int) -> float:
 
 
 def test_the_worked_example() -> None:
-    ended, tried = count_fills(FILLS)
+    ended, tried = _count_fills(FILLS)
     assert ended.tolist() == [1, 1, 0, 0, 1]
     assert tried.tolist() == [5, 4, 2, 1, 1]
-    assert binned_tails(ended, tried, 5).tolist() == pytest.approx([0.8, 0.6, 0.6, 0.6, 0.0])
+    assert _binned_tails(ended, tried, 5).tolist() == pytest.approx([0.8, 0.6, 0.6, 0.6, 0.0])
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), min_size=1, max_size=40))
 @settings(max_examples=30, deadline=None)
 def test_tails_are_the_product_limit(raw: list[tuple[int, int]]) -> None:
     fills = [(sent, min(sent, filled)) for sent, filled in raw]
-    found = binned_tails(*count_fills(fills), 14)
+    found = _binned_tails(*_count_fills(fills), 14)
     assert found.tolist() == pytest.approx([naive_tail(fills, size) for size in range(1, 15)])
 
 
 def test_without_cutting_off_the_estimate_is_the_share_of_sizes() -> None:
     """By another route: if nothing is cut off, Kaplan-Meier is the empirical distribution."""
     sizes = np.random.default_rng(2).integers(0, 20, 300)
-    found = binned_tails(*count_fills([(100, int(size)) for size in sizes]), 20)
+    found = _binned_tails(*_count_fills([(100, int(size)) for size in sizes]), 20)
     assert found.tolist() == pytest.approx([(sizes >= size).mean() for size in range(1, 21)])
 
 
@@ -70,7 +72,7 @@ def test_bins_beyond_the_fine_ones_have_one_hazard() -> None:
     )
     sizes = np.random.default_rng(3).geometric(0.01, 4000) - 1
     fills = [(600, int(min(size, 600))) for size in sizes]
-    tails = binned_tails(*count_fills(fills), 600)
+    tails = _binned_tails(*_count_fills(fills), 600)
     assert np.abs(tails - 0.99 ** np.arange(1, 601)).max() < 0.04
     inside = tails[FINE + 140 : FINE + 250]
     assert np.ptp(inside[1:] / inside[:-1]) < 1e-12
@@ -84,7 +86,7 @@ def test_bins_beyond_the_fine_ones_have_one_hazard() -> None:
     ],
 )
 def test_the_greedy_split_of_known_pools(pools: Any, split: list[int], fill: float, even: Any, evenly: float) -> None:
-    tails = np.array([power_tails(empty, exponent, 100) for empty, exponent in pools])
+    tails = np.array([_power_tails(empty, exponent, 100) for empty, exponent in pools])
     assert greedy_units(tails, 100).tolist() == split
     assert expected_fill(pools, split) == pytest.approx(fill, abs=1e-4)
     assert expected_fill(pools, even) == pytest.approx(evenly, abs=1e-4)
@@ -99,8 +101,8 @@ def test_the_greedy_split_by_all_splits_and_by_drawing() -> None:
 
 
 def test_the_theorem_wants_more_than_there_ever_is() -> None:
-    assert theory_counts(10, 1.0, 0.1)[0] == pytest.approx(67_818, abs=0.5)
-    tails = _optimistic_tails(np.array([0.5, 0.4]), np.array([5000.0, 3000.0]), theory_counts(2, 1.0, 0.1) * 10)
+    assert _theory_counts(10, 1.0, 0.1)[0] == pytest.approx(67_818, abs=0.5)
+    tails = _optimistic_tails(np.array([0.5, 0.4]), np.array([5000.0, 3000.0]), _theory_counts(2, 1.0, 0.1) * 10)
     assert tails.tolist() == [1.0, 0.4], "one unit to every pool, and nothing else"
 
 
@@ -167,7 +169,7 @@ def test_a_pool_that_saves_more_gets_more() -> None:
 
 
 def naive_log_likelihood(fills: list[tuple[int, int]], empty: float, exponent: float, largest: int) -> float:
-    sizes = np.concatenate([[empty], (1 - empty) * power_sizes(exponent, largest)])
+    sizes = np.concatenate([[empty], (1 - empty) * _power_sizes(exponent, largest)])
     return float(sum(np.log(sizes[r] if r < v else sizes[r:].sum()) for v, r in fills))
 
 
@@ -181,7 +183,7 @@ def test_the_fit_is_the_best_of_a_search_in_two_dimensions() -> None:
     best = max(grid, key=lambda pair: naive_log_likelihood(fills, pair[0], pair[1], 30))
     full = np.bincount([v - 1 for v, r in fills if r == v], minlength=30).astype(float)
     known = [r for v, r in fills if 0 < r < v]
-    exponent = fit_exponent(len(known), float(np.log(known).sum()), full, 30)
+    exponent = _fit_exponent(len(known), float(np.log(known).sum()), full, 30)
     empty = sum(r == 0 for _, r in fills) / len(fills)
     assert empty == pytest.approx(best[0], abs=0.011)
     assert exponent == pytest.approx(best[1], abs=0.051)
@@ -191,7 +193,7 @@ def test_the_fit_is_the_best_of_a_search_in_two_dimensions() -> None:
 def test_the_fit_finds_the_pool_that_was_drawn() -> None:
     """4 s.e. of 20,000 sizes are about 0.03."""
     sizes = draw_pools(((0.0, 0.7),), 20_000, seed=8)[:, 0]
-    assert fit_exponent(len(sizes), float(np.log(sizes).sum()), np.zeros(100), 100) == pytest.approx(0.7, abs=0.03)
+    assert _fit_exponent(len(sizes), float(np.log(sizes).sum()), np.zeros(100), 100) == pytest.approx(0.7, abs=0.03)
 
 
 @pytest.mark.parametrize(
@@ -206,3 +208,41 @@ def test_the_fit_finds_the_pool_that_was_drawn() -> None:
 def test_parameters_that_cannot_be(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.floats(0, 5))
+@settings(max_examples=30, deadline=None)
+def test_the_highest_chance_by_trying_all(successes: int, misses: int, less: float) -> None:
+    trials = successes + misses
+    if not trials:
+        return
+    grid = np.linspace(1e-6, 1 - 1e-6, 100_001)
+    likelihood = successes * np.log(grid) + misses * np.log1p(-grid)
+    found = _highest_chance(successes, trials, less)
+    assert found == pytest.approx(grid[likelihood >= likelihood.max() - less - 1e-9].max(), abs=3e-5)
+
+
+def test_the_optimistic_exponent_is_smaller() -> None:
+    full, logs = np.zeros(50), float(np.log([1, 2, 3, 1, 8]).sum())
+    fits = [_fit_exponent(5, logs, full, 50, less) for less in (0.0, 1.0, 3.0)]
+    assert fits == sorted(fits, reverse=True)
+    assert fits[0] > fits[1] + 0.2
+
+
+@pytest.mark.parametrize(("pools", "best", "seed"), [(TWO_POOLS, 20.7976, 6), (THREE_POOLS, 16.4079, 5)])
+def test_ra_ucb_converges_to_the_greedy_split(pools: Any, best: float, seed: int) -> None:
+    """Within 4 % after 500 orders; the plain fit gives up a pool with the luck of the second seed."""
+    sent = play_pools(RaUcb(), draw_pools(pools, 700, seed=seed), pools_context(len(pools), 100))
+    assert np.mean([expected_fill(pools, split) for split in sent[500:]]) > 0.96 * best
+
+
+def test_without_width_it_is_the_plain_fit() -> None:
+    """But for draws among equals, and for pools that were always empty, which the plain fit keeps a chance for."""
+    sizes, context = draw_pools(((0.1, 0.2), (0.1, 0.9)), 60, seed=3) + 1, pools_context(2, 40)
+    plain, optimistic = (play_pools(kind, sizes, context) for kind in (ParMl(), RaUcb(width=0.0)))
+    np.testing.assert_array_equal(plain[1:], optimistic[1:])
+
+
+def test_ra_ucb_refuses_a_negative_width() -> None:
+    with pytest.raises(InputError, match="width must be a number of at least 0 and of at most 1000, was -1"):
+        RaUcb(width=-1.0)

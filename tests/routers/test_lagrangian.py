@@ -13,12 +13,12 @@ from scipy.optimize import minimize
 
 from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
 from riskroute.core.errors import InputError
-from riskroute.routers.literature.kaplan_meier import power_tails
+from riskroute.routers.literature.kaplan_meier import _power_tails
 from riskroute.routers.literature.lagrangian import (
     Lagrangian,
     Reinforcement,
+    _lagrangian_step,
     _project_on_simplex,
-    lagrangian_step,
 )
 
 
@@ -108,7 +108,7 @@ def test_the_lagrangian_finds_the_best_shares() -> None:
     sizes = (ORDERS[:rounds] / 9).tolist()
     for n, (order, held, size) in enumerate(zip(ORDERS.tolist(), HELD[:rounds].tolist(), sizes, strict=False), start=1):
         full = [share * order < there for share, there in zip(shares, held, strict=True)]
-        shares = lagrangian_step(shares, full, relative, size, 1 / n, 1 / 30 if n <= 100 else 0.0)
+        shares = _lagrangian_step(shares, full, relative, size, 1 / n, 1 / 30 if n <= 100 else 0.0)
     assert shares == pytest.approx([0.113, 0.360, 0.527], abs=0.01)
 
 
@@ -146,13 +146,13 @@ def test_the_lagrangian_converges_to_the_greedy_split(pools: Any, best: float) -
     for n, held in enumerate(sizes, start=1):
         full = [there >= np.ceil(100 * share) for share, there in zip(shares, held, strict=True)]
         floor = 0.1 / len(pools) if n <= 100 else 0.0
-        shares = lagrangian_step(shares, full, [1.0] * len(pools), 1.0, 2 / n, floor)
+        shares = _lagrangian_step(shares, full, [1.0] * len(pools), 1.0, 2 / n, floor)
     assert expected_fill(pools, np.round(100 * np.array(shares))) > 0.997 * best
 
 
 def mean_fill(pool: tuple[float, float], shares: Any) -> Any:
     """What parts of an order of 100 are filled with on average by one pool; linear between whole units."""
-    return np.interp(100 * np.asarray(shares), np.arange(101), np.cumsum([0.0, *power_tails(*pool, 100)]))
+    return np.interp(100 * np.asarray(shares), np.arange(101), np.cumsum([0.0, *_power_tails(*pool, 100)]))
 
 
 def mean_fills(pools: Any, shares: Any) -> list[float]:

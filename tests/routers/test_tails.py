@@ -10,8 +10,8 @@ from scipy.stats import norm
 
 from riskroute.core.errors import InputError
 from riskroute.routers.context import Context, read_context
-from riskroute.routers.contextual.lit_belief import _FillModel
-from riskroute.routers.contextual.market_features import market_features, posting_features
+from riskroute.routers.contextual.lit_belief import _FillModel, _posting_features
+from riskroute.routers.contextual.market_features import market_features
 from riskroute.routers.contextual.router import ContextualGreedy
 from riskroute.routers.contextual.tails import (
     EXPOSURE_SAVED,
@@ -141,7 +141,7 @@ def test_fills_are_learned_given_the_move_of_the_mid() -> None:
     for number in range(800):
         public = outcome(number, rng)
         now = market_features(public.context, 0.013)
-        law.learn(public, now, posting_features(public.context, now), 0.03)
+        law.learn(public, now, _posting_features(public.context, now), 0.03)
     law.refresh()
     _, move, _, behind, _ = law.coefficients(60.0)
     assert move == pytest.approx(1.5, abs=0.25)

@@ -15,14 +15,14 @@ from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError
 from riskroute.routers.contextual.wait_or_trade import (
     NO_POOLS,
-    PoolSequence,
     UnitPlan,
     WaitOrTrade,
     _PlanForecast,
+    _PoolSequence,
     ping_in_turn,
     resting_tables,
 )
-from riskroute.routers.literature.cont_kukanov import PlacementPrices, one_exchange_placement
+from riskroute.routers.literature.cont_kukanov import PlacementPrices, _one_exchange_placement
 
 
 def order(seed: int, units: int = 6, places: int = 3, pools: bool = True) -> WaitOrTrade:
@@ -34,7 +34,7 @@ def order(seed: int, units: int = 6, places: int = 3, pools: bool = True) -> Wai
     cost, variance = rng.normal(size=(places, units + 1)), rng.random((places, units + 1)) * 2
     cost[:, 0] = variance[:, 0] = 0.0
     found = np.minimum(np.sort(rng.random(units + 1)) * 30, shares) * 0.6
-    sequence = PoolSequence(("P",), found, 0.4, 0.002) if pools else NO_POOLS
+    sequence = _PoolSequence(("P",), found, 0.4, 0.002) if pools else NO_POOLS
     return WaitOrTrade(shares, sweep, cost, variance, float(rng.random()) * 1e-3, sequence)
 
 
@@ -81,7 +81,7 @@ def test_the_outlook_is_that_of_simulated_orders(seed: int) -> None:
 def test_one_venue_with_known_outflow_is_the_closed_form_of_cont_and_kukanov() -> None:
     """The example of their paper: 728 shares to take and 272 to post, within a lot of ten."""
     prices = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
-    market, posted = one_exchange_placement(1000, 2000, poisson(2200).cdf, prices)
+    market, posted = _one_exchange_placement(1000, 2000, poisson(2200).cdf, prices)
     shares = np.arange(0, 1001, 10.0)
     outflows = np.arange(1500, 3000)
     weights = poisson(2200).pmf(outflows)
@@ -120,7 +120,7 @@ def test_tables_that_do_not_belong_together_are_refused() -> None:
         dataclasses.replace(good, cost=short),
         dataclasses.replace(good, variance=short),
         dataclasses.replace(good, sweep=good.sweep[:-1]),
-        dataclasses.replace(good, sequence=PoolSequence(("P",), np.zeros(2), 0.4, 0.002)),
+        dataclasses.replace(good, sequence=_PoolSequence(("P",), np.zeros(2), 0.4, 0.002)),
     ):
         with pytest.raises(InputError, match="tables of a plan must have one row per place"):
             wrong.best_plan(0.1)

@@ -111,8 +111,8 @@ def test_restart_gse_runs_on_implicit_survivors(monkeypatch: pytest.MonkeyPatch)
 
     In twelve runs it lost 14 % of what a random one loses on average, and less than 40 % every time.
     """
-    monkeypatch.setattr(allocations_module, "LISTED_TOP", 10_000)
-    monkeypatch.setattr(survivors_module, "LARGEST_SURVIVOR_LIST", 10_000)
+    monkeypatch.setattr(allocations_module, "_LISTED_TOP", 10_000)
+    monkeypatch.setattr(survivors_module, "_LARGEST_SURVIVOR_LIST", 10_000)
     problem = random_problem(Allocations(15, 7), seed=4)
     assert problem.actions.size == 54_264
     setting = Environment(problem).setting(6000)

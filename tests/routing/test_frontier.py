@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riskroute.core.errors import InputError
-from riskroute.routing.frontier import FrontierPoint, Split, risk_frontier, trace_frontier
+from riskroute.routing.frontier import Split, _FrontierPoint, risk_frontier, trace_frontier
 from riskroute.routing.venues import VenueModel, venue_problem
 
 MODELS = (
@@ -26,7 +26,7 @@ def value(split: Split, rho: float) -> float:
     return -split[1] if math.isinf(rho) else split[2] - rho * split[1]
 
 
-def check(points: list[FrontierPoint], splits: list[Split]) -> None:
+def check(points: list[_FrontierPoint], splits: list[Split]) -> None:
     """Every point is the best of all splits from its tolerance to the next, and nowhere else."""
     starts = [point.risk_tolerance for point in points]
     assert starts[0] == 0
@@ -84,7 +84,7 @@ def test_the_largest_gaps_come_first() -> None:
 
 def test_one_split_has_one_point() -> None:
     (only,) = trace_frontier(lambda rho: ((3, 1), -2.0, 0.5))
-    assert only == FrontierPoint(0.0, (3, 1), -2.0, 0.5)
+    assert only == _FrontierPoint(0.0, (3, 1), -2.0, 0.5)
 
 
 def test_mistakes_are_named() -> None:

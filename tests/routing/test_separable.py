@@ -243,7 +243,7 @@ def test_lists_of_splits_find_them_too() -> None:
 
 
 def test_tables_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riskroute.routing.separable.LARGEST_TABLES", 10)
+    monkeypatch.setattr("riskroute.routing.separable._LARGEST_TABLES", 10)
     allocations = Allocations(40, 6, caps=20)
     with pytest.raises(InputError, match="lots times slots"):
         allocations.best_each(-np.ones((2, 12)))

@@ -65,9 +65,9 @@ def test_numpy_integers_are_whole_numbers_too() -> None:
 
 
 def test_the_limit_of_the_list_is_inclusive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splits, "LARGEST_LIST", 35)
+    monkeypatch.setattr(splits, "_LARGEST_LIST", 35)
     assert len(list_splits(4, 4)) == 35
-    monkeypatch.setattr(splits, "LARGEST_LIST", 34)
+    monkeypatch.setattr(splits, "_LARGEST_LIST", 34)
     with pytest.raises(InputError, match=r"too many splits to list \(limit 34\): 35 for 4 shares over 4 slots"):
         list_splits(4, 4)
 

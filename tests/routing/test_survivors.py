@@ -94,9 +94,9 @@ def test_survivors_are_listed_when_they_are_few(seed: int) -> None:
 
 def test_survivors_are_implicit_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     small = random_small(3, cuts=2)
-    monkeypatch.setattr(survivors_module, "LARGEST_SURVIVOR_LIST", len(small.members))
+    monkeypatch.setattr(survivors_module, "_LARGEST_SURVIVOR_LIST", len(small.members))
     assert isinstance(survivors_of(small.root, small.cuts, small.witness), Actions)
-    monkeypatch.setattr(survivors_module, "LARGEST_SURVIVOR_LIST", len(small.members) - 1)
+    monkeypatch.setattr(survivors_module, "_LARGEST_SURVIVOR_LIST", len(small.members) - 1)
     kept = survivors_of(small.root, small.cuts, small.witness)
     assert isinstance(kept, Survivors)
     with pytest.raises(InputError, match="too many survivors to list"):

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from riskroute.core.arrays import Floats, Units
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.literature.dark_allocation import DarkAllocation
-from riskroute.routers.literature.expgrad import softmax_weights
-from riskroute.routers.literature.kaplan_meier import power_sizes, power_tails
+from riskroute.routers.literature.expgrad import _softmax_weights
+from riskroute.routers.literature.kaplan_meier import _power_sizes, _power_tails
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
 
@@ -58,14 +58,14 @@ def draw_pools(pools: tuple[tuple[float, float], ...], rounds: int, seed: int, l
     rng = np.random.default_rng(seed)
     columns = []
     for empty, exponent in pools:
-        drawn = rng.choice(np.arange(1, largest + 1), size=rounds, p=power_sizes(exponent, largest))
+        drawn = rng.choice(np.arange(1, largest + 1), size=rounds, p=_power_sizes(exponent, largest))
         columns.append(np.where(rng.random(rounds) < empty, 0, drawn))
     return np.array(columns, dtype=np.int64).T
 
 
 def expected_fill(pools: tuple[tuple[float, float], ...], split: Any, largest: int = 100) -> float:
     """Units that whole parts of an order are filled with on average."""
-    tails = [power_tails(empty, exponent, largest) for empty, exponent in pools]
+    tails = [_power_tails(empty, exponent, largest) for empty, exponent in pools]
     return float(sum(tail[: int(units)].sum() for tail, units in zip(tails, split, strict=True)))
 
 
@@ -74,6 +74,6 @@ def play_expgrad(sizes: Floats, units: Units, rate: float) -> Floats:
     rounds, pools = sizes.shape
     gradients, sent = np.zeros((int(units.max(initial=0)), pools)), np.zeros((rounds, pools))
     for t in range(rounds):
-        sent[t] = softmax_weights(rate, gradients[: units[t]]).sum(axis=0)
+        sent[t] = _softmax_weights(rate, gradients[: units[t]]).sum(axis=0)
         gradients[: units[t]] += (sizes[t] >= sent[t]).astype(float)
     return sent

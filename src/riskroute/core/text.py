@@ -1,4 +1,4 @@
-"""Text for tables, and escaped text for pages, scripts and Markdown.
+"""Text for tables, and escaped text for pages and Markdown.
 
 Text is escaped on output, whether or not it was checked on input.
 """
@@ -6,23 +6,9 @@ Text is escaped on output, whether or not it was checked on input.
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-
-def json_in_script(value: Any) -> str:
-    r"""Return plain values as JSON for a script of an HTML page: no text in it can end or hide the script.
-
-    Examples
-    --------
-    >>> json_in_script({"name": "</script><!--<script>&"})
-    '{"name": "\\u003c/script\\u003e\\u003c!--\\u003cscript\\u003e\\u0026"}'
-    """
-    escapes = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
-    return json.dumps(value).translate(escapes)
 
 
 def in_markdown(text: str, *, cell: bool = False) -> str:

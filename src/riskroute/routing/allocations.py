@@ -41,14 +41,14 @@ from riskroute.routing.separable import (
 from riskroute.routing.splits import MOST_SLOTS, count_text, list_limit
 from riskroute.routing.survivors import survivors_of
 
-LISTED_TOP = 2_000_000  # sets up to this size are listed to find their best members exactly
+_LISTED_TOP = 2_000_000  # sets up to this size are listed to find their best members exactly
 MOST_SHARES = 10**7  # tables have one entry per lot, and amounts are raised to the fourth power
 
 Bounds = int | Sequence[int] | None
 
 
 @dataclass(frozen=True)
-class AllocationMargin:
+class _AllocationMargin:
     """Best allocation of a score, the smallest cost of moving one lot away from it, and the gap to the second best.
 
     The paper claims ``gap >= margin`` if costs are convex in every slot.
@@ -179,7 +179,7 @@ class Allocations(LatticeSet):
             )
         return as_action(first * self.lot), None if second is None else as_action(second * self.lot)
 
-    def margin(self, coef: Floats) -> AllocationMargin:
+    def margin(self, coef: Floats) -> _AllocationMargin:
         """Return the paper's margin (gamma) for a score and the gap it bounds; infinite for a single allocation."""
         alpha, beta = self.separable(coef)
         best, second = self.two_best(coef)
@@ -189,7 +189,7 @@ class Allocations(LatticeSet):
         if second is not None:
             other = np.array(second, dtype=np.int64) // self.lot
             gap = float(np.sum(alpha * (other - units) + beta * (other - units) * (other + units)))
-        return AllocationMargin(best, margin, gap, bool((beta >= 0).all()))
+        return _AllocationMargin(best, margin, gap, bool((beta >= 0).all()))
 
     def design(self, tolerance: float) -> Design:
         tolerance = real_number("tolerance", tolerance, minimum=1e-6, maximum=10)
@@ -211,7 +211,7 @@ class Allocations(LatticeSet):
         return survivors_of(self, (LatticeCut(np.asarray(coef, dtype=np.float64), limit),), best)
 
     def top(self, coef: Floats, count: int) -> ActionSet:
-        if self.size <= list_limit(self.slots, LISTED_TOP):
+        if self.size <= list_limit(self.slots, _LISTED_TOP):
             return self.listed().top(coef, count)
         return survivors_of(self, (), self.best(coef)).top(coef, count)
 

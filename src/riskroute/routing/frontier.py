@@ -15,7 +15,7 @@ _ROUNDING = 1e-11  # relative differences below this are rounding
 
 
 @dataclass(frozen=True)
-class FrontierPoint:
+class _FrontierPoint:
     """A split, its mean and variance, and the smallest risk tolerance at which it is best."""
 
     risk_tolerance: float
@@ -28,7 +28,7 @@ Split = tuple[Action, float, float]  # a split with its mean and variance
 Best = Callable[[float], Split]  # the best split at a risk tolerance; at infinity only the mean counts
 
 
-def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100) -> list[FrontierPoint]:
+def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100) -> list[_FrontierPoint]:
     """Return the best splits of a problem, from risk tolerance 0 (variance only) to infinity (mean only).
 
     Examples
@@ -52,7 +52,7 @@ def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100
     return trace_frontier(best, at=at, most=most)
 
 
-def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> list[FrontierPoint]:
+def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> list[_FrontierPoint]:
     """Return all splits that are best at some risk tolerance, calling ``best`` only where two of them tie.
 
     If a third split beats both at their tie, it lies between them; if none does, the best split changes exactly there.
@@ -75,7 +75,7 @@ def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> 
         tied.add((one, other))
         found[best(_tie(one, other))] = None
     starts = [0.0, *(_tie(one, other) for one, other in itertools.pairwise(corners))]
-    return [FrontierPoint(start, *corner) for start, corner in zip(starts, corners, strict=True)]
+    return [_FrontierPoint(start, *corner) for start, corner in zip(starts, corners, strict=True)]
 
 
 def _corners(splits: Sequence[Split]) -> list[Split]:

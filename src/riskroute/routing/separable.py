@@ -26,7 +26,7 @@ from riskroute.learning.kernels import build_tournament, padded_length, padded_t
 
 Choices = NDArray[np.int32]  # amount of a slot for every total
 
-LARGEST_TABLES = 30_000_000  # entries of the tables of one problem: a third of a gigabyte with what is kept beside them
+_LARGEST_TABLES = 30_000_000  # entries of the tables of one problem: with the rest, a third of a gigabyte
 
 
 @njit(cache=True)
@@ -100,9 +100,9 @@ def _write_greedy(alpha: Vector, beta: Vector, units: int, lows: Units, highs: U
 
 def check_table_size(slots: int, units: int) -> None:
     """Raise `InputError` if tables of all amounts of every slot would not fit in memory."""
-    if slots * (units + 1) > LARGEST_TABLES:
+    if slots * (units + 1) > _LARGEST_TABLES:
         raise InputError(
-            f"lots times slots must be at most {LARGEST_TABLES:,} for tables of all amounts, "
+            f"lots times slots must be at most {_LARGEST_TABLES:,} for tables of all amounts, "
             f"was {units:,} lots over {slots} slots"
         )
 
@@ -334,7 +334,7 @@ class SeparableScores:
         chosen = np.zeros((len(coefs), slots), dtype=np.int64)
         # factors from coefficients of shares and squared shares to costs of lots and squared lots
         factors = self.lot / self.scale, self.lot**2 / self.scale
-        tables_fit = slots * (self.units + 1) <= LARGEST_TABLES
+        tables_fit = slots * (self.units + 1) <= _LARGEST_TABLES
         if not _minimise_each(coefs, *factors, self.units, self.lows, self.highs, tables_fit, chosen):
             check_table_size(slots, self.units)  # raises
         return chosen * self.lot if self.lot > 1 else chosen

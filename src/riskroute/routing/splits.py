@@ -75,12 +75,12 @@ class ListedAllocations(Actions):
         return self._designs[tolerance]
 
 
-LARGEST_LIST = 5_000_000  # splits in a list
+_LARGEST_LIST = 5_000_000  # splits in a list
 COMFORTABLE_LIST = 200_000  # up to here lists are the default: a lookup is faster than a search
 MOST_SLOTS = 200  # policies learn two coordinates per slot, and designs need pairs of coordinates
 
 
-def list_limit(slots: int, most: int = LARGEST_LIST) -> int:
+def list_limit(slots: int, most: int = _LARGEST_LIST) -> int:
     """Return the largest number of splits to list: ``most``, less for many slots."""
     return min(most, 20_000_000 // slots)  # with its features, a larger table would not fit into a gigabyte
 
@@ -120,7 +120,7 @@ def list_splits(shares: int, slots: int) -> Integers:
     [[0, 2], [1, 1], [2, 0]]
     """
     count = count_splits(shares, slots)
-    limit = list_limit(slots, LARGEST_LIST)
+    limit = list_limit(slots, _LARGEST_LIST)
     if count > limit:
         raise InputError(
             f"too many splits to list (limit {limit:,}): "

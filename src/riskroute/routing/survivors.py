@@ -32,7 +32,7 @@ from riskroute.routing.designs.large import OUTSIDE
 from riskroute.routing.lattice import LatticeCut, LatticeSet
 from riskroute.routing.splits import list_limit
 
-LARGEST_SURVIVOR_LIST = 1_000_000
+_LARGEST_SURVIVOR_LIST = 1_000_000
 _COARSEST = 0.05  # finest tolerance worth solving for: candidates are only some of the members
 
 
@@ -42,7 +42,7 @@ def survivors_of(root: LatticeSet, cuts: tuple[LatticeCut, ...], witness: Action
     ``witness`` is one of them.
     """
     if cuts:
-        units = _cut_lattice(root, cuts).listed(list_limit(root.slots, LARGEST_SURVIVOR_LIST))
+        units = _cut_lattice(root, cuts).listed(list_limit(root.slots, _LARGEST_SURVIVOR_LIST))
         if units is not None:
             rows = units * root.lot
             return root.listed_rows(rows[_passes(root, cuts, rows)])
@@ -169,7 +169,7 @@ class Survivors(ActionSet):
         draws = 2000
         scores = self.features(self.sample(np.random.default_rng(0), draws)) @ coef
         share, best = count / self.size, self.best(coef)
-        if count <= list_limit(self.root.slots, LARGEST_SURVIVOR_LIST):  # list a few more, then choose exactly
+        if count <= list_limit(self.root.slots, _LARGEST_SURVIVOR_LIST):  # list a few more, then choose exactly
             margin = 4 * math.sqrt(share * (1 - share) / draws)  # four standard errors of the quantile
             wide = LatticeCut(coef, float(np.quantile(scores, min(1.0, share + margin))))
             kept = survivors_of(self.root, (*self.cuts, wide), best)
@@ -187,7 +187,7 @@ class Survivors(ActionSet):
         return self._designs[tolerance]
 
     def listed(self) -> Actions:
-        limit = list_limit(self.root.slots, LARGEST_SURVIVOR_LIST)
+        limit = list_limit(self.root.slots, _LARGEST_SURVIVOR_LIST)
         raise InputError(f"too many survivors to list (limit {limit:,})")
 
     def _estimate_size(self) -> int:

@@ -29,19 +29,76 @@ from riskroute.learning.heteroscedastic import (
     ResidualTest,
 )
 from riskroute.routers.context import Context
-from riskroute.routers.contextual.market_features import (
-    LEAST_FLOW,
-    POSTING_FEATURES,
-    MarketFeatures,
-    PostingFeatures,
-    decay,
-    fill_fraction,
-    horizon_class,
-    posting_features,
-)
+from riskroute.routers.contextual.market_features import MarketFeatures, decay, horizon_class
 from riskroute.routers.router import PublicData
 
+_POSTING_FEATURES = 11  # features of a limit order with a coefficient
+_LEAST_FLOW = 1e-6  # shares added to every outflow, which is a divisor
 MOST_VENUES = 24  # venues with an effect of their own; later ones have none
+
+
+class _PostingFeatures(NamedTuple):
+    """Features of limit orders at the best own-side price of each venue, ``(V,)`` or ``(V, _POSTING_FEATURES)``.
+
+    The profit of an order of ``n`` shares, in ``n`` half-spreads, is linear in ``fixed + fill * filled`` with the known
+    offset ``offset + fill * offset_filled``. ``fill`` is the expected filled fraction if the outflow until the horizon
+    is exponential with mean ``outflow``. ``behind`` is the distance from the market's best price in half-spreads.
+    ``there`` is false for venues with an empty queue or an unknown outflow: no order can be posted there.
+    """
+
+    there: Flags
+    queue: Floats
+    outflow: Floats
+    behind: Floats
+    offset: Floats
+    offset_filled: Floats
+    fixed: Matrix
+    filled: Matrix
+
+
+def _posting_features(context: Context, market: MarketFeatures) -> _PostingFeatures:
+    """Return the features of a limit order at every venue."""
+    books, sign, half = context.books, context.sign, market.half_spread
+    prices, sizes = books.side("bid" if sign > 0 else "ask")
+    price, queue = prices[:, 0], sizes[:, 0]
+    known = context.features
+    flows = [known.get(f"outflow {name}", np.nan) for name in books.venues]
+    outflow = np.array(flows) * context.horizon + _LEAST_FLOW
+    there = (queue > 0) & np.isfinite(outflow)
+    outflow[~there] = _LEAST_FLOW
+    distance = np.where(there, sign * (books.mid - price), half)
+    behind = (distance - half) / half
+    own_imbalance = sign * (books.bid_sz[:, 0] - books.ask_sz[:, 0]) / (books.bid_sz[:, 0] + books.ask_sz[:, 0] + 1)
+    sweep = market.sweep / half
+    tick = context.tick / half
+    count = len(price)
+    fixed, filled = np.zeros((count, _POSTING_FEATURES)), np.zeros((count, _POSTING_FEATURES))
+    fixed[:, 0] = 1.0
+    fixed[:, 1] = market.imbalance
+    fixed[:, 2] = market.lean / half
+    fixed[:, 3] = own_imbalance
+    fixed[:, 4] = behind
+    fixed[:, 5] = behind * behind / tick
+    fixed[:, 6] = np.log1p(queue / 100) * tick
+    fixed[:, 7] = np.log1p(outflow / 100) * tick
+    fixed[:, 8] = sweep
+    filled[:, 9] = 1.0
+    filled[:, 10] = behind
+    earned = (distance - books.makers) / half
+    return _PostingFeatures(there, queue, outflow, behind, np.full(count, -sweep), earned + sweep, fixed, filled)
+
+
+def _fill_fraction(queue: Floats, outflow: Floats, shares: Floats) -> Matrix:
+    """Return the expected filled fraction of limit orders under exponential outflows, ``(V, n)``.
+
+    Examples
+    --------
+    >>> _fill_fraction(np.array([100.0]), np.array([200.0]), np.array([0.0, 100.0])).round(4).tolist()
+    [[0.6065, 0.4773]]
+    """
+    ratio = shares / outflow[:, None]
+    reached = np.exp(-queue / outflow)[:, None]
+    return np.asarray(reached * np.where(ratio > 0, -np.expm1(-ratio) / np.where(ratio > 0, ratio, 1.0), 1.0))
 
 
 class _FillModel:
@@ -59,7 +116,7 @@ class _FillModel:
     def __init__(self) -> None:
         self.classes: dict[str, HazardRegression] = {}
 
-    def learn(self, public: PublicData, market: MarketFeatures, posted: PostingFeatures, mid_sd: float) -> None:
+    def learn(self, public: PublicData, market: MarketFeatures, posted: _PostingFeatures, mid_sd: float) -> None:
         """Learn from one order's public data; ``mid_sd`` is the predicted standard deviation of the mid, in dollars."""
         context, at_horizon = public.context, public.at_horizon
         if at_horizon is None or not mid_sd > 0:
@@ -149,7 +206,7 @@ class LitBelief:
 
     def __init__(self, half_life: float = 5.0, venues: list[str] | None = None) -> None:
         self.half_life = real_number("half_life", half_life, above=0)
-        mean = np.zeros(POSTING_FEATURES + MOST_VENUES)
+        mean = np.zeros(_POSTING_FEATURES + MOST_VENUES)
         # prior standard deviations of the coefficients, in half-spreads: features, then venue effects
         deviations = np.array([1.0, 0.5, 1.0, 0.5, 1.0, 0.5, 0.3, 0.3, 0.3, 0.5, 0.5, *[0.5] * MOST_VENUES])
         prior = MeanVarianceEstimate.independent(mean, deviations, [0.5, 0.5, 0.1], [0.5, 0.5, 0.3], variance=4.0)
@@ -182,7 +239,7 @@ class LitBelief:
         spread = np.full((1, 1), self.volatility * context.horizon / half**2)
         rise = (public.at_horizon.sweep - market.sweep) / half
         self.horizon_sweep.add(MeanVarianceRows(_sweep_features(market), spread, np.array([rise])))
-        posted = posting_features(context, market)
+        posted = _posting_features(context, market)
         self.fills.learn(public, market, posted, math.sqrt(self.volatility * context.horizon))
         rows = self._rows(public, market, posted)
         if rows is not None:
@@ -225,7 +282,7 @@ class LitBelief:
             self.fills.discount(factor)
         self.last = time
 
-    def _rows(self, public: PublicData, market: MarketFeatures, posted: PostingFeatures) -> MeanVarianceRows | None:
+    def _rows(self, public: PublicData, market: MarketFeatures, posted: _PostingFeatures) -> MeanVarianceRows | None:
         """Return regression rows of all venues: smallest, middle and largest size each, pairs of the largest."""
         context, half = public.context, market.half_spread
         venues = [v for v, name in enumerate(context.books.venues) if public.outcomes.get(name, {}).get("limit")]
@@ -238,7 +295,7 @@ class LitBelief:
         sizes = np.array(doubled if largest else [float(context.shares)])
         picked = sorted({0, largest // 2, largest})
         some = np.array(venues)
-        fill = fill_fraction(posted.queue[some], posted.outflow[some], sizes[picked])
+        fill = _fill_fraction(posted.queue[some], posted.outflow[some], sizes[picked])
         mean, offset = _mean_features(posted, some, fill, self._columns(context))
         rewards = np.array([[profits[k] / sizes[k] for k in picked] for profits in outcomes]) / half
         count, each = fill.shape
@@ -277,7 +334,7 @@ class LitBelief:
         cost, variance, there, model = _posting_tables(
             *(price, queue, bid, ask, books.makers, flows, effects),
             *(np.array(market), books.mid, context.sign, context.tick, context.horizon),
-            *(coef[:POSTING_FEATURES], coef[-1], var_coef, fills, shares),
+            *(coef[:_POSTING_FEATURES], coef[-1], var_coef, fills, shares),
         )
         spread = self._variance_rate(market) * context.horizon
         rise = float((_sweep_features(market) @ self.horizon_sweep.estimate.mean_coef)[0])
@@ -297,7 +354,7 @@ class LitBelief:
             effects = np.zeros(len(venues))
             for v, name in enumerate(venues):
                 if name in self.venues:
-                    effects[v] = estimate.mean_coef[POSTING_FEATURES + self.venues.index(name)]
+                    effects[v] = estimate.mean_coef[_POSTING_FEATURES + self.venues.index(name)]
             if len(self._effects) >= 16:  # venue lists rarely change
                 self._effects.clear()
             known = self._effects[venues] = (estimate, count, effects, tuple(f"outflow {name}" for name in venues))
@@ -333,7 +390,9 @@ def _sweep_features(market: MarketFeatures) -> Matrix:
     return np.array([[1.0, market.imbalance, market.lean / half, market.sweep / half]])
 
 
-def _mean_features(posted: PostingFeatures, venues: Integers, fill: Matrix, columns: Integers) -> tuple[Floats, Matrix]:
+def _mean_features(
+    posted: _PostingFeatures, venues: Integers, fill: Matrix, columns: Integers
+) -> tuple[Floats, Matrix]:
     """Return features ``(V, n, p)`` and offsets ``(V, n)`` of limit orders at some venues."""
     common = posted.fixed[venues][:, None, :] + fill[:, :, None] * posted.filled[venues][:, None, :]
     own = np.zeros((*fill.shape, MOST_VENUES))
@@ -344,7 +403,7 @@ def _mean_features(posted: PostingFeatures, venues: Integers, fill: Matrix, colu
     return np.concatenate([common, own], axis=2), offset
 
 
-def _var_features(posted: PostingFeatures, venues: Integers, spread: float) -> Matrix:
+def _var_features(posted: _PostingFeatures, venues: Integers, spread: float) -> Matrix:
     """Return features of the variance per share, in squared half-spreads: common move, queue luck, distance behind."""
     count = len(venues)
     return np.stack([np.full(count, spread), np.ones(count), np.maximum(posted.behind[venues], 0.0)], axis=1)
@@ -372,7 +431,7 @@ def _posting_tables(
 ) -> tuple[Matrix, Matrix, Flags, Matrix]:
     """Return cost and own variance of limit orders, ``(V, n)``, the venues to post at, and their fill model ``(V, 4)``.
 
-    The same arithmetic as `posting_features` and `fill_fraction` times the coefficients, without building the matrix.
+    The same arithmetic as `_posting_features` and `_fill_fraction` times the coefficients, without building the matrix.
     """
     half, imbalance, lean, sweep = market[0], market[1], market[2], market[3]
     count, width = len(prices), len(shares)
@@ -383,7 +442,7 @@ def _posting_tables(
         there[v] = queues[v] > 0 and np.isfinite(flows[v])
         if not there[v]:
             continue
-        distance, outflow = sign * (mid - prices[v]), flows[v] * horizon + LEAST_FLOW
+        distance, outflow = sign * (mid - prices[v]), flows[v] * horizon + _LEAST_FLOW
         behind = (distance - half) / half
         own = sign * (bids[v] - asks[v]) / (bids[v] + asks[v] + 1)
         fixed = common + effects[v] + coef[3] * own + coef[4] * behind + coef[5] * behind * behind * half / tick

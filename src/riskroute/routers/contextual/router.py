@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from riskroute.core.validation import parameter, real_number, true_or_false, who
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import DarkBelief, PoolUse
 from riskroute.routers.contextual.lit_belief import MOST_VENUES, LitBelief
-from riskroute.routers.contextual.market_features import market_features, order_class
+from riskroute.routers.contextual.market_features import horizon_class, market_features
 from riskroute.routers.contextual.planning_problem import PlanningProblem
 from riskroute.routers.contextual.tail_guard import TailGuard
 from riskroute.routers.contextual.wait_or_trade import UnitPlan, WaitOrTrade
@@ -24,6 +25,18 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import PlaceBelief, PublicData, Router
 from riskroute.routers.rules import quickest_venue
+
+
+@lru_cache(maxsize=1024)
+def _order_class(seconds: float, shares: int) -> str:
+    """Return the class of an order, by rounded base-2 logarithms of horizon and size.
+
+    Examples
+    --------
+    >>> _order_class(60.0, 1000), _order_class(50.0, 900)
+    ('6 10', '6 10')
+    """
+    return f"{horizon_class(seconds)} {round(math.log2(shares))}"
 
 
 @dataclass
@@ -138,7 +151,7 @@ class ContextualGreedy(Router):
         if problem.posting is not None:
             order.horizon_sweep = problem.posting.horizon_sweep
         if self._guards(context):
-            order.tail_class, order.per_bp = order_class(context.horizon, context.shares), problem.per_bp
+            order.tail_class, order.per_bp = _order_class(context.horizon, context.shares), problem.per_bp
         self.pending[context.order] = order
         while len(self.pending) > self.most_pending:
             self.pending.pop(next(iter(self.pending)))
@@ -163,7 +176,7 @@ class ContextualGreedy(Router):
         return self.guard_tails and context.horizon > 0
 
     def _guard(self, context: Context) -> TailGuard:
-        return self.tails.setdefault(order_class(context.horizon, context.shares), TailGuard())
+        return self.tails.setdefault(_order_class(context.horizon, context.shares), TailGuard())
 
     def _variance_price(self, problem: PlanningProblem) -> float:
         """Return the dollars charged per squared dollar of variance."""
@@ -228,7 +241,7 @@ class ContextualGreedy(Router):
     def _learn_posted_rule(self, public: PublicData) -> None:
         """Tell the tail guard what the order would have cost if posted as the simple rule posts it."""
         context = public.context
-        guard = self.tails.get(order_class(context.horizon, context.shares))
+        guard = self.tails.get(_order_class(context.horizon, context.shares))
         venue = quickest_venue(context)
         queue = public.queues.get(venue)
         if guard is None or queue is None or public.at_horizon is None:

@@ -24,7 +24,7 @@ from riskroute.routing.separable import cheapest_totals, units_of_total
 
 
 @dataclass(frozen=True, eq=False)
-class PoolSequence:
+class _PoolSequence:
     """Pools pinged one after the other before anything else.
 
     Parameters
@@ -50,7 +50,7 @@ class PoolSequence:
         return self.fills / max(1 - self.empty, 1e-9)
 
 
-NO_POOLS = PoolSequence((), np.zeros(1), 1.0, 0.0)  # nothing to ping
+NO_POOLS = _PoolSequence((), np.zeros(1), 1.0, 0.0)  # nothing to ping
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class WaitOrTrade:
         Cost and own variance of that many shares waiting at each place, ``(m, U + 1)``, dollars and squared dollars.
     common : float
         Variance common to all waiting shares, squared dollars per squared share.
-    sequence : PoolSequence
+    sequence : _PoolSequence
         Pools that can be pinged first.
     """
 
@@ -113,7 +113,7 @@ class WaitOrTrade:
     cost: Matrix
     variance: Matrix
     common: float
-    sequence: PoolSequence
+    sequence: _PoolSequence
 
     @property
     def units(self) -> int:
@@ -140,7 +140,7 @@ class WaitOrTrade:
 
 def ping_in_turn(
     pools: Sequence[str], fills: Matrix, prices: Floats, sweep: float, least: float, shares: Floats
-) -> PoolSequence:
+) -> _PoolSequence:
     """Return the pools worth pinging one after the other, with their joint fills.
 
     Parameters
@@ -156,7 +156,7 @@ def ping_in_turn(
     """
     worth, together, empty, price = _ping_in_turn(fills, prices, sweep, least, shares)
     names = tuple(name for name, some in zip(pools, worth.tolist(), strict=True) if some)
-    return PoolSequence(names, together, empty, price) if names else NO_POOLS
+    return _PoolSequence(names, together, empty, price) if names else NO_POOLS
 
 
 @njit(cache=True)

@@ -90,7 +90,7 @@ class PlacementPrices:
         return bool(least > 0 and self.under > self.taking and self.over > max(most, -self.taking))
 
 
-def placement_costs(
+def _placement_costs(
     shares: int, market: float, limits: Vector, ahead: Vector, outflows: Matrix, prices: PlacementPrices
 ) -> Floats:
     """Return the cost of a placement for each sample of outflows ``(n, K)``, in dollars, ``(n,)``.
@@ -98,7 +98,7 @@ def placement_costs(
     Examples
     --------
     >>> prices = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
-    >>> placement_costs(1000, 728, np.array([272.0]), np.array([2000.0]), np.array([[2100.0], [2300.0]]), prices)
+    >>> _placement_costs(1000, 728, np.array([272.0]), np.array([2000.0]), np.array([[2100.0], [2300.0]]), prices)
     array([19.016, 10.76 ])
     """
     reached = np.asarray(outflows, dtype=np.float64) - ahead
@@ -110,7 +110,7 @@ def placement_costs(
     return np.asarray(prices.taking * market - fills @ prices.gains + prices.impact * sent + penalties)
 
 
-def one_exchange_placement(
+def _one_exchange_placement(
     shares: int, ahead: int, distribution: Callable[[float], float], prices: PlacementPrices
 ) -> tuple[int, int]:
     """Return the optimal ``M`` and ``L`` for one exchange in closed form.
@@ -129,7 +129,7 @@ def one_exchange_placement(
 
     >>> from scipy.stats import poisson
     >>> prices = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
-    >>> one_exchange_placement(1000, 2000, poisson(2200).cdf, prices)
+    >>> _one_exchange_placement(1000, 2000, poisson(2200).cdf, prices)
     (728, 272)
     """
     gain = float(prices.gains[0])

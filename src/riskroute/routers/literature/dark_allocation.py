@@ -35,6 +35,13 @@ class AllocationTask:
     time: int
     rng: np.random.Generator
 
+    def best_units(self, tails: Floats, delay_cost: float) -> Units:
+        """Allocate units greedily by expected saving, given ``tails (K, V)``: P(pool fills its first, second .. unit).
+
+        An unfilled unit costs ``delay_cost`` per share.
+        """
+        return greedy_units(self.savings[:, None] * tails - delay_cost * (1 - tails), self.units, self.rng)
+
 
 @dataclass
 class PendingAllocation:
@@ -196,11 +203,3 @@ def greedy_units(values: Floats, units: int, rng: np.random.Generator | None = N
     best = np.lexsort((np.repeat(lots, sizes), place.ravel(), -values.ravel()))[:units]
     worth = best[values.ravel()[best] >= 0]
     return np.bincount(worth // sizes, minlength=pools)
-
-
-def tail_units(task: AllocationTask, tails: Floats, delay_cost: float) -> Units:
-    """Allocate units greedily by expected saving, given ``tails (K, V)``: P(pool fills its first, second .. unit).
-
-    An unfilled unit costs ``delay_cost`` per share.
-    """
-    return greedy_units(task.savings[:, None] * tails - delay_cost * (1 - tails), task.units, task.rng)

@@ -63,7 +63,7 @@ class ExpGrad(DarkAllocation):
 
     def rate(self, pools: int, units: int, rounds: int) -> float:
         """Return the learning rate (eta)."""
-        return expgrad_rate(pools, rounds)
+        return _expgrad_rate(pools, rounds)
 
     def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         _, weights = self.weights(task)
@@ -86,7 +86,7 @@ class ExpGrad(DarkAllocation):
                 known[pool] = _mean_gradient(rate, list(sums.values()), long).tolist()
         for pool, some in known.items():
             known[pool] = some + [0.0] * (long - len(some))
-        return rate, softmax_weights(rate, np.array([known[pool][: task.units] for pool in task.pools]).T)
+        return rate, _softmax_weights(rate, np.array([known[pool][: task.units] for pool in task.pools]).T)
 
     def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
         worth = order.savings[pool] / max(order.savings.values())
@@ -104,23 +104,23 @@ def _relative(task: AllocationTask) -> Vector:
     return np.asarray(task.savings / task.savings.max())
 
 
-def expgrad_rate(pools: int, rounds: int) -> float:
+def _expgrad_rate(pools: int, rounds: int) -> float:
     """Return the learning rate for ``rounds`` rounds: ``sqrt(ln K / ((e - 2) T))``.
 
     Examples
     --------
-    >>> round(expgrad_rate(2, 100), 7)
+    >>> round(_expgrad_rate(2, 100), 7)
     0.0982348
     """
     return math.sqrt(math.log(pools) / ((math.e - 2) * rounds))
 
 
-def softmax_weights(rate: float, gradients: Floats) -> Matrix:
+def _softmax_weights(rate: float, gradients: Floats) -> Matrix:
     """Return the weights of pools ``(units, K)``: the softmax of the scaled gradient sums.
 
     Examples
     --------
-    >>> softmax_weights(expgrad_rate(2, 100), np.array([[1.0, 0.0]])).round(7).tolist()  # the first pool filled
+    >>> _softmax_weights(_expgrad_rate(2, 100), np.array([[1.0, 0.0]])).round(7).tolist()  # the first pool filled
     [[0.524539, 0.475461]]
     """
     scaled = rate * gradients
@@ -169,11 +169,11 @@ class Exp3(ExpGrad):
     seed: int = 0
 
     def rate(self, pools: int, units: int, rounds: int) -> float:
-        return exp3_rate(pools, units, rounds, printed=self.printed)
+        return _exp3_rate(pools, units, rounds, printed=self.printed)
 
     def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         rate, weights = self.weights(task)
-        drawn = draw_units(weights, exp3_mixing(rate, task.units), task.rng)
+        drawn = _draw_units(weights, _exp3_mixing(rate, task.units), task.rng)
         notes: dict[str, dict[str, float]] = {"floors": {}, "chances": {}, "lower": {}}
         for place, pool in enumerate(task.pools):
             notes["floors"][pool] = int(drawn.floors[place])
@@ -182,14 +182,14 @@ class Exp3(ExpGrad):
             if drawn.units[place] == 0:
                 worth = task.savings[place] / task.savings.max()
                 sizes = (int(drawn.floors[place]), 0, 0, float(drawn.chances[place]), int(drawn.lower[place]))
-                self.move(str(task.unit), pool, worth * estimate_gradient(task.units, *sizes))
+                self.move(str(task.unit), pool, worth * _estimate_gradient(task.units, *sizes))
         return drawn.units, notes
 
     def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
         worth = order.savings[pool] / max(order.savings.values())
         floor, chance, lower = (order.notes[name][pool] for name in ("floors", "chances", "lower"))
         self.move(
-            str(order.unit), pool, worth * estimate_gradient(order.units, floor, sent, int(filled), chance, lower)
+            str(order.unit), pool, worth * _estimate_gradient(order.units, floor, sent, int(filled), chance, lower)
         )
 
 
@@ -206,12 +206,12 @@ class _DrawnUnits(NamedTuple):
     lower: Units
 
 
-def exp3_rate(pools: int, units: int, rounds: int, *, printed: bool = False) -> float:
+def _exp3_rate(pools: int, units: int, rounds: int, *, printed: bool = False) -> float:
     """Return the learning rate that minimises the regret bound, or the printed one.
 
     Examples
     --------
-    >>> round(exp3_rate(2, 2, 100), 6), round(exp3_rate(2, 2, 100, printed=True), 6)
+    >>> round(_exp3_rate(2, 2, 100), 6), round(_exp3_rate(2, 2, 100, printed=True), 6)
     (0.022901, 0.036354)
     """
     logs = math.log(pools)
@@ -219,18 +219,18 @@ def exp3_rate(pools: int, units: int, rounds: int, *, printed: bool = False) -> 
     return float((units * logs**2 / divisor) ** (1 / 3))
 
 
-def exp3_mixing(rate: float, units: int) -> float:
+def _exp3_mixing(rate: float, units: int) -> float:
     """Return the weight of uniform exploration (gamma): ``sqrt(2 eta V)``, at most 0.5.
 
     Examples
     --------
-    >>> round(exp3_mixing(0.022901, 2), 4), exp3_mixing(0.5, 100)
+    >>> round(_exp3_mixing(0.022901, 2), 4), _exp3_mixing(0.5, 100)
     (0.3027, 0.5)
     """
     return min(0.5, math.sqrt(2 * rate * units))
 
 
-def draw_units(weights: Matrix, mixing: float, rng: np.random.Generator) -> _DrawnUnits:
+def _draw_units(weights: Matrix, mixing: float, rng: np.random.Generator) -> _DrawnUnits:
     """Draw whole units with the expectation ``weights.sum(axis=0)``, mixed with uniform exploration."""
     parts = weights.sum(axis=0)
     floors = np.floor(parts + 1e-9)
@@ -243,7 +243,7 @@ def draw_units(weights: Matrix, mixing: float, rng: np.random.Generator) -> _Dra
     return _DrawnUnits(floors.astype(np.int64) + up, floors.astype(np.int64), chances, lower)
 
 
-def estimate_gradient(
+def _estimate_gradient(
     units: int,
     floor: float | Units,
     sent: int | Units,
@@ -266,7 +266,7 @@ def estimate_gradient(
 
     Examples
     --------
-    >>> estimate_gradient(4, 1, 2, 1, 0.5, 2).tolist(), estimate_gradient(4, 1, 2, 2, 0.5, 2).tolist()
+    >>> _estimate_gradient(4, 1, 2, 1, 0.5, 2).tolist(), _estimate_gradient(4, 1, 2, 2, 0.5, 2).tolist()
     ([-1.0, -1.0, 0.0, 0.0], [1.0, 1.0, 2.0, 2.0])
     """
     weight = np.divide(1.0, chance, out=np.zeros(np.shape(chance)), where=np.greater(sent, floor))

@@ -22,7 +22,7 @@ import numpy as np
 from riskroute.core.arrays import Floats, Matrix, Units, Vector
 from riskroute.core.records import Count, NonNegative
 from riskroute.core.validation import one_of, parameter, real_number, whole_number
-from riskroute.routers.literature.dark_allocation import AllocationTask, DarkAllocation, PendingAllocation, tail_units
+from riskroute.routers.literature.dark_allocation import AllocationTask, DarkAllocation, PendingAllocation
 
 FINE = 200  # sizes up to this have a hazard each; beyond, bins of 1, 2, 4, 8 .. units share one
 
@@ -93,7 +93,7 @@ class KaplanMeier(DarkAllocation):
     def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         self.played += 1
         tails = np.array([self.tail(pool, task) for pool in task.pools])
-        return tail_units(task, tails, self.delay_cost), {}
+        return task.best_units(tails, self.delay_cost), {}
 
     def tail(self, pool: str, task: AllocationTask) -> Vector:
         """Return optimistic probabilities that a pool holds at least 1, 2 .. units, ``(units,)``."""
@@ -102,11 +102,11 @@ class KaplanMeier(DarkAllocation):
             return np.ones(task.units)
         weight = self._decay(task.time - counts.time)
         ended, tried = np.array(counts.ended), weight * np.array(counts.tried)
-        tails = binned_tails(ended * weight, tried, task.units)
+        tails = _binned_tails(ended * weight, tried, task.units)
         needed = np.full(task.units, float(self.least))
         needed[0] *= max(math.log(self.played), 1.0)
         if self.mode == "theory":
-            needed = theory_counts(task.units, self.epsilon, self.delta)
+            needed = _theory_counts(task.units, self.epsilon, self.delta)
         return _optimistic_tails(tails, tried, needed)
 
     def _decay(self, nanoseconds: int) -> float:
@@ -119,7 +119,7 @@ class KaplanMeier(DarkAllocation):
         counts = self.counts.setdefault(f"{pool} {order.unit}", _BinCounts(time))
         # reports may come late: both the old counts and the new ones are discounted to the later time
         old, late = self._decay(time - counts.time), self._decay(counts.time - time)
-        ended, tried = count_fills([(sent, int(filled))])
+        ended, tried = _count_fills([(sent, int(filled))])
         counts.ended = _discounted_sum(old, counts.ended, late, ended.tolist())
         counts.tried = _discounted_sum(old, counts.tried, late, tried.tolist())
         counts.time = max(time, counts.time)
@@ -146,7 +146,7 @@ def _bin_edges(size: int) -> Units:
     return np.concatenate([fine, wide])
 
 
-def count_fills(children: list[tuple[int, int]]) -> tuple[Vector, Vector]:
+def _count_fills(children: list[tuple[int, int]]) -> tuple[Vector, Vector]:
     """Return ``ended`` and ``tried`` by bin, from units sent and filled.
 
     For a single size ``s``, ``ended`` D(s) counts children of more than ``s`` units that filled ``s``, and ``tried``
@@ -154,7 +154,7 @@ def count_fills(children: list[tuple[int, int]]) -> tuple[Vector, Vector]:
 
     Examples
     --------
-    >>> ended, tried = count_fills([(3, 3), (3, 1), (5, 0), (2, 2), (5, 4)])
+    >>> ended, tried = _count_fills([(3, 3), (3, 1), (5, 0), (2, 2), (5, 4)])
     >>> ended.tolist(), tried.tolist()
     ([1.0, 1.0, 0.0, 0.0, 1.0], [5.0, 4.0, 2.0, 1.0, 1.0])
     """
@@ -174,13 +174,13 @@ def _edges_beyond(size: int) -> Units:
     return edges if edges[-1] >= size else np.append(edges, 2 * edges[-1] - FINE)
 
 
-def binned_tails(ended: Vector, tried: Vector, units: int) -> Vector:
+def _binned_tails(ended: Vector, tried: Vector, units: int) -> Vector:
     """Return the product-limit estimate of P(size >= 1, 2 .. units), ``(units,)``.
 
     Examples
     --------
-    >>> ended, tried = count_fills([(3, 3), (3, 1), (5, 0), (2, 2), (5, 4)])
-    >>> binned_tails(ended, tried, 6).round(6).tolist()
+    >>> ended, tried = _count_fills([(3, 3), (3, 1), (5, 0), (2, 2), (5, 4)])
+    >>> _binned_tails(ended, tried, 6).round(6).tolist()
     [0.8, 0.6, 0.6, 0.6, 0.0, 0.0]
     """
     width = np.diff(_edges_beyond(units))
@@ -213,12 +213,12 @@ def _optimistic_tails(tails: Vector, tried: Vector, needed: float | Floats) -> V
     return raised
 
 
-def theory_counts(units: int, epsilon: float, delta: float) -> Floats:
+def _theory_counts(units: int, epsilon: float, delta: float) -> Floats:
     """Return the number of trials of each size that the theorem requires, ``(units,)``.
 
     Examples
     --------
-    >>> round(float(theory_counts(10, 1.0, 0.1)[0]))
+    >>> round(float(_theory_counts(10, 1.0, 0.1)[0]))
     67818
     """
     sizes = np.arange(1, units + 1)
@@ -273,7 +273,7 @@ class ParMl(DarkAllocation):
 
     def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         tails = np.array([self.tail(pool, task) for pool in task.pools])
-        return tail_units(task, tails, self.delay_cost), {}
+        return task.best_units(tails, self.delay_cost), {}
 
     def tail(self, pool: str, task: AllocationTask) -> Vector:
         """Return the probabilities that a pool holds at least 1, 2 .. units, ``(units,)``."""
@@ -288,7 +288,7 @@ class ParMl(DarkAllocation):
     def fitted(self, children: float, empty: float, some: float, logs: float, full: Vector) -> Vector:
         """Return the fitted tails, ``(V,)``."""
         nothing = min(empty / children, (children + 1) / (children + 2))  # below 1: no pool is excluded for ever
-        return power_tails(nothing, fit_exponent(some, logs, full, len(full)), len(full))
+        return _power_tails(nothing, _fit_exponent(some, logs, full, len(full)), len(full))
 
     def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
         counts = self.counts.setdefault(f"{pool} {order.unit}", _FillCounts())
@@ -301,30 +301,30 @@ class ParMl(DarkAllocation):
             counts.empty += 1
 
 
-def power_sizes(exponent: float, largest: int) -> Vector:
+def _power_sizes(exponent: float, largest: int) -> Vector:
     """Return the probabilities of sizes 1 .. ``largest`` under a power law.
 
     Examples
     --------
-    >>> power_sizes(1.0, 3).round(4).tolist()
+    >>> _power_sizes(1.0, 3).round(4).tolist()
     [0.5455, 0.2727, 0.1818]
     """
     powers = np.arange(1, largest + 1, dtype=float) ** -exponent
     return np.asarray(powers / powers.sum())
 
 
-def power_tails(empty: float, exponent: float, largest: int) -> Vector:
+def _power_tails(empty: float, exponent: float, largest: int) -> Vector:
     """Return P(size >= 1 .. ``largest``) for a pool that is empty with probability ``empty``.
 
     Examples
     --------
-    >>> power_tails(0.6, 1.0, 3).round(4).tolist()
+    >>> _power_tails(0.6, 1.0, 3).round(4).tolist()
     [0.4, 0.1818, 0.0727]
     """
-    return np.asarray((1 - empty) * np.cumsum(power_sizes(exponent, largest)[::-1])[::-1])
+    return np.asarray((1 - empty) * np.cumsum(_power_sizes(exponent, largest)[::-1])[::-1])
 
 
-def fit_exponent(some: float, logs: float, full: Floats, largest: int, less: float = 0.0) -> float:
+def _fit_exponent(some: float, logs: float, full: Floats, largest: int, less: float = 0.0) -> float:
     """Return the maximum likelihood exponent of a power law over 1 .. ``largest`` from censored sizes.
 
     Parameters
@@ -340,9 +340,9 @@ def fit_exponent(some: float, logs: float, full: Floats, largest: int, less: flo
 
     Examples
     --------
-    >>> fit_exponent(3, float(np.log([1, 2, 4]).sum()), np.zeros(8), 8)
+    >>> _fit_exponent(3, float(np.log([1, 2, 4]).sum()), np.zeros(8), 8)
     1.24
-    >>> fit_exponent(0, 0.0, np.eye(8)[3], 8)  # one observation: at least 4
+    >>> _fit_exponent(0, 0.0, np.eye(8)[3], 8)  # one observation: at least 4
     -1.0
     """
     tails = _log_tails(largest)
@@ -399,7 +399,7 @@ class RaUcb(ParMl):
     def fitted(self, children: float, empty: float, some: float, logs: float, full: Vector) -> Vector:
         less = self.width * math.log(self.played)
         presence = _highest_chance(children - empty, children, less)
-        return power_tails(1 - presence, fit_exponent(some, logs, full, len(full), less), len(full))
+        return _power_tails(1 - presence, _fit_exponent(some, logs, full, len(full), less), len(full))
 
 
 def _highest_chance(successes: float, trials: float, less: float) -> float:

@@ -24,7 +24,7 @@ from riskroute.routers.literature.dark_allocation import (
     systematic_units,
 )
 
-FLOOR_ROUNDS = 100  # rounds with a minimum share per pool of a tenth of the equal share
+_FLOOR_ROUNDS = 100  # rounds with a minimum share per pool of a tenth of the equal share
 
 
 @dataclass
@@ -102,12 +102,12 @@ class Lagrangian(_DarkShares):
         full = [order.filled.get(pool, 0) == order.sent.get(pool, 0) for pool in pools]
         worth = [savings[pool] / self.mean_saving for pool in pools]
         now = [self.shares[pool] / mass for pool in pools]
-        floor = 0.1 / len(pools) if self.learned <= FLOOR_ROUNDS else 0.0
-        moved = lagrangian_step(now, full, worth, size / self.mean_size, step, floor)
+        floor = 0.1 / len(pools) if self.learned <= _FLOOR_ROUNDS else 0.0
+        moved = _lagrangian_step(now, full, worth, size / self.mean_size, step, floor)
         self.shares.update({pool: mass * share for pool, share in zip(pools, moved, strict=True)})
 
 
-def lagrangian_step(
+def _lagrangian_step(
     shares: Sequence[float],
     full: Sequence[bool],
     worth: Sequence[float],
@@ -130,7 +130,7 @@ def lagrangian_step(
 
     Examples
     --------
-    >>> [round(share, 6) for share in lagrangian_step([0.5, 0.5], [True, False], [1.0, 1.0], 1.0, 0.1)]
+    >>> [round(share, 6) for share in _lagrangian_step([0.5, 0.5], [True, False], [1.0, 1.0], 1.0, 0.1)]
     [0.55, 0.45]
     """
     gains = [value if filled else 0.0 for filled, value in zip(full, worth, strict=True)]

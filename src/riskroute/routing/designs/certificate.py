@@ -47,7 +47,7 @@ from riskroute.routing.separable import convolve
 Part = tuple[tuple[tuple[int, int], ...], ...]
 
 # Cost per unit and per squared unit of every slot, and the limit on their sum.
-LinearCut = tuple[Vector, Vector, float]
+_LinearCut = tuple[Vector, Vector, float]
 
 _GRID = 1000  # steps into which the units are divided, more if the smallest cap would get fewer than
 _CAP_STEPS = 60  # steps
@@ -372,7 +372,7 @@ class _Power:
         return self._unfold(copies // 2, taken) + self._unfold(copies // 2, units - taken)
 
 
-def bound_by_majorant(lattice: Lattice, whitening: Matrix, cut: LinearCut | None = None) -> float:
+def bound_by_majorant(lattice: Lattice, whitening: Matrix, cut: _LinearCut | None = None) -> float:
     """Bound ``|f @ whitening|^2`` over all vectors of the lattice, or those that pass a cut.
 
     Features ``f`` are ``(v, v^2)`` of amounts in units, all ``v`` first; ``whitening`` is ``(2 m, r)``.
@@ -389,7 +389,7 @@ def bound_by_majorant(lattice: Lattice, whitening: Matrix, cut: LinearCut | None
 class _Form:
     """Quadratic form of a design's leverages in features ``(y, y^2)``, slot by slot, with amounts ``y`` up to one."""
 
-    def __init__(self, lattice: Lattice, whitening: Matrix, cut: LinearCut | None) -> None:
+    def __init__(self, lattice: Lattice, whitening: Matrix, cut: _LinearCut | None) -> None:
         self.lattice = lattice
         slots, self.rank = len(lattice.lows), whitening.shape[1]
         self.highs = np.minimum(lattice.highs, lattice.units)
