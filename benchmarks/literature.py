@@ -25,7 +25,7 @@ from riskroute.routers.literature.cont_kukanov import (
     _placement_costs,
     stochastic_placement,
 )
-from riskroute.routers.literature.dark_allocation import greedy_units
+from riskroute.routers.literature.dark_allocation import _greedy_units
 from riskroute.routers.literature.expgrad import (
     _draw_units,
     _estimate_gradient,
@@ -223,7 +223,7 @@ def remake_agarwal(*, quick: bool = False, seed: int = 0) -> AgarwalResult:
         if swapped:
             sizes[rounds // 2 :] = sizes[rounds // 2 :, ::-1]
         tails = np.array([_power_tails(empty, exponent, units) for empty, exponent in pools])
-        split = greedy_units(tails, units)
+        split = _greedy_units(tails, units)
         best[name] = float(sum(tail[:some].sum() for tail, some in zip(tails, split, strict=True)))
         got = {
             "expgrad": play_expgrad_constant(sizes, units),
@@ -330,7 +330,7 @@ def play_parml(sizes: Units, units: int, rng: np.random.Generator) -> Vector:
     empty, some, logs = np.zeros(pools), np.zeros(pools), np.zeros(pools)
     full, tails, filled = np.zeros((pools, units)), np.ones((pools, units)), np.zeros(rounds)
     for t in range(rounds):
-        sent = greedy_units(tails, units, rng)
+        sent = _greedy_units(tails, units, rng)
         got = np.minimum(sent, sizes[t])
         filled[t] = got.sum()
         tried, whole = sent > 0, got == sent
@@ -356,7 +356,7 @@ def play_optimistic(sizes: Units, units: int, rng: np.random.Generator) -> Vecto
     ended, tried = np.zeros((pools, units + 1)), np.zeros((pools, units + 1))
     filled, rows, places = np.zeros(rounds), np.arange(pools), np.arange(units + 1)
     for t in range(rounds):
-        sent = greedy_units(_tails(ended, tried, needed), units, rng)
+        sent = _greedy_units(_tails(ended, tried, needed), units, rng)
         got = np.minimum(sent, sizes[t])
         filled[t] = got.sum()
         tried += places < np.minimum(got + 1, sent)[:, None]

@@ -19,7 +19,7 @@ from riskroute.routers.literature.dark_allocation import (
     DarkAllocation,
     PendingAllocation,
     _comb_sample,
-    greedy_units,
+    _greedy_units,
     systematic_units,
 )
 from riskroute.routers.literature.expgrad import Exp3, ExpGrad
@@ -129,7 +129,7 @@ def test_units_double_until_there_are_few_enough() -> None:
 @settings(max_examples=30, deadline=None)
 def test_greedy_is_best_of_all_splits(values: list[list[float]], units: int) -> None:
     falling = -np.sort(-np.array(values), axis=1)
-    given_units = greedy_units(falling, units)
+    given_units = _greedy_units(falling, units)
     worth = [np.concatenate([[0.0], np.cumsum(row)]) for row in falling]
     splits = (some for some in itertools.product(range(5), repeat=len(values)) if sum(some) <= units)
     best = max(sum(row[n] for row, n in zip(worth, some, strict=True)) for some in splits)
@@ -138,7 +138,7 @@ def test_greedy_is_best_of_all_splits(values: list[list[float]], units: int) -> 
 
 
 def test_equal_pools_get_the_same_and_the_odd_unit_goes_by_chance() -> None:
-    splits = {tuple(greedy_units(np.ones((2, 5)), 5, np.random.default_rng(seed)).tolist()) for seed in range(20)}
+    splits = {tuple(_greedy_units(np.ones((2, 5)), 5, np.random.default_rng(seed)).tolist()) for seed in range(20)}
     assert splits == {(2, 3), (3, 2)}
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dark_rounds import TWO_POOLS, draw_pools, play_expgrad, play_pools, pools_context
 from riskroute.core.errors import InputError
-from riskroute.routers.literature.dark_allocation import _comb_sample, greedy_units
+from riskroute.routers.literature.dark_allocation import _comb_sample, _greedy_units
 from riskroute.routers.literature.expgrad import (
     Exp3,
     ExpGrad,
@@ -37,7 +37,7 @@ def regret(sizes: Any, units: Any, sent: Any) -> float:
     """What the best fixed list of pools fills more than was filled; for orders of one size, greedy finds the list."""
     most = int(units[0])
     tails = np.array([[(column >= size).sum() for size in range(1, most + 1)] for column in sizes.T], dtype=float)
-    best = greedy_units(tails, most)
+    best = _greedy_units(tails, most)
     return float(np.minimum(sizes, best).sum() - np.minimum(sizes, sent).sum())
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context, reported
 from riskroute.core.errors import InputError
-from riskroute.routers.literature.dark_allocation import greedy_units
+from riskroute.routers.literature.dark_allocation import _greedy_units
 from riskroute.routers.literature.kaplan_meier import (
     FINE,
     KaplanMeier,
@@ -87,7 +87,7 @@ def test_bins_beyond_the_fine_ones_have_one_hazard() -> None:
 )
 def test_the_greedy_split_of_known_pools(pools: Any, split: list[int], fill: float, even: Any, evenly: float) -> None:
     tails = np.array([_power_tails(empty, exponent, 100) for empty, exponent in pools])
-    assert greedy_units(tails, 100).tolist() == split
+    assert _greedy_units(tails, 100).tolist() == split
     assert expected_fill(pools, split) == pytest.approx(fill, abs=1e-4)
     assert expected_fill(pools, even) == pytest.approx(evenly, abs=1e-4)
 

@@ -28,33 +28,15 @@ FEEDBACK = {
 
 
 class PlaceBelief(NamedTuple):
-    """An estimate for one venue or pool, for display.
+    """An estimate for one venue or pool, for display."""
 
-    Attributes
-    ----------
-    place : str
-        Venue or pool.
-    what : str
-        The estimated quantity.
-    mean : float
-        Posterior mean.
-    deviation : float or None
-        Posterior standard deviation; None if the router does not estimate it.
-    unit : str
-        Unit of both: ``bp``, ``$/share`` or ``probability``.
-    seen : float or None
-        Number of observations; None if they are not counted.
-    symbol : str
-        Symbol the estimate is for; empty: all symbols.
-    """
-
-    place: str
-    what: str
-    mean: float
-    deviation: float | None
-    unit: str
-    seen: float | None = None
-    symbol: str = ""
+    place: str  # venue or pool
+    what: str  # the estimated quantity
+    mean: float  # posterior mean
+    deviation: float | None  # posterior standard deviation; None if the router does not estimate it
+    unit: str  # of mean and deviation: bp, $/share or probability
+    seen: float | None = None  # number of observations; None if they are not counted
+    symbol: str = ""  # symbol the estimate is for; empty: all symbols
 
 
 class QueueOutflow(NamedTuple):
@@ -209,16 +191,9 @@ class Router(ABC):
         return ()
 
     def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
-        """Learn from newly reported children of an order.
+        """Learn from ``children`` of an order that were not reported before.
 
-        Parameters
-        ----------
-        order : str
-            Key of the order.
-        children : tuple[ChildReport, ...]
-            Children that were not reported before.
-        profit : float, optional
-            Profit of the whole order in dollars, with the report that completes it; otherwise None.
+        ``profit`` is that of the whole order in dollars, with the report that completes it; otherwise None.
         """
 
     def on_public_data(self, public: PublicData) -> None:

@@ -30,18 +30,8 @@ from riskroute.routers.rules import quickest_venue
 class PlanningProblem:
     """An order with its books, and a router's beliefs about its symbol.
 
-    Parameters
-    ----------
-    context : Context
-        The order.
-    lit, dark : LitBelief, DarkBelief
-        Beliefs about venues and pools.
-    units : int
-        Maximum number of units the order is cut into.
-    leak : float
-        Probability per 1,000 shares sent to a pool that the best price fades.
-    weight, level : float
-        Price of a dollar of excess over a level, and the level in basis points.
+    The order is cut into at most ``units`` units. ``leak`` is the probability per 1,000 shares sent to a pool that the
+    best price fades; ``weight`` is the price of a dollar of excess over ``level`` basis points.
     """
 
     def __init__(
@@ -117,13 +107,8 @@ class PlanningProblem:
     ) -> tuple[UnitPlan, tuple[str, ...]]:
         """Return the best plan under a posterior draw, and the pools to ping.
 
-        Parameters
-        ----------
-        drawn : tuple[Matrix, Matrix]
-            Mean and variance of pool fills under the draw, as returned by `DarkBelief.moments`.
-        price, allowance : float
-            Price of variance, and dollars by which the plan's objective may exceed the greedy plan's under the
-            posterior mean; otherwise the greedy plan is returned.
+        ``drawn`` is what `DarkBelief.moments` returns for the draw, ``price`` the price of variance. If the plan's
+        objective exceeds the greedy plan's by more than ``allowance`` dollars, the greedy plan is returned.
         """
         posting = self.posting
         if posting is None or not self.pools:

@@ -64,19 +64,6 @@ class _TailCorrection:
 class TailGuard:
     """Multiplier on tail cost for orders of one class.
 
-    Parameters
-    ----------
-    price : float
-        Multiplier: dollars charged per dollar of expected shortfall.
-    level : float
-        Basis points that 4 % of the simple rule's orders exceed.
-    gap : float
-        Smoothed difference between the expected shortfalls of plans and of the rule, in basis points.
-    updates : float
-        Number of updates so far.
-    plans, posted : _TailCorrection
-        Correction for the router's plans, and for orders posted as the rule posts them.
-
     Examples
     --------
     A plan as risky as the rule leaves the multiplier unchanged; a riskier one raises it:
@@ -92,12 +79,12 @@ class TailGuard:
 
     update_every: ClassVar[int] = 4  # orders between updates
     exceedance: ClassVar[float] = 0.04  # fraction of the rule's orders that exceed the level
-    price: Positive = 0.3
-    level: float = 2.0
-    gap: float = 0.0
-    updates: NonNegative = 0.0
-    plans: _TailCorrection = field(default_factory=_TailCorrection)
-    posted: _TailCorrection = field(default_factory=_TailCorrection)
+    price: Positive = 0.3  # multiplier: dollars charged per dollar of expected shortfall
+    level: float = 2.0  # basis points that 4 % of the simple rule's orders exceed
+    gap: float = 0.0  # smoothed expected shortfall of plans less that of the rule, in basis points
+    updates: NonNegative = 0.0  # number so far
+    plans: _TailCorrection = field(default_factory=_TailCorrection)  # for the router's plans
+    posted: _TailCorrection = field(default_factory=_TailCorrection)  # for orders posted as the rule posts them
 
     @property
     def charge(self) -> float:
@@ -107,20 +94,12 @@ class TailGuard:
     def update(
         self, plan: float, rule: float, *, chance: float, mid_sd: float, posted: float | None = None, room: float = 0.0
     ) -> None:
-        """Update multiplier and level after a decision.
+        """Update multiplier and level after a decision; all amounts are in basis points.
 
-        Parameters
-        ----------
-        plan, rule : float
-            Predicted excess of the plan and of the simple rule, in basis points.
-        chance : float
-            Predicted probability that the rule exceeds the level.
-        mid_sd : float
-            Standard deviation of the mid until the horizon, in basis points.
-        posted : float, optional
-            Predicted excess of the rule's limit order without pinging pools first; None if the rule posts nothing.
-        room : float
-            Basis points by which the expected shortfall may exceed the rule's.
+        ``plan``, ``rule`` and ``posted`` are the predicted excess of the plan, of the simple rule, and of the rule's
+        limit order without pinging pools first (None if the rule posts nothing). ``chance`` is the probability that
+        the rule exceeds the level, ``mid_sd`` the standard deviation of the mid until the horizon. The expected
+        shortfall may exceed the rule's by ``room``.
         """
         prior = 100.0 * rule  # trust the fill model as much as 100 orders
         ours = plan * self.plans.ratio(prior)

@@ -88,15 +88,9 @@ def limit_excess(
 ) -> Matrix:
     """Return the expected excess of limit orders of ``shares (n,)`` over a level, in dollars, ``(V, n)``.
 
-    Parameters
-    ----------
-    fill_model : Matrix
-        By venue, ``(V, 4)``: cost of a filled share, log-odds of no fill for a zero move and log-ratio, shares in the
-        queue, expected outflow until the horizon.
-    slopes : Floats
-        Slopes of the log-odds in the standardised move and in the log-ratio of queue to outflow.
-    horizon_sweep, mid_sd, level : float
-        Cost of a sweep at the horizon, standard deviation of the mid until then, and the level, in dollars per share.
+    ``fill_model (V, 4)`` holds by venue the cost of a filled share, the log-odds of no fill for a zero move and
+    log-ratio, the shares in the queue, and the expected outflow until the horizon. ``slopes`` are those of the log-odds
+    in the standardised move and in the log-ratio of queue to outflow. Other amounts are in dollars per share.
     """
     if fill_model.shape[1] != 4 or len(slopes) != 2:
         raise InputError("fill model must have four numbers per venue and two slopes")
@@ -165,12 +159,9 @@ def plan_excess(
     venues, places = len(fill_model), len(units)
     if venues + len(resting) != places or len(prices) != len(resting) or resting.shape[1] != len(shares):
         raise InputError("tables of a plan must have one row per place and one column per unit")
-    if (
-        fill_model.shape[1] != 4
-        or len(slopes) != 2
-        or len(sweep) != len(shares)
-        or (pools and len(fills_if_any) != len(shares))
-    ):
+    if fill_model.shape[1] != 4 or len(slopes) != 2:
+        raise InputError("fill model must have four numbers per venue and two slopes")
+    if len(sweep) != len(shares) or (pools and len(fills_if_any) != len(shares)):
         raise InputError("tables of a plan must have one row per place and one column per unit")
     total, waits = shares[-1], 0.0
     for k in range(places):

@@ -25,24 +25,12 @@ from riskroute.routing.separable import cheapest_totals, units_of_total
 
 @dataclass(frozen=True, eq=False)
 class _PoolSequence:
-    """Pools pinged one after the other before anything else.
+    """Pools pinged one after the other before anything else."""
 
-    Parameters
-    ----------
-    pools : tuple[str, ...]
-        In ping order.
-    fills : Floats
-        Expected fills of all pools together for orders of ``shares``, ``(U + 1,)``.
-    empty : float
-        Probability that all of them are empty.
-    price : float
-        Cost of a filled share, in dollars against the arrival mid.
-    """
-
-    pools: tuple[str, ...]
-    fills: Floats
-    empty: float
-    price: float
+    pools: tuple[str, ...]  # in ping order
+    fills: Floats  # expected fills of all pools together for orders of 0, 1 .. U units, (U + 1,)
+    empty: float  # probability that all of them are empty
+    price: float  # cost of a filled share, in dollars against the arrival mid
 
     @cached
     def fills_if_any(self) -> Floats:
@@ -55,27 +43,15 @@ NO_POOLS = _PoolSequence((), np.zeros(1), 1.0, 0.0)  # nothing to ping
 
 @dataclass(frozen=True)
 class _PlanForecast:
-    """Predicted cost of a plan in dollars, and its variance in squared dollars.
-
-    Parameters
-    ----------
-    cost, variance : float
-        Overall.
-    unlucky, unlucky_variance : float
-        Given that all pinged pools are empty, which has probability ``empty``.
-    lucky, lucky_variance : float
-        Given that some pool fills.
-    empty : float
-        1 if no pool is pinged.
-    """
+    """Predicted cost of a plan in dollars, and its variance in squared dollars."""
 
     cost: float
     variance: float
-    unlucky: float
+    unlucky: float  # given that all pinged pools are empty
     unlucky_variance: float
-    lucky: float
+    lucky: float  # given that some pool fills
     lucky_variance: float
-    empty: float
+    empty: float  # probability that all pinged pools are empty; 1 if none is pinged
 
     def objective(self, price: float) -> float:
         """Return cost plus ``price`` times variance."""
@@ -92,28 +68,14 @@ class UnitPlan:
 
 @dataclass(frozen=True, eq=False)
 class WaitOrTrade:
-    """Cost tables of one order.
+    """Cost tables of one order, in dollars and squared dollars."""
 
-    Parameters
-    ----------
-    shares : Floats
-        Shares in 0, 1 .. U units, ``(U + 1,)``; the last unit may be smaller.
-    sweep : Floats
-        Cost of sweeping that many shares now, ``(U + 1,)``.
-    cost, variance : Matrix
-        Cost and own variance of that many shares waiting at each place, ``(m, U + 1)``, dollars and squared dollars.
-    common : float
-        Variance common to all waiting shares, squared dollars per squared share.
-    sequence : _PoolSequence
-        Pools that can be pinged first.
-    """
-
-    shares: Floats
-    sweep: Floats
-    cost: Matrix
-    variance: Matrix
-    common: float
-    sequence: _PoolSequence
+    shares: Floats  # shares in 0, 1 .. U units, (U + 1,); the last unit may be smaller
+    sweep: Floats  # cost of sweeping that many shares now, (U + 1,)
+    cost: Matrix  # cost of that many shares waiting at each place, (m, U + 1)
+    variance: Matrix  # their own variance, (m, U + 1), without the common part
+    common: float  # variance common to all waiting shares, squared dollars per squared share
+    sequence: _PoolSequence  # pools that can be pinged first
 
     @property
     def units(self) -> int:
@@ -143,16 +105,8 @@ def ping_in_turn(
 ) -> _PoolSequence:
     """Return the pools worth pinging one after the other, with their joint fills.
 
-    Parameters
-    ----------
-    pools : Sequence[str]
-        Names, in ping order.
-    fills : Matrix
-        Expected fills of each pool for orders of ``shares``, ``(J, U + 1)``.
-    prices : Floats
-        Cost per share in each pool, ``(J,)``.
-    sweep, least : float
-        Cost per share of a sweep, and the dollars that a ping must save to be worth it.
+    ``fills (J, U + 1)`` are the expected fills of each pool for orders of ``shares``, ``prices (J,)`` its cost per
+    share, ``sweep`` that of a sweep. A ping must save more than ``least`` dollars.
     """
     worth, together, empty, price = _ping_in_turn(fills, prices, sweep, least, shares)
     names = tuple(name for name, some in zip(pools, worth.tolist(), strict=True) if some)
@@ -181,6 +135,17 @@ def _ping_in_turn(
             if k == width - 1:
                 spent += got * prices[j]
     return worth, together, empty, spent / max(together[-1], 1e-9)
+
+
+@njit(cache=True)
+def _check_tables(
+    shares: Floats, sweep: Floats, cost: Matrix, variance: Matrix, fills_if_any: Floats, pools: bool
+) -> None:
+    width = len(shares)
+    if cost.shape != variance.shape or cost.shape[1] != width or len(sweep) != width or width < 2:
+        raise InputError("tables of a plan must have one row per place and one column per unit")
+    if pools and len(fills_if_any) != width:
+        raise InputError("tables of a plan must have one row per place and one column per unit")
 
 
 @njit(cache=True)
@@ -213,10 +178,9 @@ def _forecast(
     before: bool,
 ) -> tuple[float, float, float, float, float, float, float]:
     """Return the fields of `_PlanForecast`."""
-    if cost.shape != variance.shape or cost.shape != (len(units), len(shares)) or len(shares) < 2:
-        raise InputError("tables of a plan must have one row per place and one column per unit")
-    if len(sweep) != len(shares) or (pools and len(fills_if_any) != len(shares)):
-        raise InputError("tables of a plan must have one row per place and one column per unit")
+    _check_tables(shares, sweep, cost, variance, fills_if_any, pools)
+    if len(units) != len(cost):
+        raise InputError("units of a plan must be one number per place")
     total, waits = shares[-1], 0.0
     for k in range(len(units)):
         if units[k] < 0 or units[k] >= len(shares):
@@ -324,10 +288,7 @@ def _best_plan(
     totals are evaluated, then all around the best.
     """
     slots, width = cost.shape
-    if cost.shape != variance.shape or width != len(shares) or width != len(sweep) or width < 2:
-        raise InputError("tables of a plan must have one row per place and one column per unit")
-    if pools and len(fills_if_any) != width:
-        raise InputError("tables of a plan must have one row per place and one column per unit")
+    _check_tables(shares, sweep, cost, variance, fills_if_any, pools)
     if slots == 0:
         return np.zeros(0, dtype=np.int64), False
     best, choices = cheapest_totals(cost + price * variance)
@@ -379,33 +340,12 @@ def plan_under_draw(
 ) -> tuple[Units, bool, Flags]:
     """Return the best plan under a posterior draw, or the greedy plan if the draw's plan looks too expensive.
 
-    Everything is in one kernel, because a decision has to be fast.
-
-    Parameters
-    ----------
-    shares, sweep, lit_cost, lit_variance, common
-        As in `WaitOrTrade`; tables of limit orders only.
-    horizon_sweep, extra, prices : float, Floats, Floats
-        As in `resting_tables`.
-    share_sweep, least : float
-        As ``sweep`` and ``least`` in `ping_in_turn`.
-    fills, spread : Matrix
-        Posterior mean and variance of pool fills: first of pings, then of resting orders, ``(2 J, U + 1)``.
-    drawn, drawn_spread : Matrix
-        The same under the draw.
-    price, allowance : float
-        Price of variance, and dollars by which the plan's objective may exceed the greedy plan's.
-    fill_model, slopes, mid_sd : Matrix, Floats, float
-        As in `riskroute.routers.contextual.tails.limit_excess`.
-    weight, level : float
-        Price of a dollar of excess over a level, and the level in dollars per share.
-
-    Returns
-    -------
-    units, before
-        As in `UnitPlan`.
-    worth : Flags
-        Pools worth pinging under the posterior mean, ``(J,)``.
+    Too expensive: under the posterior mean, its objective exceeds the greedy plan's by more than ``allowance`` dollars.
+    Everything is in one kernel, because a decision has to be fast. ``lit_cost`` and ``lit_variance`` are the tables of
+    limit orders; ``fills (2 J, U + 1)`` and ``spread`` are posterior mean and variance of pool fills, first of pings,
+    then of resting orders; ``drawn`` and ``drawn_spread`` are the same under the draw. ``share_sweep`` and ``least``
+    are ``sweep`` and ``least`` of `ping_in_turn`; other arguments are those of `WaitOrTrade`, `resting_tables` and
+    `limit_excess`. Returns the fields of a `UnitPlan`, and the pools worth pinging under the posterior mean, ``(J,)``.
     """
     pools = len(prices)
     if weight > 0:

@@ -40,7 +40,7 @@ class AllocationTask:
 
         An unfilled unit costs ``delay_cost`` per share.
         """
-        return greedy_units(self.savings[:, None] * tails - delay_cost * (1 - tails), self.units, self.rng)
+        return _greedy_units(self.savings[:, None] * tails - delay_cost * (1 - tails), self.units, self.rng)
 
 
 @dataclass
@@ -185,7 +185,7 @@ def _comb_sample(chances: Floats, start: float) -> Units:
     return np.diff(teeth).astype(np.int64)
 
 
-def greedy_units(values: Floats, units: int, rng: np.random.Generator | None = None) -> Units:
+def _greedy_units(values: Floats, units: int, rng: np.random.Generator | None = None) -> Units:
     """Allocate units one by one to the pool with the largest marginal value, while it is not negative.
 
     ``values (K, V)`` are the marginal values of the first, second .. unit in each pool; they must not increase, so that
@@ -194,7 +194,7 @@ def greedy_units(values: Floats, units: int, rng: np.random.Generator | None = N
 
     Examples
     --------
-    >>> greedy_units(np.array([[0.8, 0.6, 0.1], [0.7, 0.3, 0.0]]), 3).tolist()
+    >>> _greedy_units(np.array([[0.8, 0.6, 0.1], [0.7, 0.3, 0.0]]), 3).tolist()
     [2, 1]
     """
     pools, sizes = values.shape

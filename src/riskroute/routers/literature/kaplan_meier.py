@@ -327,16 +327,9 @@ def _power_tails(empty: float, exponent: float, largest: int) -> Vector:
 def _fit_exponent(some: float, logs: float, full: Floats, largest: int, less: float = 0.0) -> float:
     """Return the maximum likelihood exponent of a power law over 1 .. ``largest`` from censored sizes.
 
-    Parameters
-    ----------
-    some, logs : float
-        Number of uncensored sizes, and sum of their logarithms.
-    full : Floats
-        ``(largest,)``, number of full fills of 1, 2 .. units: right-censored sizes.
-    largest : int
-        Largest size of the power law.
-    less : float
-        Return the smallest exponent whose log-likelihood is within ``less`` of the maximum.
+    ``some`` and ``logs`` are the number of uncensored sizes and the sum of their logarithms; ``full (largest,)`` is the
+    number of full fills of 1, 2 .. units, which are right-censored. Returns the smallest exponent whose log-likelihood
+    is within ``less`` of the maximum.
 
     Examples
     --------

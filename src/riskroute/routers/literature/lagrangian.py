@@ -117,16 +117,8 @@ def _lagrangian_step(
 ) -> list[float]:
     """Return the shares after one gradient step, on the simplex, each at least ``floor``.
 
-    Parameters
-    ----------
-    shares, full, worth : Sequence
-        By pool: share, whether it filled in full, and saving of a fill (rho).
-    size : float
-        Order size relative to the mean (V).
-    step : float
-        Step size (gamma).
-    floor : float
-        Minimum share of a pool.
+    By pool, ``full`` says whether it filled in full, and ``worth`` is the saving of a fill (rho). ``size`` is the order
+    size relative to the mean (V), ``step`` the step size (gamma).
 
     Examples
     --------
