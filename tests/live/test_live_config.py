@@ -106,7 +106,7 @@ def test_a_router_of_a_file_lies_beside_the_configuration(tmp_path: Path) -> Non
     ("router", "message"),
     [
         ({"name": "nope"}, "unknown router 'nope'"),
-        ({"name": "sweep:x=1"}, "parameters of sweep must be among"),
+        ({"name": "sweep:x=1"}, "sweep has no parameter 'x'"),
         ({"state": "/no/such"}, "router.state must be a readable file, was '/no/such'"),
         ({"state": __file__}, "router.state must be a JSON file"),
     ],

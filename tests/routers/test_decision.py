@@ -222,8 +222,11 @@ def test_routers_are_made_and_restored_by_name() -> None:
     ("call", "message"),
     [
         (lambda: make_router("swep"), r"unknown router 'swep'; did you mean 'sweep'\?$"),
-        (lambda: make_router("sweep", pace=1), "parameters of sweep must be among discretion, minimums, was pace"),
-        (lambda: make_router("spray", pace=1), "parameters of spray must be among none, was pace"),
+        (
+            lambda: make_router("sweep", pace=1),
+            "sweep has no parameter 'pace'; its parameters are discretion, minimums",
+        ),
+        (lambda: make_router("spray", pace=1), "spray has no parameter 'pace'; its parameters are none"),
     ],
 )
 def test_routers_that_are_not_there(call: Any, message: str) -> None:

@@ -129,18 +129,18 @@ def test_parameters_follow_the_class(text: str, expected: tuple[str, dict[str, o
     ("name", "message"),
     [
         ("halves.py", "router in a file must be FILE.py:CLASS, was 'halves.py'; halves.py defines Halves, Idle"),
-        ("halves.py:Thirds", "halves.py must define the class Thirds, does not; halves.py defines Halves, Idle"),
-        ("halves.py:NUMBER", "NUMBER in halves.py must be a subclass of riskroute.routers.Router, is not"),
-        ("halves.py:Idle", "Idle in halves.py must implement decide, does not"),
+        ("halves.py:Thirds", "halves.py has no class Thirds; halves.py defines Halves, Idle"),
+        ("halves.py:NUMBER", "NUMBER in halves.py is not a subclass of riskroute.routers.Router"),
+        ("halves.py:Idle", "Idle in halves.py does not implement decide"),
         ("halves.py:Nameless", "Nameless in halves.py must have a name, such as name = 'nameless'"),
         ("halves.py:Impostor", "name of Impostor in halves.py must be its own, was 'sweep', a router of riskroute"),
         ("halves.py:Deaf", "feedback of Deaf in halves.py must be one of F0, F1, F2, F3, F4, was 'F9'"),
         ("halves.py:Broken", "halves.py:Broken cannot be made: ZeroDivisionError: no parts"),
-        ("thirds.py:Thirds", "file of router thirds.py:Thirds must be readable, was 'thirds.py': No such file"),
-        ("typo.py:Own", "typo.py must run, failed in line 2: SyntaxError"),
-        ("raises.py:Own", "raises.py must run, failed in line 3: ModuleNotFoundError: No module named 'no_such'"),
-        ("plain.py:Own", "plain.py must define the class Own, does not; plain.py defines no router"),
-        ("bytes.py:Own", "file of router bytes.py:Own must be readable, was 'bytes.py': not a text in UTF-8"),
+        ("thirds.py:Thirds", "cannot read 'thirds.py' of router thirds.py:Thirds: No such file"),
+        ("typo.py:Own", "typo.py failed in line 2: SyntaxError"),
+        ("raises.py:Own", "raises.py failed in line 3: ModuleNotFoundError: No module named 'no_such'"),
+        ("plain.py:Own", "plain.py has no class Own; plain.py defines no router"),
+        ("bytes.py:Own", "cannot read 'bytes.py' of router bytes.py:Own: not UTF-8 text"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_named(
@@ -157,7 +157,7 @@ def test_what_is_wrong_with_a_file_is_named(
 
 
 def test_parameters_of_a_class_that_cannot_be(halves: Path) -> None:
-    with pytest.raises(InputError, match=r"parameters of .*halves.py:Halves must be among parts, was pace"):
+    with pytest.raises(InputError, match=r"halves.py:Halves has no parameter 'pace'; its parameters are parts"):
         make_router(f"{halves}:Halves", pace=1)
     with pytest.raises(InputError, match="parts must be a positive integer, was 0"):
         make_router(f"{halves}:Halves", parts=0)

@@ -61,7 +61,7 @@ def test_every_plan_can_be_played_and_survives_json(kind: type[Router]) -> None:
 def test_an_order_is_routed_once(kind: type[Router]) -> None:
     router = kind()
     router.route(sale())
-    with pytest.raises(StateError, match="order must be a new one, was 'order', which was routed before"):
+    with pytest.raises(StateError, match="order 'order' was routed before"):
         router.route(sale())
 
 
@@ -79,7 +79,7 @@ def test_reports_come_in_any_order_and_children_count_once() -> None:
 
 
 def test_a_report_of_an_order_nobody_routed_is_refused() -> None:
-    with pytest.raises(StateError, match="order must be one that was routed, was 'z'"):
+    with pytest.raises(StateError, match="order 'z' was never routed"):
         Counting().learn(Report("z", ()))
 
 
@@ -91,7 +91,7 @@ def test_a_state_goes_on_where_it_was_saved() -> None:
     for one in (router, again):
         one.learn(Report("a", (child(0), child(1)), complete=True, profit=1.0))
     assert again.state() == router.state()
-    with pytest.raises(StateError, match="which was routed before"):
+    with pytest.raises(StateError, match="was routed before"):
         again.route(sale(order="a"))
 
 

@@ -93,7 +93,7 @@ def test_before_a_sweep_orders_without_time_only_try() -> None:
         (lambda: PolicyRouter("rise", rounds=0), "rounds must be a positive integer, was 0"),
         (lambda: PolicyRouter("rise", seed=-1), "seed must be"),
         (lambda: PolicyRouter("rise", parameters_of_policy={"no_such": 1}), "no_such"),
-        (lambda: make_router("thompson", unit=3), "parameters of thompson must be among .*units"),
+        (lambda: make_router("thompson", unit=3), "thompson has no parameter 'unit'; its parameters are .*units"),
     ],
 )
 def test_parameters_that_cannot_be(make: Any, message: str) -> None:

@@ -166,7 +166,7 @@ def test_names_are_checked_before_days_are_made(
     ("text", "message"),
     [
         ("sweep:discretion", "router parameters must be NAME=VALUE, separated by commas, was 'discretion'"),
-        ("sweep:pace=3", "parameters of sweep must be among discretion, minimums, was pace"),
+        ("sweep:pace=3", "sweep has no parameter 'pace'; its parameters are discretion, minimums"),
         ("sweep:discretion=-1", "discretion must be a non-negative integer, was -1"),
         ("sweeep", "unknown router 'sweeep'; did you mean 'sweep'"),
     ],

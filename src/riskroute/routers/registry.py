@@ -106,7 +106,7 @@ def make_router(name: str, **parameters: Any) -> Router:
 def _made(name: str, kind: type[Router], parameters: Mapping[str, Any]) -> Router:
     known = parameter_names(kind)
     if unknown := [one for one in parameters if one not in known]:
-        raise InputError(f"parameters of {name} must be among {', '.join(known) or 'none'}, was {', '.join(unknown)}")
+        raise InputError(f"{name} has no parameter {unknown[0]!r}; its parameters are {', '.join(known) or 'none'}")
     return kind(**parameters)
 
 
@@ -153,8 +153,8 @@ def file_source(name: str) -> str:
     try:
         return Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a text in UTF-8"
-        raise InputError(f"file of router {name} must be readable, was {path!r}: {reason}") from None
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise InputError(f"cannot read {path!r} of router {name}: {reason}") from None
 
 
 def file_router(name: str, source: str | None = None) -> type[Router]:
@@ -194,12 +194,12 @@ def _file_router(name: str, source: str) -> type[Router]:
         raise InputError(f"router in a file must be FILE.py:CLASS, was {name!r}; {there}")
     kind = vars(module).get(wanted)
     if kind is None:
-        raise InputError(f"{path} must define the class {wanted}, does not; {there}")
+        raise InputError(f"{path} has no class {wanted}; {there}")
     if not (isinstance(kind, type) and issubclass(kind, Router)):
-        raise InputError(f"{wanted} in {path} must be a subclass of riskroute.routers.Router, is not; {there}")
+        raise InputError(f"{wanted} in {path} is not a subclass of riskroute.routers.Router; {there}")
     if inspect.isabstract(kind):
         missing = ", ".join(sorted(kind.__abstractmethods__))
-        raise InputError(f"{wanted} in {path} must implement {missing}, does not")
+        raise InputError(f"{wanted} in {path} does not implement {missing}")
     if not isinstance(getattr(kind, "name", None), str):
         raise InputError(f"{wanted} in {path} must have a name, such as name = {wanted.lower()!r}")
     if kind.name in (*ROUTERS, *POLICIES):  # a saved state refers to its router by name
@@ -222,7 +222,7 @@ def _module(path: str, source: str) -> ModuleType:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
         line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
         where = f" in line {line}" if line else ""
-        raise InputError(f"{path} must run, failed{where}: {type(error).__name__}: {one_line_error(error)}") from error
+        raise InputError(f"{path} failed{where}: {type(error).__name__}: {one_line_error(error)}") from error
     cloudpickle.register_pickle_by_value(module)  # other processes cannot import it
     return module
 

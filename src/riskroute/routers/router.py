@@ -153,7 +153,7 @@ class Router(ABC):
     feedback: ClassVar[str] = "F0"
     # learned attributes, set up by `begin` and saved by `state`; their annotations are checked when a state is restored
     memory: ClassVar[tuple[str, ...]] = ()
-    # completed orders that are remembered, so that a report that comes twice is not learned twice
+    # completed orders that are remembered, so that a repeated report is not learned twice
     remembered_orders: ClassVar[int] = 100_000
 
     def __post_init__(self) -> None:
@@ -232,7 +232,7 @@ class Router(ABC):
     def abandon(self, order: str) -> None:
         """Give up an order in flight; later reports of it are ignored."""
         if order not in self._under_way:
-            raise StateError(f"order must be one that is under way, was {order!r}")
+            raise StateError(f"order {order!r} is not in flight")
         del self._under_way[order]
         self._close(order)
         self.forget(order)
@@ -249,7 +249,7 @@ class Router(ABC):
         if known is None:
             if report.order in self._done:
                 return
-            raise StateError(f"order must be one that was routed, was {report.order!r}")
+            raise StateError(f"order {report.order!r} was never routed")
         children = tuple(child for child in report.children if child.child not in known)
         known.extend(child.child for child in children)
         if report.complete:
@@ -260,7 +260,7 @@ class Router(ABC):
 
     def _refuse_known(self, order: str) -> None:
         if order in self._under_way or order in self._done:
-            raise StateError(f"order must be a new one, was {order!r}, which was routed before")
+            raise StateError(f"order {order!r} was routed before")
 
     def _close(self, order: str) -> None:
         self._done[order] = None

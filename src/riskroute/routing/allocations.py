@@ -194,8 +194,8 @@ class Allocations(LatticeSet):
     def design(self, tolerance: float) -> Design:
         tolerance = real_number("tolerance", tolerance, minimum=1e-6, maximum=10)
         if tolerance not in self._designs:
-            # Listing small sets gives the exact design; larger ones need their symmetry, of which many kinds leave
-            # little.
+            # Small sets are listed, which gives the exact design. Larger sets rely on symmetry, which is weak with many
+            # kinds of slots.
             kinds = SymmetryGroups.of(self.lattice.units, self.lattice.lows, self.lattice.highs)
             if self.size <= 20_000 and (len(kinds) > MOST_KINDS or not is_wide(self.size, self.dim)):
                 self._designs[tolerance] = self.listed().design(tolerance)

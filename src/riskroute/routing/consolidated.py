@@ -222,10 +222,11 @@ def _sweep_cost(
 def _consolidated(
     prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, protect: bool
 ) -> tuple[int, Matrix, Integers, Integers, Floats, Floats, Floats]:
-    """Merge the books: what is wrong, sizes in whole shares, venue and number of all levels in taking order.
+    """Merge the books.
 
-    Then cumulated shares and costs, ``(N + 1,)`` from 0, and the cost of a share on each level, ``(N,)``. What is wrong
-    is `_NEGATIVE`, the number of a venue whose levels are not in order, or `_RIGHT`.
+    Returns an error code (`_RIGHT`, `_NEGATIVE`, or the number of a venue whose levels are not in order), sizes in
+    whole shares, venue and number of all levels in taking order, cumulative shares and costs ``(N + 1,)`` from 0, and
+    the cost of a share on each level ``(N,)``.
     """
     venues, depth = prices.shape
     signed, whole = np.empty((venues, depth)), np.empty((venues, depth))
@@ -377,7 +378,7 @@ def _take_lots(signed: Matrix, sizes: Matrix, takers: Vector, wanted: int, lot: 
             equal = best >= 0 and _same(major, least)
             if (major < least and not equal) or (equal and minor < tie and not _same(minor, tie)):
                 best, least, tie = v, major, minor
-        if best < 0:  # no venue has so many left: take smaller pieces
+        if best < 0:  # no venue has that many left: take smaller pieces
             size -= 1
             if size == 0:
                 break

@@ -49,13 +49,13 @@ Part = tuple[tuple[tuple[int, int], ...], ...]
 # Cost per unit and per squared unit of every slot, and the limit on their sum.
 _LinearCut = tuple[Vector, Vector, float]
 
-_GRID = 1000  # steps into which the units are divided, more if the smallest cap would get fewer than
-_CAP_STEPS = 60  # steps
+_GRID = 1000  # steps into which the units are divided, or more for small caps
+_CAP_STEPS = 60  # minimum steps of the smallest cap
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A leverage ``bound`` that holds for every allocation, and the orbits ``found`` meanwhile, with leverages."""
+    """Leverage ``bound`` of all allocations, and the orbits ``found`` by the search with their leverages."""
 
     bound: float
     found: list[tuple[float, Orbit]]

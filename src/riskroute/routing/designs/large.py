@@ -37,8 +37,8 @@ from riskroute.routing.separable import (
     tabulate,
 )
 
-OUTSIDE = 1e-6  # a larger component in a direction is not rounding: features are of order one
-MOST_KINDS = 4  # with more kinds of slots there is too little symmetry to build a design on
+OUTSIDE = 1e-6  # features are of order one, so a larger component is not rounding
+MOST_KINDS = 4  # with more kinds of slots, symmetry reduces the problem too little
 
 
 def large_design(lattice: Lattice, tolerance: float) -> Design:

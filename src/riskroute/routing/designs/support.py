@@ -285,7 +285,7 @@ def explicit_support(
     """
     used = np.flatnonzero(weights > 1e-9)
     kept, shares = [orbits[i] for i in used], weights[used]
-    allowed = min(limit, 30_000)  # the cost of stopping there is part of the factor
+    allowed = min(limit, 30_000)  # more would take too long; the factor includes the loss
     shifts = _family_length(information.groups)
     most = allowed // shifts
     every = sum(-(-_orbit_size(orbit) // shifts) for orbit in kept)
