@@ -155,10 +155,10 @@ def test_names_are_checked_before_days_are_made(
         raise AssertionError
 
     monkeypatch.setattr("riskroute.study.backtest.market_days", never)
-    with pytest.raises(InputError, match=r"unknown router|parameters of sweep|file of router"):
+    with pytest.raises(InputError, match=r"unknown router|sweep has no parameter|cannot read"):
         rr.backtest("dark", routers=routers, kept=tmp_path)
     if not isinstance(routers[0], Router):
-        with pytest.raises(InputError, match=r"unknown router|parameters of sweep|file of router"):
+        with pytest.raises(InputError, match=r"unknown router|sweep has no parameter|cannot read"):
             rr.Study(routers=routers)
 
 
