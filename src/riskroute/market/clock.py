@@ -31,8 +31,6 @@ _DATES: tuple[tuple[str, tuple[tuple[int, int, int], ...]], ...] = (
 def check_zone(field: str, value: Any) -> str:
     """Return ``value`` if it names a time zone, else raise `InputError`.
 
-    Examples
-    --------
     >>> check_zone("zone", "UTC"), check_zone("zone", "Europe/London")
     ('UTC', 'Europe/London')
     """
@@ -46,8 +44,6 @@ def check_zone(field: str, value: Any) -> str:
 def zone_label(zone: str) -> str:
     """Return the city or short name of a time zone, "local" if ``zone`` is empty (several zones).
 
-    Examples
-    --------
     >>> zone_label("America/New_York"), zone_label("UTC"), zone_label("")
     ('New York', 'UTC', 'local')
     """
@@ -63,8 +59,6 @@ def utc_stamp(day: dt.date, moment: dt.time, zone: str = TRADING_ZONE) -> int:
 def local_day(stamp: int, zone: str = TRADING_ZONE) -> dt.date:
     """Return the local date at a UTC timestamp in nanoseconds.
 
-    Examples
-    --------
     >>> str(local_day(1_577_836_800 * SECOND)), str(local_day(1_577_836_800 * SECOND, "UTC"))
     ('2019-12-31', '2020-01-01')
     """
@@ -74,8 +68,6 @@ def local_day(stamp: int, zone: str = TRADING_ZONE) -> dt.date:
 def local_time(stamp: int, zone: str = TRADING_ZONE) -> dt.time:
     """Return the local time of day, to the second, at a UTC timestamp in nanoseconds.
 
-    Examples
-    --------
     >>> str(local_time(1_577_836_800 * SECOND)), str(local_time(1_577_836_800 * SECOND, "UTC"))
     ('19:00:00', '00:00:00')
     """
@@ -90,8 +82,6 @@ def day_limits(day: dt.date, zone: str = TRADING_ZONE) -> tuple[int, int]:
 def parse_hours(text: str) -> tuple[dt.time, dt.time]:
     """Parse two times of day from text such as 11:00-13:00, or raise `ValueError` with the expected form.
 
-    Examples
-    --------
     >>> parse_hours("9:35-13")
     (datetime.time(9, 35), datetime.time(13, 0))
     """
@@ -140,8 +130,6 @@ class Window:
 def date_in_name(name: str) -> dt.date | None:
     """Return the date in a file name, or None if it has none or is ambiguous.
 
-    Examples
-    --------
     >>> [date_in_name(name) for name in ("12302019.NASDAQ_ITCH50.gz", "20190327.BX_ITCH_50", "S081321-v50.txt.gz")]
     [datetime.date(2019, 12, 30), datetime.date(2019, 3, 27), datetime.date(2021, 8, 13)]
     >>> date_in_name("books_10112012.bin"), date_in_name("20190327-20190329.bin")

@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -47,6 +48,18 @@ class _BooksNow(NamedTuple):
     rows: Integers
 
 
+class _DayArrays(NamedTuple):
+    """The arrays of `DayBooks`, for compiled functions."""
+
+    offsets: Integers
+    stamps: Stamps
+    bid_px: Matrix
+    bid_sz: Matrix
+    ask_px: Matrix
+    ask_sz: Matrix
+    oldest: int
+
+
 @dataclass(frozen=True, eq=False)
 class DayBooks:
     """All snapshots of a day, venue by venue.
@@ -64,8 +77,6 @@ class DayBooks:
     oldest : int
         Age in nanoseconds beyond which a snapshot is stale; default: never.
 
-    Examples
-    --------
     >>> table = polars.DataFrame(
     ...     {"ts_event": [100, 300], "sequence": [1, 2], "bid_px_00": [9.0, 9.5], "bid_sz_00": [5, 6],
     ...      "ask_px_00": [10.0, 10.0], "ask_sz_00": [7, 8]}
@@ -137,11 +148,11 @@ class DayBooks:
 
     def as_of(self, time: int) -> _BooksNow:
         """Return the last snapshot of every venue at or before ``time``."""
-        return _BooksNow(*_as_of(self.offsets, self.stamps, *self._levels, self.oldest, int(time)))
+        return _BooksNow(*_as_of(self._arrays, int(time)))
 
-    @property
-    def _levels(self) -> tuple[Matrix, Matrix, Matrix, Matrix]:
-        return self.bid_px, self.bid_sz, self.ask_px, self.ask_sz
+    @cached_property
+    def _arrays(self) -> _DayArrays:
+        return _DayArrays(*(getattr(self, name) for name in _DayArrays._fields))
 
     def aged(self, seconds: float) -> DayBooks:
         """Return the same books in which snapshots older than ``seconds`` are stale."""
@@ -151,7 +162,7 @@ class DayBooks:
     def touches(self, times: Sequence[int] | Stamps) -> tuple[Floats, Floats]:
         """Return the best bid and offer over all venues at each time, ``(n,)``; NaN where a side is empty."""
         stamps = exact_array("times", np.asarray(times), np.int64, (None,))
-        bids, asks = _touches(self.offsets, self.stamps, *self._levels, self.oldest, stamps)
+        bids, asks = _touches(self._arrays, stamps)
         return bids, asks
 
     def mids(self, times: Sequence[int] | Stamps) -> Floats:
@@ -179,50 +190,33 @@ def _row_at(stamps: Stamps, first: int, last: int, time: int) -> int:
 
 
 @njit(cache=True)
-def _as_of(
-    offsets: Integers,
-    stamps: Stamps,
-    bid_px: Matrix,
-    bid_sz: Matrix,
-    ask_px: Matrix,
-    ask_sz: Matrix,
-    oldest: int,
-    time: int,
-) -> tuple[Matrix, Matrix, Matrix, Matrix, Integers, Integers]:
-    venues, levels = len(offsets) - 1, bid_px.shape[1]
+def _as_of(day: _DayArrays, time: int) -> tuple[Matrix, Matrix, Matrix, Matrix, Integers, Integers]:
+    venues, levels = len(day.offsets) - 1, day.bid_px.shape[1]
     prices = np.full((2, venues, levels), np.nan)
     sizes = np.zeros((2, venues, levels))
     ages, rows = np.full(venues, -1), np.full(venues, -1)
     for v in range(venues):
-        row = _row_at(stamps, offsets[v], offsets[v + 1], time)
+        row = _row_at(day.stamps, day.offsets[v], day.offsets[v + 1], time)
         if row >= 0:
-            ages[v], rows[v] = time - stamps[row], row
-            if ages[v] <= oldest:
-                prices[0, v], sizes[0, v] = bid_px[row], bid_sz[row]
-                prices[1, v], sizes[1, v] = ask_px[row], ask_sz[row]
+            ages[v], rows[v] = time - day.stamps[row], row
+            if ages[v] <= day.oldest:
+                prices[0, v], sizes[0, v] = day.bid_px[row], day.bid_sz[row]
+                prices[1, v], sizes[1, v] = day.ask_px[row], day.ask_sz[row]
     return prices[0], sizes[0], prices[1], sizes[1], ages, rows
 
 
 @njit(cache=True)
-def _touches(
-    offsets: Integers,
-    stamps: Stamps,
-    bid_px: Matrix,
-    bid_sz: Matrix,
-    ask_px: Matrix,
-    ask_sz: Matrix,
-    oldest: int,
-    times: Stamps,
-) -> tuple[Floats, Floats]:
+def _touches(day: _DayArrays, times: Stamps) -> tuple[Floats, Floats]:
     bids, asks = np.full(len(times), np.nan), np.full(len(times), np.nan)
     for k in range(len(times)):
-        for v in range(len(offsets) - 1):
-            row = _row_at(stamps, offsets[v], offsets[v + 1], times[k])
-            if row >= 0 and times[k] - stamps[row] <= oldest:
-                if bid_sz[row, 0] > 0 and not bid_px[row, 0] <= bids[k]:
-                    bids[k] = bid_px[row, 0]
-                if ask_sz[row, 0] > 0 and not ask_px[row, 0] >= asks[k]:
-                    asks[k] = ask_px[row, 0]
+        for v in range(len(day.offsets) - 1):
+            row = _row_at(day.stamps, day.offsets[v], day.offsets[v + 1], times[k])
+            if row >= 0 and times[k] - day.stamps[row] <= day.oldest:
+                # Negated comparisons, because the best so far is NaN before the first venue.
+                if day.bid_sz[row, 0] > 0 and not day.bid_px[row, 0] <= bids[k]:
+                    bids[k] = day.bid_px[row, 0]
+                if day.ask_sz[row, 0] > 0 and not day.ask_px[row, 0] >= asks[k]:
+                    asks[k] = day.ask_px[row, 0]
     return bids, asks
 
 
@@ -234,7 +228,7 @@ class PreparedDay:
     queue: QueueReplay | None = None
 
     def write(self, folder: Path) -> Path:
-        """Write a day to a temporary folder and rename it, so that no process sees an incomplete self."""
+        """Write a day to a temporary folder and rename it, so that no process sees an incomplete one."""
         beside = folder.with_name(f".{folder.name}.{os.getpid()}")
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)

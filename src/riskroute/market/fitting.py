@@ -24,8 +24,6 @@ def bootstrap_buckets(buckets: Integers, count: int, rng: np.random.Generator) -
 
     ``buckets (scenarios,)`` is the bucket of each scenario; scenarios of one bucket are drawn together.
 
-    Examples
-    --------
     >>> bootstrap_buckets(np.array([0, 1, 0, 1]), 2, np.random.default_rng(1)).tolist()
     [[1, 1, 1, 1], [2, 0, 2, 0]]
     """
@@ -39,8 +37,6 @@ def bootstrap_error(resampled: Floats, samples: int) -> Floats:
 
     The bootstrap understates the variance by the factor ``(n - 1) / n``, which is corrected here.
 
-    Examples
-    --------
     >>> float(bootstrap_error(np.array([1.0, 2.0, 3.0]), samples=4).round(4))
     1.1547
     """

@@ -45,8 +45,6 @@ def walk_book(prices: Floats, sizes: Floats, quantities: Integers) -> Floats:
     Quantities are ``(Q,)``, shared by all books, or ``(B, Q)``. Each level is exhausted before the next. NaN where the
     book is too thin: an order is never filled in part.
 
-    Examples
-    --------
     >>> walk_book(np.array([[10.0, 9.0]]), np.array([[2.0, 1.0]]), np.array([1, 3, 4])).tolist()
     [[10.0, 29.0, nan]]
     """
@@ -79,8 +77,6 @@ def extrapolated_market_profits(books: SampledBooks, quantities: Integers, side:
     Beyond the known levels the price worsens linearly: if the last level is ``d`` from the mid and all levels hold
     ``n`` shares, share ``m`` trades at distance ``d * m / n``.
 
-    Examples
-    --------
     >>> books = SampledBooks(np.array([1]), np.array([[9.0]]), np.array([[2.0]]), np.array([[11.0]]), np.array([[2.0]]))
     >>> extrapolated_market_profits(books, np.array([1, 2, 4])).tolist()  # a dollar each; the last two 1 to 2 dollars
     [[-1.0, -2.0, -5.0]]
@@ -140,8 +136,6 @@ def limit_profits(
     levels : int, optional
         Levels of the last book that the remainder may walk; default: all.
 
-    Examples
-    --------
     >>> from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
     >>> book = [10.00, 50, 10.02, 5]  # five shares are offered at 10.02
     >>> snapshots = polars.DataFrame([[1, 1, "XNAS", "ZZ", *book]], schema=snapshot_schema(1), orient="row")

@@ -23,8 +23,6 @@ CROSSED_TOO_LONG = 60.0  # seconds after which a crossed book is judged by its d
 def check_recorded_day(day: dt.date, source: object) -> None:
     """Refuse dates on which no order book can have been recorded.
 
-    Examples
-    --------
     >>> check_recorded_day(dt.date(1970, 1, 20), "books.csv")
     Traceback (most recent call last):
     ...
@@ -132,8 +130,6 @@ _SENTENCES = {
 def remarks_on(notes: dict[str, Any]) -> list[str]:
     """Return the notes of a recording as sentences, without full stops.
 
-    Examples
-    --------
     >>> remarks_on({"other_days": 1200, "longest_gap": ["15:00:00", "16:30:00"]})
     ['no snapshot from 15:00:00 to 16:30:00 UTC', 'skipped 1,200 snapshots of other days']
     """

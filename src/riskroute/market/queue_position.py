@@ -78,8 +78,6 @@ class QueueEvents(NamedTuple):
 def price_keys(prices: Floats, direction: int) -> Floats:
     """Code prices as in `QueueEvents`, NaN kept; ``direction`` is 1 for asks and -1 for bids.
 
-    Examples
-    --------
     >>> price_keys(np.array([10.01]), 1).tolist(), price_keys(np.array([10.01]), -1).tolist()
     ([10010000.0], [-10010000.0])
     """
@@ -160,8 +158,6 @@ class ArrivalIds(NamedTuple):
     def earliest(self, ids: Integers) -> Integers:
         """Return the earliest sequence at which each order can have joined: after the last added order with a lower id.
 
-        Examples
-        --------
         >>> ArrivalIds(np.array([10, 20]), np.array([3, 8])).earliest(np.array([5, 15, 99])).tolist()
         [-1, 4, 9]
         """

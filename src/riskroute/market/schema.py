@@ -41,8 +41,6 @@ EVENT_SCHEMA = _KEYS | {
 def level_columns(depth: int) -> list[str]:
     """Return the column names of ``depth`` levels, best level first.
 
-    Examples
-    --------
     >>> level_columns(1)
     ['bid_px_00', 'bid_sz_00', 'ask_px_00', 'ask_sz_00']
     """
@@ -58,8 +56,6 @@ def snapshot_schema(depth: int, unit: float = 1) -> dict[str, polars.DataType | 
 def keep_levels(frame: polars.DataFrame, depth: int) -> tuple[polars.DataFrame, int]:
     """Drop levels beyond ``depth``; also return the number of snapshots that had some.
 
-    Examples
-    --------
     >>> frame = polars.DataFrame({"bid_px_00": [1.0, 1.0], "bid_px_01": [0.5, None], "ask_px_01": [None, None]})
     >>> kept, deeper = keep_levels(frame, 1)
     >>> kept.columns, deeper

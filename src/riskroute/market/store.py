@@ -33,7 +33,7 @@ from riskroute.core.validation import (
 )
 from riskroute.market.clock import TRADING_ZONE, check_zone
 from riskroute.market.quality import BookWatch, check_prices, remarks_on
-from riskroute.market.readers.columns import check_unit, unit_text
+from riskroute.market.readers.columns import SizeUnit
 from riskroute.market.readers.reading import ITCH_LEVELS
 from riskroute.market.readers.streams import ParquetStream
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
@@ -78,7 +78,7 @@ class Recording:
         as_name("venue", self.venue, longest=LONGEST_VENUE)
         as_name("symbol", self.symbol, longest=LONGEST_SYMBOL)
         check_zone("zone", self.zone)
-        check_unit("unit", self.unit)
+        SizeUnit(self.unit)
         self.us_equity = self.us_equity or self.reader in ("itch", "lobster", "taq", "ticks")
 
     @property
@@ -104,12 +104,11 @@ class Recording:
     @property
     def remarks(self) -> list[str]:
         """Sentences about dropped levels, gaps, units, time zone and quality."""
-        unit = unit_text(self.unit)
         times = "once" if self.gaps == 1 else f"{self.gaps:,} times"
         facts = {
             self.cut: bool(self.cut),
             f"Updates of {self.stem} are missing {times}; its book is unknown until the next snapshot.": self.gaps,
-            f"Sizes of {self.stem} are in units of {unit}, and prices are per unit.": self.unit != 1,
+            f"Sizes of {self.stem} are in units of {SizeUnit(self.unit)}, and prices are per unit.": self.unit != 1,
             f"Days and hours of {self.stem} are in {self.zone} time.": self.zone != TRADING_ZONE,
         }
         notes = [f"{self.stem}: {text}." for text in remarks_on(self.notes)]

@@ -18,7 +18,7 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
 from riskroute.market.importing import import_files
-from riskroute.market.readers.columns import MOST_UNITS, count_units, describe_sizes
+from riskroute.market.readers.columns import SizeUnit
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Store
 
@@ -89,12 +89,12 @@ def test_what_is_no_size_is_refused(tmp_path: Path, value: float) -> None:
 @settings(max_examples=40, deadline=None)
 def test_every_whole_number_of_units_is_found_whole(unit: float, count: int) -> None:
     frame = polars.DataFrame({"size": [count * unit, (count + 0.3) * unit]})
-    counts, odd = count_units("size", polars.Float64(), unit)
+    counts, odd = SizeUnit(unit).count("size", polars.Float64())
     assert odd is not None
     found = frame.select(counts.cast(polars.UInt64).alias("count"), odd.alias("odd"))
     assert found.rows()[0] == (count, False)
     assert found["odd"][1]
-    assert "unit =" not in describe_sizes([count * unit], unit)
+    assert "unit =" not in SizeUnit(unit).explain([count * unit])
 
 
 def test_single_precision_has_a_wider_margin(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_unit_may_be_a_round_lot(tmp_path: Path) -> None:
 def test_units_that_are_none(unit: Any) -> None:
     with pytest.raises(InputError, match="unit must be a number of at least 1e-12 and of at most 1e"):
         ImportOptions(unit=unit)
-    assert MOST_UNITS * 2.0**-50 < 0.5
+    assert SizeUnit.MOST * 2.0**-50 < 0.5
 
 
 def test_units_and_zones_are_refused_for_files_that_have_their_own(tmp_path: Path) -> None:

@@ -259,8 +259,6 @@ class _DepthChain:
     ``rows`` collects levels in the order of `_FIELDS`, ``gaps`` counts the gaps closed by a later snapshot, ``lost``
     describes the update that opened the present gap.
 
-    Examples
-    --------
     >>> chain = _DepthChain("x")
     >>> chain.update(1, {"E": 5, "U": 3, "u": 4, "b": [["9", "1"]], "a": []})
     >>> chain.snapshot(2, {"lastUpdateId": 3, "bids": [["9", "7"]], "asks": []})

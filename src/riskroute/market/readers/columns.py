@@ -13,9 +13,10 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import polars
 
@@ -46,8 +47,6 @@ _ORDER = {name: k for k, name in enumerate(dict.fromkeys([*_ALIASES, *level_colu
 # Units of Unix times, in nanoseconds. A factor of a thousand separates them, so no count fits two units.
 UNITS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
 _COUNTED = (1990, 2200)  # first and last year accepted for Unix times
-_FINE = 2.0**-50  # relative rounding error of a quotient of float64s
-MOST_UNITS = 10**14  # units per size: up to here a float64 distinguishes whole numbers of units from fractions
 
 
 def is_tardis_table(given: Sequence[str]) -> bool:
@@ -58,8 +57,6 @@ def is_tardis_table(given: Sequence[str]) -> bool:
 def table_columns(given: Sequence[str], declared: Mapping[str, str]) -> dict[str, str]:
     """Map our column names to those of a table; declared names take precedence over recognised ones.
 
-    Examples
-    --------
     >>> table_columns(["Time", "BP1", "BP2"], {"bid_px_{}": "BP{}"})
     {'ts_event': 'Time', 'bid_px_00': 'BP1', 'bid_px_01': 'BP2'}
     """
@@ -137,8 +134,6 @@ _FIRST, _END = _begin(_COUNTED[0]), _begin(_COUNTED[1] + 1)
 def _epoch_unit(count: float) -> str | None:
     """Return the unit in which a Unix time lies in the years of `_COUNTED`, or None.
 
-    Examples
-    --------
     >>> [_epoch_unit(count) for count in (1577836800, 1577836800.123456, 1577836800123, 1577836800123456)]
     ['s', 's', 'ms', 'us']
     >>> _epoch_unit(1577836800123456789), _epoch_unit(34_200_000), _epoch_unit(20200101093000)
@@ -153,8 +148,6 @@ class TimeColumn:
     Integers are Unix times in s, ms, us or ns, told apart by magnitude. Numbers with decimals are rounded to the
     microsecond, since neighbouring float64 values of today's seconds are 0.2 us apart. Local times are in ``zone``.
 
-    Examples
-    --------
     >>> times = TimeColumn(Path("books.csv"), "ts_event", "UTC")
     >>> times.read(polars.Series([1577836800.123456])).cast(polars.Int64).to_list()
     [1577836800123456000]
@@ -229,57 +222,52 @@ def _first_has(column: polars.Series, pattern: str) -> bool:
     return bool(len(first)) and bool(first.str.contains(pattern)[0])
 
 
-def check_unit(field: str, value: Any) -> float:
-    """Return ``value`` if it is a valid unit of size, else raise `InputError`."""
-    return float(real_number(field, value, minimum=1e-12, maximum=1e12))
+@dataclass(frozen=True)
+class SizeUnit:
+    """One share in units of a source, such as 0.0001 coins: counts shares, and explains sizes that are not whole.
 
-
-def count_units(name: str, kind: Any, unit: float) -> tuple[polars.Expr, polars.Expr | None]:
-    """Return the sizes of a column in units, and which are fractional; None if they cannot be."""
-    size = polars.col(name)
-    if unit == 1:
-        return size, None if kind.is_integer() else size % 1 != 0
-    count = size.cast(polars.Float64) / unit
-    near = (count - count.round()).abs() <= (2.0**-21 if kind == polars.Float32 else _FINE) * count.abs()
-    return count.round(), ~(near & count.is_between(0, MOST_UNITS))
-
-
-def unit_text(unit: float) -> str:
-    """Format a unit without an exponent.
-
-    >>> unit_text(1e-05), unit_text(100.0)
-    ('0.00001', '100')
+    >>> SizeUnit(1).explain([2.0, 0.5, 0.125]), SizeUnit(0.1).explain([0.5, 0.125]), str(SizeUnit(1e-05))
+    ('0.5; unit = 0.001 fits all sizes', '0.125; unit = 0.001 fits all sizes', '0.00001')
     """
-    return f"{Decimal(f'{unit:.15g}'):f}"
 
+    unit: float
 
-def size_requirement(unit: float) -> str:
-    """Return what sizes must be, for error messages."""
-    if unit == 1:
-        return "sizes whole numbers up to 4294967295"
-    return f"sizes whole multiples of {unit_text(unit)}, up to {MOST_UNITS} units"
+    MOST: ClassVar[int] = 10**14  # units per size: up to here a float64 distinguishes whole numbers from fractions
+    FINE: ClassVar[float] = 2.0**-50  # relative rounding error of a quotient of float64s
 
+    def __post_init__(self) -> None:
+        real_number("unit", self.unit, minimum=1e-12, maximum=1e12)
 
-def describe_sizes(sizes: Iterable[Any], unit: float) -> str:
-    """Return the first size that is not a whole number of units, with a unit that fits all.
+    def __str__(self) -> str:
+        return f"{Decimal(f'{self.unit:.15g}'):f}"  # without an exponent
 
-    Examples
-    --------
-    >>> describe_sizes([2.0, 0.5, 0.125], 1)
-    '0.5; unit = 0.001 fits all sizes'
-    >>> describe_sizes([0.5, 0.125], 0.1)
-    '0.125; unit = 0.001 fits all sizes'
-    """
-    found = [float(size) for size in sizes if size is not None]
-    odd = [size for size in found if not _is_whole(size, unit)]
-    if not odd:
-        return ", ".join(f"{size:.15g}" for size in found)
-    whole = [Decimal(repr(size)).normalize() for size in odd[:1000] if abs(size) < MOST_UNITS and size >= 0]
-    exponent = min((int(size.as_tuple().exponent) for size in whole), default=0)
-    offer = f"; unit = {Decimal(1).scaleb(exponent):f} fits all sizes" if -12 <= exponent < 0 else ""
-    return f"{odd[0]:.15g}{offer}"
+    def count(self, name: str, kind: Any) -> tuple[polars.Expr, polars.Expr | None]:
+        """Return the sizes of a column in units, and which are fractional; None if they cannot be."""
+        size = polars.col(name)
+        if self.unit == 1:
+            return size, None if kind.is_integer() else size % 1 != 0
+        count = size.cast(polars.Float64) / self.unit
+        near = (count - count.round()).abs() <= (2.0**-21 if kind == polars.Float32 else self.FINE) * count.abs()
+        return count.round(), ~(near & count.is_between(0, self.MOST))
 
+    @property
+    def requirement(self) -> str:
+        """What sizes must be, for error messages."""
+        if self.unit == 1:
+            return "sizes whole numbers up to 4294967295"
+        return f"sizes whole multiples of {self}, up to {self.MOST} units"
 
-def _is_whole(size: float, unit: float) -> bool:
-    count = size / unit
-    return bool(0 <= count <= MOST_UNITS and abs(count - round(count)) <= _FINE * abs(count))
+    def explain(self, sizes: Iterable[Any]) -> str:
+        """Return the first size that is not a whole number of units, with a unit that fits all."""
+        found = [float(size) for size in sizes if size is not None]
+        odd = [size for size in found if not self._is_whole(size)]
+        if not odd:
+            return ", ".join(f"{size:.15g}" for size in found)
+        whole = [Decimal(repr(size)).normalize() for size in odd[:1000] if abs(size) < self.MOST and size >= 0]
+        exponent = min((int(size.as_tuple().exponent) for size in whole), default=0)
+        offer = f"; unit = {Decimal(1).scaleb(exponent):f} fits all sizes" if -12 <= exponent < 0 else ""
+        return f"{odd[0]:.15g}{offer}"
+
+    def _is_whole(self, size: float) -> bool:
+        count = size / self.unit
+        return bool(0 <= count <= self.MOST and abs(count - round(count)) <= self.FINE * abs(count))

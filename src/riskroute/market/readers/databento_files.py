@@ -98,8 +98,6 @@ CONSOLIDATED = (59, 60, 90, 93, 94, 95, 96)  # publishers of consolidated best p
 def _record_layout(schema: str) -> np.dtype[np.void]:
     """Return the record layout of a schema, without the send time that live recordings append.
 
-    Examples
-    --------
     >>> [_record_layout(schema).itemsize for schema in ("mbo", "mbp-1", "mbp-10", "bbo-1s")]
     [56, 80, 368, 80]
     """

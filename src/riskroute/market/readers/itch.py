@@ -45,8 +45,6 @@ _ITCH_LENGTHS = {
 def looks_like_itch(head: bytes) -> bool:
     r"""Return whether bytes begin with length-prefixed ITCH 5.0 messages; checks up to ten.
 
-    Examples
-    --------
     >>> looks_like_itch(b"\x00\x0cS" + bytes(11)), looks_like_itch(b"\x00\x0dS" + bytes(12)), looks_like_itch(b"")
     (True, False, False)
     """

@@ -31,13 +31,20 @@ class LevelUpdates(NamedTuple):
     sizes: Floats
 
 
+class _Sides(NamedTuple):
+    """Levels of bids and asks, ``(2, room)``, best last: ascending keys (bids, negated asks), sizes; counts ``(2,)``.
+
+    Most changes happen near the best level, so keeping it last moves little memory.
+    """
+
+    keys: Matrix
+    sizes: Matrix
+    counts: Integers
+
+
 class LevelBook:
     """The levels of one book; yields the best ``depth`` of each side after every message that changed them.
 
-    Both sides are sorted arrays with the best level last, since most changes happen there and move little memory.
-
-    Examples
-    --------
     >>> updates = LevelUpdates(
     ...     np.array([1, 1, 2]), np.array([1, 2, 3]), np.array([1, 1, 2]), np.array([True, False, False]),
     ...     np.array([True, False, True]), np.array([9.0, 10.0, 9.5]), np.array([5.0, 7.0, 2.0])
@@ -50,8 +57,7 @@ class LevelBook:
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
-        self._keys, self._sizes = np.zeros((2, 64)), np.zeros((2, 64))
-        self._counts = np.zeros(2, dtype=np.int64)
+        self._sides = _Sides(np.zeros((2, 64)), np.zeros((2, 64)), np.zeros(2, dtype=np.int64))
         self._state = np.zeros(4, dtype=np.int64)
         self._last = np.zeros((4, depth))
         self._last[::2] = np.nan
@@ -68,17 +74,16 @@ class LevelBook:
         yield from self._apply(LevelUpdates(end, end, end, flag, flag, number, number))
 
     def _apply(self, updates: LevelUpdates) -> Iterator[polars.DataFrame]:
-        needed = int(self._counts.max()) + len(updates.stamps)
-        if needed > self._keys.shape[1]:
-            wider = np.zeros((2, 2 * needed - self._keys.shape[1]))
-            self._keys, self._sizes = np.hstack([self._keys, wider]), np.hstack([self._sizes, wider])
+        keys, sizes, counts = self._sides
+        needed = int(counts.max()) + len(updates.stamps)  # every update may add a level
+        if needed > keys.shape[1]:
+            wider = np.zeros((2, 2 * needed - keys.shape[1]))
+            self._sides = _Sides(np.hstack([keys, wider]), np.hstack([sizes, wider]), counts)
         done, rows = 0, min(self._rows, len(updates.stamps) + 1)
         while done < len(updates.stamps):
             levels = np.empty((4, rows, self.depth))
             marks = np.empty((3, rows), dtype=np.int64)
-            done, found = _follow(
-                *updates, done, self._keys, self._sizes, self._counts, self._state, self._last, levels, marks
-            )
+            done, found = _follow(updates, done, self._sides, self._state, self._last, levels, marks)
             if found:
                 yield self._frame(levels[:, :found], marks[:, :found])
 
@@ -92,17 +97,9 @@ class LevelBook:
 
 @njit(cache=True)
 def _follow(
-    stamps: Integers,
-    numbers: Integers,
-    groups: Integers,
-    resets: Flags,
-    bids: Flags,
-    prices: Floats,
-    sizes: Floats,
+    updates: LevelUpdates,
     begin: int,
-    keys: Matrix,
-    kept: Matrix,
-    counts: Integers,
+    sides: _Sides,
     state: Integers,
     last: Matrix,
     levels: Matrix,
@@ -110,9 +107,11 @@ def _follow(
 ) -> tuple[int, int]:
     """Apply updates from ``begin`` until ``levels`` is full; return the updates applied and the snapshots taken.
 
-    ``keys`` are bids and negated asks, ascending. ``state`` is the current group, its stamp and number, and whether it
+    ``state`` is the current group, its stamp and number, and whether it
     changed a kept level; group -1 marks the end and changes nothing.
     """
+    stamps, numbers, groups, resets, bids, prices, sizes = updates
+    keys, kept, counts = sides
     found, depth = 0, last.shape[1]
     for k in range(begin, len(stamps)):
         if groups[k] != state[0] and state[3]:  # the previous message is complete: take a snapshot
@@ -164,6 +163,6 @@ def _follow(
                 keys[side, place], kept[side, place] = keys[side, place - 1], kept[side, place - 1]
             keys[side, low], kept[side, low] = key, sizes[k]
             counts[side] += 1
-        if counts[side] - low <= depth:
+        if counts[side] - low <= depth:  # deeper changes leave the kept levels as they are
             state[3] = 1
     return len(stamps), found

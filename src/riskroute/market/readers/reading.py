@@ -16,7 +16,7 @@ import polars
 from riskroute.core.errors import DataError, InputError, one_line_error, shown
 from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, as_name, day_of, instance_of, list_of, whole_number
 from riskroute.market.clock import TRADING_ZONE, YEARS, check_zone, utc_stamp
-from riskroute.market.readers.columns import check_unit, count_units, describe_sizes, size_requirement
+from riskroute.market.readers.columns import SizeUnit
 from riskroute.market.schema import EVENT_SCHEMA, MOST_LEVELS, snapshot_schema
 
 ITCH_LEVELS = 50  # largest number of levels per side of order-by-order files; itch-book provides no more
@@ -83,7 +83,8 @@ class ImportOptions:
         if self.zone is not None:
             check_zone("zone", self.zone)
         if self.unit is not None:
-            object.__setattr__(self, "unit", check_unit("unit", self.unit))
+            SizeUnit(self.unit)
+            object.__setattr__(self, "unit", float(self.unit))
         for name in ("start", "end"):
             moment = getattr(self, name)
             if moment is not None and not (isinstance(moment, dt.time) and moment.tzinfo is None):
@@ -194,7 +195,7 @@ def to_snapshots(
         for side in ("bid", "ask"):
             price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
             there = _priced(price) & (polars.col(size) != 0)
-            count, fraction = count_units(size, given[size], unit)
+            count, fraction = SizeUnit(unit).count(size, given[size])
             if fraction is not None:
                 fractions.append(there & fraction)
             levels += [
@@ -207,8 +208,6 @@ def to_snapshots(
 def count_half_levels(frame: polars.DataFrame, depth: int) -> int:
     """Count levels with a price and size 0, or a size and no price; `to_snapshots` drops them.
 
-    Examples
-    --------
     >>> bids = {"bid_px_00": [9.0, None, None, 9.0], "bid_sz_00": [0, 5, 0, 5]}
     >>> count_half_levels(polars.DataFrame(bids | {"ask_px_00": 9.5, "ask_sz_00": 1}), 1)
     2
@@ -281,13 +280,13 @@ def _typed(
     unit: float = 1,
 ) -> polars.DataFrame:
     """Cast a frame to a schema; the error for the first row that does not fit names its place."""
-    expected = f"prices must be numbers and {size_requirement(unit)}"
+    expected = f"prices must be numbers and {SizeUnit(unit).requirement}"
     changed = frame
     try:
         odd = frame.filter(polars.any_horizontal(faults)) if faults else frame.head(0)
         if odd.height:
             sizes = odd.select(name for name in schema if "_sz_" in name).to_numpy()
-            raise DataError(f"{_where(odd, place)}: {expected}, was {describe_sizes(sizes.ravel(), unit)}")
+            raise DataError(f"{_where(odd, place)}: {expected}, was {SizeUnit(unit).explain(sizes.ravel())}")
         changed = frame.with_columns(changes)
         return changed.select([polars.col(name).cast(kind) for name, kind in schema.items()])
     except polars.exceptions.PolarsError as error:

@@ -63,8 +63,6 @@ class OrderMessages:
 def encode_messages(messages: OrderMessages) -> bytes:
     """Encode messages in the given order.
 
-    Examples
-    --------
     >>> letter, time, one, name = np.array([ord("D")]), np.array([19]), np.array([1]), np.array([b"ACME"])
     >>> encode_messages(OrderMessages(time, letter, one, one, one, one, one, one, one, name, name)).hex(" ", 1)
     '00 13 44 00 01 00 00 00 00 00 00 00 13 00 00 00 00 00 00 00 01'
@@ -113,8 +111,6 @@ def _headed(kind: str, time: Integers, locate: Integers) -> NDArray[np.void]:
 def system_event(time: int, event: str) -> bytes:
     """Encode a system event, the begin or end of a part of the day: O, S, Q, M, E or C.
 
-    Examples
-    --------
     >>> system_event(5, "O").hex(" ", 1)
     '00 0c 53 00 00 00 00 00 00 00 00 00 05 4f'
     """

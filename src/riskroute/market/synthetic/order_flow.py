@@ -132,8 +132,6 @@ def _queue_shares(sizes: Integers, amount: int, pro_rata: bool) -> Integers:
 
     By time priority, or pro rata: each order gets its quota rounded down, and leftovers go by time.
 
-    Examples
-    --------
     >>> _queue_shares(np.array([10, 50, 40]), 12, False).tolist()
     [10, 2, 0]
     >>> _queue_shares(np.array([10, 50, 40]), 9, True).tolist()  # quotas 0.9, 4.5 and 3.6; two left for the first
