@@ -189,7 +189,7 @@ def test_books_that_are_short_for_large_orders_are_counted_and_said() -> None:
     fit = fit_all(profits)
     assert (fit.samples, fit.short) == (60, 5)
     assert fit.counts.tolist() == [60] * 8 + [55] * 2
-    assert "5 of 60 books are too thin for 10 shares and are left out there" in fit.warnings
+    assert "5 of 60 books are too thin for 10 shares and are excluded there" in fit.warnings
 
 
 def test_quantities_that_most_books_cannot_fill_are_left_out() -> None:

@@ -222,7 +222,7 @@ def _warnings(fit: Fit, asked: Integers, usable: Flags) -> list[str]:
         )
     elif fit.short:
         warnings.append(
-            f"{fit.short} of {fit.samples} books are too thin for {asked[-1]} shares and are left out there"
+            f"{fit.short} of {fit.samples} books are too thin for {asked[-1]} shares and are excluded there"
         )
     below = _negative(fit.variance, int(fit.quantities[-1]))
     if below is not None:

@@ -66,21 +66,19 @@ def _public_trades(
     bid, and at the mid as both.
     """
     first, last = books.offsets[venue], books.offsets[venue + 1]
-    whole: list[tuple[Integers, Integers, Integers, Integers]] = []
+    whole: list[Integers] = []  # stamps, sequences, prices and sizes, ``(4, n)``
     if flow is not None:
-        executed = flow.actions == ACTION.execute
-        whole.append((flow.stamps[executed], flow.sequences[executed], flow.gone_prices[executed] * direction,
-                      flow.gone_sizes[executed]))  # fmt: skip
+        columns = np.stack([flow.stamps, flow.sequences, flow.gone_prices * direction, flow.gone_sizes])
+        whole.append(columns[:, flow.actions == ACTION.execute])
     if hidden is not None and hidden.shape[1] and last > first:
         bids, asks = (np.rint(side[first:last, 0] * PRICE_UNITS) for side in (books.bid_px, books.ask_px))
         rows = np.searchsorted(books.stamps[first:last], hidden[0]) - 1
         known = (rows >= 0) & _ours(direction, 2 * hidden[2], (bids + asks)[np.maximum(rows, 0)])
-        stamps, sequences, prices, sizes = hidden[:, known]
-        whole.append((stamps, sequences, prices, sizes))
+        whole.append(hidden[:, known])
     if not whole or last == first:
         empty = np.zeros(0, dtype=np.int64)
         return _PublicTrades(empty, empty, empty)
-    stamps, sequences, prices, sizes = (np.concatenate(columns) for columns in zip(*whole, strict=True))
+    stamps, sequences, prices, sizes = np.concatenate(whole, axis=1)
     order = np.lexsort((sequences, prices, stamps))
     stamps, sequences, prices, sizes = stamps[order], sequences[order], prices[order], sizes[order]
     begins = np.ones(len(stamps), dtype=bool)
@@ -122,17 +120,12 @@ def _code_day_events(events: polars.DataFrame, direction: int) -> QueueEvents:
     for mine in (ours, ~ours):
         rows = np.flatnonzero(mine)
         if len(rows):
-            found = look_up_orders(coded[rows], sequences[rows], actions[rows], prices[rows], sizes[rows], arrivals)
+            found = look_up_orders(coded[rows], actions[rows], arrivals)
             for column, values in zip(gone, found, strict=True):
                 column[rows] = values
     theirs = ~ours
-    moved = (
-        theirs[1:]
-        & theirs[:-1]
-        & (actions[1:] == ACTION.add)
-        & (actions[:-1] == ACTION.cancel)
-        & (stamps[1:] == stamps[:-1])
-    )
+    moved = (actions[1:] == ACTION.add) & (actions[:-1] == ACTION.cancel) & (stamps[1:] == stamps[:-1])
+    moved &= theirs[1:] & theirs[:-1]
     for column in gone[:2]:
         column[1:][moved] = column[:-1][moved]  # a cancel and an add at the same time are a replacement
     arrives = theirs & ((actions == ACTION.add) | (actions == ACTION.replace))
@@ -296,10 +289,8 @@ class QueueReplay:
         if flow is None or not np.isfinite(price) or sizes[venue, 0] <= 0:
             return None
         sequence = int(self.books.sequences[now.rows[venue]])
-        first = int(np.searchsorted(flow.sequences, sequence, side="right"))
-        last = max(first, int(np.searchsorted(flow.stamps, end)))
         whole = int(price_keys(np.array([price]), -sign)[0])
-        return flow, price, (first, last), sequence, whole, int(sizes[venue, 0])
+        return flow, price, flow.between(sequence, end), sequence, whole, int(sizes[venue, 0])
 
 
 @njit(cache=True)
@@ -356,6 +347,7 @@ def _reaches_us(flow: QueueEvents, row: int, sequence: int, price: int, ahead: i
     """Return the volume of a row that reaches us past ``ahead`` and ``better`` prices, and the updated ``better``."""
     action, gone_price, gone = flow.actions[row], flow.gone_prices[row], flow.gone_sizes[row]
     if action == ACTION.arrive:
+        # An order trades with us once: its later replacements would not have existed.
         if flow.prices[row] < price or _met_before(flow, row, sequence, price):
             return 0, better
         return max(flow.sizes[row] - ahead - better, 0), better
@@ -367,7 +359,7 @@ def _reaches_us(flow: QueueEvents, row: int, sequence: int, price: int, ahead: i
         return 0, better
     if gone_price == price and flow.gone_joined[row] <= sequence:
         return gone - min(ahead, gone), 0
-    return gone, 0
+    return gone, 0  # an order behind us, or at a worse price, traded: we would have been served first
 
 
 @njit(cache=True)

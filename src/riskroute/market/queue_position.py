@@ -131,7 +131,7 @@ def _side_events(events: polars.DataFrame, direction: int, joined: QueueEntry) -
     stamps, sequences, actions, prices, sizes = (np.array(column.to_numpy()) for column in columns.iter_columns())
     return QueueEvents(
         *(stamps, sequences, actions, prices, sizes),
-        *look_up_orders(mine, sequences, actions, prices, sizes, ArrivalIds.of_events(coded)),
+        *look_up_orders(mine, actions, ArrivalIds.of_events(coded)),
     )
 
 
@@ -166,18 +166,14 @@ class ArrivalIds(NamedTuple):
 
 
 def look_up_orders(
-    events: polars.DataFrame,
-    sequences: Integers,
-    actions: Integers,
-    prices: Integers,
-    sizes: Integers,
-    arrivals: ArrivalIds,
+    events: polars.DataFrame, actions: Integers, arrivals: ArrivalIds
 ) -> tuple[Integers, Integers, Integers]:
-    """Return price, joining sequence and size of what each event of one side removes, ``(N,)`` each.
+    """Return price, joining sequence and size of what each of the coded events of one side removes, ``(N,)`` each.
 
-    ``sequences`` to ``sizes`` are columns of ``events``. ``arrivals`` bounds the joining sequence of orders that were
-    never added.
+    ``actions`` replaces the column of ``events``. ``arrivals`` bounds the joining sequence of orders never added.
     """
+    sequences, prices, sizes = (np.array(events[name].to_numpy()) for name in ("sequence", "price", "size"))
+    # Ids of orders are large and sparse; dense labels let the kernel use arrays instead of a dictionary.
     replaced = actions == ACTION.replace
     names = polars.concat([events["order_id"], events["old_order_id"].filter(polars.Series(replaced))])
     labels = names.rank("dense").cast(polars.Int64).to_numpy() - 1
@@ -285,9 +281,8 @@ def _better_change(events: QueueEvents, row: int, price: int) -> int:
     change = 0
     if NOWHERE < events.gone_prices[row] < price:
         change -= events.gone_sizes[row]
-    if (events.actions[row] == ACTION.add or events.actions[row] == ACTION.replace) and NOWHERE < events.prices[
-        row
-    ] < price:
+    joins = events.actions[row] == ACTION.add or events.actions[row] == ACTION.replace
+    if joins and NOWHERE < events.prices[row] < price:
         change += events.sizes[row]
     return change
 
@@ -305,6 +300,7 @@ def _volume_behind(events: QueueEvents, begin: int, end: int, sequence: int, pri
     for row in range(begin, end):
         gone_price, size = events.gone_prices[row], events.gone_sizes[row]
         in_front = gone_price == price and events.gone_joined[row] <= sequence
+        # Not below 0: orders that were never recorded may leave a better price.
         better = max(better + _better_change(events, row, price), 0)
         if events.actions[row] == ACTION.meet:
             volume += max(events.sizes[row] - ahead - better, 0)
@@ -315,7 +311,7 @@ def _volume_behind(events: QueueEvents, begin: int, end: int, sequence: int, pri
             taken = min(ahead, size)
             ahead, better = ahead - taken, 0
             volume += size - taken
-        elif gone_price >= price:
+        elif gone_price >= price:  # somebody behind us traded, so nothing can be ahead of us
             ahead, better = 0, 0
             volume += size
     return volume

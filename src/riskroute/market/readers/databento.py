@@ -80,14 +80,46 @@ class _BookChanges(NamedTuple):
     unresolved: int
 
 
+class _Records(NamedTuple):
+    """Records as integers, ``(n,)`` each; ``orders`` are row numbers in the table of orders."""
+
+    orders: Integers
+    actions: Integers
+    sides: Integers
+    prices: Integers
+    sizes: Integers
+    flags: Integers
+
+
+class _OrderTable(NamedTuple):
+    """Orders ``(K, 5)`` (side, price, size, filled but not yet removed, fill price), and levels of price and size.
+
+    Levels are sorted with the best one last, where most changes happen; ``heights (2,)`` counts those in use.
+    """
+
+    orders: Integers
+    bids: Integers
+    asks: Integers
+    heights: Integers
+
+
+class _Results(NamedTuple):
+    """Arrays to fill: events, and rows, levels and depth flags of snapshots, as in `_BookChanges`."""
+
+    events: Integers
+    rows: Integers
+    levels: Integers
+    deeper: Integers
+
+
 class _DatabentoBook:
     """Resting orders of one symbol at one venue (market by order), and the best ``depth`` levels of both sides."""
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
         self._ids = np.zeros(0, dtype=np.uint64)
-        self._orders = np.zeros((0, 5), dtype=np.int64)  # side, price, size, filled but not yet removed, fill price
-        self._sides = [np.zeros((0, 2), dtype=np.int64), np.zeros((0, 2), dtype=np.int64)]  # worst level first
+        self._orders = np.zeros((0, 5), dtype=np.int64)
+        self._sides = [np.zeros((0, 2), dtype=np.int64), np.zeros((0, 2), dtype=np.int64)]
         self._shown = np.full((depth, 4), 0, dtype=np.int64)
         self._shown[:, 0::2] = _NO_LEVEL
 
@@ -99,63 +131,32 @@ class _DatabentoBook:
         numbers = places[len(self._ids) :].astype(np.int64)
         count = len(ids)
         # A record adds at most one level and two events; a clear also cancels every order that rests or was added.
-        books = [np.concatenate([side, np.zeros((count, 2), dtype=np.int64)]) for side in self._sides]
-        heights = np.array([len(side) for side in self._sides])
-        events = np.zeros((3 * count + len(self._ids), 7), dtype=np.int64)
+        bids, asks = (np.concatenate([side, np.zeros((count, 2), dtype=np.int64)]) for side in self._sides)
+        table = _OrderTable(orders, bids, asks, np.array([len(side) for side in self._sides]))
+        columns = (np.asarray(column).astype(np.int64) for column in (actions, sides, prices, sizes, flags))
         last = int(((flags & FLAG.last) > 0).sum())
-        rows, deeper = np.zeros(last, dtype=np.int64), np.zeros(last, dtype=np.int64)
-        levels = np.zeros((last, self.depth, 4), dtype=np.int64)
-        kinds, of, at, shares, marks = (
-            np.asarray(column).astype(np.int64) for column in (actions, sides, prices, sizes, flags)
+        out = _Results(
+            np.zeros((3 * count + len(self._ids), 7), dtype=np.int64),
+            np.zeros(last, dtype=np.int64),
+            np.zeros((last, self.depth, 4), dtype=np.int64),
+            np.zeros(last, dtype=np.int64),
         )
-        bids, asks = books
-        found = _apply(
-            numbers,
-            kinds,
-            of,
-            at,
-            shares,
-            marks,
-            orders,
-            bids,
-            asks,
-            heights,
-            self._shown,
-            events,
-            rows,
-            levels,
-            deeper,
-        )
-        n_events, n_books, references, unresolved = found
+        n_events, n_books, references, unresolved = _apply(_Records(numbers, *columns), table, self._shown, out)
         live = orders[:, 2] > 0
         self._ids, self._orders = names[live], orders[live]
-        self._sides = [book[:height].copy() for book, height in zip(books, heights, strict=True)]
-        return _BookChanges(
-            rows[:n_books], levels[:n_books], deeper[:n_books], events[:n_events], names, references, unresolved
-        )
+        self._sides = [book[:height].copy() for book, height in zip((bids, asks), table.heights, strict=True)]
+        snapshots = out.rows[:n_books], out.levels[:n_books], out.deeper[:n_books]
+        return _BookChanges(*snapshots, out.events[:n_events], names, references, unresolved)
 
 
 @njit(cache=True)
-def _apply(
-    numbers: Any,
-    actions: Any,
-    sides: Any,
-    prices: Any,
-    sizes: Any,
-    flags: Any,
-    orders: Any,
-    bids: Any,
-    asks: Any,
-    heights: Any,
-    shown: Any,
-    events: Any,
-    rows: Any,
-    levels: Any,
-    deeper: Any,
-) -> tuple[int, int, int, int]:
+def _apply(records: _Records, table: _OrderTable, shown: Integers, out: _Results) -> tuple[int, int, int, int]:
+    """Apply records; return the numbers of events, snapshots, references and unresolved references."""
+    orders, heights, events = table.orders, table.heights, out.events
     n_events = n_books = references = unresolved = 0
-    for row in range(len(actions)):
-        action, number, size = actions[row], numbers[row], sizes[row]
+    for row in range(len(records.actions)):
+        action, number, size = records.actions[row], records.orders[row], records.sizes[row]
+        side, price = records.sides[row], records.prices[row]
         if action == _ACTION.clear:
             for other in range(len(orders)):
                 if orders[other, 2] > 0:
@@ -170,16 +171,15 @@ def _apply(
                 if action == _ACTION.add or left == 0 or (action != _ACTION.modify and size > left):
                     unresolved += 1
             if action == _ACTION.fill:
+                # A fill does not change the book: remember it, so that the removal that follows is an execution.
                 if left > 0:
                     orders[number, 3] = min(orders[number, 3] + size, left)
-                    orders[number, 4] = prices[row]
-            elif action == _ACTION.cancel or (
-                left > 0 and (size == 0 or _stays(orders, number, sides[row], prices[row], size))
-            ):
+                    orders[number, 4] = price
+            elif action == _ACTION.cancel or (left > 0 and (size == 0 or _stays(orders, number, side, price, size))):
                 gone = min(size, left) if action == _ACTION.cancel else left - size
                 if gone > 0:
                     executed = min(gone, orders[number, 3])
-                    _change(bids, asks, heights, orders[number, 0], orders[number, 1], -gone)
+                    _change(table, orders[number, 0], orders[number, 1], -gone)
                     orders[number, 2] -= gone
                     orders[number, 3] -= executed
                     if executed > 0:
@@ -187,34 +187,26 @@ def _apply(
                         _note(events, n_events, row, _ACTION.fill, orders, number, executed, orders[number, 4], rest)
                         n_events += 1
                     if gone > executed:
-                        rest = orders[number, 2]
-                        _note(
-                            events,
-                            n_events,
-                            row,
-                            _ACTION.cancel,
-                            orders,
-                            number,
-                            gone - executed,
-                            orders[number, 1],
-                            rest,
-                        )
+                        lost, rest, at = gone - executed, orders[number, 2], orders[number, 1]
+                        _note(events, n_events, row, _ACTION.cancel, orders, number, lost, at, rest)
                         n_events += 1
             elif size > 0:
+                # A new order, or a modified one that loses its queue position: it joins the back.
                 if left > 0:
-                    _change(bids, asks, heights, orders[number, 0], orders[number, 1], -left)
-                orders[number, 0], orders[number, 1] = sides[row], prices[row]
+                    _change(table, orders[number, 0], orders[number, 1], -left)
+                orders[number, 0], orders[number, 1] = side, price
                 orders[number, 2], orders[number, 3] = size, 0
-                _change(bids, asks, heights, sides[row], prices[row], size)
+                _change(table, side, price, size)
                 kind = _ACTION.modify if left > 0 else _ACTION.add
-                _note(events, n_events, row, kind, orders, number, size, prices[row], size)
+                _note(events, n_events, row, kind, orders, number, size, price, size)
                 n_events += 1
-        if flags[row] & FLAG.last and _differs(bids, asks, heights, shown):
+        # Within an event the book may be crossed or incomplete, so only its last record yields a snapshot.
+        if records.flags[row] & FLAG.last and _differs(table, shown):
             for level in range(len(shown)):
                 for field in range(4):
-                    levels[n_books, level, field] = shown[level, field]
-            rows[n_books] = row
-            deeper[n_books] = max(heights[0], heights[1]) > len(shown)
+                    out.levels[n_books, level, field] = shown[level, field]
+            out.rows[n_books] = row
+            out.deeper[n_books] = max(heights[0], heights[1]) > len(shown)
             n_books += 1
     return n_events, n_books, references, unresolved
 
@@ -234,11 +226,11 @@ def _note(
 
 
 @njit(cache=True)
-def _change(bids: Any, asks: Any, heights: Any, side: int, price: int, change: int) -> None:
-    """Add shares to a level, or remove them; levels are sorted with the best one last."""
+def _change(table: _OrderTable, side: int, price: int, change: int) -> None:
+    """Add shares to a level, or remove them."""
     which, sign = (0, 1) if side == ord("B") else (1, -1)
-    book = bids if side == ord("B") else asks
-    height = heights[which]
+    book = table.bids if side == ord("B") else table.asks
+    heights, height = table.heights, table.heights[which]
     low, high = 0, height
     while low < high:
         middle = (low + high) // 2
@@ -259,8 +251,9 @@ def _change(bids: Any, asks: Any, heights: Any, side: int, price: int, change: i
 
 
 @njit(cache=True)
-def _differs(bids: Any, asks: Any, heights: Any, shown: Any) -> bool:
+def _differs(table: _OrderTable, shown: Any) -> bool:
     """Update the shown levels; return whether any changed."""
+    bids, asks, heights = table.bids, table.asks, table.heights
     changed = False
     for which in range(2):
         for level in range(len(shown)):

@@ -61,7 +61,7 @@ class _Columns(NamedTuple):
 
 
 class _StateColumns(NamedTuple):
-    """Entries of the state of a book; the last three are _follow by one for the other side."""
+    """Entries of the state of a book; `live`, `levels` and `quoted` have a second entry, for the asks."""
 
     now: int = 0
     written: int = 1
