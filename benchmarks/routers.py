@@ -16,7 +16,7 @@ from pathlib import Path
 from riskroute.core.text import TextTable
 from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import run_backtest
-from riskroute.study.comparison import Paired, compare_routers, comparison_table
+from riskroute.study.comparison import Paired, compare_routers
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MARKETS, market_days
 from riskroute.study.play import TableCache
@@ -54,7 +54,7 @@ def main() -> None:
                         one: result.paired for one, result in to_rule.items()
                     }
                     say(f"{market}: {found.comparison.orders:,} orders of {shares:,} shares, {horizon:g} s each")
-                    say(comparison_table(found.comparison).plain())
+                    say(found.comparison.table().plain())
                     say(found.verdict)
                     say("")
     say(f"Difference to {RULE}, bps; loses where the 95 % interval is above zero, saves where it is below:")

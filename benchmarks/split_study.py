@@ -19,7 +19,7 @@ from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.replay import Replay
 from riskroute.study.config import split_config
-from riskroute.study.split_study import NAIVE, PARTS, SplitStudy, evaluate_splits, prepare_order, study_data
+from riskroute.study.split_study import _NAIVE, _PARTS, SplitStudy, _evaluate_splits, _prepare_order, _study_data
 from timing import leave, print_heading, print_table, say, sized, verdict
 
 RISK_TOLERANCE = 2.0  # the default
@@ -35,11 +35,11 @@ def truth(out: Path, shares: int) -> tuple[Replay, np.ndarray]:
     every = []
     for seed in TRUTH:
         config = split_config({"seed": seed, "shares": shares, **SMALLER})
-        every.append(prepare_order(config, study_data(config, out / "truth"), shares))
+        every.append(_prepare_order(config, _study_data(config, out / "truth"), shares))
     caps = np.min([one.caps for one in every], axis=0)
     every = [dataclasses.replace(one, caps=caps) for one in every]
     problem = every[0].problem(RISK_TOLERANCE)
-    replays = [one.replay(part, problem) for one in every for part in PARTS]
+    replays = [one.replay(part, problem) for one in every for part in _PARTS]
     markets = [np.full(replay.scenarios, seed) for seed, replay in zip(np.repeat(TRUTH, 2), replays, strict=True)]
     shared = [
         SharedBook(
@@ -67,10 +67,10 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
         study = SplitStudy(seed=seed, shares=shares, runs=runs, policies=["adaptive"], **SMALLER)
         (order,) = study.run(out=out / "study", backend=Backend(workers=sized(None, 1))).orders
         split = order.recommended.allocation
-        measured = evaluate_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
+        measured = _evaluate_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
         off = measured["excess"] / abs(floor)
         policy = order.policies[order.recommended_policy].test
-        values = {name: order.splits[name].test.mean_variance for name in NAIVE}
+        values = {name: order.splits[name].test.mean_variance for name in _NAIVE}
         close.append(off <= 0.01)
         beaten.append(policy.mean_variance < min(values.values()))
         rows.append(
@@ -84,7 +84,7 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
                 *(f"{value:.4g}" for value in values.values()),
             ]
         )
-    header = ["seed", "recommended", "above the best", "policy", "its mean-variance", "recommended split's", *NAIVE]
+    header = ["seed", "recommended", "above the best", "policy", "its mean-variance", "recommended split's", *_NAIVE]
     print_table(header, rows)
     return {
         f"recommended split within 1 % of the best at {sum(close)} of {len(close)} seeds": all(close),

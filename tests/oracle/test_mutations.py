@@ -14,7 +14,7 @@ from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation import backtest, clairvoyant, execution
-from riskroute.study import invariants, play
+from riskroute.study import play
 from test_random_markets import check
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -46,9 +46,9 @@ def straight_estimate(patch: pytest.MonkeyPatch) -> None:
 
 
 def hours_ignored(patch: pytest.MonkeyPatch) -> None:
-    session = play.session
-    patch.setattr(play, "session", lambda books, date, *_: session(books, date, None, "UTC"))
-    patch.setattr(play, "asked_hours", lambda *_: (0, 2**62))
+    session = play._session
+    patch.setattr(play, "_session", lambda books, date, *_: session(books, date, None, "UTC"))
+    patch.setattr(play, "_asked_hours", lambda *_: (0, 2**62))
 
 
 def old_books(patch: pytest.MonkeyPatch) -> None:
@@ -98,5 +98,5 @@ def test_the_oracle_notices(mistake: str, monkeypatch: pytest.MonkeyPatch) -> No
     patch, shape, conditions = MISTAKES[mistake]
     assert check(shape, conditions) == []
     patch(monkeypatch)
-    monkeypatch.setattr(invariants, "_hold", lambda *_: None)  # the backtest's own checks would stop some of them
+    monkeypatch.setattr(play, "_hold", lambda *_: None)  # the backtest's own checks would stop some of them
     assert check(shape, conditions), f"{mistake} went unnoticed"

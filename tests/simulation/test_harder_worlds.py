@@ -26,7 +26,7 @@ from riskroute.simulation.exchange import Exchange, Executed, Latency
 from riskroute.simulation.execution import execute_plan
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import session, trading_day
+from riskroute.study.play import _session, trading_day
 
 TAKERS = np.zeros(2)
 BOOKS = DayBooks(
@@ -239,7 +239,7 @@ def test_luck_does_not_depend_on_who_routes(dark_days: list[MarketDay]) -> None:
 
 def test_orders_come_within_the_session(dark_days: list[MarketDay]) -> None:
     books, date = dark_days[0].load().books, dark_days[0].date
-    first, last = session(books, date)
+    first, last = _session(books, date)
     assert first == books.stamps.min() + 60 * SECOND
     assert last == books.last
     hours = (first, first + 300 * SECOND)
@@ -252,5 +252,5 @@ def test_orders_come_within_the_session(dark_days: list[MarketDay]) -> None:
         dataclasses.replace(books, stamps=books.stamps - books.stamps.min() + utc_stamp(date, begin))
         for begin in (dt.time(9, 0), dt.time(9, 30))
     )
-    assert session(early, date) == (utc_stamp(date, dt.time(9, 1)), early.last)  # over before the session: all of it
-    assert session(open_, date) == (utc_stamp(date, dt.time(9, 35)), open_.last)
+    assert _session(early, date) == (utc_stamp(date, dt.time(9, 1)), early.last)  # over before the session: all of it
+    assert _session(open_, date) == (utc_stamp(date, dt.time(9, 35)), open_.last)

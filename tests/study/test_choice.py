@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from riskroute.study.comparison import REASONS, Comparison, Paired, RouterResult, choice_reason, choose_router
+from riskroute.study.case import _differences_by_state, _estimated_share, _learning_cost, _saving_of
+from riskroute.study.comparison import REASONS, Comparison, Paired, RouterResult, choose_router
 from riskroute.study.config import StudyConfig
-from riskroute.study.page import stress_rows, study_page, verdict_facts
+from riskroute.study.page import _stress_rows, _study_page, _verdict_facts
 from riskroute.study.records import (
     DarkSurface,
     Estimate,
@@ -23,7 +24,6 @@ from riskroute.study.records import (
     SurfacePoint,
 )
 from riskroute.study.result import StudyResult, savings_table
-from riskroute.study.savings import differences_by_state, estimated_share, learning_cost, saving_of
 from riskroute.study.verdict import case_paragraph
 
 
@@ -73,7 +73,7 @@ CASES = {
 @pytest.mark.parametrize("reason", CASES)
 def test_the_reason_and_its_words(reason: str) -> None:
     found = CASES[reason]
-    assert choice_reason(found, "contextual") == reason
+    assert found.choice_reason("contextual") == reason
     mean, low, high = PAIRED[reason]
     saved = Estimate(-mean, -high, -low)
     saving = Saving("contextual", "sweep", saved, saved, saved, 0.31, saved)
@@ -109,7 +109,7 @@ def test_the_reason_and_its_words(reason: str) -> None:
 
 def test_the_rule_stays_unless_something_is_better() -> None:
     assert choose_router({"spray": 2.0, "sweep": 2.0, "contextual": 2.0 - 1e-12}, "sweep") == "sweep"
-    assert [choice_reason(comparison((0.4, 0.2, 0.6), 3.0, room), "sweep") for room in (1.0, 0.05)] == [
+    assert [comparison((0.4, 0.2, 0.6), 3.0, room).choice_reason("sweep") for room in (1.0, 0.05)] == [
         "nothing better",
         "no headroom",
     ]
@@ -119,8 +119,8 @@ def test_the_rule_stays_unless_something_is_better() -> None:
 def test_there_is_no_verdict_where_much_is_estimated() -> None:
     """The case stays whole, with the simple rule as the router of its tables; no text recommends it."""
     sure, unsure = (comparison(PAIRED["beats"], 1.8, estimated=share) for share in (0.1, 0.57))
-    assert [choice_reason(one, "contextual") for one in (sure, unsure)] == ["beats", "estimated"]
-    assert choice_reason(unsure, "sweep") == "estimated"
+    assert [one.choice_reason("contextual") for one in (sure, unsure)] == ["beats", "estimated"]
+    assert unsure.choice_reason("sweep") == "estimated"
     saved = Estimate(0.4, 0.2, 0.6)
     case = StudyCase(
         *(5000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "sweep", "estimated"),
@@ -139,9 +139,9 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     table = savings_table([case])
     row = dict(zip(table.header, table.rows[0], strict=True))
     assert (row["use"], row["estimated"]) == ("no verdict", "57.0%")
-    assert dict(verdict_facts(case))["router to use"] == "no verdict"
+    assert dict(_verdict_facts(case))["router to use"] == "no verdict"
     result = StudyResult(StudyConfig(), ("AAPL 2019-03-04",), (), (case,))
-    page = repr(study_page(result))
+    page = repr(_study_page(result))
     assert "No verdict: more than 10% of the volume is beyond the recorded depth" in page
     for text in (said, str(result), page):
         assert "use sweep" not in text.lower()
@@ -152,9 +152,9 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
 def test_estimates_are_counted_in_every_world() -> None:
     """Of 1,000 judged shares 130 are estimated; those of the training days do not count."""
     rows = {"judged": [True, True, False], "shares": [600, 400, 5000], "estimated": [130, 0, 5000]}
-    assert estimated_share(pl.DataFrame(rows)) == 0.13
+    assert _estimated_share(pl.DataFrame(rows)) == 0.13
     saved = Estimate(0.4, 0.2, 0.6)
-    table = stress_rows(StressTable("a", "b", 2, (StressSaving("as usual", 1.0, 1.4, saved, 0.13),)))
+    table = _stress_rows(StressTable("a", "b", 2, (StressSaving("as usual", 1.0, 1.4, saved, 0.13),)))
     assert (table.header[-1], table.rows[0][-1]) == ("estimated", "13.0%")
     points = tuple(SurfacePoint(1.0, 1.0, saved, share) for share in (0.0, 0.13, 0.02))
     assert DarkSurface("a", "b", 2, points).estimated_share == 0.13
@@ -189,12 +189,12 @@ def test_the_answer_says_that_days_are_synthetic() -> None:
     assert real.answer.startswith(f"{start}, use contextual.")
     assert str(made).startswith("dark (synthetic), 10:30-11:30 New York, protection none: ")
     assert str(real).startswith("dark, 10:30-11:30 New York, protection reg-nms: ")
-    page = study_page(made)
+    page = _study_page(made)
     assert page.title == "Which router to use for LUMO (synthetic)"
     assert "Synthetic days: generated, not recorded" in page.subtitle
-    assert study_page(real).title == "Which router to use for LUMO"
+    assert _study_page(real).title == "Which router to use for LUMO"
     assert (made.to_json()["synthetic"], real.to_json()["synthetic"]) == (True, False)
-    assert "synthetic" not in str(real) + repr(study_page(real))
+    assert "synthetic" not in str(real) + repr(_study_page(real))
 
 
 def played(days: int = 4, orders: int = 48) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -226,7 +226,7 @@ def played(days: int = 4, orders: int = 48) -> tuple[pl.DataFrame, pl.DataFrame]
 
 def test_where_it_loses_is_found_and_nowhere_else() -> None:
     orders, states = played()
-    found = differences_by_state(orders, states, "contextual", "sweep", seed=0)
+    found = _differences_by_state(orders, states, "contextual", "sweep", seed=0)
     assert [(one.measure, one.state) for one in found] == [
         *(("side", "sell"), ("side", "buy"), ("hour", "10:00 to 11:00 New York"), ("hour", "11:00 to 12:00 New York")),
         *(("spread", "low"), ("spread", "middle"), ("spread", "high")),
@@ -241,7 +241,7 @@ def test_where_it_loses_is_found_and_nowhere_else() -> None:
 def test_symbols_and_losses_are_named() -> None:
     one, states = played()
     two = [frame.with_columns(symbol=pl.lit("ZERO")) for frame in (one, states)]
-    found = differences_by_state(pl.concat([one, two[0]]), pl.concat([states, two[1]]), "contextual", "sweep", seed=0)
+    found = _differences_by_state(pl.concat([one, two[0]]), pl.concat([states, two[1]]), "contextual", "sweep", seed=0)
     assert [(some.state, some.orders) for some in found if some.measure == "symbol"] == [("QVEX", 144), ("ZERO", 144)]
     lost = tuple(
         dataclasses.replace(some, difference_bps=Estimate(0.5 - k / 10, 0.1, 0.9)) for k, some in enumerate(found)
@@ -297,25 +297,25 @@ def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
 
 def test_savings_have_dollars_and_days() -> None:
     orders, _ = played()
-    saved = saving_of(orders, "contextual", "sweep", seed=0)
+    saved = _saving_of(orders, "contextual", "sweep", seed=0)
     assert saved.bps.mean == pytest.approx(10 * saved.dollars_per_order.mean)
     assert saved.dollars_per_day.mean == pytest.approx(48 * saved.dollars_per_order.mean)
     assert saved.bps.low is not None
     assert saved.dollars_per_order.low is not None
     assert 0 < saved.dollars_per_order.low < saved.dollars_per_order.mean
-    turned = saving_of(orders, "sweep", "contextual", seed=0)
+    turned = _saving_of(orders, "sweep", "contextual", seed=0)
     assert turned.bps.mean == pytest.approx(-saved.bps.mean)
 
 
 def test_learning_costs_most_on_the_first_day() -> None:
     orders, _ = played()
-    cost = learning_cost(orders, "contextual", seed=0)
+    cost = _learning_cost(orders, "contextual", seed=0)
     assert cost is not None
     assert cost.first_day_bps.mean == pytest.approx(0.2)
     assert cost.later_bps is not None
     assert cost.later_bps.mean == pytest.approx(0.2 * (1 / 2 + 1 / 3 + 1 / 4) / 3)
-    assert learning_cost(orders, "sweep", seed=0) is None
-    single = learning_cost(orders.filter(pl.col("day") == "2019-03-04"), "contextual", seed=0)
+    assert _learning_cost(orders, "sweep", seed=0) is None
+    single = _learning_cost(orders.filter(pl.col("day") == "2019-03-04"), "contextual", seed=0)
     assert single == LearningCost(cost.first_day_bps, None)
 
 

@@ -21,10 +21,8 @@ from riskroute.study.comparison import (
     Comparison,
     choose_bar,
     compare_routers,
-    comparison_table,
     costs_in_bps,
     objective_bps,
-    router_to_use,
 )
 from riskroute.study.config import BacktestConfig, risk_tolerance
 from riskroute.study.costs import expected_shortfall
@@ -172,7 +170,7 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     found = compare_routers(
         tables({name: [some] for name, some in costs.items()}, estimated="take"), "bar", {}, kappa=0
     )
-    assert router_to_use(found) is None
+    assert found.router_to_use is None
     assert backtest_verdict(found) == (
         "No verdict: 50% of the shares are beyond the recorded depth and priced by an estimate. Import more levels or "
         "use smaller orders."
@@ -180,11 +178,11 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     assert backtest_verdict(found, synthetic=True).endswith("priced by an estimate. Use smaller orders.")
     some = {name: dataclasses.replace(one, estimated_share=0.1) for name, one in found.routers.items()}
     known = dataclasses.replace(found, routers=some)
-    assert router_to_use(known) == "better"
+    assert known.router_to_use == "better"
     for name in ("bar", "better"):
         more = dataclasses.replace(some[name], estimated_share=0.11)
-        assert router_to_use(dataclasses.replace(known, routers=some | {name: more})) is None
-    table = comparison_table(found)
+        assert dataclasses.replace(known, routers=some | {name: more}).router_to_use is None
+    table = found.table()
     assert [row[list(table.header).index("estimated")] for row in table.rows] == ["50.0%", "50.0%"]
 
 
@@ -196,7 +194,7 @@ def test_what_rounds_to_zero_has_no_sign() -> None:
     said = backtest_verdict(found)
     assert said.startswith("Use better: saves less than 0.01 bps per order against bar (95 % CI 0.00 to 0.00")
     assert said.endswith("would save 0.00 bps per order against bar.")
-    (row,) = (row for row in comparison_table(found).rows if row[0] == "clairvoyant")
+    (row,) = (row for row in found.table().rows if row[0] == "clairvoyant")
     assert row[7:9] == ["0.000", "0.000 to 0.000"]
 
 
@@ -278,7 +276,7 @@ def test_json_has_what_programs_read(result: BacktestResult) -> None:
     assert list(whole["comparisons"]) == ["400"]
     found = whole["comparisons"]["400"]
     assert found["orders"] == 16
-    assert found["use"] == router_to_use(result.comparison)
+    assert found["use"] == result.comparison.router_to_use
     assert found["verdict"] == result.verdict
     assert list(found["routers"]) == ["sweep", "dark-first+sweep", "static", "thompson", "clairvoyant"]
     for name, one in found["routers"].items():
@@ -293,7 +291,7 @@ def test_json_has_what_programs_read(result: BacktestResult) -> None:
 
 
 def test_the_table_has_a_row_for_every_router(result: BacktestResult) -> None:
-    lines = comparison_table(result.comparison).plain().splitlines()
+    lines = result.comparison.table().plain().splitlines()
     assert len(lines) == 2 + 5
     ranked = [result.comparison.routers[line.split()[0]].objective_bps for line in lines[2:]]
     assert ranked == sorted(ranked)

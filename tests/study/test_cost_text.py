@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from cost_tables import NOON, SECOND, Tables, a_child, a_fill, an_order, as_tables
-from riskroute.study.cost_text import router_details, tercile_table, venue_table
-from riskroute.study.costs import RouterCosts, router_costs
-from riskroute.study.venue_costs import venue_costs
+from riskroute.study.backtest import _router_details, _tercile_table, _venue_table
+from riskroute.study.costs import RouterCosts, router_costs, venue_costs
 
 
 def two_routers() -> Tables:
@@ -30,7 +29,7 @@ def squeezed(text: str) -> list[str]:
 
 def test_every_measure_has_a_row_in_the_details() -> None:
     costs = router_costs(*two_routers())
-    table = router_details(costs)
+    table = _router_details(costs)
     assert table.header == ["measure", "unit", "sweep", "dark-first"]
     assert len(table.rows) == len(fields(RouterCosts)) - 2  # no name, terciles and zone, but the share of estimates
     rows = {row[0]: row[1:] for row in table.rows}
@@ -41,7 +40,7 @@ def test_every_measure_has_a_row_in_the_details() -> None:
 
 
 def test_thirds_of_the_orders() -> None:
-    lines = squeezed(tercile_table(router_costs(*two_routers())[:1]).plain())
+    lines = squeezed(_tercile_table(router_costs(*two_routers())[:1]).plain())
     assert lines[2:] == [
         "sweep spread, bps low 2.00 2.00 1 1.20 - 1.20",
         "sweep time, New York low 12:00 12:00 1 1.20 - 1.20",
@@ -51,11 +50,11 @@ def test_thirds_of_the_orders() -> None:
 
 def test_venues_of_a_router() -> None:
     found = venue_costs(*two_routers())
-    lines = squeezed(venue_table(found, "dark-first").plain())
+    lines = squeezed(_venue_table(found, "dark-first").plain())
     assert lines[2:] == [
         "POOL dark 1 500 50.0 50.0 0.00 0.00 0.00 - 0.000 -0.50 0.00 0.00 0.50 - 1.00 -",
         "XNAS sweep 1 500 50.0 100.0 0.90 0.20 1.80 - 0.001 -0.90 -0.90 -0.90 - - - -",
     ]
     sure = replace(found[1], adverse_1_interval=(0.25, 1.5), toxic=False)
-    assert venue_table([sure], "dark-first").rows[0][-3:] == ["0.25 to 1.50", "1.00", "no"]
-    assert venue_table([replace(sure, toxic=True)], "dark-first").rows[0][-1] == "yes"
+    assert _venue_table([sure], "dark-first").rows[0][-3:] == ["0.25 to 1.50", "1.00", "no"]
+    assert _venue_table([replace(sure, toxic=True)], "dark-first").rows[0][-1] == "yes"

@@ -11,15 +11,14 @@ import pytest
 import riskroute as rr
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.clock import SECOND, utc_stamp
-from riskroute.study.backtest import run_backtest
+from riskroute.study.backtest import _tercile_table, run_backtest
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig, StudyConfig
-from riskroute.study.cost_text import tercile_table
 from riskroute.study.costs import router_costs
 from riskroute.study.markets import MarketDay, market_days
-from riskroute.study.page import study_page
-from riskroute.study.play import PlayTask, day_orders, trading_day
-from riskroute.study.study import run_study
+from riskroute.study.page import _study_page
+from riskroute.study.play import PlayTask, _day_orders, trading_day
+from riskroute.study.study import _run_study
 from small_days import HERE, record_day, short_days
 
 AFTERNOON = (dt.time(14), dt.time(15))
@@ -59,7 +58,7 @@ def test_hours_are_those_of_the_zone_of_the_recordings(tmp_path: Path) -> None:
     assert str(result).startswith("coins, 1 day, 14:10-14:20 UTC, protection none\n")
     assert result.to_json()["config"]["zone"] == "UTC"
     costs = router_costs(orders, result.tables.children, result.tables.fills)
-    assert {row[1] for row in tercile_table(costs).rows if row[1].startswith("time")} == {"time, UTC"}
+    assert {row[1] for row in _tercile_table(costs).rows if row[1].startswith("time")} == {"time, UTC"}
     with pytest.raises(InputError, match=r"14:00:00 to 14:59:59 UTC .*, was 10:00-11:00 UTC"):
         rr.backtest(tmp_path / "books", hours="10:00-11:00", kept=tmp_path / "kept", backend=HERE, routers=["sweep"])
 
@@ -70,7 +69,7 @@ def test_the_session_is_that_of_new_york_alone(tmp_path: Path) -> None:
     for zone, first in (("UTC", dt.time(14, 1)), ("America/New_York", dt.time(9, 35))):
         hours = AFTERNOON if zone == "UTC" else (dt.time(9), dt.time(10))
         (day,) = recorded(tmp_path / zone.replace("/", " "), zone=zone, hours=hours)
-        times = day_orders(day, day.load().books, config).times
+        times = _day_orders(day, day.load().books, config).times
         begin = utc_stamp(day.date, first, zone)
         assert begin <= times[0] < begin + 200 * SECOND
 
@@ -87,12 +86,12 @@ def test_a_study_shows_the_zone_with_every_time(tmp_path: Path) -> None:
     asked = StudyConfig(
         market="coins", hours="14:00-15:00", orders=16, horizons=(0.0,), shares=(100,), routers=("primary",)
     )
-    result = run_study(days, asked, backend=HERE)
+    result = _run_study(days, asked, backend=HERE)
     (case,) = result.cases
     assert case.zone == result.zone == "UTC"
     assert {one.hour for one in case.hours} == {14}
     assert all("14:01" <= one.time <= "15:00" and one.zone == "UTC" for one in case.examples)
-    page = repr(study_page(result))
+    page = repr(_study_page(result))
     assert "hour beginning, UTC time" in page
     assert f"at {case.examples[0].time} UTC: " in page
     assert "coins, 14:00-15:00 UTC, protection none" in page

@@ -14,8 +14,8 @@ from riskroute.market.clock import SECOND
 from riskroute.study import backtest, play
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.config import BacktestConfig
-from riskroute.study.invariants import check_bound, check_tables
 from riskroute.study.markets import MarketDay
+from riskroute.study.play import _check_tables, check_bound
 from riskroute.study.tables import Tables
 from small_days import HERE
 
@@ -55,7 +55,7 @@ WRONG = {
 
 
 def test_tables_of_a_backtest_hold(result: BacktestResult) -> None:
-    check_tables(result.tables, hours(result.tables))
+    _check_tables(result.tables, hours(result.tables))
 
 
 @pytest.mark.parametrize("what", WRONG)
@@ -64,17 +64,17 @@ def test_a_violation_is_an_error(what: str, result: BacktestResult) -> None:
     changed: dict[str, Any] = {name: change(getattr(result.tables, name))}
     tables = dataclasses.replace(result.tables, **changed)
     with pytest.raises(InvariantError, match=message):
-        check_tables(tables, hours(tables))
+        _check_tables(tables, hours(tables))
 
 
 def test_orders_outside_the_hours_are_an_error(result: BacktestResult) -> None:
     """An order that arrives in time and ends too late is outside too."""
     times = result.tables.orders["time"].to_numpy()
     begin, last = int(times.min()), int(times.max()) + 5 * SECOND
-    check_tables(result.tables, hours(result.tables, (begin, last)))
+    _check_tables(result.tables, hours(result.tables, (begin, last)))
     for span in ((begin + 1, last), (begin, last - 1)):
         with pytest.raises(InvariantError, match="is outside the hours"):
-            check_tables(result.tables, hours(result.tables, span))
+            _check_tables(result.tables, hours(result.tables, span))
 
 
 def test_an_order_that_beats_the_clairvoyant_is_an_error(result: BacktestResult) -> None:
@@ -88,7 +88,7 @@ def test_an_order_that_beats_the_clairvoyant_is_an_error(result: BacktestResult)
 def test_every_backtest_is_checked(dark_days: list[MarketDay], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks for one router gets the bound too."""
     checked: list[Any] = []
-    monkeypatch.setattr(play, "check_tables", lambda tables, _: checked.append(tables))
+    monkeypatch.setattr(play, "_check_tables", lambda tables, _: checked.append(tables))
     monkeypatch.setattr(backtest, "check_bound", checked.append)
     config = BacktestConfig(orders=6, routers=("spray",))
     found = run_backtest("dark", dark_days, config, backend=HERE)

@@ -20,7 +20,7 @@ from riskroute.market.synthetic.venues import PRESETS
 from riskroute.routing.fees import Fee, FeeSchedule
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study import markets
-from riskroute.study.markets import MarketDay, business_days, market_days
+from riskroute.study.markets import MarketDay, _business_days, market_days
 from small_days import HERE, handmade_day, record_day, short_days
 
 ARRAYS = ("offsets", "stamps", "sequences", "bid_px", "bid_sz", "ask_px", "ask_sz")
@@ -39,7 +39,7 @@ def test_a_seed_makes_a_day_and_another_one_another(tmp_path: Path) -> None:
     assert same_books(again.load().books, first.load().books)
     assert not same_books(other.load().books, first.load().books)
     assert not np.array_equal(first.load().books.bid_px[:50, 0], second.load().books.bid_px[:50, 0])
-    assert [first.date, second.date] == business_days(2)
+    assert [first.date, second.date] == _business_days(2)
     assert first.name == "LUMO 2019-03-04"
 
 
@@ -75,7 +75,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of ``riskroute market import``: two venues of one symbol on two days, four minutes each."""
     out = tmp_path_factory.mktemp("recorded")
     venues = tuple(venue for venue in PRESETS["comparable"].venues if venue.name in ("XNAS", "EDGA"))
-    for day, date in enumerate(business_days(2)):
+    for day, date in enumerate(_business_days(2)):
         hours = (dt.time(10, 30), dt.time(10, 34))
         files = generate_market(out / f"files {day}", seed=day, symbols=["TARN"], hours=hours, date=date, venues=venues)
         for venue, path in zip(venues, files, strict=True):

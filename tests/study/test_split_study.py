@@ -28,14 +28,14 @@ from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.simulation.replay import Replay
 from riskroute.study.config import split_config
-from riskroute.study.split_result import SplitCase, findings, models_table
+from riskroute.study.split_result import SplitCase, _findings, _models_table
 from riskroute.study.split_study import (
     TEMPLATE,
-    PreparedOrder,
-    best_single,
-    evaluate_splits,
-    prepare_order,
-    study_data,
+    _best_single,
+    _evaluate_splits,
+    _prepare_order,
+    _PreparedOrder,
+    _study_data,
 )
 
 SMALL = """
@@ -93,8 +93,8 @@ def test_files_with_faults_are_imported_when_asked_to(tmp_path: Path) -> None:
     (tmp_path / "books.csv").write_text(csv_text(columns))
     values = {"data": str(tmp_path / "books.csv"), "venue": "XABC"}
     with pytest.raises(DataError, match=r"was 25\.0% \(10 of 40\); max_crossed = 0\.26 goes on"):
-        study_data(split_config(values), tmp_path / "out")
-    data = study_data(split_config(values | {"max_crossed": 0.25}), tmp_path / "out")
+        _study_data(split_config(values), tmp_path / "out")
+    data = _study_data(split_config(values | {"max_crossed": 0.25}), tmp_path / "out")
     assert [(one.venue, one.symbol, one.snapshots) for one in data.recordings] == [("XABC", "ACME", 40)]
 
 
@@ -108,7 +108,7 @@ def small_replay(seed: int = 0) -> tuple[Replay, np.ndarray]:
 def test_measured_values_are_those_of_plain_formulas() -> None:
     replay, buckets = small_replay()
     splits = {"a": (4, 0, 0), "b": (1, 2, 1)}
-    measured = evaluate_splits(splits, replay, buckets, first="a", seed=0)
+    measured = _evaluate_splits(splits, replay, buckets, first="a", seed=0)
     for name, split in splits.items():
         total = replay.totals(np.array([split]))[0]
         assert measured[name]["mean"] == pytest.approx(total.mean())
@@ -125,8 +125,8 @@ def test_the_best_single_slot_is_found() -> None:
     replay, _ = small_replay(3)
     corners = 4 * np.eye(3, dtype=np.int64)
     expected = corners[replay.mean_variance(corners).argmin()]
-    assert best_single(replay, 4, np.array([4, 4, 4])) == tuple(expected.tolist())
-    assert best_single(replay, 4, np.array([3, 3, 3])) is None
+    assert _best_single(replay, 4, np.array([4, 4, 4])) == tuple(expected.tolist())
+    assert _best_single(replay, 4, np.array([3, 3, 3])) is None
 
 
 def test_the_recommendation_is_the_best_on_training_books(study: Path) -> None:
@@ -149,7 +149,7 @@ def test_the_recommendation_is_the_best_on_training_books(study: Path) -> None:
 
 def test_doubts_are_said(study: Path) -> None:
     order = summary_of(study)["orders"][0]
-    plain = " ".join(findings(from_plain(SplitCase, order)))
+    plain = " ".join(_findings(from_plain(SplitCase, order)))
     assert "known levels" not in plain
     measured = order["policies"][order["recommended_policy"]]["test"]
     naive = {name: order["splits"][name]["test"]["charged_cost"] for name in order["naive_splits"]}
@@ -160,11 +160,11 @@ def test_doubts_are_said(study: Path) -> None:
     order["frontier"][0] |= {"allocation": order["splits"]["recommended"]["allocation"], "risk_tolerance": 0.5}
     order["fits"]["XNAS"]["variance"] = [-1.0, 0.5]
     doubtful = from_plain(SplitCase, order)
-    said = " ".join(findings(doubtful))
+    said = " ".join(_findings(doubtful))
     assert f"cost more than it saved: {min(naive, key=lambda name: naive[name])} would have been cheaper" in said
     assert "At 12.5% of the sample times in the test hours it needed more than the known levels of a book" in said
     assert "optimal for any risk tolerance of 0.5 and more" in said
-    assert "a pure square instead" in dict(zip(doubtful.slots, models_table(doubtful).rows, strict=True))["XNAS"][-1]
+    assert "a pure square instead" in dict(zip(doubtful.slots, _models_table(doubtful).rows, strict=True))["XNAS"][-1]
 
 
 def test_every_number_of_the_report_is_in_the_json(study: Path) -> None:
@@ -244,11 +244,11 @@ def test_the_same_study_gives_the_same_numbers(study: Path, tmp_path: Path) -> N
     assert again == summary_of(study)
 
 
-def data_of(config: dict[str, Any], study: Path) -> PreparedOrder:
+def data_of(config: dict[str, Any], study: Path) -> _PreparedOrder:
     """The market of a study, prepared for the first order size."""
     made = tomllib.loads(with_books_of(study, 'train = "10:40-10:50"\ntest = "10:50-11:00"\nrepeats = 3'))
     wanted = split_config(made | {"dark": tomllib.loads(TEMPLATE)["dark"]} | config)
-    return prepare_order(wanted, study_data(wanted, study), wanted.shares[0])
+    return _prepare_order(wanted, _study_data(wanted, study), wanted.shares[0])
 
 
 def test_hidden_sizes_differ_between_parts_and_repeats(study: Path) -> None:
@@ -274,7 +274,7 @@ def test_data_of_an_earlier_study_are_not_used(study: Path, tmp_path: Path) -> N
     assert len(files) == 3
     for chosen in (files, files[:1]):
         config = split_config({"data": [str(path) for path in chosen], "symbol": DEFAULT_SYMBOLS[0]})
-        assert len(study_data(config, tmp_path / "out").recordings) == len(chosen)
+        assert len(_study_data(config, tmp_path / "out").recordings) == len(chosen)
 
 
 def test_a_day_is_chosen_among_several(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_a_day_is_chosen_among_several(tmp_path: Path) -> None:
         files = generate_market(tmp_path / day, symbols=("QVEX",), hours=hours, date=date, rate=0.3)
         import_files(files, tmp_path / "books", ImportOptions(("QVEX",)))
     config = split_config({"data": str(tmp_path / "books"), "date": dt.date(2019, 3, 28)})
-    assert {one.date for one in study_data(config, tmp_path).recordings} == {dt.date(2019, 3, 28)}
+    assert {one.date for one in _study_data(config, tmp_path).recordings} == {dt.date(2019, 3, 28)}
 
 
 @pytest.mark.usefixtures("untraced")

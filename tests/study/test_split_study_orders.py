@@ -19,7 +19,7 @@ from riskroute.market.readers.reading import ImportOptions
 from riskroute.simulation.backends import Backend
 from riskroute.study.config import split_config
 from riskroute.study.split_result import SplitStudyResult, write_report
-from riskroute.study.split_study import PreparedOrder, SplitStudy, prepare_order, study_data
+from riskroute.study.split_study import SplitStudy, _prepare_order, _PreparedOrder, _study_data
 
 HOURS: dict[str, Any] = {"train": "10:40-10:50", "test": "10:50-11:00", "bucket_minutes": 1.0, "repeats": 2}
 POOL = {"name": "P1", "presence": 0.0, "tail": 1.0, "venue": "XAAA"}
@@ -46,9 +46,9 @@ def books_of(folder: Path, venue: str, present: Sequence[int], *, size: int = 50
     return path
 
 
-def prepared_books(folder: Path, *venues: Path, **values: Any) -> PreparedOrder:
+def prepared_books(folder: Path, *venues: Path, **values: Any) -> _PreparedOrder:
     config = split_config({"data": [str(path) for path in venues], **HOURS} | values)
-    return prepare_order(config, study_data(config, folder / "out"), config.shares[0])
+    return _prepare_order(config, _study_data(config, folder / "out"), config.shares[0])
 
 
 def test_slots_without_books_are_left_out_and_named(tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ from riskroute.market.day_books import DayBooks, PreparedDay
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.backtest import run_backtest
 from riskroute.study.candidates import Candidate
-from riskroute.study.comparison import objective_bps, router_to_use
+from riskroute.study.comparison import objective_bps
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import play_routers, trading_day
-from riskroute.study.static_fit import GRID, UNITS, fit_static, fit_static_sweep
+from riskroute.study.static_fit import _GRID, UNITS, _fit_static, _fit_static_sweep
 from small_days import DATE, HERE, handmade_day
 
 THREE = {"A": (2, 300), "B": (3, 200), "C": (3, 400)}
@@ -44,7 +44,7 @@ def test_over_venues_no_split_is_cheaper_when_it_is_played(tmp_path: Path) -> No
     """All 66 splits of three venues are played on the training day."""
     days = two_days(tmp_path, THREE, takers=(0.003, -0.002, 0.0))
     config = BacktestConfig(orders=12, shares=(1000,), latency_ms=0.0)
-    chosen = fit_static(days, config)
+    chosen = _fit_static(days, config)
     candidates = [Candidate(str(way), "static", {"take": dict(zip("ABC", map(float, way), strict=True))})
                for way in splits(3)]  # fmt: skip
     played = play_routers([*candidates, chosen], days[:1], config, backend=HERE).orders
@@ -61,7 +61,7 @@ def test_with_pools_all_splits_by_hand(tmp_path: Path, kappa: float) -> None:
     pools = tuple(dataclasses.replace(pool, recent=0.0) for pool in POOLS)
     days = two_days(tmp_path, {"A": (2, 300), "B": (3, 300)}, pools=pools)
     config = BacktestConfig(orders=25, shares=(500,), latency_ms=0.0, kappa=kappa)
-    chosen = fit_static(days, config).parameters
+    chosen = _fit_static(days, config).parameters
     day = trading_day(days[0], config)
     dark = day.dark_market(config.seed, config.stress.leak)
 
@@ -102,7 +102,7 @@ def test_only_training_days_and_mornings_are_looked_at(tmp_path: Path) -> None:
     config = BacktestConfig(orders=40, shares=(1000,))
     cheap = handmade_day(tmp_path, {"A": (2, 900), "B": (6, 900)}, seed=1)
     costly = handmade_day(tmp_path, {"A": (6, 900), "B": (2, 900)}, seed=2, date=SECOND_DAY)
-    assert fit_static([cheap, costly], config).parameters["take"] == {"A": 10.0}
+    assert _fit_static([cheap, costly], config).parameters["take"] == {"A": 10.0}
     one, other = cheap.load().books, costly.load().books
     half = one.stamps > np.median(one.stamps)
     columns = {
@@ -112,7 +112,7 @@ def test_only_training_days_and_mornings_are_looked_at(tmp_path: Path) -> None:
     mixed = DayBooks(one.venues, one.offsets, one.stamps, one.sequences, **columns)
     folder = PreparedDay(mixed).write(tmp_path / "mixed")
     alone = dataclasses.replace(cheap, folder=folder)
-    assert fit_static([alone], config).parameters["take"] == {"A": 10.0}
+    assert _fit_static([alone], config).parameters["take"] == {"A": 10.0}
 
 
 def test_without_training_days_nothing_is_chosen(tmp_path: Path) -> None:
@@ -131,10 +131,10 @@ def test_the_best_before_a_sweep_is_the_best_of_the_grid(tmp_path: Path) -> None
     """Played again one by one on the training day."""
     days = two_days(tmp_path, {"A": (4, 300), "B": (5, 300)}, pools=POOLS)
     config = BacktestConfig(orders=8, shares=(800,), horizon=10.0, kappa=0.05)
-    chosen = fit_static_sweep(days, config, backend=HERE)
+    chosen = _fit_static_sweep(days, config, backend=HERE)
     values = {}
     for pools in ([], ["P", "Q"]):
-        for rest, post in itertools.product(GRID, GRID):
+        for rest, post in itertools.product(_GRID, _GRID):
             if rest + post <= 1:
                 one = Candidate("x", "static+sweep", {"pools": pools, "rest": rest, "post": post})
                 orders = play_routers([one], days[:1], config, backend=HERE).orders
@@ -175,7 +175,7 @@ def test_without_pools_nothing_that_the_sweep_dominates_is_recommended(tmp_path:
     result = run_backtest("drawn", days, config, backend=HERE)
     costs = result.tables.orders.pivot("router", index=["day", "number"], values="cost")
     for found in result.comparisons.values():
-        used = router_to_use(found)
+        used = found.router_to_use
         assert used in ("sweep", None)  # None where too much is priced by an estimate
         assert used == "sweep" or found.routers["sweep"].estimated_share > 0.1
     assert result.comparisons[200].routers.keys() == result.comparisons[900].routers.keys()

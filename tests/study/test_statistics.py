@@ -12,13 +12,13 @@ import pytest
 from riskroute.core.arrays import Floats, Vector
 from riskroute.core.errors import InputError
 from riskroute.study.statistics import (
-    LEAST_LENGTH,
-    POWER,
-    block_length,
+    _LEAST_LENGTH,
+    _POWER,
+    _block_length,
+    _small_sample,
+    _stationary_draws,
     block_means,
     bootstrap_difference,
-    small_sample,
-    stationary_draws,
     superior_pvalue,
 )
 
@@ -66,19 +66,19 @@ def test_block_lengths_are_those_of_the_rule_and_of_another_implementation(arch:
         values = series(rng, int(rng.choice([30, 60, 150, 400])), float(rng.choice([-0.5, 0.0, 0.3, 0.6, 0.9])))
         theirs = max(float(arch.optimal_block_length(values)["stationary"].iloc[0]), 1.0)
         assert naive_length(values, trimmed=True) == pytest.approx(theirs, rel=1e-9)
-        assert block_length(values) == pytest.approx(naive_length(values, trimmed=False), rel=1e-9)
-        same += block_length(values) == pytest.approx(theirs, rel=1e-9)
+        assert _block_length(values) == pytest.approx(naive_length(values, trimmed=False), rel=1e-9)
+        same += _block_length(values) == pytest.approx(theirs, rel=1e-9)
     assert same >= 45
 
 
 def test_block_lengths_of_series_that_say_nothing() -> None:
-    assert block_length(np.ones(50)) == block_length(np.array([1.0, 2.0])) == 1.0
-    assert block_length(np.tile([1.0, -1.0], 100)) == math.ceil(3 * math.sqrt(200))  # no more than a stretch of it
+    assert _block_length(np.ones(50)) == _block_length(np.array([1.0, 2.0])) == 1.0
+    assert _block_length(np.tile([1.0, -1.0], 100)) == math.ceil(3 * math.sqrt(200))  # no more than a stretch of it
 
 
 def test_runs_are_geometric_and_wrap_around() -> None:
     count, mean = 50, 5.0
-    drawn = stationary_draws(count, mean, 2000, np.random.default_rng(0))
+    drawn = _stationary_draws(count, mean, 2000, np.random.default_rng(0))
     assert drawn.shape == (2000, count)
     assert drawn.min() == 0
     assert drawn.max() == count - 1
@@ -91,7 +91,7 @@ def test_runs_are_geometric_and_wrap_around() -> None:
     assert goes_on[:, 1:][goes_on[:, :-1]].mean() == pytest.approx(goes_on.mean(), abs=0.005)
     # every index is as likely as any other, 2,000 draws each and runs of five: s.e. about 0.05 of it
     assert np.bincount(drawn.ravel()) / 2000 == pytest.approx(np.ones(count), abs=0.25)
-    assert len(np.unique(stationary_draws(7, 1.0, 1, np.random.default_rng(1)))) < 7  # all on their own
+    assert len(np.unique(_stationary_draws(7, 1.0, 1, np.random.default_rng(1)))) < 7  # all on their own
 
 
 @pytest.mark.parametrize(
@@ -117,17 +117,17 @@ def test_standard_errors_are_those_of_another_implementation(memory: float, arch
     """Up to the correction for few blocks; of 4,000 resamples each, the ratio has a standard error of 1.6 %."""
     values = series(np.random.default_rng(5), 120, memory)
     found = bootstrap_difference(values, np.arange(120), np.random.default_rng(1), resamples=4000)
-    assert found.length == max(block_length(values), LEAST_LENGTH)
+    assert found.length == max(_block_length(values), _LEAST_LENGTH)
     theirs = arch.StationaryBootstrap(found.length, values, seed=2).apply(np.mean, 4000).std(ddof=1)
-    assert found.error / small_sample(120, found.length)[0] == pytest.approx(float(theirs), rel=0.05)
-    assert found.detectable == POWER * found.error
+    assert found.error / _small_sample(120, found.length)[0] == pytest.approx(float(theirs), rel=0.05)
+    assert found.detectable == _POWER * found.error
     assert found.low < found.mean < found.high
 
 
 def test_power_is_what_it_says() -> None:
     """A true difference of 2.8 standard errors is found four times out of five: 0.8 within 3 s.e. of 250 series."""
     n, seen = 200, 0
-    true = POWER / math.sqrt(n)
+    true = _POWER / math.sqrt(n)
     for seed in range(250):
         rng = np.random.default_rng([9, seed])
         seen += bootstrap_difference(rng.standard_normal(n) + true, np.arange(n), rng, resamples=200).low > 0
@@ -154,7 +154,7 @@ def test_one_block_has_no_interval_and_none_no_mean() -> None:
 def naive_pvalue(benchmark: Vector, others: Floats, rng: np.random.Generator, length: float, resamples: int) -> float:
     """Hansen's consistent p-value, one resample and one series after the other."""
     n, m = others.shape
-    drawn = stationary_draws(n, length, resamples, rng)
+    drawn = _stationary_draws(n, length, resamples, rng)
     gains = [[benchmark[t] - others[t, k] for t in range(n)] for k in range(m)]
     means = [sum(gain) / n for gain in gains]
     redrawn = [[sum(gain[t] for t in row) / n for row in drawn] for gain in gains]

@@ -12,7 +12,7 @@ import pytest
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig, Stress
-from riskroute.study.headroom import Headroom, headroom_table, headroom_words, market_headroom
+from riskroute.study.headroom import _Headroom, headroom_table, headroom_words, market_headroom
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import play_routers
 from riskroute.study.stresses import (
@@ -165,13 +165,13 @@ def test_headroom_is_what_the_clairvoyant_leaves(dark_days: list[MarketDay]) -> 
     assert found[0].clairvoyant == found[1].clairvoyant  # what is known is no risk, at any price of it
 
 
-def room(shares: int, left: float, kappa: float = 0.0, estimated: float = 0.0) -> Headroom:
-    return Headroom("m", shares, 0.0, kappa, 100, 3.0, 2.0, None, 1.0, 1.0 - left, estimated)
+def room(shares: int, left: float, kappa: float = 0.0, estimated: float = 0.0) -> _Headroom:
+    return _Headroom("m", shares, 0.0, kappa, 100, 3.0, 2.0, None, 1.0, 1.0 - left, estimated)
 
 
 def test_headroom_is_against_the_best_rule_of_its_row() -> None:
     """Dark first is the best rule here, and its cost that of perfect foresight: nothing is left to learn."""
-    one = Headroom("m", 1000, 0.0, 0.0, 100, 3.0, 2.0, 1.2, 1.3, 1.2, 0.0)
+    one = _Headroom("m", 1000, 0.0, 0.0, 100, 3.0, 2.0, 1.2, 1.3, 1.2, 0.0)
     assert one.learning_bps == 0.0
     assert not one.can_pay
     assert dataclasses.replace(one, static=1.1, clairvoyant=1.0).learning_bps == pytest.approx(0.1)

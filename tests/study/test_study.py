@@ -24,7 +24,7 @@ from riskroute.study.config import StudyConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import TableCache, perform_plays, play_tasks
 from riskroute.study.result import StudyResult
-from riskroute.study.study import Study, max_plays, run_study, write_states
+from riskroute.study.study import Study, _run_study, _write_states, max_plays
 from small_days import HERE
 from small_study import CONFIG
 
@@ -59,7 +59,7 @@ def backtest(dark_days: list[MarketDay], cache: TableCache, result: StudyResult)
 def urgent(dark_days: list[MarketDay], cache: TableCache) -> StudyResult:
     """Orders to be done at once, where there are no pools: nothing to learn."""
     days = [dataclasses.replace(day, pools=()) for day in dark_days]
-    return run_study(days, dataclasses.replace(CONFIG, horizons=(0.0,)), backend=HERE, cache=cache)
+    return _run_study(days, dataclasses.replace(CONFIG, horizons=(0.0,)), backend=HERE, cache=cache)
 
 
 def test_numbers_are_those_of_the_backtest(result: StudyResult, backtest: BacktestResult) -> None:
@@ -173,7 +173,7 @@ def test_what_happens_on_test_days_does_not_change_the_choice(
     folder = PreparedDay(books, day.queue.on_books(books)).write(tmp_path / "garbled")
     days = [first, dataclasses.replace(last, folder=folder)]
     asked = dataclasses.replace(CONFIG, surface_orders=0, stresses=False)
-    other = run_study(days, asked, backend=HERE, cache=cache)
+    other = _run_study(days, asked, backend=HERE, cache=cache)
     (case,), (usual,) = other.cases, result.cases
     assert case.training_objective_bps == usual.training_objective_bps
     assert (case.chosen, case.comparison.bar) == (usual.chosen, usual.comparison.bar)
@@ -198,7 +198,7 @@ def test_files_hold_the_routing_table_and_routers_that_decide(
     assert table.unique(["spread", "imbalance"])["orders"].sum() == result.cases[0].comparison.orders
 
     learned = dataclasses.replace(result, cases=(dataclasses.replace(result.cases[0], use="contextual"),))
-    (path,) = write_states(learned, dark_days, tmp_path, backend=HERE, cache=cache)
+    (path,) = _write_states(learned, dark_days, tmp_path, backend=HERE, cache=cache)
     assert path.name == f"state-{dark_days[0].symbol}-2500-10s.json"
     state = json.loads(path.read_text())
     router = restore_router(state)
@@ -233,7 +233,7 @@ def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) ->
     days = [*dark_days, *(dataclasses.replace(day, symbol="TWIN") for day in dark_days)]
     config = StudyConfig(shares=(100, 300), horizons=(0.0,), orders=6, routers=("spray",), surface_orders=0)
     told: list[tuple[str, int, int]] = []
-    found = run_study(days, config, backend=HERE, progress=lambda *words: told.append(words))
+    found = _run_study(days, config, backend=HERE, progress=lambda *words: told.append(words))
     routers = {"sweep", "dark-first+sweep", "spray", "clairvoyant"}
     assert {name for name, _, _ in told} == routers
     plays = 2 * 2 * 2 * len(routers)  # sizes, symbols, and all of them together once more
@@ -256,7 +256,7 @@ def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) ->
         "All symbols pooled: for orders of 100 shares for immediate execution on synthetic days,",
     ]
     assert found.routing_table["symbol"].unique(maintain_order=True).to_list() == symbols
-    names = [path.name for path in write_states(found, days, tmp_path, backend=HERE)]
+    names = [path.name for path in _write_states(found, days, tmp_path, backend=HERE)]
     assert names == [
         f"state-{symbol}-{size}-0s.json" for size in (100, 300) for symbol in (dark_days[0].symbol, "TWIN")
     ]
@@ -298,8 +298,8 @@ def test_bad_input_is_named_in_one_sentence(words: dict[str, Any], message: str)
 
 def test_bad_calls_are_named_too(dark_days: list[MarketDay]) -> None:
     with pytest.raises(InputError, match="days must hold at least one day, was empty"):
-        run_study([], CONFIG)
+        _run_study([], CONFIG)
     with pytest.raises(InputError, match="train must be at most 1, to leave days to judge on, was 2"):
-        run_study(dark_days, dataclasses.replace(CONFIG, train=2))
+        _run_study(dark_days, dataclasses.replace(CONFIG, train=2))
     with pytest.raises(InputError, match=r"key of a study must be one of .* was 'order' \(did you mean orders"):
         Study(order=3)

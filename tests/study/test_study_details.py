@@ -16,14 +16,13 @@ import pytest
 from cost_tables import recomputed_cost
 from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
+from riskroute.study.case import _WHY, _learning_curve, _order_examples, _stress_savings
 from riskroute.study.markets import MarketDay
-from riskroute.study.order_examples import _WHY, order_examples
 from riskroute.study.play import TableCache, play_routers, trading_day
 from riskroute.study.records import OrderExample, StudyCase
 from riskroute.study.result import StudyResult
-from riskroute.study.savings import learning_curve
-from riskroute.study.stresses import stress_configs, stress_savings
-from riskroute.study.study import max_plays, run_study
+from riskroute.study.stresses import stress_configs
+from riskroute.study.study import _run_study, max_plays
 from small_days import HERE
 from small_study import CONFIG, WORLDS, few_worlds
 
@@ -112,12 +111,12 @@ def test_points_of_long_curves_are_means_that_never_mix_training_and_test_days(b
     second = 12 * (pl.col("day") == pl.col("day").max()).cast(pl.Int64)
     days = [bps.with_columns(number=pl.col("number") + second, day=pl.lit(f"2019-04-0{k}")) for k in (1, 2, 3)]
     orders = pl.concat(days).with_columns(judged=pl.col("day") == "2019-04-03")
-    curve = learning_curve(orders, "sweep", "static")
+    curve = _learning_curve(orders, "sweep", "static")
     assert len(curve.points) == 24
     trained = [point.orders for point in curve.points if not point.test]
     assert (trained[-1], curve.points[-1].orders) == (48, 72)
     assert {point.exploration_bps for point in curve.points} == {None}  # the sweep tries nothing out
-    twice = learning_curve(pl.concat([orders, orders.with_columns(symbol=pl.lit("TWIN"))]), "sweep", "static")
+    twice = _learning_curve(pl.concat([orders, orders.with_columns(symbol=pl.lit("TWIN"))]), "sweep", "static")
     assert twice.points[-1].so_far_bps == pytest.approx(curve.points[-1].so_far_bps)
     assert twice.points[-1].orders == 72  # of a symbol
 
@@ -180,7 +179,7 @@ def test_an_order_that_only_swept_is_shown_where_there_is_one(
     backtest: BacktestResult, dark_days: list[MarketDay]
 ) -> None:
     tables, config = backtest.tables, backtest.config
-    alone = order_examples(tables, dark_days, config, "sweep", None)
+    alone = _order_examples(tables, dark_days, config, "sweep", None)
     assert [one.why for one in alone] == list(_WHY[:3])  # all of its orders only sweep
     assert {one.saving_bps for one in alone} == {None}
     costs = tables.orders.filter(pl.col("judged") & (pl.col("router") == "sweep")).select(
@@ -193,7 +192,7 @@ def test_an_order_that_only_swept_is_shown_where_there_is_one(
     marked = tables.children.filter(
         (pl.col("router") != "contextual") | (pl.col("number") != number) | pl.col("kind").is_in(["take", "sweep"])
     )
-    shown = order_examples(dataclasses.replace(tables, children=marked), dark_days, config, "contextual", "sweep")
+    shown = _order_examples(dataclasses.replace(tables, children=marked), dark_days, config, "contextual", "sweep")
     assert [one.why for one in shown] == list(_WHY)
     assert {child.kind for child in shown[3].children} <= {"take", "sweep"}
 
@@ -235,7 +234,7 @@ def test_worlds_with_impact_are_left_out_where_nothing_is_known_of_trades(
     tables = dataclasses.replace(backtest.tables, orders=backtest.tables.orders.with_columns(impact=pl.lit(math.nan)))
     monkeypatch.setattr(stresses, "play_routers", lambda *words, **more: tables)
     sweep, static = (next(one for one in backtest.candidates if one.label == name) for name in ("sweep", "static"))
-    found = stress_savings((sweep, static), dark_days, backtest.config)
+    found = _stress_savings((sweep, static), dark_days, backtest.config)
     assert len(found.worlds) == len(stress_configs(backtest.config, pools=True)) - 2
     assert not [one.world for one in found.worlds if "impact" in one.world]
 
@@ -245,7 +244,7 @@ def test_progress_counts_the_plays_of_harder_worlds(
 ) -> None:
     told: list[tuple[int, int]] = []
     with few_worlds():
-        again = run_study(
+        again = _run_study(
             dark_days, CONFIG, backend=HERE, cache=cache, progress=lambda what, done, total: told.append((done, total))
         )
         most = max_plays(CONFIG, 1, pools=True)

@@ -17,9 +17,9 @@ from browser import as_phone, opened
 from known_numbers import known_numbers, unknown_numbers
 from riskroute.core.errors import InputError
 from riskroute.core.validation import LONGEST_VENUE
-from riskroute.study.page import LIMITATIONS, Page, study_page, write_study_page
+from riskroute.study.page import _LIMITATIONS, Page, _study_page, write_study_page
 from riskroute.study.result import StudyResult
-from riskroute.study.svg import WIDTH, Curve, Dot, Scale, bar_chart, curve_chart, dot_chart
+from riskroute.study.svg import _WIDTH, Curve, Dot, Scale, bar_chart, curve_chart, dot_chart
 
 HOSTILE = "</title><script>alert(1)</script>\"'&lt;<!--"
 SCREENS = (360, 1280)
@@ -50,7 +50,7 @@ class Words(HTMLParser):
 
 @pytest.fixture(scope="module")
 def content(study_result: StudyResult) -> Page:
-    return study_page(study_result)
+    return _study_page(study_result)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_every_section_is_there(page: Path, content: Page, study_result: StudyRe
     ]
     text = " ".join(Words(page.read_text()).texts)
     assert " ".join((part.headline, part.answer)) == study_result.answer
-    for words in (part.headline, part.answer, *LIMITATIONS, "Days played: LUMO 2019-03-04", "Reproduction"):
+    for words in (part.headline, part.answer, *_LIMITATIONS, "Days played: LUMO 2019-03-04", "Reproduction"):
         assert words in text
     program = "rr.Study(shares=(2500,), horizons=(10.0,), routers=('static', 'contextual'), orders=12, "
     assert f"{program}block_minutes=1.0, surface_orders=12, stresses=True).run(" in content.program
@@ -154,7 +154,7 @@ def test_a_study_without_a_router_to_compare_has_a_page_too(study_result: StudyR
     )
     bare = dataclasses.replace(rule, surface=None, learning_curve=None, stresses=None, examples=(), routing_table=())
     result = dataclasses.replace(study_result, cases=(rule, bare), pools=())
-    content = study_page(result)
+    content = _study_page(result)
     assert content.summary is not None
     assert len(content.summary[1].rows) == 2
     assert "saving per order" not in dict(content.parts[0].facts)
@@ -166,7 +166,7 @@ def test_a_study_without_a_router_to_compare_has_a_page_too(study_result: StudyR
 def test_every_symbol_has_a_part_of_its_own_and_all_together_the_last(study_result: StudyResult) -> None:
     (case,) = study_result.cases
     both = [dataclasses.replace(case, symbol=name) for name in ("LUMO", "TWIN", "")]
-    content = study_page(
+    content = _study_page(
         dataclasses.replace(study_result, cases=tuple(both), days=("LUMO 2019-03-04", "TWIN 2019-03-04"))
     )
     assert content.title == "Which router to use for LUMO, TWIN (synthetic)"
@@ -182,7 +182,7 @@ def test_every_symbol_has_a_part_of_its_own_and_all_together_the_last(study_resu
 
 
 def test_a_page_of_many_cases_stays_below_two_megabytes(study_result: StudyResult, tmp_path: Path) -> None:
-    content = study_page(dataclasses.replace(study_result, cases=study_result.cases * 30))
+    content = _study_page(dataclasses.replace(study_result, cases=study_result.cases * 30))
     assert content.write(tmp_path / "study.html").stat().st_size < 2_000_000
     assert content.parts[11] == content.parts[0]
     titles = [section.title for section in content.parts[12].sections]
@@ -198,7 +198,7 @@ def test_the_command_is_shown_if_there_was_one(study_result: StudyResult, tmp_pa
 
 def test_a_page_is_made_of_a_result(study_result: StudyResult, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="result must be a StudyResult, was Page"):
-        write_study_page(study_page(study_result), tmp_path)  # type: ignore[arg-type]
+        write_study_page(_study_page(study_result), tmp_path)  # type: ignore[arg-type]
 
 
 def places_of(svg: str) -> tuple[list[float], list[tuple[float, str]]]:
@@ -315,7 +315,7 @@ def test_the_page_reads_on_a_phone(browser: Any, width: int) -> None:
         assert min(sizes) >= 13
         letters = browser.execute_script(
             "return [...document.querySelectorAll('svg text')].map(e => parseFloat(e.getAttribute('font-size')) * "
-            f"e.ownerSVGElement.clientWidth / {WIDTH})"
+            f"e.ownerSVGElement.clientWidth / {_WIDTH})"
         )
         assert min(letters) > 10
         assert browser.execute_script(OUTSIDE) == []

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from cost_tables import Tables, a_child, a_fill, an_order, as_tables, random_rows
 from naive_costs import naive_venue
 from riskroute.core.records import from_plain, to_plain
-from riskroute.study.costs import VenueCosts
-from riskroute.study.venue_costs import venue_costs
+from riskroute.study.costs import VenueCosts, venue_costs
 
 
 def pinged(blocks: int, falls: float = 0.03) -> Tables:

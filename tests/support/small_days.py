@@ -35,7 +35,7 @@ DATE = dt.date(2019, 3, 4)
 def short_market(minutes: int = 20) -> Iterator[None]:
     """Synthetic days are short, and backends that do not say otherwise have one core: this process."""
     hours = (dt.time(10, 30), dt.time(10, 30 + minutes))
-    with mock.patch.object(markets, "SYNTHETIC_HOURS", hours), mock.patch.object(backends, "_cores", return_value=1):
+    with mock.patch.object(markets, "_SYNTHETIC_HOURS", hours), mock.patch.object(backends, "_cores", return_value=1):
         yield
 
 

@@ -15,7 +15,7 @@ from riskroute.study.markets import MarketDay
 from riskroute.study.play import TableCache
 from riskroute.study.result import StudyResult
 from riskroute.study.stresses import stress_configs
-from riskroute.study.study import run_study
+from riskroute.study.study import _run_study
 from small_days import HERE
 
 CONFIG = StudyConfig(
@@ -38,7 +38,7 @@ def small_study(days: Sequence[MarketDay], folder: Path) -> StudyResult:
     kept = folder / "study.json"
     if not kept.exists():
         with few_worlds():
-            found = run_study(days, CONFIG, backend=HERE, cache=TableCache(folder / "played"))
+            found = _run_study(days, CONFIG, backend=HERE, cache=TableCache(folder / "played"))
         kept.write_text(json.dumps(found.to_json(), allow_nan=False))
     return StudyResult.from_json(json.loads(kept.read_text()))
 

@@ -97,7 +97,6 @@ def _run_studies(out: Path) -> list[Path]:
     with waiting("loading (slower the first time)", lines=True):
         from riskroute.core.files import writable_folder
         from riskroute.simulation.backends import Backend
-        from riskroute.study.comparison import comparison_table
         from riskroute.study.study import Study, max_plays
 
     study, urgent, backend = Study(**DEMO_STUDY), Study(**DEMO_URGENT), Backend()
@@ -109,7 +108,7 @@ def _run_studies(out: Path) -> list[Path]:
         with track(len(DEMO_RULES), "rules played", lines=True) as progress:
             rules = _play_rules(study, days, Path(kept), backend, progress)
         say("1,000 shares with a 10-second deadline on synthetic days: cost of the simple rules, basis points.")
-        say(comparison_table(rules.comparison).plain())
+        say(rules.comparison.table().plain())
         with track(max_plays(study.config, 1, pools=True), "plays", lines=True) as progress:
             result = study.play(days, kept=kept, backend=backend, progress=progress)
         _show_study(result)
@@ -145,12 +144,11 @@ def _play_rules(
 def _show_study(result: StudyResult) -> None:
     """Print all routers, the sensitivity to dark-pool assumptions, and the answer."""
     from riskroute.cli.output import say
-    from riskroute.study.comparison import comparison_table
     from riskroute.study.result import surface_table
 
     (case,) = result.cases
     say("\nAll routers on the synthetic test days; clairvoyant has perfect foresight.")
-    say(comparison_table(case.comparison).plain())
+    say(case.comparison.table().plain())
     if case.surface is not None:
         say(f"\nSaving of {case.surface.router} against {case.surface.against} under other dark-pool assumptions, bps.")
         say(surface_table(case.surface).plain())

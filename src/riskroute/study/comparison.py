@@ -111,11 +111,73 @@ class Comparison:
     p_value: float | None
     routers: dict[str, RouterResult]
 
+    @property
+    def headroom_bps(self) -> float:
+        """Saving of perfect foresight against the benchmark rule, basis points per order."""
+        return self.routers[self.bar].cost_bps - self.routers[CLAIRVOYANT].cost_bps
 
-def too_much_estimated(found: Comparison, router: str) -> float | None:
-    """Return the estimated share of the volume of the router or the benchmark rule if it is too large for a verdict."""
-    share = max(found.routers[name].estimated_share for name in (router, found.bar))
-    return share if share > MOST_ESTIMATED else None
+    @property
+    def best(self) -> str:
+        """The router with the lowest objective of those significantly better than the benchmark rule, else the rule."""
+        bar = self.routers[self.bar]
+        better = {
+            name: one.objective_bps
+            for name, one in self.routers.items()
+            if name not in (self.bar, CLAIRVOYANT)
+            and one.paired is not None
+            and one.paired.high is not None
+            and one.paired.high < 0
+            and one.objective_bps < bar.objective_bps
+        }
+        return min(better, key=lambda name: better[name]) if better and self._significant else self.bar
+
+    @property
+    def router_to_use(self) -> str | None:
+        """The best router; None if too much of its volume, or of the rule's, is priced by an estimate."""
+        best = self.best
+        return None if self.too_much_estimated(best) else best
+
+    def too_much_estimated(self, router: str) -> float | None:
+        """Return the larger estimated share of the volume, the router's or the rule's, if too large for a verdict."""
+        share = max(self.routers[name].estimated_share for name in (router, self.bar))
+        return share if share > MOST_ESTIMATED else None
+
+    def choice_reason(self, chosen: str) -> str:
+        """Return the key of `REASONS` for the chosen router on the test days."""
+        if self.too_much_estimated(chosen):
+            return "estimated"
+        bar = self.routers[self.bar]
+        little = self.headroom_bps < WORTH
+        if chosen == self.bar:
+            return "no headroom" if little else "nothing better"
+        one = self.routers[chosen]
+        low, high = (one.paired.low, one.paired.high) if one.paired is not None else (None, None)
+        clear = high is not None and high < 0
+        cheaper = one.objective_bps < bar.objective_bps
+        if clear and self._significant and cheaper:
+            return "beats"
+        if low is not None and low > 0:
+            return "worse"
+        if clear and not cheaper:
+            return "riskier"
+        if little:
+            return "no headroom"
+        if clear:
+            return "chance"
+        return "too little" if low is not None and low > -WORTH else "too few orders"
+
+    def table(self) -> TextTable:
+        """Return one row per router, lowest objective first; costs in basis points, volumes in per cent."""
+        header = [
+            *("router", "sees", "cost", "se", "objective", "sd", "ES 5 %", "difference", "95 % CI"),
+            *("fees", "dark", "limit", "taken", "estimated", "decision us"),
+        ]
+        ranked = sorted(self.routers.items(), key=lambda item: item[1].objective_bps)
+        return TextTable(header, [_row(name, one) for name, one in ranked])
+
+    @property
+    def _significant(self) -> bool:
+        return self.p_value is None or self.p_value < 0.05
 
 
 def choose_bar(orders: polars.DataFrame, names: Sequence[str], *, pools: bool, horizon: float, kappa: float) -> str:
@@ -271,76 +333,11 @@ def choose_router(objectives: dict[str, float], bar: str) -> str:
     return best if objectives[best] < objectives[bar] - ROUNDING else bar
 
 
-def choice_reason(found: Comparison, chosen: str) -> str:
-    """Return the key of `REASONS` for the chosen router on the test days."""
-    if too_much_estimated(found, chosen):
-        return "estimated"
-    bar = found.routers[found.bar]
-    little = headroom_bps(found) < WORTH
-    if chosen == found.bar:
-        return "no headroom" if little else "nothing better"
-    one = found.routers[chosen]
-    low, high = (one.paired.low, one.paired.high) if one.paired is not None else (None, None)
-    clear = high is not None and high < 0
-    cheaper = one.objective_bps < bar.objective_bps
-    if clear and _significant(found) and cheaper:
-        return "beats"
-    if low is not None and low > 0:
-        return "worse"
-    if clear and not cheaper:
-        return "riskier"
-    if little:
-        return "no headroom"
-    if clear:
-        return "chance"
-    return "too little" if low is not None and low > -WORTH else "too few orders"
-
-
-def _significant(found: Comparison) -> bool:
-    return found.p_value is None or found.p_value < 0.05
-
-
-def headroom_bps(found: Comparison) -> float:
-    """Return what perfect foresight would save per order against the benchmark rule, in basis points."""
-    return found.routers[found.bar].cost_bps - found.routers[CLAIRVOYANT].cost_bps
-
-
-def best_router(found: Comparison) -> str:
-    """Return the router with the lowest objective of those that beat the benchmark rule significantly, or the rule."""
-    bar = found.routers[found.bar]
-    better = {
-        name: one.objective_bps
-        for name, one in found.routers.items()
-        if name not in (found.bar, CLAIRVOYANT)
-        and one.paired is not None
-        and one.paired.high is not None
-        and one.paired.high < 0
-        and one.objective_bps < bar.objective_bps
-    }
-    return min(better, key=lambda name: better[name]) if better and _significant(found) else found.bar
-
-
-def router_to_use(found: Comparison) -> str | None:
-    """Return `best_router`; None if too much of its volume, or of the rule's, is priced by an estimate."""
-    best = best_router(found)
-    return None if too_much_estimated(found, best) else best
-
-
-# meaning of the columns of `comparison_table`
+# meaning of the columns of `Comparison.table`
 LEGEND = (
     "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance",
     "estimated: volume beyond the recorded depth, at estimated prices",
 )
-
-
-def comparison_table(found: Comparison) -> TextTable:
-    """Return one row per router, lowest objective first; costs in basis points, fractions of the volume in per cent."""
-    header = [
-        *("router", "sees", "cost", "se", "objective", "sd", "ES 5 %", "difference", "95 % CI"),
-        *("fees", "dark", "limit", "taken", "estimated", "decision us"),
-    ]
-    ranked = sorted(found.routers.items(), key=lambda item: item[1].objective_bps)
-    return TextTable(header, [_row(name, one) for name, one in ranked])
 
 
 def _row(name: str, one: RouterResult) -> list[str]:

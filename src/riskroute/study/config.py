@@ -183,7 +183,7 @@ def risk_tolerance(kappa: float, notional: float) -> float:
 
 
 # compared with the benchmark rules by default
-STUDY_ROUTERS = ("spray", "primary", "static", "static+sweep", "contextual")
+_STUDY_ROUTERS = ("spray", "primary", "static", "static+sweep", "contextual")
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class StudyConfig:
         Number of training days at the beginning, on which routers learn and one is chosen. Default: half of them; a
         single day is halved.
     routers : tuple[str, ...]
-        Routers to compare with the benchmark rules. Default: `STUDY_ROUTERS`.
+        Routers to compare with the benchmark rules. Default: `_STUDY_ROUTERS`.
     orders : int
         Orders per day.
     hours : str, optional
@@ -240,7 +240,7 @@ class StudyConfig:
     kappa: float = _KAPPA
     days: int | None = None
     train: int | None = None
-    routers: tuple[str, ...] = STUDY_ROUTERS
+    routers: tuple[str, ...] = _STUDY_ROUTERS
     orders: int = 200
     hours: str | None = None
     latency_ms: float = 1.0

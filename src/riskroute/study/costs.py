@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import polars as pl
 
+from riskroute.core.arrays import Floats
+from riskroute.core.seeding import seed_stream, seeded_generator
 from riskroute.market.clock import SECOND
+from riskroute.market.fitting import bootstrap_buckets
 from riskroute.study.tables import KEY, MARKOUTS
 
-BPS = 1e4
+_BPS = 1e4
 # kinds of child orders
 DARK, PASSIVE, TAKING = (
     ("dark", "dark_rest"),
@@ -26,24 +31,24 @@ TERCILES = ("low", "middle", "high")
 _SHARES = pl.col("shares")
 
 
-def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+def _ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
     """Return ``part / whole``, null unless ``whole`` is positive.
 
     Examples
     --------
-    >>> pl.select(ratio(pl.lit(3), pl.lit(4))).item(), pl.select(ratio(pl.lit(3), pl.lit(0))).item()
+    >>> pl.select(_ratio(pl.lit(3), pl.lit(4))).item(), pl.select(_ratio(pl.lit(3), pl.lit(0))).item()
     (0.75, None)
     """
     return pl.when(whole > 0).then(part / whole)
 
 
-def weighted_means(table: pl.DataFrame, by: Sequence[str], weight: str, values: Mapping[str, pl.Expr]) -> pl.DataFrame:
+def _weighted_means(table: pl.DataFrame, by: Sequence[str], weight: str, values: Mapping[str, pl.Expr]) -> pl.DataFrame:
     """Return ``sum(w x) / sum(w)`` of several values by group, over the rows where they are known.
 
     Examples
     --------
     >>> table = pl.DataFrame({"place": ["A"] * 3, "x": [1.0, 4.0, None], "shares": [200, 100, 700]})
-    >>> weighted_means(table, ["place"], "shares", {"twice": 2 * pl.col("x")}).row(0)
+    >>> _weighted_means(table, ["place"], "shares", {"twice": 2 * pl.col("x")}).row(0)
     ('A', 4.0)
     """
     # products first, then plain sums by group: several times faster than expressions on groups
@@ -52,10 +57,10 @@ def weighted_means(table: pl.DataFrame, by: Sequence[str], weight: str, values: 
         *((pl.col(name) * pl.col(weight)).alias(name) for name in values),
     )
     sums = products.drop(weight).group_by(by).sum()
-    return sums.select(*by, *(ratio(pl.col(name), pl.col(f"{name} w")).alias(name) for name in values))
+    return sums.select(*by, *(_ratio(pl.col(name), pl.col(f"{name} w")).alias(name) for name in values))
 
 
-def weighted_quantiles(
+def _weighted_quantiles(
     table: pl.DataFrame, by: Sequence[str], weight: str, value: pl.Expr, parts: Mapping[str, int]
 ) -> pl.DataFrame:
     """Return weighted quantiles by group, in per cent; rows with a null value are ignored.
@@ -64,7 +69,7 @@ def weighted_quantiles(
     --------
     >>> table = pl.DataFrame({"place": "A", "seconds": [9.0, 0.5, 2.0, None], "shares": [100, 400, 500, 50]})
     >>> parts = {"p40": 40, "p50": 50, "p90": 90, "p91": 91}
-    >>> weighted_quantiles(table, ["place"], "shares", pl.col("seconds"), parts).row(0)
+    >>> _weighted_quantiles(table, ["place"], "shares", pl.col("seconds"), parts).row(0)
     ('A', 0.5, 2.0, 2.0, 9.0)
     """
     sorted_rows = table.select(*by, weight, _value=value).drop_nulls("_value").sort("_value")
@@ -104,33 +109,33 @@ def expected_shortfall(cost: pl.Expr, percent: int = 5) -> pl.Expr:
     return (cost.sort(descending=True) * weights).sum() / size
 
 
-def signed_bps(later: pl.Expr, earlier: pl.Expr) -> pl.Expr:
+def _signed_bps(later: pl.Expr, earlier: pl.Expr) -> pl.Expr:
     """Return ``s (later - earlier) / m0`` in basis points, from the columns ``sign`` and ``arrival`` of the order."""
-    return BPS * pl.col("sign") * (later - earlier) / pl.col("arrival")
+    return _BPS * pl.col("sign") * (later - earlier) / pl.col("arrival")
 
 
-def markout(seconds: int) -> pl.Expr:
+def _markout(seconds: int) -> pl.Expr:
     """Return the markout ``s (m[t+D] - p) / m0`` of a fill; positive is good."""
-    return signed_bps(pl.col(f"mid_{seconds}"), pl.col("price"))
+    return _signed_bps(pl.col(f"mid_{seconds}"), pl.col("price"))
 
 
-def mid_markout(seconds: int) -> pl.Expr:
+def _mid_markout(seconds: int) -> pl.Expr:
     """Return the mid-to-mid markout ``s (m[t+D] - m[t]) / m0`` of a fill, without the spread."""
-    return signed_bps(pl.col(f"mid_{seconds}"), pl.col("mid"))
+    return _signed_bps(pl.col(f"mid_{seconds}"), pl.col("mid"))
 
 
-def effective_spread() -> pl.Expr:
+def _effective_spread() -> pl.Expr:
     """Return the effective spread ``2 s (p - m[t]) / m0`` of a fill, against the mid as of the fill."""
-    return 2 * signed_bps(pl.col("price"), pl.col("mid"))
+    return 2 * _signed_bps(pl.col("price"), pl.col("mid"))
 
 
-def half_spread() -> pl.Expr:
+def _half_spread() -> pl.Expr:
     """Return half the quoted spread ``(ask - bid) / (2 m0)`` as displayed over all venues at the decision."""
-    return BPS * (pl.col("ask") - pl.col("bid")) / (2 * pl.col("arrival"))
+    return _BPS * (pl.col("ask") - pl.col("bid")) / (2 * pl.col("arrival"))
 
 
-def sums_by_kind(children: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Sum child orders: ``count``, ``hits`` (filled at all), shares ``sent`` and ``filled``, and the terms of `fade`.
+def _sums_by_kind(children: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Sum child orders: ``count``, ``hits`` (filled at all), shares ``sent`` and ``filled``, and the terms of `_fade`.
 
     ``hoped`` is ``min(sent, displayed)`` of immediate child orders, ``met`` the shares of these that filled.
     """
@@ -152,23 +157,23 @@ def sums_by_kind(children: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     )
 
 
-def fade(met: pl.Expr, hoped: pl.Expr) -> pl.Expr:
+def _fade(met: pl.Expr, hoped: pl.Expr) -> pl.Expr:
     """Return the fade ``1 - sum(filled) / sum(min(sent, displayed))``; null where nothing was displayed.
 
     Examples
     --------
     >>> table = pl.DataFrame({"kind": "take", "sent": [100, 300], "filled": [100, 50], "displayed": [500.0, 100.0]})
-    >>> sums_by_kind(table, ["kind"]).select(fade(pl.col("met"), pl.col("hoped"))).item()  # 150 of 200
+    >>> _sums_by_kind(table, ["kind"]).select(_fade(pl.col("met"), pl.col("hoped"))).item()  # 150 of 200
     0.25
     """
-    return 1 - ratio(met, hoped)
+    return 1 - _ratio(met, hoped)
 
 
 Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class CostTercile:
+class _CostTercile:
     """Costs of a tercile of the orders by a measure.
 
     Terciles are of the orders of all routers; orders of equal value stay together, so terciles may differ in size.
@@ -317,7 +322,7 @@ class RouterCosts:
     stale_books: int
     decision_us: float | None
     decision_99_us: float | None
-    terciles: tuple[CostTercile, ...]
+    terciles: tuple[_CostTercile, ...]
     zone: str = ""
 
     @property
@@ -410,7 +415,7 @@ class VenueCosts:
 
 
 @dataclass(frozen=True, eq=False)
-class CostInputs:
+class _CostInputs:
     """Tables with null for unknown values, and with the facts about an order joined to its child orders and fills.
 
     ``orders`` are numbered by ``order`` and their time blocks over all days by ``period``; the arrival mid is
@@ -423,7 +428,7 @@ class CostInputs:
     fills: pl.DataFrame
 
 
-def cost_inputs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> CostInputs:
+def _cost_inputs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> _CostInputs:
     """Return the tables of a backtest as the measures need them."""
     found = (
         _nulls(orders)
@@ -433,7 +438,7 @@ def cost_inputs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFram
     )
     facts = found.select(*KEY, "order", "period", "arrival", "sign", "bid", "ask", "horizon", begin="time")
     sent, filled = (_nulls(table).join(facts, on=KEY, how="left", maintain_order="left") for table in (children, fills))
-    return CostInputs(found, sent, filled)
+    return _CostInputs(found, sent, filled)
 
 
 def _nulls(table: pl.DataFrame) -> pl.DataFrame:
@@ -447,20 +452,20 @@ def router_costs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFra
 
     The tables have the columns of `riskroute.study.tables`.
     """
-    tables = cost_inputs(orders, children, fills)
+    tables = _cost_inputs(orders, children, fills)
     per_order = _orders_with_sums(tables.orders, tables.fills)
     table = per_order.group_by("router", maintain_order=True).agg(**_order_measures())
     for part in (
-        weighted_means(per_order, ("router",), "shares", {"quoted_spread_bps": 2 * half_spread()}),
+        _weighted_means(per_order, ("router",), "shares", {"quoted_spread_bps": 2 * _half_spread()}),
         _fill_measures(tables.fills),
         _volume_measures(tables.fills),
-        weighted_quantiles(
+        _weighted_quantiles(
             tables.fills, ("router",), "shares", _seconds(), {f"fill_seconds_{k}": k for k in (50, 90, 99)}
         ),
         _child_measures(tables.children),
     ):
         table = table.join(part, on="router", how="left", maintain_order="left")
-    table = table.with_columns(spread_ratio=ratio(pl.col("effective_spread_bps"), pl.col("quoted_spread_bps")))
+    table = table.with_columns(spread_ratio=_ratio(pl.col("effective_spread_bps"), pl.col("quoted_spread_bps")))
     terciles = _terciles(per_order)
     return tuple(RouterCosts(**row, terciles=tuple(terciles.get(row["router"], ()))) for row in table.to_dicts())
 
@@ -482,7 +487,7 @@ def _orders_with_sums(orders: pl.DataFrame, fills: pl.DataFrame) -> pl.DataFrame
         )
     )
     none = pl.col("filled", "gross", "on_time", "on_time_gross").fill_null(0)
-    value = _SHARES * pl.col("arrival") / BPS
+    value = _SHARES * pl.col("arrival") / _BPS
     charge = pl.col("sign") * (pl.col("end_mid") - pl.col("arrival")) + pl.col("end_spread") / 2
     return (
         orders.join(sums, on="order", how="left", maintain_order="left")
@@ -491,9 +496,9 @@ def _orders_with_sums(orders: pl.DataFrame, fills: pl.DataFrame) -> pl.DataFrame
         .with_columns(
             cost_bps=pl.col("cost") / value,
             fees_bps=pl.col("fees") / value,
-            slippage_bps=BPS * ratio(pl.col("gross"), pl.col("filled") * pl.col("arrival")),
+            slippage_bps=_BPS * _ratio(pl.col("gross"), pl.col("filled") * pl.col("arrival")),
             opportunity_bps=pl.when(pl.col("late") > 0).then(pl.col("late") * charge / value).otherwise(0.0),
-            **{f"reversion_{s}_bps": signed_bps(pl.col("last_mid"), pl.col(f"after_{s}")) for s in MARKOUTS},
+            **{f"reversion_{s}_bps": _signed_bps(pl.col("last_mid"), pl.col(f"after_{s}")) for s in MARKOUTS},
         )
         .with_columns(
             shortfall_bps=pl.col("on_time_gross") / value + pl.col("opportunity_bps") + pl.col("fees_bps"),
@@ -533,12 +538,12 @@ def _fill_measures(fills: pl.DataFrame) -> pl.DataFrame:
     touch = pl.when(pl.col("sign") > 0).then("ask").otherwise("bid")
     better = pl.col("sign") * (touch - pl.col("price"))
     measures = {
-        "effective_spread_bps": effective_spread(),
-        "improvement_bps": BPS * better / pl.col("arrival"),
+        "effective_spread_bps": _effective_spread(),
+        "improvement_bps": _BPS * better / pl.col("arrival"),
         "improved_share": (better > 1e-9).cast(pl.Float64),
-        **{f"markout_{seconds}_bps": markout(seconds) for seconds in MARKOUTS},
+        **{f"markout_{seconds}_bps": _markout(seconds) for seconds in MARKOUTS},
     }
-    return weighted_means(fills, ("router",), "shares", measures)
+    return _weighted_means(fills, ("router",), "shares", measures)
 
 
 def _volume_measures(fills: pl.DataFrame) -> pl.DataFrame:
@@ -555,7 +560,7 @@ def _volume_measures(fills: pl.DataFrame) -> pl.DataFrame:
     )
     shares = {"dark": DARK, "limit": ("limit",), "taken": TAKING}
     return kinds.group_by("router").agg(
-        spread_capture=ratio(pl.col("captured").sum(), pl.col("offered").sum()),
+        spread_capture=_ratio(pl.col("captured").sum(), pl.col("offered").sum()),
         **{
             f"{name}_share": _SHARES.filter(pl.col("kind").is_in(some)).sum() / _SHARES.sum()
             for name, some in shares.items()
@@ -564,23 +569,23 @@ def _volume_measures(fills: pl.DataFrame) -> pl.DataFrame:
 
 
 def _child_measures(children: pl.DataFrame) -> pl.DataFrame:
-    measures = {"fade": fade(pl.col("met").sum(), pl.col("hoped").sum())}
+    measures = {"fade": _fade(pl.col("met").sum(), pl.col("hoped").sum())}
     for name, some in {"dark": DARK, "limit": ("limit",), "ioc": ("take",)}.items():
         sent, filled, count, hits = (
             pl.col(column).filter(pl.col("kind").is_in(some)).sum() for column in ("sent", "filled", "count", "hits")
         )
-        measures |= {f"{name}_fill_rate": ratio(filled, sent), f"{name}_hit_rate": ratio(hits, count)}
-    return sums_by_kind(children, ("router", "kind")).group_by("router").agg(**measures)
+        measures |= {f"{name}_fill_rate": _ratio(filled, sent), f"{name}_hit_rate": _ratio(hits, count)}
+    return _sums_by_kind(children, ("router", "kind")).group_by("router").agg(**measures)
 
 
-def _terciles(orders: pl.DataFrame) -> dict[str, list[CostTercile]]:
+def _terciles(orders: pl.DataFrame) -> dict[str, list[_CostTercile]]:
     """Return costs by tercile of spread, time of day and size, by router."""
     measures = {
-        "spread": 2 * half_spread(),
+        "spread": 2 * _half_spread(),
         "time": pl.col("clock").cast(pl.Int64) // SECOND / 3600,
-        "size": ratio(_SHARES, pl.col("depth")),
+        "size": _ratio(_SHARES, pl.col("depth")),
     }
-    found: dict[str, list[CostTercile]] = {}
+    found: dict[str, list[_CostTercile]] = {}
     for measure, expression in measures.items():
         values = orders.select("router", "cost_bps", value=expression).drop_nulls("value")
         if values.is_empty():
@@ -594,5 +599,131 @@ def _terciles(orders: pl.DataFrame) -> dict[str, list[CostTercile]]:
         )
         for row in table.to_dicts():
             router, tercile = row.pop("router"), TERCILES[row.pop("third")]
-            found.setdefault(router, []).append(CostTercile(measure, tercile, **row))
+            found.setdefault(router, []).append(_CostTercile(measure, tercile, **row))
     return found
+
+
+_ROW = ("router", "place", "kind")
+
+
+def venue_costs(
+    orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame, *, seed: int = 0
+) -> tuple[VenueCosts, ...]:
+    """Return the costs by router, place and kind of child order; `VenueCosts` defines every measure.
+
+    Routers are in the order of first appearance, the rows of each with the largest volume first; ``seed`` is that of
+    the bootstrap.
+    """
+    tables = _cost_inputs(orders, children, fills)
+    routers = tables.orders.select("router").unique(maintain_order=True).with_row_index("rank")
+    traded = _with_seconds(tables.fills, tables.children)
+    table = _venue_child_measures(tables.children)
+    for part in (
+        traded.group_by(_ROW).agg(blocks=pl.col("period").n_unique()),
+        _weighted_means(traded, _ROW, "shares", _venue_fill_measures()),
+        _weighted_quantiles(traded, _ROW, "shares", pl.col("seconds"), {f"fill_seconds_{k}": k for k in (50, 90)}),
+    ):
+        table = table.join(part, on=_ROW, how="left")
+    table = (
+        table.join(traded.group_by("router").agg(volume=_SHARES.sum()), on="router", how="left")
+        .join(routers, on="router")
+        .with_columns(
+            volume_share=_ratio(pl.col("filled"), pl.col("volume")),
+            blocks=pl.col("blocks").fill_null(0),
+            **{f"adverse_{s}_bps": _passive(0.0 - pl.col(f"mid_markout_{s}_bps")) for s in MARKOUTS},
+        )
+        .with_columns(toxicity=_ratio(pl.col("adverse_1_bps"), pl.col("offered")))
+        .sort("rank", -pl.col("filled"), -pl.col("sent"), "place", "kind")
+        .drop("volume", "rank", "offered")
+    )
+    intervals = _adverse_intervals(traded, tables.orders["period"].n_unique(), seed)
+    return tuple(_record(row, intervals) for row in table.to_dicts())
+
+
+def _with_seconds(fills: pl.DataFrame, children: pl.DataFrame) -> pl.DataFrame:
+    """Return fills with the seconds since their child order was sent."""
+    most = max((table.select(pl.col("child").max()).item() for table in (fills, children) if len(table)), default=0)
+    name = pl.col("order") * (most + 1) + pl.col("child")  # one column to join on, which is faster than two
+    posted = children.select("posted", name=name)
+    return (
+        fills.with_columns(name=name)
+        .join(posted, on="name", how="left")
+        .with_columns(seconds=(pl.col("time") - pl.col("posted")) / SECOND)
+    )
+
+
+def _passive(value: pl.Expr) -> pl.Expr:
+    """Keep a measure for passive fills only."""
+    return pl.when(pl.col("kind").is_in(PASSIVE)).then(value)
+
+
+def _venue_child_measures(children: pl.DataFrame) -> pl.DataFrame:
+    by_order = _sums_by_kind(children, (*_ROW, "order"))
+    sums = by_order.with_columns(hits=(pl.col("filled") > 0).cast(pl.Int64), orders=pl.lit(1)).group_by(_ROW).sum()
+    return sums.select(
+        *_ROW,
+        "orders",
+        "sent",
+        "filled",
+        fill_rate=_ratio(pl.col("filled"), pl.col("sent")),
+        hit_rate=_ratio(pl.col("hits"), pl.col("orders")),
+        fade=_fade(pl.col("met"), pl.col("hoped")),
+    )
+
+
+def _venue_fill_measures() -> dict[str, pl.Expr]:
+    fee = _BPS * pl.col("fee") / pl.col("arrival")
+    return {
+        "slippage_bps": _signed_bps(pl.col("price"), pl.col("arrival")),
+        "fees_bps": fee,
+        "effective_spread_bps": _effective_spread(),
+        **{f"markout_{seconds}_bps": _markout(seconds) for seconds in MARKOUTS},
+        **{f"mid_markout_{seconds}_bps": _mid_markout(seconds) for seconds in MARKOUTS},
+        "saving_bps": _passive(_half_spread() - _effective_spread() / 2 - fee),
+        "net_saving_bps": _passive(_half_spread() + _markout(10) - fee),
+        "offered": pl.when(_mid_markout(1).is_not_null()).then(_half_spread()),
+    }
+
+
+def _record(row: dict[str, Any], intervals: dict[tuple[str, str, str, int], tuple[float, float]]) -> VenueCosts:
+    place = row["router"], row["place"], row["kind"]
+    found = {seconds: intervals.get((*place, seconds)) for seconds in MARKOUTS}
+    first, saving = found[1], row["saving_bps"]
+    toxic = None if first is None or saving is None else first[0] > saving
+    row |= {f"adverse_{seconds}_interval": interval for seconds, interval in found.items()}
+    return VenueCosts(**row, toxic=toxic)
+
+
+def _adverse_intervals(
+    fills: pl.DataFrame, periods: int, seed: int
+) -> dict[tuple[str, str, str, int], tuple[float, float]]:
+    """Return bootstrap intervals of adverse selection by router, place, kind and seconds.
+
+    Time blocks are drawn with replacement, the same ones for every place.
+    """
+    rng = seeded_generator(seed_stream(seed, "adverse selection"))
+    drawn = bootstrap_buckets(np.arange(periods), 1000, rng).astype(np.float64)
+    passive = fills.filter(pl.col("kind").is_in(PASSIVE))
+    found = {}
+    for seconds in MARKOUTS:
+        blocks = (
+            passive.select(*_ROW, "period", "shares", total=-_mid_markout(seconds) * _SHARES)
+            .drop_nulls("total")
+            .group_by(*_ROW, "period")
+            .sum()
+            .filter(pl.len().over(_ROW) >= 30)  # fewer blocks give no reliable interval
+            .with_columns(column=pl.struct(_ROW).rank("dense") - 1)
+        )
+        places = blocks.select("column", *_ROW).unique().sort("column").drop("column").rows()
+        totals, shares = np.zeros((2, periods, len(places)))
+        where = blocks["period"].to_numpy(), blocks["column"].to_numpy()
+        totals[where], shares[where] = blocks["total"].to_numpy(), blocks["shares"].to_numpy()
+        for (router, place, kind), low, high in zip(places, *_interval(drawn @ totals, drawn @ shares), strict=True):
+            found[router, place, kind, seconds] = float(low), float(high)
+    return found
+
+
+def _interval(totals: Floats, shares: Floats) -> Floats:
+    """Return the ends ``(2, places)`` of the middle 95 % of ``totals / shares (R, places)``."""
+    ratios = np.divide(totals, shares, out=np.full(totals.shape, np.nan), where=shares > 0)
+    return np.asarray(np.nanpercentile(ratios, (2.5, 97.5), axis=0))

@@ -28,7 +28,7 @@ _RULES = ("static", "sweep", "dark-first+sweep", "static+sweep", CLAIRVOYANT)
 
 
 @dataclass(frozen=True)
-class Headroom:
+class _Headroom:
     """Objectives in basis points for one market, order size, deadline and kappa; ``dark_first`` is None without pools.
 
     ``estimated_share`` is the fraction of the volume at estimated prices, of the best fixed rule or of the clairvoyant,
@@ -86,10 +86,10 @@ def market_headroom(
     backend: Backend | None = None,
     cache: TableCache | None = None,
     progress: Callable[[str, int, int], None] | None = None,
-) -> list[Headroom]:
+) -> list[_Headroom]:
     """Return the headroom of a market for every order size, deadline and kappa."""
     tried = tuple(name for name in _RULES if days[0].pools or name != "dark-first+sweep")
-    found: list[Headroom] = []
+    found: list[_Headroom] = []
     total = len(sizes) * len(horizons) * len(kappas)
     for shares in sizes:
         for horizon in horizons:
@@ -99,7 +99,7 @@ def market_headroom(
                 value = {name: one.objective_bps for name, one in routers.routers.items()}
                 best = min((name for name in tried if name != CLAIRVOYANT), key=lambda name: value[name])
                 found.append(
-                    Headroom(
+                    _Headroom(
                         *(market, shares, horizon, kappa, routers.orders, value["static"], value["sweep"]),
                         value.get("dark-first+sweep"),
                         value["static+sweep"],
@@ -113,7 +113,7 @@ def market_headroom(
     return found
 
 
-def headroom_table(found: Sequence[Headroom]) -> TextTable:
+def headroom_table(found: Sequence[_Headroom]) -> TextTable:
     """Return one row per market, size, deadline and kappa; objectives in basis points."""
     header = ["market", "shares", "seconds", "kappa", "static", "sweep", "dark first", "static + sweep", "clairvoyant"]
     header += ["saved by looking", "learning, at most", "estimated"]
@@ -130,11 +130,11 @@ def headroom_table(found: Sequence[Headroom]) -> TextTable:
     return TextTable(header, rows)
 
 
-def _market(one: Headroom) -> str:
+def _market(one: _Headroom) -> str:
     return f"{one.market} (synthetic)" if one.synthetic else one.market
 
 
-def headroom_words(found: Sequence[Headroom]) -> list[str]:
+def headroom_words(found: Sequence[_Headroom]) -> list[str]:
     """Say where learning can pay: one sentence per market and deadline, and one where prices are estimates."""
     lines = []
     for market in dict.fromkeys(map(_market, found)):
@@ -152,7 +152,7 @@ def headroom_words(found: Sequence[Headroom]) -> list[str]:
     return lines
 
 
-def _pays(found: Sequence[Headroom]) -> str:
+def _pays(found: Sequence[_Headroom]) -> str:
     sizes = dict.fromkeys(one.shares for one in found)
     pays = [size for size in sizes if all(one.can_pay for one in found if one.shares == size)]
     never = [size for size in sizes if not any(one.can_pay for one in found if one.shares == size)]

@@ -39,7 +39,7 @@ _SYNTHETIC_LEVELS = 20  # kept per side: all of ``comparable``, and enough of ``
 
 Hours = tuple[dt.time, dt.time]
 
-SYNTHETIC_HOURS = (dt.time(10, 30), dt.time(13, 30))  # of a synthetic day, New York
+_SYNTHETIC_HOURS = (dt.time(10, 30), dt.time(13, 30))  # of a synthetic day, New York
 
 # pools of the market ``dark``: an average one, one that is rarely filled but large, one that is often filled but small
 _DARK_POOLS = (
@@ -174,12 +174,12 @@ def _prepared(store: Store, recordings: Sequence[Recording], matching: Mapping[s
     return PreparedDay(books, QueueReplay(books, events, rules) if events else None)
 
 
-def business_days(count: int, first: dt.date = dt.date(2019, 3, 4)) -> list[dt.date]:
+def _business_days(count: int, first: dt.date = dt.date(2019, 3, 4)) -> list[dt.date]:
     """Return the first ``count`` weekdays from ``first`` on.
 
     Examples
     --------
-    >>> [str(day) for day in business_days(6)][-2:]
+    >>> [str(day) for day in _business_days(6)][-2:]
     ['2019-03-08', '2019-03-11']
     """
     days: list[dt.date] = []
@@ -217,7 +217,7 @@ def market_days(
     seed : int
         Seed of a synthetic market.
     hours : Hours, optional
-        Hours of a synthetic day in New York. Default: `SYNTHETIC_HOURS`.
+        Hours of a synthetic day in New York. Default: `_SYNTHETIC_HOURS`.
     kept : Path
         Cache folder for prepared days.
     fees : FeeSchedule, optional
@@ -248,7 +248,7 @@ def market_days(
     if str(market) in MARKETS:
         if fees is not None:
             raise InputError("fees cannot be given for a synthetic market, which has its own")
-        tasks, found = _synthetic(str(market), symbols, days or 10, seed, hours or SYNTHETIC_HOURS, kept)
+        tasks, found = _synthetic(str(market), symbols, days or 10, seed, hours or _SYNTHETIC_HOURS, kept)
     else:
         tasks, found = _recorded(Path(market), symbols, days, kept, fees)
     missing = [task for task in tasks if not PreparedDay.exists(task.folder)]
@@ -281,7 +281,7 @@ def _synthetic(
     tasks: list[_SyntheticDay | _RecordedDay] = []
     found: list[MarketDay] = []
     for symbol in symbols or preset.symbols[:1]:
-        for date in business_days(days):
+        for date in _business_days(days):
             made_of = [name, symbol, str(date), seed, _SYNTHETIC_LEVELS, *map(str, hours), code_hash()]
             key = seeding_hash(made_of, 12)
             folder = kept / f"{name}-{symbol}-{date}-{key}"

@@ -18,7 +18,7 @@ from riskroute.core.validation import instance_of
 from riskroute.market.clock import zone_label
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.candidates import CLAIRVOYANT
-from riskroute.study.comparison import REASONS, comparison_table, interval_text
+from riskroute.study.comparison import REASONS, interval_text
 from riskroute.study.config import changed_values
 from riskroute.study.costs import VenueCosts
 from riskroute.study.records import LearningCurve, OrderExample, RoutingRow, StressTable, StudyCase
@@ -43,7 +43,7 @@ from riskroute.study.verdict import case_paragraph
 
 PAGE = "study.html"
 
-LIMITATIONS = (
+_LIMITATIONS = (
     "No market impact: the books are as recorded, without our orders. Nobody fades, follows or front-runs them, and "
     "our orders never meet each other.",
     "The hidden size in dark pools and their adverse selection are assumptions: no pool publishes them.",
@@ -153,10 +153,10 @@ def write_study_page(result: StudyResult, out: str | os.PathLike[str], *, comman
     """
     instance_of("result", result, StudyResult, "a StudyResult")
     instance_of("command", command, str, "a text")
-    return study_page(result, command=command).write(writable_folder("out", out) / PAGE)
+    return _study_page(result, command=command).write(writable_folder("out", out) / PAGE)
 
 
-def study_page(result: StudyResult, *, command: str = "") -> Page:
+def _study_page(result: StudyResult, *, command: str = "") -> Page:
     """Return the page of a study."""
     symbols = ", ".join(dict.fromkeys(day.rpartition(" ")[0] for day in result.days))
     dates = [day.rpartition(" ")[2] for day in result.days]
@@ -203,10 +203,10 @@ def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) ->
         shown = dataclasses.replace(case, hours=(), venues=(), learning_curve=None, examples=(), surface=None)
     else:
         shown = case
-    return Part(title, headline + stop.strip(), answer, verdict_facts(case), tuple(_sections(shown)))
+    return Part(title, headline + stop.strip(), answer, _verdict_facts(case), tuple(_sections(shown)))
 
 
-def verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
+def _verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
     """Return the numbers behind an answer by name, in the order a trader asks."""
     found, saving = case.comparison, case.saving
     facts = [("router to use", case.use if case.verdict else "no verdict")]
@@ -244,7 +244,7 @@ def _sections(case: StudyCase) -> list[Section]:
             "Cost by router",
             (f"{rule} is the benchmark rule. {use}: {REASONS[case.reason]}.",),
             _cost_charts(case),
-            (("All routers on the test days, basis points", comparison_table(found)),),
+            (("All routers on the test days, basis points", found.table()),),
             (
                 "Costs are against the consolidated mid at arrival, including fees, on the test days. The objective "
                 "adds the charge for unforeseen variance. ES 5 % is the mean of the worst 5 % of orders; sd and se are "
@@ -298,7 +298,7 @@ def _sections(case: StudyCase) -> list[Section]:
             f"Both routers on the same {case.stresses.orders:,} test orders under harder conditions. Routers that "
             "learn start afresh in each."
         )
-        rows = ("The same orders under stress, basis points", stress_rows(case.stresses))
+        rows = ("The same orders under stress, basis points", _stress_rows(case.stresses))
         sections.append(Section("Stress tests", (text,), (_stress_chart(case.stresses),), (rows,)))
     if case.routing_table:
         note = (
@@ -312,7 +312,7 @@ def _sections(case: StudyCase) -> list[Section]:
 
 
 def _about(result: StudyResult) -> tuple[Section, ...]:
-    sections = [Section("Limitations", points=LIMITATIONS)]
+    sections = [Section("Limitations", points=_LIMITATIONS)]
     if result.pools:
         sections.append(Section("Dark pools", tables=(("Assumed parameters", _pools_table(result.pools)),)))
     versions = ", ".join(f"{name} {number}" for name, number in result.versions.items())
@@ -420,7 +420,7 @@ def _children_table(example: OrderExample) -> TextTable:
     return TextTable(["child order", "place", "sent", "filled", "price", "sent\nafter s", "last fill\nafter s"], rows)
 
 
-def stress_rows(table: StressTable) -> TextTable:
+def _stress_rows(table: StressTable) -> TextTable:
     """Return one row per stress: the cost of both routers, and the saving."""
     rows = [
         [

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import cloudpickle
 import numpy as np
+import polars as pl
 
-from riskroute.core.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError, InvariantError
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.learning.registry import POLICIES
 from riskroute.market.clock import SECOND, TRADING_ZONE, local_time, utc_stamp, zone_label
@@ -23,13 +24,87 @@ from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.backtest import STALE, Orders, TradingDay, View, play_day, spaced_orders
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.runner import code_hash
-from riskroute.study.candidates import Candidate
+from riskroute.study.candidates import CLAIRVOYANT, Candidate
 from riskroute.study.config import BacktestConfig
-from riskroute.study.invariants import check_tables
 from riskroute.study.markets import MarketDay
-from riskroute.study.tables import Tables, day_tables
+from riskroute.study.tables import KEY, Tables, day_tables
 
-WARMING = 60 * SECOND  # books of a day need a minute to fill up
+_TOLERANCE_BPS = 1e-6  # sums of a thousand fills are exact to about this
+
+Hours = Mapping[tuple[str, str], tuple[int, int]]  # first and last time, UTC nanoseconds, by symbol and day
+
+
+def _check_tables(tables: Tables, hours: Hours) -> None:
+    """Raise `InvariantError` unless shares and money are conserved and orders lie within the hours.
+
+    Fills must add up to the shares, cost, fees and estimated shares of their order, and to their child orders.
+    """
+    orders = tables.orders
+    bps = 1e4 / (pl.col("shares") * pl.col("mid"))
+    filled = (
+        tables.fills.join(orders.select(*KEY, "sign", arrival="mid"), on=KEY, how="left")
+        .group_by(KEY)
+        .agg(
+            known=pl.col("arrival").is_not_null().all(),
+            filled=pl.col("shares").sum(),
+            paid=(pl.col("shares") * (pl.col("sign") * (pl.col("price") - pl.col("arrival")) + pl.col("fee"))).sum(),
+            charged=(pl.col("shares") * pl.col("fee")).sum(),
+            guessed=pl.col("shares").filter(pl.col("estimated")).sum(),
+            least=pl.col("price").min(),
+            first=pl.col("time").min(),
+        )
+    )
+    both = orders.join(filled, on=KEY, how="full", coalesce=True)
+    _hold(both, pl.col("filled") == pl.col("shares"), "fills add up to {filled} of {shares} shares")
+    _hold(both, _same(pl.col("paid"), pl.col("cost"), bps), "fills cost {paid}, the order {cost}")
+    _hold(both, _same(pl.col("charged"), pl.col("fees"), bps), "fills pay fees of {charged}, the order {fees}")
+    _hold(both, pl.col("guessed") == pl.col("estimated"), "{guessed} shares are estimated, {estimated} were counted")
+    _hold(both, pl.col("least") > 0, "a fill has a price of {least}")
+    _hold(both, pl.col("first") >= pl.col("time"), "a fill at {first} is earlier than the order at {time}")
+    _check_children(tables)
+    _check_hours(orders, hours)
+
+
+def _check_children(tables: Tables) -> None:
+    sums = tables.fills.group_by(*KEY, "child").agg(traded=pl.col("shares").sum())
+    both = tables.children.join(sums, on=[*KEY, "child"], how="full", coalesce=True)
+    same = pl.col("filled") == pl.col("traded").fill_null(0)
+    _hold(both, same, "child {child} filled {filled} shares, its fills {traded}")
+
+
+def _check_hours(orders: pl.DataFrame, hours: Hours) -> None:
+    rows = [(symbol, day, first, last) for (symbol, day), (first, last) in hours.items()]
+    known = pl.DataFrame(rows, schema=["symbol", "day", "opens", "closes"], orient="row")
+    both = orders.join(known, on=["symbol", "day"], how="left")
+    ends = pl.col("time") + (pl.col("horizon") * SECOND).cast(pl.Int64)
+    within = (pl.col("time") >= pl.col("opens")) & (ends <= pl.col("closes"))
+    _hold(both, within, "an order at {time} is outside the hours {opens} to {closes}")
+
+
+def check_bound(orders: pl.DataFrame) -> None:
+    """Raise `InvariantError` if an order costs less than with perfect foresight."""
+    scale = 1e4 / (pl.col("shares") * pl.col("mid"))
+    key = [name for name in KEY if name != "router"]
+    bound = orders.filter(pl.col("router") == CLAIRVOYANT).select(*key, bound=pl.col("cost") * scale)
+    both = orders.with_columns(bps=pl.col("cost") * scale).join(bound, on=key)
+    allowed = pl.col("bps") >= pl.col("bound") - _TOLERANCE_BPS
+    _hold(both, allowed, f"cost of {{bps}} bps is below the {{bound}} bps of the {CLAIRVOYANT}")
+
+
+def _same(one: pl.Expr, other: pl.Expr, scale: pl.Expr) -> pl.Expr:
+    return ((one - other) * scale).abs() <= _TOLERANCE_BPS
+
+
+def _hold(table: pl.DataFrame, rule: pl.Expr, text: str) -> None:
+    wrong = table.filter(~rule.fill_null(False))
+    if wrong.height:
+        row = wrong.row(0, named=True)
+        order = f"order {row['number']} of {row['symbol']} on {row['day']} by {row['router']}, seed {row['seed']}"
+        count = f" ({wrong.height:,} such rows)" if wrong.height > 1 else ""
+        raise InvariantError(f"{order}: {text.format(**row)}{count}; results would be wrong, please report this")
+
+
+_WARMING = 60 * SECOND  # books of a day need a minute to fill up
 
 
 @dataclass(frozen=True)
@@ -172,7 +247,7 @@ def trading_day(day: MarketDay, config: BacktestConfig) -> TradingDay:
     queue = prepared.queue
     if queue is not None and stress.pessimistic_queues:
         queue = queue.pessimistic()
-    orders = day_orders(day, prepared.books, config)
+    orders = _day_orders(day, prepared.books, config)
     books = prepared.books.aged(STALE[queue is not None])
     queue = queue.on_books(books) if queue is not None else None
     rule = protection_of(day, config)
@@ -192,11 +267,11 @@ def _stressed(pool: PoolModel, config: BacktestConfig) -> PoolModel:
     )
 
 
-def day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> Orders:
+def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> Orders:
     """Return the orders of a day at random times, with sizes and sides in turn."""
     rng = np.random.default_rng(seed_stream(config.seed, "orders", day.symbol, str(day.date)))
     try:
-        hours = session(books, day.date, config.clock_hours, day.zone)
+        hours = _session(books, day.date, config.clock_hours, day.zone)
     except InputError as error:
         raise InputError(f"{error}, on {day.name}") from None
     plain = spaced_orders(
@@ -208,7 +283,7 @@ def day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> Order
     return dataclasses.replace(plain, signs=signs, shares=sizes, lot=config.lot)
 
 
-def session(
+def _session(
     books: DayBooks, date: dt.date, hours: tuple[dt.time, dt.time] | None = None, zone: str = TRADING_ZONE
 ) -> tuple[int, int]:
     """Return the times between which orders arrive and end, UTC nanoseconds.
@@ -219,7 +294,7 @@ def session(
         Times of ``zone``. Default: 09:35-15:55 on a New York day with ten minutes of it, else the whole day.
     """
     opening, last = int(books.stamps.min()), books.last
-    first = opening + WARMING
+    first = opening + _WARMING
     whole = min(first, last), last
     asked = hours or ((dt.time(9, 35), dt.time(15, 55)) if zone == TRADING_ZONE else None)
     if asked is None:
@@ -238,7 +313,7 @@ def session(
     return found
 
 
-def asked_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]:
+def _asked_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]:
     """Return the configured hours of a day, UTC nanoseconds. Default: unbounded."""
     if config.clock_hours is None:
         return 0, 2**62
@@ -249,7 +324,7 @@ def asked_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]:
 def check_hours(days: Sequence[MarketDay], config: BacktestConfig) -> None:
     """Raise `InputError` for days without time for orders, before any is played."""
     for day in days:
-        day_orders(day, day.load().books, config)
+        _day_orders(day, day.load().books, config)
 
 
 class TableCache:
@@ -311,7 +386,7 @@ def perform_plays(
     found = dict(zip(order, played, strict=True))
     for number, tables in found.items():
         task = tasks[number]
-        check_tables(tables, {(day.symbol, str(day.date)): asked_hours(day, task.config) for day in task.days})
+        _check_tables(tables, {(day.symbol, str(day.date)): _asked_hours(day, task.config) for day in task.days})
     return [found[number] for number in range(len(tasks))]
 
 

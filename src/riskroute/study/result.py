@@ -16,7 +16,7 @@ from riskroute.market.clock import zone_label
 from riskroute.routers.context import NO_PROTECTION
 from riskroute.routers.report import KINDS
 from riskroute.simulation.dark_market import PoolModel
-from riskroute.study.comparison import LEGEND, comparison_table, interval_text
+from riskroute.study.comparison import LEGEND, interval_text
 from riskroute.study.config import StudyConfig
 from riskroute.study.records import DarkSurface, Estimate, RoutingRow, StateDifference, StudyCase
 from riskroute.study.verdict import case_paragraph
@@ -114,7 +114,7 @@ class StudyResult:
             time = f"{case.horizon:g} s" if case.horizon else "immediate"
             name = f"{case.symbol}, " if case.symbol else ""
             lines += ["", f"{name}{case.shares:,} shares, {time}: all routers on the test days, bps", ""]
-            lines += [comparison_table(case.comparison).plain()]
+            lines += [case.comparison.table().plain()]
             if case.states:
                 lines += ["", f"{case.chosen} minus {case.comparison.bar}, by state of the market", ""]
                 lines += [states_table(case.states).plain()]

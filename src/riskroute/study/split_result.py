@@ -280,7 +280,7 @@ class SplitStudyResult:
             raise InputError("orders must be a tuple of SplitCase")
 
     def __repr__(self) -> str:
-        return "\n\n".join("\n  ".join([headline(case, self.market.side), *findings(case)]) for case in self.orders)
+        return "\n\n".join("\n  ".join([_headline(case, self.market.side), *_findings(case)]) for case in self.orders)
 
     def summary(self) -> dict[str, Any]:
         """Return plain values: the content of the JSON file."""
@@ -310,7 +310,7 @@ class SplitStudyResult:
             raise DataError(f"{source.name} must be the result of a study: {error}") from None
 
 
-def headline(case: SplitCase, side: str) -> str:
+def _headline(case: SplitCase, side: str) -> str:
     """Return the recommendation in one sentence: "Sell 10 shares by sending 4 to XNAS and 6 to Dark 1."."""
     split = case.recommended.allocation
     parts = [f"{shares:,} to {slot}" for slot, shares in zip(case.slots, split, strict=True) if shares]
@@ -321,7 +321,7 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" and {names[-1]}"
 
 
-def findings(case: SplitCase) -> list[str]:
+def _findings(case: SplitCase) -> list[str]:
     """Return the findings in sentences: costs, alternatives, the policy to learn with, and caveats."""
     tested, seen = case.recommended.test, case.moments.test
     found = []
@@ -440,7 +440,7 @@ def _policies_table(case: SplitCase) -> TextTable:
     return TextTable([*header, "most frequent final split"], rows)
 
 
-def models_table(case: SplitCase) -> TextTable:
+def _models_table(case: SplitCase) -> TextTable:
     """Return the venue models with their goodness of fit."""
     rows = []
     for (slot, model), cap in zip(case.models.items(), case.caps, strict=True):
@@ -527,10 +527,10 @@ def _page(result: SplitStudyResult) -> Page:
         parts=tuple(
             Part(
                 f"{case.shares:,} shares, risk tolerance {case.risk_tolerance:g}",
-                headline(case, market.side),
+                _headline(case, market.side),
                 "",
                 (),
-                (Section("Findings", points=tuple(findings(case))), *_sections(case, fees=config.fees is not None)),
+                (Section("Findings", points=tuple(_findings(case))), *_sections(case, fees=config.fees is not None)),
             )
             for case in result.orders
         ),
@@ -578,7 +578,7 @@ def _sections(case: SplitCase, *, fees: bool) -> tuple[Section, ...]:
         ),
         Section("Cost of learning", (), _regret_charts(case), (("Policies", _policies_table(case)),), (policies,)),
         Section("Risk frontier", (), (_frontier_chart(case),), (("Splits", _frontier_table(case)),), (frontier,)),
-        Section("Venue models", (), _fit_charts(case), (("Models", models_table(case)),), (models,)),
+        Section("Venue models", (), _fit_charts(case), (("Models", _models_table(case)),), (models,)),
     )
 
 

@@ -57,8 +57,8 @@ from riskroute.study.split_result import (
 )
 
 RESULT = "study.json"
-PARTS = ("train", "test")
-NAIVE = ("equal split", "in proportion to depth", "best single slot")  # need no model
+_PARTS = ("train", "test")
+_NAIVE = ("equal split", "in proportion to depth", "best single slot")  # need no model
 _WARM = "adaptive, warm"  # starts with a belief from the train hours
 _MOST_LISTED = 5_000  # splits; with more, policies that try each of them are not played
 
@@ -89,13 +89,13 @@ class SplitStudy:
     def __repr__(self) -> str:
         return f"SplitStudy({changed_values(self.config)})"
 
-    def plan(self, out: str | os.PathLike[str]) -> SplitStudyPlan:
+    def plan(self, out: str | os.PathLike[str]) -> _SplitStudyPlan:
         """Read the market data and estimate the venue models; ``out`` is the folder for data and results."""
         folder = writable_folder("out", out)
-        data = study_data(self.config, folder)
-        prepared = [prepare_order(self.config, data, shares) for shares in self.config.shares]
+        data = _study_data(self.config, folder)
+        prepared = [_prepare_order(self.config, data, shares) for shares in self.config.shares]
         cases = [_task(self.config, one, tolerance) for one in prepared for tolerance in self.config.risk_tolerances]
-        return SplitStudyPlan(self.config, data, cases, folder)
+        return _SplitStudyPlan(self.config, data, cases, folder)
 
     def run(
         self,
@@ -133,7 +133,7 @@ class SplitStudy:
 
 
 @dataclass(frozen=True)
-class SplitStudyPlan:
+class _SplitStudyPlan:
     """A split study with estimated models, whose policies are still to be played."""
 
     config: SplitStudyConfig
@@ -155,7 +155,7 @@ class SplitStudyPlan:
         played = play_panels(panels, TaskCache(self.out / "tasks"), where, resume=resume, finished=finished)
         cases = [_case(task, {name: next(played) for name in task.panels}, self.config.seed) for task in self.tasks]
         config = replace(self.config, dark=self.config.pools)
-        result = SplitStudyResult(config, provenance_versions(), market_facts(self.data, config.side), tuple(cases))
+        result = SplitStudyResult(config, provenance_versions(), _market_facts(self.data, config.side), tuple(cases))
         result.to_json(self.out / RESULT)
         return result
 
@@ -169,7 +169,7 @@ def _checked(backend: Backend | str, resume: bool, finished: Finished | None) ->
     return instance_of("backend", backend, Backend, "a Backend or its name")
 
 
-def market_facts(data: SymbolBooks, side: str) -> MarketFacts:
+def _market_facts(data: SymbolBooks, side: str) -> MarketFacts:
     """Return the facts about the market data that a report states."""
     recordings = {
         one.stem: RecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source)
@@ -179,7 +179,7 @@ def market_facts(data: SymbolBooks, side: str) -> MarketFacts:
     return MarketFacts(data.origin, data.symbol, str(one.date), zone_label(one.zone), side, recordings)
 
 
-def study_data(config: SplitStudyConfig, out: Path) -> SymbolBooks:
+def _study_data(config: SplitStudyConfig, out: Path) -> SymbolBooks:
     """Return the recorded books: generated, imported from files, or found in a folder."""
     if config.synthetic:
         hours = min(config.train[0], config.test[0]), max(config.train[1], config.test[1])
@@ -204,7 +204,7 @@ def study_data(config: SplitStudyConfig, out: Path) -> SymbolBooks:
 
 
 @dataclass(frozen=True)
-class PreparedOrder:
+class _PreparedOrder:
     """Scenarios, venue models and caps for one order size, for any risk tolerance."""
 
     shares: int
@@ -277,7 +277,7 @@ def _slots(config: SplitStudyConfig, data: SymbolBooks) -> list[Slot]:
     return slots
 
 
-def prepare_order(config: SplitStudyConfig, data: SymbolBooks, shares: int) -> PreparedOrder:
+def _prepare_order(config: SplitStudyConfig, data: SymbolBooks, shares: int) -> _PreparedOrder:
     """Sample scenarios of both parts of the day, find the capacity of the slots, and fit models to the train hours.
 
     Slots that lack books too often, or that cannot take one lot, are not used.
@@ -306,7 +306,7 @@ def prepare_order(config: SplitStudyConfig, data: SymbolBooks, shares: int) -> P
         rounded = np.where(given < shares, caps, _rounded(caps, shares, lot))
         caps = rounded if train.room(rounded) >= shares else caps
     models, fits = train.models(caps, config.seed)
-    return PreparedOrder(shares, lot, caps, scenarios, models, fits, unused)
+    return _PreparedOrder(shares, lot, caps, scenarios, models, fits, unused)
 
 
 def _sampled(config: SplitStudyConfig, data: SymbolBooks, slots: list[Slot], shares: int) -> dict[str, Scenarios]:
@@ -325,7 +325,7 @@ def _sampled(config: SplitStudyConfig, data: SymbolBooks, slots: list[Slot], sha
             seed=config.seed,
             date=config.date,
         )
-        for part in PARTS
+        for part in _PARTS
     }
 
 
@@ -334,10 +334,10 @@ def _unusable(scenarios: dict[str, Scenarios], lot: int) -> dict[str, str]:
     caps = scenarios["train"].caps()
     # a slot without books in half of the test hours would leave too few scenarios to test on
     needed = {"train": ENOUGH, "test": 0.5}
-    presence = {part: scenarios[part].presence() for part in PARTS}
+    presence = {part: scenarios[part].presence() for part in _PARTS}
     found = {}
     for k, slot in enumerate(scenarios["train"].slots):
-        lacking = next((part for part in PARTS if presence[part][k] < needed[part]), None)
+        lacking = next((part for part in _PARTS if presence[part][k] < needed[part]), None)
         if lacking is not None:
             share = f"books at {presence[lacking][k]:.0%} of the sample times in the {lacking} hours"
             found[slot.name] = f"{share}, {needed[lacking]:.0%} are needed"
@@ -360,14 +360,14 @@ def _rounded(caps: Integers, shares: int, lot: int) -> Integers:
 class _CaseTask:
     """One order size and risk tolerance, and the policies to play."""
 
-    prepared: PreparedOrder
+    prepared: _PreparedOrder
     problem: Problem
     replays: dict[str, Replay]
     panels: dict[str, Panel]
     unplayed: list[str]
 
 
-def _task(config: SplitStudyConfig, prepared: PreparedOrder, tolerance: float) -> _CaseTask:
+def _task(config: SplitStudyConfig, prepared: _PreparedOrder, tolerance: float) -> _CaseTask:
     problem = prepared.problem(tolerance)
     listed = isinstance(problem.actions, Actions)
     played = [name for name in config.policies if listed or not POLICIES[name].needs_list]
@@ -375,7 +375,7 @@ def _task(config: SplitStudyConfig, prepared: PreparedOrder, tolerance: float) -
         raise InputError(f"policies must not all need a list of splits, was {', '.join(config.policies)}")
     scale = PanelSize(config.horizon, config.runs, config.seed)
     facts = {"shares": prepared.shares, "risk_tolerance": tolerance}
-    replays = {part: prepared.replay(part, problem) for part in PARTS}
+    replays = {part: prepared.replay(part, problem) for part in _PARTS}
     environments: dict[str, Environment] = {"model": Environment(problem), **replays}
     policies: dict[str, str | Policy] = {name: name for name in played}
     if "adaptive" in played:
@@ -388,7 +388,7 @@ def _task(config: SplitStudyConfig, prepared: PreparedOrder, tolerance: float) -
     return _CaseTask(prepared, problem, replays, panels, [name for name in config.policies if name not in played])
 
 
-def evaluate_splits(
+def _evaluate_splits(
     splits: Mapping[str, tuple[int, ...]], replay: Replay, buckets: Integers, *, first: str, seed: int
 ) -> dict[str, dict[str, float]]:
     """Measure the profit of each split over the scenarios of a replay.
@@ -437,14 +437,14 @@ def _moments(weights: Floats, values: Floats, tolerance: float) -> dict[str, Flo
     return {"mean": mean, "variance": variance, "mean_variance": variance - tolerance * mean, "tail": tail}
 
 
-def split_measures(profit: Mapping[str, float], shares: int, mid: float, risk_tolerance: float) -> SplitMeasures:
+def _split_measures(profit: Mapping[str, float], shares: int, mid: float, risk_tolerance: float) -> SplitMeasures:
     """Add costs in money to the profits of a split; ``mid`` is the mean mid of the same books.
 
     Examples
     --------
     >>> errors = {"mean_error": 0.1, "variance_error": 0.3, "mean_variance_error": 0.4, "tail_error": 0.2}
     >>> profit = {"mean": -0.5, "variance": 1.0, "mean_variance": 2.0, "tail": -1.5, "excess": 1.0, "excess_error": 0.2}
-    >>> found = split_measures(profit | errors, shares=10, mid=100.0, risk_tolerance=2.0)
+    >>> found = _split_measures(profit | errors, shares=10, mid=100.0, risk_tolerance=2.0)
     >>> found.cost, found.basis_points, found.per_thousand, found.charged_cost, found.risk_charge
     (0.5, 5.0, 50.0, 1.0, 0.5)
     """
@@ -468,7 +468,7 @@ def _charged(mean_variance: float, risk_tolerance: float) -> float | None:
     return mean_variance / risk_tolerance if risk_tolerance else None
 
 
-def best_single(replay: Replay, shares: int, caps: Integers) -> tuple[int, ...] | None:
+def _best_single(replay: Replay, shares: int, caps: Integers) -> tuple[int, ...] | None:
     """Return the whole order in the slot with the best mean-variance; None if no slot can take it."""
     able = np.flatnonzero(caps >= shares)
     if not len(able):
@@ -478,13 +478,13 @@ def best_single(replay: Replay, shares: int, caps: Integers) -> tuple[int, ...] 
     return tuple(corners[int(replay.mean_variance(corners).argmin())].tolist())
 
 
-def _alternatives(prepared: PreparedOrder, problem: Problem, train: Replay) -> dict[str, tuple[int, ...]]:
+def _alternatives(prepared: _PreparedOrder, problem: Problem, train: Replay) -> dict[str, tuple[int, ...]]:
     """Return the recommended split and its alternatives by name, all from the train hours."""
     shares, caps = prepared.shares, prepared.caps
     allocations = Allocations(shares, len(caps), prepared.lot, caps.tolist())
     kinds = np.array([model.kind for model in prepared.models])
     depths = np.where(kinds == "market", np.nanmean(prepared.scenarios["train"].depths, axis=1), 0.0)
-    even, by_depth, single = NAIVE
+    even, by_depth, single = _NAIVE
     found: dict[str, Action] = {
         RECOMMENDED: train.comparators[0],
         "linear model alone": problem.best,
@@ -497,13 +497,13 @@ def _alternatives(prepared: PreparedOrder, problem: Problem, train: Replay) -> d
         found["without dark pools"] = Replay(without, train.profits, train.shared).best_split()
     if depths.any():
         found[by_depth] = allocations.apportion(depths)
-    best = best_single(train, shares, caps)
+    best = _best_single(train, shares, caps)
     if best is not None:
         found[single] = best
     return {name: tuple(as_batch(split)[0].tolist()) for name, split in found.items()}
 
 
-def _frontier(prepared: PreparedOrder, train: Replay, test: Replay, seed: int) -> tuple[FrontierSplit, ...]:
+def _frontier(prepared: _PreparedOrder, train: Replay, test: Replay, seed: int) -> tuple[FrontierSplit, ...]:
     """Return the best splits of the train hours by risk tolerance, with their measures in the test hours."""
 
     def best(risk_tolerance: float) -> tuple[Action, float, float]:
@@ -513,7 +513,7 @@ def _frontier(prepared: PreparedOrder, train: Replay, test: Replay, seed: int) -
 
     points = trace_frontier(best, at=[train.risk_tolerance], most=25)
     splits = {f"{k}": tuple(as_batch(point.action)[0].tolist()) for k, point in enumerate(points)}
-    measured = evaluate_splits(splits, test, prepared.buckets("test"), first="0", seed=seed)
+    measured = _evaluate_splits(splits, test, prepared.buckets("test"), first="0", seed=seed)
     return tuple(
         FrontierSplit(
             risk_tolerance=point.risk_tolerance,
@@ -532,24 +532,24 @@ def _case(task: _CaseTask, results: dict[str, SimulationResult], seed: int) -> S
     """Return the findings for one order size and risk tolerance; ``results`` are by environment."""
     prepared, problem, replays = task.prepared, task.problem, task.replays
     allocations = _alternatives(prepared, problem, replays["train"])
-    mids = {part: prepared.mid(part) for part in PARTS}
+    mids = {part: prepared.mid(part) for part in _PARTS}
     measured = {
-        part: evaluate_splits(allocations, replay, prepared.buckets(part), first=RECOMMENDED, seed=seed)
+        part: _evaluate_splits(allocations, replay, prepared.buckets(part), first=RECOMMENDED, seed=seed)
         for part, replay in replays.items()
     }
     tolerance = problem.risk_tolerance
     splits = {
         name: SplitOutcome(
             allocation,
-            *(split_measures(measured[part][name], prepared.shares, mids[part], tolerance) for part in PARTS),
+            *(_split_measures(measured[part][name], prepared.shares, mids[part], tolerance) for part in _PARTS),
         )
         for name, allocation in allocations.items()
     }
     policies = {
-        name: PolicyOutcome(*(_policy(name, results[place], task.panels[place]) for place in ("model", *PARTS)))
+        name: PolicyOutcome(*(_policy(name, results[place], task.panels[place]) for place in ("model", *_PARTS)))
         for name in results["train"].policies
     }
-    counts = [SampleCount(len(np.unique(prepared.buckets(part))), replays[part].scenarios) for part in PARTS]
+    counts = [SampleCount(len(np.unique(prepared.buckets(part))), replays[part].scenarios) for part in _PARTS]
     pools = [slot for slot in prepared.scenarios["train"].slots if slot.pool is not None]
     return SplitCase(
         shares=prepared.shares,
@@ -563,12 +563,12 @@ def _case(task: _CaseTask, results: dict[str, SimulationResult], seed: int) -> S
         unused_slots=prepared.unused,
         moments=Hours(*counts),
         splits_possible=str(problem.actions.size),
-        beyond_known_levels=Hours(*(replays[part].beyond(allocations[RECOMMENDED]) for part in PARTS)),
-        left_out=Hours(*(prepared.left_out(part) for part in PARTS)),
+        beyond_known_levels=Hours(*(replays[part].beyond(allocations[RECOMMENDED]) for part in _PARTS)),
+        left_out=Hours(*(prepared.left_out(part) for part in _PARTS)),
         models={model.name: SlotModel(model.mean, model.variance, model.kind) for model in prepared.models},
         fits={name: from_plain(SlotFit, fit.summary()) for name, fit in prepared.fits.items()},
         splits=splits,
-        naive_splits=tuple(name for name in NAIVE if name in splits),
+        naive_splits=tuple(name for name in _NAIVE if name in splits),
         gap=splits[RECOMMENDED].gap,
         gap_error=splits[RECOMMENDED].gap_error,
         frontier=_frontier(prepared, replays["train"], replays["test"], seed),

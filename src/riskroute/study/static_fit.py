@@ -1,7 +1,7 @@
 """Static splits fitted on the training days: the least that a router which sees the books must beat.
 
-`fit_static` fits fixed fractions for venues and pools. Costs add up over them, so the best split in tenths of an order
-follows from the mean cost of every number of tenths at each, by dynamic programming. `fit_static_sweep` fits what is
+`_fit_static` fits fixed fractions for venues and pools. Costs add up over them, so the best split in tenths of an order
+follows from the mean cost of every number of tenths at each, by dynamic programming. `_fit_static_sweep` fits what is
 tried in pools, rested and posted before the sweep, by playing a grid.
 """
 
@@ -28,10 +28,10 @@ from riskroute.study.markets import MarketDay
 from riskroute.study.play import PlayTask, TableCache, trading_day, training_days
 
 UNITS = 10  # parts of an order
-GRID = (0.0, 0.25, 0.5, 0.75, 1.0)  # fractions of an order that rest or are posted
+_GRID = (0.0, 0.25, 0.5, 0.75, 1.0)  # fractions of an order that rest or are posted
 
 
-def fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
+def _fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
     """Fit the static split with the lowest mean cost plus charge for variance on the training days."""
     training = _training(days, config)
     smaller = _smaller(config)
@@ -117,7 +117,7 @@ def _unit_costs(day: TradingDay, names: Sequence[str], config: BacktestConfig) -
     return np.where(np.isnan(found), worst, found), dark_fills
 
 
-def fit_static_sweep(
+def _fit_static_sweep(
     days: Sequence[MarketDay],
     config: BacktestConfig,
     *,
@@ -145,13 +145,13 @@ def _grid(days: Sequence[MarketDay], config: BacktestConfig) -> list[dict[str, o
     pools = [list(some) for count in range(len(names) + 1) for some in itertools.combinations(names, count)]
     if config.horizon == 0:
         return [{"pools": some} for some in pools]
-    shares = GRID if names else GRID[:1]
+    shares = _GRID if names else _GRID[:1]
     tried = [pools[0], pools[-1]] if names else [[]]
     return [
         {"pools": some, "rest": rest, "post": post}
         for some in tried
         for rest in shares
-        for post in GRID
+        for post in _GRID
         if rest + post <= 1
     ]
 
@@ -166,7 +166,7 @@ def fitted_candidate(
 ) -> Candidate:
     """Return a candidate by name, fitted on the training days if it needs to be."""
     if name == "static":
-        return fit_static(days, config)
+        return _fit_static(days, config)
     if name == "static+sweep":
-        return fit_static_sweep(days, config, backend=backend, cache=cache)
+        return _fit_static_sweep(days, config, backend=backend, cache=cache)
     return named_candidate(name)

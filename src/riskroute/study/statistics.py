@@ -24,16 +24,16 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import exact_array, real_number, whole_number
 
 _RESAMPLES = 2000
-LEAST_LENGTH = 5.0  # minimum mean number of consecutive blocks drawn
-POWER = 2.8  # standard errors of a true difference that is detected with 80 % power at the 5 % level
+_LEAST_LENGTH = 5.0  # minimum mean number of consecutive blocks drawn
+_POWER = 2.8  # standard errors of a true difference that is detected with 80 % power at the 5 % level
 
 
-def stationary_draws(count: int, mean_length: float, resamples: int, rng: np.random.Generator) -> Integers:
+def _stationary_draws(count: int, mean_length: float, resamples: int, rng: np.random.Generator) -> Integers:
     """Return indices ``(resamples, count)`` of a stationary bootstrap: runs of geometric length that wrap around.
 
     Examples
     --------
-    >>> stationary_draws(6, 3.0, 1, np.random.default_rng(4)).tolist()
+    >>> _stationary_draws(6, 3.0, 1, np.random.default_rng(4)).tolist()
     [[4, 5, 0, 1, 5, 0]]
     """
     whole_number("count", count)
@@ -46,7 +46,7 @@ def stationary_draws(count: int, mean_length: float, resamples: int, rng: np.ran
     return drawn
 
 
-def block_length(values: Vector) -> float:
+def _block_length(values: Vector) -> float:
     """Return the mean run length for a stationary bootstrap of a series ``(n,)`` by Politis and White's rule.
 
     Autocorrelations are negligible from the lag where five in a row are within ``2 sqrt(log10(n) / n)``; the flat-top
@@ -117,17 +117,17 @@ def bootstrap_difference(
     count = len(sums)
     if count < 2:
         return Difference(mean, math.nan, math.nan, math.nan, count, 1.0, math.nan)
-    length = min(max(block_length(sums / counts), LEAST_LENGTH), max(count / 4, 1.0))
-    drawn = stationary_draws(count, length, resamples, rng)
+    length = min(max(_block_length(sums / counts), _LEAST_LENGTH), max(count / 4, 1.0))
+    drawn = _stationary_draws(count, length, resamples, rng)
     means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    wider, freedom = small_sample(count, length)
+    wider, freedom = _small_sample(count, length)
     error = wider * float(means.std(ddof=1))
     wider *= float(stdtrit(freedom, 0.975) / ndtri(0.975))
     low, high = (mean - wider * (float(q) - mean) for q in np.quantile(means, (0.975, 0.025)))
-    return Difference(mean, low, high, error, count, length, POWER * error)
+    return Difference(mean, low, high, error, count, length, _POWER * error)
 
 
-def small_sample(count: int, length: float) -> tuple[float, float]:
+def _small_sample(count: int, length: float) -> tuple[float, float]:
     """Return the small-sample factor on the spread of bootstrap means, and their degrees of freedom.
 
     Autocovariances use the mean of the same blocks, so each is ``1 / count`` of the variance too small; the bootstrap
@@ -135,9 +135,9 @@ def small_sample(count: int, length: float) -> tuple[float, float]:
 
     Examples
     --------
-    >>> [round(value, 2) for value in small_sample(40, 1.0)]  # independent blocks: the usual n / (n - 1), and n
+    >>> [round(value, 2) for value in _small_sample(40, 1.0)]  # independent blocks: the usual n / (n - 1), and n
     [1.01, 40.0]
-    >>> [round(value, 2) for value in small_sample(40, 5.0)]
+    >>> [round(value, 2) for value in _small_sample(40, 5.0)]
     [1.14, 8.78]
     """
     kept = (1 - 1 / length) ** 2
@@ -162,7 +162,7 @@ def superior_pvalue(
         "others", others, np.float64, (len(benchmark), None)
     )
     n = len(gains)
-    drawn = stationary_draws(n, length, resamples, rng)
+    drawn = _stationary_draws(n, length, resamples, rng)
     means = gains.mean(axis=0)
     resampled = gains[drawn].mean(axis=1)
     scale = np.maximum(math.sqrt(n) * resampled.std(axis=0), 1e-300)

@@ -22,17 +22,10 @@ from riskroute.simulation.dark_market import LEAK
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import CLAIRVOYANT, Candidate
 from riskroute.study.comparison import ORDER, block_numbers, costs_in_bps
-from riskroute.study.config import BacktestConfig, Stress, StudyConfig
+from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import PLACEBOS, PlayTask, TableCache, perform_plays, play_routers, play_tasks
-from riskroute.study.records import DarkSurface, Saving, StressSaving, StressTable, SurfacePoint
-from riskroute.study.savings import estimated_share, saving_of
+from riskroute.study.play import PLACEBOS, TableCache, play_routers
 from riskroute.study.statistics import Difference, bootstrap_difference
-from riskroute.study.tables import Tables
-
-_PRESENCE = (0.5, 1.0, 2.0)  # factors on the shares in dark pools
-_ADVERSE = (0.0, 1.0, 2.0)  # factors on their adverse selection
-SURFACE_POINTS = len(_PRESENCE) * len(_ADVERSE)
 
 
 def stress_configs(config: BacktestConfig, *, pools: bool) -> dict[str, BacktestConfig]:
@@ -53,11 +46,6 @@ def stress_configs(config: BacktestConfig, *, pools: bool) -> dict[str, Backtest
         worlds["pessimistic queue positions"] = harder(pessimistic_queues=True)
     worlds |= {f"market impact x {times:g}": harder(impact=times) for times in (0.5, 1.0)}
     return worlds
-
-
-def stress_count(config: BacktestConfig, *, pools: bool) -> int:
-    """Return the number of configurations of `stress_configs`, the baseline included."""
-    return len(stress_configs(config, pools=pools))
 
 
 def run_stresses(
@@ -101,7 +89,7 @@ def stress_table(found: dict[str, BacktestResult]) -> TextTable:
 
 
 @dataclass(frozen=True)
-class PlaceboResult:
+class _PlaceboResult:
     """A placebo test: the difference in basis points, its expected sign, and whether it has it."""
 
     name: str
@@ -122,7 +110,7 @@ def run_placebos(
     *,
     backend: Backend | None = None,
     cache: TableCache | None = None,
-) -> list[PlaceboResult]:
+) -> list[_PlaceboResult]:
     """Play the sweep with wrong books, perfect foresight, and dark-first with empty pools."""
     sweep = Candidate("sweep", "sweep")
     right = play_routers([sweep], days, config, backend=backend, cache=cache).orders
@@ -130,10 +118,10 @@ def run_placebos(
     for placebo in PLACEBOS:
         wrong = play_routers([sweep], days, config, backend=backend, cache=cache, placebo=placebo).orders
         gap = _difference(wrong, right, config)
-        found.append(PlaceboResult(f"sweep, {placebo} books", "above 0", gap, gap.low > 0))
+        found.append(_PlaceboResult(f"sweep, {placebo} books", "above 0", gap, gap.low > 0))
     known = play_routers([Candidate(CLAIRVOYANT, CLAIRVOYANT)], days, config, backend=backend, cache=cache).orders
     gap = _difference(known, right, config)
-    found.append(PlaceboResult("sweep, with perfect foresight", "below 0", gap, gap.high < 0))
+    found.append(_PlaceboResult("sweep, with perfect foresight", "below 0", gap, gap.high < 0))
     if days[0].pools:
         still = dataclasses.replace(config.stress, presence=0.0, leak=0.0)
         instant = dataclasses.replace(config, latency_ms=0.0, dark_latency_ms=0.0, stress=still)
@@ -142,7 +130,7 @@ def run_placebos(
             play_routers([one], days, instant, backend=backend, cache=cache).orders for one in (dark, sweep)
         )
         gap = _difference(tried, plain, config)
-        found.append(PlaceboResult("dark first, empty pools", "0", gap, abs(gap.mean) < 1e-9))
+        found.append(_PlaceboResult("dark first, empty pools", "0", gap, abs(gap.mean) < 1e-9))
     return found
 
 
@@ -154,7 +142,7 @@ def _difference(one: polars.DataFrame, other: polars.DataFrame, config: Backtest
     return bootstrap_difference(gaps, block_numbers(joined), np.random.default_rng(seed_stream(config.seed, "placebo")))
 
 
-def placebo_table(found: Sequence[PlaceboResult]) -> TextTable:
+def placebo_table(found: Sequence[_PlaceboResult]) -> TextTable:
     """Return one row per placebo test."""
     rows = [
         [
@@ -167,65 +155,3 @@ def placebo_table(found: Sequence[PlaceboResult]) -> TextTable:
         for one in found
     ]
     return TextTable(["placebo", "difference bps", "95 % CI", "expected", "passed"], rows)
-
-
-def stress_savings(
-    pair: tuple[Candidate, Candidate],
-    days: Sequence[MarketDay],
-    config: BacktestConfig,
-    *,
-    usual: Saving | None = None,
-    backend: Backend | None = None,
-    cache: TableCache | None = None,
-    finished: Callable[[PlayTask], None] | None = None,
-) -> StressTable:
-    """Return the saving of one router against another under every stress of `stress_configs`.
-
-    Routers that learn start afresh under each; fitted routers keep their parameters. Market impact is skipped where
-    the traded volume is unknown. ``usual`` is the saving without stress, if it is known already.
-    """
-    router, against = (one.label for one in pair)
-    found, judged = [], 0
-    for name, world in stress_configs(config, pools=bool(days[0].pools)).items():
-        impact = world.stress.impact
-        orders = play_routers(pair, days, world, backend=backend, cache=cache, finished=finished).orders
-        if impact and orders["impact"].is_nan().any():
-            continue
-        pressed = orders.with_columns(cost=polars.col("cost") + impact * polars.col("impact")) if impact else orders
-        saving = usual if usual and world == config else saving_of(pressed, router, against, seed=config.seed)
-        costs = costs_in_bps(pressed.filter(polars.col("judged"))).group_by("router").agg(polars.col("cost_bps").mean())
-        means = dict(costs.iter_rows())
-        judged = judged or int(orders["judged"].sum()) // (2 * config.seeds)
-        found.append(StressSaving(name, means[router], means[against], saving.bps, estimated_share(orders)))
-    return StressTable(router, against, judged, tuple(found))
-
-
-def dark_surface(
-    pair: tuple[Candidate, Candidate],
-    days: Sequence[MarketDay],
-    config: StudyConfig,
-    size: int,
-    horizon: float,
-    *,
-    backend: Backend | None = None,
-    cache: TableCache | None = None,
-    finished: Callable[[PlayTask], None] | None = None,
-) -> DarkSurface:
-    """Return the saving of one router against another over a grid of dark-pool assumptions.
-
-    Routers that learn start afresh at each point and see only the orders played there; fitted ones keep their
-    parameters.
-    """
-    router, against = (one.label for one in pair)
-    worlds = [Stress(presence=presence, adverse=adverse) for presence in _PRESENCE for adverse in _ADVERSE]
-    tasks = [play_tasks(pair, days, config.backtest(size, horizon, world)) for world in worlds]
-    tables = iter(
-        perform_plays([one for some in tasks for one in some], backend=backend, cache=cache, finished=finished)
-    )
-    points, orders = [], 0
-    for world, some in zip(worlds, tasks, strict=True):
-        played = Tables.together([next(tables) for _ in some]).orders
-        orders = int(played["judged"].sum()) // (2 * config.seeds)
-        saved = saving_of(played, router, against, seed=config.seed)
-        points.append(SurfacePoint(world.presence, world.adverse, saved.bps, estimated_share(played)))
-    return DarkSurface(router, against, orders, tuple(points))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-
-import polars
 
 from riskroute.core.config import config_list, read_toml_config
 from riskroute.core.errors import InputError
@@ -20,39 +19,25 @@ from riskroute.core.validation import function_of, instance_of, one_of, path_of
 from riskroute.routing.fees import FeeSchedule, load_fees
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import PoolModel
-from riskroute.study.backtest import BacktestResult, check_training, run_backtest
-from riskroute.study.candidates import CLAIRVOYANT, FITTED, Candidate, check_routers, router_names
-from riskroute.study.comparison import choice_reason, choose_router, headroom_bps, training_objectives
+from riskroute.study.backtest import check_training
+from riskroute.study.candidates import CLAIRVOYANT, FITTED, check_routers, router_names
+from riskroute.study.case import SURFACE_POINTS, play_case
 from riskroute.study.config import StudyConfig, changed_values
-from riskroute.study.markets import MARKETS, MarketDay, common_zone, market_days
-from riskroute.study.order_examples import order_examples
+from riskroute.study.markets import MARKETS, MarketDay, market_days
 from riskroute.study.play import (
-    PlayTask,
     TableCache,
     check_hours,
     perform_plays,
     play_tasks,
     protection_of,
-    training_days,
 )
-from riskroute.study.records import StudyCase
 from riskroute.study.result import StudyResult
-from riskroute.study.savings import (
-    costs_by_venue,
-    differences_by_state,
-    hour_costs,
-    learning_cost,
-    learning_curve,
-    order_states,
-    routing_rows,
-    saving_of,
-)
 from riskroute.study.static_fit import fitted_candidate
-from riskroute.study.stresses import SURFACE_POINTS, dark_surface, stress_count, stress_savings
+from riskroute.study.stresses import stress_configs
 
 Progress = Callable[[str, int, int], None]  # called with what was done, how much is done, and of how much
 
-KEPT = Path("out/days")  # default cache folder for prepared days and plays
+_KEPT = Path("out/days")  # default cache folder for prepared days and plays
 
 
 class Study:
@@ -100,7 +85,7 @@ class Study:
     def days(
         self,
         *,
-        kept: str | os.PathLike[str] = KEPT,
+        kept: str | os.PathLike[str] = _KEPT,
         backend: Backend | str = "local",
         progress: Progress | None = None,
     ) -> list[MarketDay]:
@@ -123,12 +108,12 @@ class Study:
         self,
         days: Sequence[MarketDay],
         *,
-        kept: str | os.PathLike[str] = KEPT,
+        kept: str | os.PathLike[str] = _KEPT,
         backend: Backend | str = "local",
         progress: Progress | None = None,
     ) -> StudyResult:
         """Play the routers on prepared days and choose among them; plays in the cache folder ``kept`` are reused."""
-        return run_study(days, self.config, backend=_backend(backend), cache=_cache(kept), progress=progress)
+        return _run_study(days, self.config, backend=_backend(backend), cache=_cache(kept), progress=progress)
 
     def write(
         self,
@@ -136,12 +121,12 @@ class Study:
         days: Sequence[MarketDay],
         out: str | os.PathLike[str],
         *,
-        kept: str | os.PathLike[str] = KEPT,
+        kept: str | os.PathLike[str] = _KEPT,
         backend: Backend | str = "local",
     ) -> list[Path]:
         """Write the result, the routing table and the states of the routers to use; return the files."""
         folder = writable_folder("out", out)
-        states = write_states(result, days, folder, backend=_backend(backend), cache=_cache(kept))
+        states = _write_states(result, days, folder, backend=_backend(backend), cache=_cache(kept))
         return [*result.write(folder), *states]
 
     def run(
@@ -149,7 +134,7 @@ class Study:
         *,
         backend: Backend | str = "local",
         out: str | os.PathLike[str] | None = None,
-        kept: str | os.PathLike[str] = KEPT,
+        kept: str | os.PathLike[str] = _KEPT,
         progress: Progress | None = None,
     ) -> StudyResult:
         """Run the whole study: `days`, `play`, and `write` if ``out`` is given.
@@ -212,22 +197,7 @@ def _pool(one: Any) -> PoolModel:
     return PoolModel(**one)
 
 
-class _Progress:
-    """Counts plays and reports them."""
-
-    def __init__(self, report: Progress | None, total: int) -> None:
-        self.report, self.total, self.done = report, total, 0
-
-    def advance(self, what: str) -> None:
-        self.done += 1
-        if self.report is not None:
-            self.report(what, self.done, self.total)
-
-    def task(self, task: PlayTask) -> None:
-        self.advance(task.candidate.label)
-
-
-def run_study(
+def _run_study(
     days: Sequence[MarketDay],
     config: StudyConfig,
     *,
@@ -247,7 +217,12 @@ def run_study(
     for case in config.cases:
         check_hours(days, config.backtest(*case))
     names = tuple(dict.fromkeys(day.symbol for day in days))
-    counter = _Progress(progress, max_plays(config, len(names), pools=bool(days[0].pools)))
+    total, done = max_plays(config, len(names), pools=bool(days[0].pools)), itertools.count(1)
+
+    def count_play(name: str) -> None:
+        if progress is not None:
+            progress(name, next(done), total)
+
     with ExitStack() as stack:
         if cache is None:  # the pooled case reuses the plays of each symbol
             cache = TableCache(Path(stack.enter_context(tempfile.TemporaryDirectory())))
@@ -255,10 +230,10 @@ def run_study(
         for size, horizon in config.cases:
             for name in names:
                 mine = [day for day in days if day.symbol == name]
-                cases.append(_case(mine, config, size, horizon, name, backend, cache, counter))
+                cases.append(play_case(mine, config, size, horizon, name, backend, cache, count_play))
             if len(names) > 1:
                 pooled = dataclasses.replace(config, surface_orders=0, stresses=False)
-                cases.append(_case(days, pooled, size, horizon, "", backend, cache, counter))
+                cases.append(play_case(days, pooled, size, horizon, "", backend, cache, count_play))
     played, pools = tuple(day.name for day in days), tuple(days[0].pools)
     synthetic, protection = any(day.synthetic for day in days), protection_of(days[0], config.backtest(*case))
     return StudyResult(config, played, pools, tuple(cases), provenance_versions(), synthetic, protection)
@@ -272,106 +247,13 @@ def max_plays(config: StudyConfig, symbols: int, *, pools: bool) -> int:
         rounds = symbols * config.seeds
         own = len(names) * rounds + symbols * len(set(names) & set(FITTED))
         worlds = SURFACE_POINTS if pools and config.surface_orders else 0
-        worlds += stress_count(config.backtest(size, horizon), pools=pools) if config.stresses else 0
+        worlds += len(stress_configs(config.backtest(size, horizon), pools=pools)) if config.stresses else 0
         pooled = own if symbols > 1 else 0
         plays += own + 2 * worlds * rounds + pooled
     return plays
 
 
-def _case(
-    days: Sequence[MarketDay],
-    config: StudyConfig,
-    size: int,
-    horizon: float,
-    symbol: str,
-    backend: Backend | None,
-    cache: TableCache,
-    progress: _Progress,
-) -> StudyCase:
-    asked = config.backtest(size, horizon)
-    names = router_names(asked.routers, pools=bool(days[0].pools), horizon=horizon, train=config.train)
-    candidates = []
-    for name in names:
-        candidates.append(fitted_candidate(name, days, asked, backend=backend, cache=cache))
-        if name in FITTED:
-            progress.advance(f"fit {name}")
-    result = run_backtest(
-        config.market, days, asked, backend=backend, cache=cache, finished=progress.task, candidates=candidates
-    )
-    found, orders = result.comparison, result.tables.orders
-    objectives = training_objectives(orders, config.kappa)
-    chosen = choose_router(objectives, found.bar)
-    reason = choice_reason(found, chosen)
-    use = chosen if reason == "beats" else found.bar
-    states = order_states(orders, days, asked)
-    by_state = () if chosen == found.bar else differences_by_state(orders, states, chosen, found.bar, seed=config.seed)
-    paired = found.routers[chosen].paired
-    saving = None if paired is None else saving_of(orders, chosen, found.bar, seed=config.seed, paired=paired)
-    pair = _shown_pair(result, chosen)
-    surface = None
-    if pair and days[0].pools and config.surface_orders:
-        surface = dark_surface(pair, days, config, size, horizon, backend=backend, cache=cache, finished=progress.task)
-    stresses = None
-    if pair and config.stresses:
-        stresses = stress_savings(pair, days, asked, usual=saving, backend=backend, cache=cache, finished=progress.task)
-    shown = [one.label for one in pair] if pair else [chosen]
-    looked = "static" in found.routers
-    training, test = _day_counts(days, config)
-    depth, volume = result.footprint_fractions()
-    return StudyCase(
-        shares=size,
-        horizon=horizon,
-        training_days=training,
-        test_days=test,
-        price=float(orders.filter(polars.col("judged")).select(polars.col("mid").mean()).item()),
-        depth_fraction=depth,
-        volume_fraction=volume,
-        training_objective_bps=objectives,
-        chosen=chosen,
-        use=use,
-        reason=reason,
-        saving=saving,
-        states=by_state,
-        losses=tuple(one for one in by_state if one.difference_bps.above_zero),
-        learning=learning_cost(orders, chosen, seed=config.seed),
-        not_looking=saving_of(orders, "sweep", "static", seed=config.seed) if looked else None,
-        headroom_bps=headroom_bps(found),
-        surface=surface,
-        routing_table=routing_rows(result.tables, states, use),
-        comparison=found,
-        symbol=symbol,
-        hours=hour_costs(orders, states, shown, seed=config.seed),
-        venues=costs_by_venue(result.tables, shown, seed=config.seed),
-        learning_curve=learning_curve(orders, *shown) if pair else None,
-        examples=order_examples(result.tables, days, asked, chosen, shown[1] if pair else None),
-        stresses=stresses,
-        zone=common_zone(days),
-        verdict=reason != "estimated",
-        estimated_share=max(found.routers[name].estimated_share for name in (chosen, found.bar)),
-    )
-
-
-def _shown_pair(result: BacktestResult, chosen: str) -> tuple[Candidate, Candidate] | None:
-    """Return the chosen router and the benchmark rule, or that rule and the sweep if the rule was chosen."""
-    bar = result.comparison.bar
-    against = bar if chosen != bar else "sweep"
-    if chosen == against:
-        return None
-    candidates = {one.label: one for one in result.candidates}
-    return candidates[chosen], candidates[against]
-
-
-def _day_counts(days: Sequence[MarketDay], config: StudyConfig) -> tuple[int, int]:
-    """Return the numbers of training and test days over all symbols; a single halved day is a test day."""
-    training = test = 0
-    for symbol in dict.fromkeys(day.symbol for day in days):
-        count = sum(day.symbol == symbol for day in days)
-        some = training_days(count, config.train) if count > 1 else 0
-        training, test = training + some, test + count - some
-    return training, test
-
-
-def write_states(
+def _write_states(
     result: StudyResult,
     days: Sequence[MarketDay],
     out: str | Path,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from riskroute.study.records import Estimate, OrderExample
 
-WIDTH = 340
+_WIDTH = 340
 _MARGIN = 8
 _LABEL_WIDTH = 250.0  # longer labels are cut
 _INK, _FAINT, _GRID = "#1c2733", "#52606d", "#dde4ec"
@@ -131,7 +131,7 @@ def _round_step(step: float) -> float:
 def dot_chart(title: str, unit: str, dots: Sequence[Dot]) -> str:
     """Draw values on a common scale, one row each, with their intervals."""
     row = 36
-    scale = Scale([*(end for dot in dots for end in (dot.value, *dot.ends)), 0.0], _MARGIN + 6, WIDTH - _MARGIN - 6)
+    scale = Scale([*(end for dot in dots for end in (dot.value, *dot.ends)), 0.0], _MARGIN + 6, _WIDTH - _MARGIN - 6)
     bottom = row * len(dots) + 4
     parts = _axis_below(scale, 0, bottom, unit)
     too_long = any(len(dot.name) + len(dot.text) > 46 for dot in dots)  # letters that fit in one line
@@ -139,7 +139,7 @@ def dot_chart(title: str, unit: str, dots: Sequence[Dot]) -> str:
         top, colour = row * k, _ROLES[dot.role]
         bold = dot.role in ("chosen", "rule")
         parts.append(_text(_MARGIN, top + 14, _cut(dot.name, _LABEL_WIDTH), fill=colour, bold=bold))
-        parts.append(_text(WIDTH - _MARGIN, top + 14, f"{dot.value:+.3f}" if too_long else dot.text, anchor="end"))
+        parts.append(_text(_WIDTH - _MARGIN, top + 14, f"{dot.value:+.3f}" if too_long else dot.text, anchor="end"))
         low, high = map(scale, dot.ends)
         parts.append(_line(low, top + 25, high, top + 25, colour=colour, width=3, stroke_opacity="0.45"))
         parts.append(_disc(scale(dot.value), top + 25, colour, radius=4.5, hover=f"{dot.name}: {dot.text}"))
@@ -158,12 +158,12 @@ def bar_chart(title: str, unit: str, names: Sequence[str], bars: Mapping[str, Se
         parts.append(_text(left - 6, y + 12, _cut(name, left - 14), anchor="end"))
         for series, colour in colours.items():
             value = bars[series][k]
-            wide = (WIDTH - left - 50) * value / most
+            wide = (_WIDTH - left - 50) * value / most
             parts.append(_box(left, y, wide, 9, colour, hover=f"{series}, {name}: {value:,.0f} {unit}"))
             parts.append(_text(left + wide + 4, y + 9, f"{value:,.0f}", size=10.5))
             y += 11
         y += 8
-    parts.append(_text((left + WIDTH) / 2, y + 12, unit, anchor="middle", fill=_FAINT))
+    parts.append(_text((left + _WIDTH) / 2, y + 12, unit, anchor="middle", fill=_FAINT))
     return _drawing(title, parts, y + 20)
 
 
@@ -189,7 +189,7 @@ def curve_chart(
         Whether y is on a logarithmic scale, of which the five decades below the largest value are shown.
     """
     top = 22 + 17 * len(curves) + 16
-    bottom, left, right = top + 170, 46, WIDTH - 12
+    bottom, left, right = top + 170, 46, _WIDTH - 12
     values = [value for curve in curves for value in (*curve.y, *curve.low, *curve.high) if value is not None]
     floor = max(values) / 1e5 if log else -math.inf
     y_scale = Scale([math.log10(max(value, floor)) for value in values] if log else [*values, 0.0], bottom, top)
@@ -253,7 +253,7 @@ def grid_chart(title: str, unit: str, down: str, across: str, cells: Mapping[tup
     """Draw estimates by row (``down``) and column (``across``), shaded by size."""
     rows, columns = (list(dict.fromkeys(key[k] for key in cells)) for k in (0, 1))
     left, top, high = 52.0, 42.0, 50.0
-    wide = (WIDTH - left - _MARGIN) / len(columns)
+    wide = (_WIDTH - left - _MARGIN) / len(columns)
     most = max(abs(one.mean) for one in cells.values()) or 1.0
     parts = [_text(_MARGIN, 13, f"{down} (down) by {across} (across)", fill=_FAINT)]
     parts += [_text(left + wide * (k + 0.5), 34, name, anchor="middle") for k, name in enumerate(columns)]
@@ -292,7 +292,7 @@ def book_chart(title: str, example: OrderExample) -> str:
         fills = [one for one in example.fills if one.price == price]
         if side == "ask" and any(one.side == "bid" for one in levels):
             side = "bid"
-            parts.append(_line(_MARGIN, y, WIDTH - _MARGIN, y, colour=_FAINT, stroke_dasharray="3 3"))
+            parts.append(_line(_MARGIN, y, _WIDTH - _MARGIN, y, colour=_FAINT, stroke_dasharray="3 3"))
         parts.append(_text(left - 6, y + 13, price_text(price), anchor="end", size=11.5))
         x = left
         for one in levels:
@@ -303,7 +303,7 @@ def book_chart(title: str, example: OrderExample) -> str:
         for k, fill in enumerate(fills):
             hover = f"{KIND_NAMES[fill.kind]}, {fill.place}: {fill.shares:,} shares at {price_text(price)}"
             parts.append(_disc(right + 14, y + 9 + 18 * k, _KINDS[fill.kind], hover=hover))
-            label = _cut(f"{fill.shares:,} {fill.place}", WIDTH - right - 24)
+            label = _cut(f"{fill.shares:,} {fill.place}", _WIDTH - right - 24)
             parts.append(_text(right + 22, y + 13 + 18 * k, label, size=11.5))
         y += 18.0 * max(len(fills), 1)
     parts.append(_text(_MARGIN, y + 14, "asks above the dashed line, bids below", size=11, fill=_FAINT))
@@ -318,7 +318,7 @@ def _legend(venues: Mapping[str, str], kinds: Mapping[str, str], y: float) -> tu
         for whole, colour in names.items():
             name = _cut(whole, _LABEL_WIDTH)
             wide = 18 + _text_width(name) + 6
-            if x + wide > WIDTH and x > _MARGIN:
+            if x + wide > _WIDTH and x > _MARGIN:
                 x, y = float(_MARGIN), y + 18
             parts.append(_disc(x + 5, y - 4, colour) if dots else _box(x, y - 9, 11, 11, colour))
             parts.append(_text(x + 15, y, name, size=11.5))
@@ -364,7 +364,7 @@ def _axis_below(scale: Scale, top: float, bottom: float, unit: str) -> list[str]
         place = scale(tick)
         parts.append(_line(place, top, place, bottom, colour=_FAINT if tick == 0 else _GRID))
         parts.append(_tick(place, bottom + 14, scale.label(tick), "middle"))
-    parts.append(_text(WIDTH / 2, bottom + 31, unit, anchor="middle", fill=_FAINT))
+    parts.append(_text(_WIDTH / 2, bottom + 31, unit, anchor="middle", fill=_FAINT))
     return parts
 
 
@@ -407,7 +407,7 @@ def _hover(text: str) -> str:
 
 
 def _drawing(title: str, parts: Sequence[str], height: float) -> str:
-    size = f'viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}"'
+    size = f'viewBox="0 0 {_WIDTH} {height:.0f}" width="{_WIDTH}" height="{height:.0f}"'
     return f'<svg {size} role="img" aria-label="{html.escape(title)}">{"".join(parts)}</svg>'
 
 

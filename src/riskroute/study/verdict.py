@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from riskroute.core.text import dollars_text, fixed_text, rounds_to_zero
 from riskroute.study.candidates import CLAIRVOYANT, FITTED
-from riskroute.study.comparison import Comparison, best_router, too_much_estimated
+from riskroute.study.comparison import Comparison
 from riskroute.study.config import StudyConfig
 from riskroute.study.records import DarkSurface, Estimate, LearningCost, Saving, StateDifference, StudyCase
 
 
 def backtest_verdict(found: Comparison, *, synthetic: bool = False) -> str:
     """Say which router to use and what it saves; the benchmark rule unless another is clearly better."""
-    best = best_router(found)
-    if share := too_much_estimated(found, best):
+    best = found.best
+    if share := found.too_much_estimated(best):
         return f"No verdict: {estimated_text(share, synthetic=synthetic)}"
     others = [name for name in found.routers if name not in (found.bar, CLAIRVOYANT)]
     use = f"Use {best} (synthetic days)" if synthetic else f"Use {best}"

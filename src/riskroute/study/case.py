@@ -1,0 +1,628 @@
+"""One case of a study: choose a router for one symbol, order size and deadline, and explain the choice.
+
+The details are savings of the chosen router against the benchmark rule: overall, by state of the market, by hour, by
+venue, over time, under stress and over dark-pool assumptions; and example orders.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import polars
+
+from riskroute.core.arrays import Floats, Integers, Vector
+from riskroute.core.seeding import seed_stream
+from riskroute.core.validation import SIDES
+from riskroute.market.clock import SECOND, zone_label
+from riskroute.market.day_books import DayBooks
+from riskroute.routers.context import Context, VenueBooks
+from riskroute.routers.contextual.market_features import market_features
+from riskroute.routers.report import KINDS
+from riskroute.simulation.backends import Backend
+from riskroute.simulation.backtest import TradingDay
+from riskroute.study.backtest import BacktestResult, run_backtest
+from riskroute.study.candidates import FITTED, Candidate, router_names
+from riskroute.study.comparison import (
+    ORDER,
+    ROUNDING,
+    Paired,
+    block_numbers,
+    choose_router,
+    costs_in_bps,
+    training_objectives,
+)
+from riskroute.study.config import BacktestConfig, Stress, StudyConfig
+from riskroute.study.costs import TAKING, TERCILES, VenueCosts, plain_quantile, venue_costs
+from riskroute.study.markets import MarketDay, common_zone
+from riskroute.study.play import (
+    PlayTask,
+    TableCache,
+    perform_plays,
+    play_routers,
+    play_tasks,
+    trading_day,
+    training_days,
+)
+from riskroute.study.records import (
+    BookLevel,
+    DarkSurface,
+    Estimate,
+    ExampleChild,
+    ExampleFill,
+    HourCost,
+    LearningCost,
+    LearningCurve,
+    LearningPoint,
+    OrderExample,
+    RoutingRow,
+    Saving,
+    StateDifference,
+    StressSaving,
+    StressTable,
+    StudyCase,
+    SurfacePoint,
+)
+from riskroute.study.static_fit import fitted_candidate
+from riskroute.study.statistics import bootstrap_difference
+from riskroute.study.stresses import stress_configs
+from riskroute.study.tables import KEY, Tables
+
+_TERCILE_MEASURES = ("spread", "volatility", "depth")
+_SPREADS = ("narrow", "middle", "wide")
+_IMBALANCES = ("with us", "against us")  # more shares on the opposite side than on ours: the price tends towards us
+_WHY = ("a typical order", "the best order", "the worst order", "an order that only swept")
+_PRESENCE = (0.5, 1.0, 2.0)  # factors on the shares in dark pools
+_ADVERSE = (0.0, 1.0, 2.0)  # factors on their adverse selection
+SURFACE_POINTS = len(_PRESENCE) * len(_ADVERSE)
+
+
+def play_case(
+    days: Sequence[MarketDay],
+    config: StudyConfig,
+    size: int,
+    horizon: float,
+    symbol: str,
+    backend: Backend | None,
+    cache: TableCache,
+    finished: Callable[[str], None],
+) -> StudyCase:
+    """Play one symbol, order size and deadline, and choose the router to use; `finished` gets a name per play."""
+
+    def played(task: PlayTask) -> None:
+        finished(task.candidate.label)
+
+    asked = config.backtest(size, horizon)
+    names = router_names(asked.routers, pools=bool(days[0].pools), horizon=horizon, train=config.train)
+    candidates = []
+    for name in names:
+        candidates.append(fitted_candidate(name, days, asked, backend=backend, cache=cache))
+        if name in FITTED:
+            finished(f"fit {name}")
+    result = run_backtest(
+        config.market, days, asked, backend=backend, cache=cache, finished=played, candidates=candidates
+    )
+    found, orders = result.comparison, result.tables.orders
+    objectives = training_objectives(orders, config.kappa)
+    chosen = choose_router(objectives, found.bar)
+    reason = found.choice_reason(chosen)
+    use = chosen if reason == "beats" else found.bar
+    states = _order_states(orders, days, asked)
+    by_state = () if chosen == found.bar else _differences_by_state(orders, states, chosen, found.bar, seed=config.seed)
+    paired = found.routers[chosen].paired
+    saving = None if paired is None else _saving_of(orders, chosen, found.bar, seed=config.seed, paired=paired)
+    pair = _shown_pair(result, chosen)
+    surface = None
+    if pair and days[0].pools and config.surface_orders:
+        surface = _dark_surface(pair, days, config, size, horizon, backend=backend, cache=cache, finished=played)
+    stresses = None
+    if pair and config.stresses:
+        stresses = _stress_savings(pair, days, asked, usual=saving, backend=backend, cache=cache, finished=played)
+    shown = [one.label for one in pair] if pair else [chosen]
+    looked = "static" in found.routers
+    training, test = _day_counts(days, config)
+    depth, volume = result.footprint_fractions()
+    return StudyCase(
+        shares=size,
+        horizon=horizon,
+        training_days=training,
+        test_days=test,
+        price=float(orders.filter(polars.col("judged")).select(polars.col("mid").mean()).item()),
+        depth_fraction=depth,
+        volume_fraction=volume,
+        training_objective_bps=objectives,
+        chosen=chosen,
+        use=use,
+        reason=reason,
+        saving=saving,
+        states=by_state,
+        losses=tuple(one for one in by_state if one.difference_bps.above_zero),
+        learning=_learning_cost(orders, chosen, seed=config.seed),
+        not_looking=_saving_of(orders, "sweep", "static", seed=config.seed) if looked else None,
+        headroom_bps=found.headroom_bps,
+        surface=surface,
+        routing_table=_routing_rows(result.tables, states, use),
+        comparison=found,
+        symbol=symbol,
+        hours=_hour_costs(orders, states, shown, seed=config.seed),
+        venues=_costs_by_venue(result.tables, shown, seed=config.seed),
+        learning_curve=_learning_curve(orders, *shown) if pair else None,
+        examples=_order_examples(result.tables, days, asked, chosen, shown[1] if pair else None),
+        stresses=stresses,
+        zone=common_zone(days),
+        verdict=reason != "estimated",
+        estimated_share=max(found.routers[name].estimated_share for name in (chosen, found.bar)),
+    )
+
+
+def _shown_pair(result: BacktestResult, chosen: str) -> tuple[Candidate, Candidate] | None:
+    """Return the chosen router and the benchmark rule, or that rule and the sweep if the rule was chosen."""
+    bar = result.comparison.bar
+    against = bar if chosen != bar else "sweep"
+    if chosen == against:
+        return None
+    candidates = {one.label: one for one in result.candidates}
+    return candidates[chosen], candidates[against]
+
+
+def _day_counts(days: Sequence[MarketDay], config: StudyConfig) -> tuple[int, int]:
+    """Return the numbers of training and test days over all symbols; a single halved day is a test day."""
+    training = test = 0
+    for symbol in dict.fromkeys(day.symbol for day in days):
+        count = sum(day.symbol == symbol for day in days)
+        some = training_days(count, config.train) if count > 1 else 0
+        training, test = training + some, test + count - some
+    return training, test
+
+
+def _paired_orders(orders: polars.DataFrame, router: str, against: str) -> polars.DataFrame:
+    """Return the judged orders with ``bps`` and ``dollars``: the cost of one router minus that of another."""
+    judged = costs_in_bps(orders.filter(polars.col("judged") & polars.col("router").is_in([router, against])))
+    costs = [polars.col("cost_bps").mean(), polars.col("cost").mean()]
+    means = judged.group_by("router", *ORDER, "block", maintain_order=True).agg(costs)
+    one, other = (means.filter(polars.col("router") == name).drop("router") for name in (router, against))
+    both = one.join(other, on=[*ORDER, "block"], suffix="_other").sort(ORDER)
+    gap = polars.col("cost_bps") - polars.col("cost_bps_other")
+    same = gap.abs() < ROUNDING
+    return both.select(
+        *ORDER,
+        "block",
+        bps=polars.when(same).then(0.0).otherwise(gap),
+        dollars=polars.when(same).then(0.0).otherwise(polars.col("cost") - polars.col("cost_other")),
+    )
+
+
+def _estimate(values: Vector, blocks: Integers, seed: int, *names: object) -> Estimate:
+    """Return the mean with its confidence interval; ``names`` identify its random stream."""
+    rng = np.random.default_rng(seed_stream(seed, "desk", *map(str, names)))
+    found = bootstrap_difference(values, blocks, rng)
+    return Estimate(found.mean, _known(found.low), _known(found.high))
+
+
+def _saving_of(
+    orders: polars.DataFrame, router: str, against: str, *, seed: int, paired: Paired | None = None
+) -> Saving:
+    """Return the saving of a router against another; ``paired`` gives the basis points if the backtest has them."""
+    gaps = _paired_orders(orders, router, against)
+    blocks, days = block_numbers(gaps), gaps.select(polars.struct("symbol", "day").n_unique()).item()
+    if paired is None:
+        rng = np.random.default_rng(seed_stream(seed, "desk", router, against, "bps"))
+        found = bootstrap_difference(gaps["bps"].to_numpy(), blocks, rng)
+        bps, detectable = Estimate(found.mean, _known(found.low), _known(found.high)), _known(found.detectable)
+    else:
+        bps, detectable = Estimate(paired.difference_bps, paired.low, paired.high), paired.detectable_bps
+    dollars = _estimate(gaps["dollars"].to_numpy(), blocks, seed, router, against, "dollars").negated
+    return Saving(
+        router,
+        against,
+        bps.negated,
+        dollars_per_order=dollars,
+        dollars_per_day=dollars.times(gaps.height / days),
+        detectable_bps=detectable,
+        dollars_per_1000_orders=dollars.times(1000),
+    )
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: BacktestConfig) -> polars.DataFrame:
+    """Return the state of the market at the arrival of every judged order, one row each.
+
+    Columns are the measures of `StateDifference`; ``imbalance`` is (ours - opposite) / (ours + opposite) of the shares
+    at the best prices: if positive, the price tends to move away from us.
+    """
+    plain = orders.filter(polars.col("judged")).unique(ORDER, keep="first", maintain_order=True).sort(ORDER)
+    table = plain.select(
+        *ORDER,
+        "time",
+        side="sign",
+        zone="zone",
+        hour=polars.col("clock").dt.hour().cast(polars.Int64),
+        spread=1e4 * (polars.col("ask") - polars.col("bid")) / polars.col("mid"),
+        depth="depth",
+    )
+    parts = []
+    for day in days:
+        mine = table.filter((polars.col("symbol") == day.symbol) & (polars.col("day") == str(day.date)))
+        if mine.height:
+            trading = trading_day(day, config)
+            times, signs = mine["time"].to_list(), mine["side"].to_list()
+            volatility = [_volatility(trading.books, time) for time in times]
+            imbalance = [_imbalance(trading, time, sign) for time, sign in zip(times, signs, strict=True)]
+            parts.append(
+                mine.with_columns(
+                    volatility=polars.Series(volatility, dtype=polars.Float64).fill_nan(None),
+                    imbalance=polars.Series(imbalance, dtype=polars.Float64),
+                )
+            )
+    return polars.concat(parts)
+
+
+def _volatility(books: DayBooks, time: int) -> float:
+    """Return basis points per root second; NaN where nothing was displayed."""
+    mids = books.mids(time - SECOND * np.arange(300, -1, -1))  # the five minutes before
+    moves = np.diff(mids) / mids[-1]
+    moves = moves[np.isfinite(moves)]
+    return 1e4 * math.sqrt(float(moves @ moves) / len(moves)) if len(moves) else math.nan
+
+
+def _imbalance(day: TradingDay, time: int, sign: int) -> float:
+    """Return the imbalance as a router computes it from the same books."""
+    now = day.books.as_of(time)
+    sides = (now.bid_px, now.bid_sz, now.ask_px, now.ask_sz)
+    books = VenueBooks(day.books.venues, *sides, day.takers, day.makers, now.ages)
+    return market_features(Context("order", SIDES[0] if sign > 0 else SIDES[1], 1, books), 0.0).imbalance
+
+
+def _with_terciles(table: polars.DataFrame, measure: str, names: Sequence[str] = TERCILES) -> polars.DataFrame:
+    """Return the rows that have a measure, with their tercile as ``state``; equal values stay together."""
+    known = table.drop_nulls(measure)
+    edges = known.select(plain_quantile(polars.col(measure), part, 3).alias(f"{part}") for part in (1, 2)).row(0)
+    third = polars.sum_horizontal((polars.col(measure) > edge).cast(polars.Int64) for edge in edges)
+    return known.with_columns(state=third.replace_strict(dict(enumerate(names)), return_dtype=polars.String))
+
+
+def _imbalance_state() -> polars.Expr:
+    towards, away = map(polars.lit, _IMBALANCES)
+    return polars.when(polars.col("imbalance") > 0).then(away).otherwise(towards)
+
+
+def _differences_by_state(
+    orders: polars.DataFrame, states: polars.DataFrame, router: str, against: str, *, seed: int
+) -> tuple[StateDifference, ...]:
+    """Return the difference between two routers by symbol, side, hour, imbalance, and tercile of the other measures."""
+    gaps = _paired_orders(orders, router, against).join(states, on=ORDER, how="left", maintain_order="left")
+    side = polars.when(polars.col("side") > 0).then(polars.lit("buy")).otherwise(polars.lit("sell"))
+    zones = gaps["zone"].unique(maintain_order=True).to_list()
+    place = polars.col("zone").replace_strict({zone: zone_label(zone) for zone in zones}, return_dtype=polars.String)
+    hour = polars.format("{}:00 to {}:00 {}", "hour", polars.col("hour") + 1, place)
+    plain = {"symbol": polars.col("symbol"), "side": side, "hour": hour, "imbalance": _imbalance_state()}
+    tables = {
+        name: gaps.sort(name, maintain_order=True).with_columns(state=state)
+        for name, state in plain.items()
+        if name == "hour" or gaps[name].n_unique() > 1
+    }
+    for name in _TERCILE_MEASURES:
+        if gaps[name].count():
+            tables[name] = _with_terciles(gaps.sort(name, maintain_order=True), name)
+    found = []
+    for measure, table in tables.items():
+        for (state,), some in table.group_by("state", maintain_order=True):
+            mine = some.sort(ORDER)
+            values = mine[measure].to_numpy() if measure in _TERCILE_MEASURES else None
+            least, most = (None, None) if values is None else (float(values.min()), float(values.max()))
+            difference = _estimate(
+                mine["bps"].to_numpy(), block_numbers(mine), seed, router, against, measure, str(state)
+            )
+            found.append(StateDifference(measure, str(state), least, most, mine.height, difference))
+    return tuple(found)
+
+
+def _estimated_share(orders: polars.DataFrame) -> float:
+    """Return the fraction of the judged volume of all routers at estimated prices."""
+    judged = orders.filter(polars.col("judged"))
+    return float(judged["estimated"].sum()) / float(judged["shares"].sum())
+
+
+def _learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> LearningCost | None:
+    """Return the exploration cost of a router on the first day of every symbol and afterwards."""
+    spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
+    mine = orders.filter(polars.col("router") == router).with_columns(spent=spent).filter(spent.is_finite())
+    if mine.is_empty():
+        return None
+    per_order = mine.group_by(*ORDER, "block").agg(polars.col("spent").mean()).sort(ORDER)
+    first = polars.col("day") == polars.col("day").min().over("symbol")
+    parts = [per_order.filter(first), per_order.filter(~first)]
+    found = [
+        _estimate(part["spent"].to_numpy(), block_numbers(part), seed, router, "learning", when)
+        if part.height
+        else None
+        for when, part in zip(("first", "later"), parts, strict=True)
+    ]
+    return None if found[0] is None else LearningCost(found[0], found[1])
+
+
+def _hour_costs(
+    orders: polars.DataFrame, states: polars.DataFrame, routers: Sequence[str], *, seed: int
+) -> tuple[HourCost, ...]:
+    """Return the cost of the judged orders of some routers by hour of arrival."""
+    judged = costs_in_bps(orders.filter(polars.col("judged")))
+    means = judged.group_by("router", *ORDER, "block").agg(polars.col("cost_bps").mean())
+    table = means.join(states.select(*ORDER, "hour"), on=ORDER).sort(ORDER)
+    found = []
+    for router in routers:
+        mine = table.filter(polars.col("router") == router)
+        for hour in sorted(mine["hour"].unique()):
+            some = mine.filter(polars.col("hour") == hour)
+            cost = _estimate(some["cost_bps"].to_numpy(), block_numbers(some), seed, router, "hour", hour)
+            found.append(HourCost(router, int(hour), some.height, cost))
+    return tuple(found)
+
+
+def _costs_by_venue(tables: Tables, routers: Sequence[str], *, seed: int) -> tuple[VenueCosts, ...]:
+    """Return the costs of the judged orders of some routers by venue and pool, in the order of the routers."""
+    known = polars.col("judged") & polars.col("router").is_in(routers)
+    judged = tables.orders.filter(known)
+    rows = (frame.join(judged.select(KEY), on=KEY, how="semi") for frame in (tables.children, tables.fills))
+    return tuple(sorted(venue_costs(judged, *rows, seed=seed), key=lambda one: routers.index(one.router)))
+
+
+def _learning_curve(orders: polars.DataFrame, router: str, against: str) -> LearningCurve:
+    """Return the difference between two routers from the first training day to the last test day.
+
+    The k-th orders of all symbols and seeds are averaged. No point mixes training and test days.
+    """
+    wide = _by_number(orders, router, against)
+    gaps, spent = wide["gap"].to_numpy(), wide["spent"].to_numpy()
+    explores = bool(np.isfinite(spent).any())
+    points, done = [], 0
+    for part in _parts(wide["test"].to_numpy()):
+        done += len(part)
+        so_far = slice(0, int(part[-1]) + 1)
+        points.append(
+            LearningPoint(
+                orders=done,
+                test=bool(wide["test"][int(part[0])]),
+                difference_bps=float(gaps[part].mean()),
+                so_far_bps=float(gaps[so_far].mean()),
+                exploration_bps=_mean(spent[part]) if explores else None,
+                exploration_so_far_bps=_mean(spent[so_far]) if explores else None,
+            )
+        )
+    return LearningCurve(router, against, tuple(points))
+
+
+def _by_number(orders: polars.DataFrame, router: str, against: str) -> polars.DataFrame:
+    """Return one row per order number within a symbol: ``gap``, ``spent`` (NaN if unknown) and ``test``."""
+    spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
+    both = orders.filter(polars.col("router").is_in([router, against])).with_columns(spent=spent.fill_nan(None))
+    means = costs_in_bps(both).group_by("router", *ORDER).agg(polars.col("cost_bps", "spent").mean(), test="judged")
+    one, other = (means.filter(polars.col("router") == name).drop("router") for name in (router, against))
+    gap = polars.col("cost_bps") - polars.col("cost_bps_other")
+    return (
+        one.join(other.select(*ORDER, "cost_bps"), on=ORDER, suffix="_other")
+        .with_columns(
+            place=polars.struct("day", "number").rank("ordinal").over("symbol"),
+            gap=polars.when(gap.abs() < ROUNDING).then(0.0).otherwise(gap),
+            test=polars.col("test").list.all(),
+        )
+        .group_by("place")
+        .agg(polars.col("gap", "spent").mean(), polars.col("test").all())
+        .sort("place")
+        .with_columns(polars.col("spent").fill_null(math.nan))
+    )
+
+
+def _parts(test: Vector) -> Iterator[Integers]:
+    """Yield the rows of each of about 24 points."""
+    changes = np.flatnonzero(np.diff(test.astype(np.int64))) + 1
+    for stretch in np.split(np.arange(len(test)), changes):
+        yield from np.array_split(stretch, min(max(round(24 * len(stretch) / len(test)), 1), len(stretch)))
+
+
+def _mean(values: Vector) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _routing_rows(tables: Tables, states: polars.DataFrame, router: str) -> tuple[RoutingRow, ...]:
+    """Return where a router sent its shares on the test days, by tercile of the spread and sign of the imbalance."""
+    state = _with_terciles(states, "spread", _SPREADS).select(*ORDER, spread="state", imbalance=_imbalance_state())
+    by = ["spread", "imbalance"]
+    counts = {(spread, one): count for spread, one, count in state.group_by(by).len().iter_rows()}
+    mine = tables.children.filter((polars.col("router") == router) & (polars.col("sent") > 0)).join(state, on=ORDER)
+    sums = mine.group_by(*by, "kind", "place").agg(polars.col("sent", "filled").sum())
+    whole = sums.with_columns(
+        sent_fraction=polars.col("sent") / polars.col("sent").sum().over(by),
+        filled_fraction=polars.col("filled") / polars.col("filled").sum().over(by),
+    )
+    rows = [
+        RoutingRow(orders=counts[row["spread"], row["imbalance"]], **row)
+        for row in whole.drop("sent", "filled").to_dicts()
+    ]
+    return tuple(
+        sorted(
+            rows,
+            key=lambda row: (
+                *(_SPREADS.index(row.spread), _IMBALANCES.index(row.imbalance)),
+                *(KINDS.index(row.kind), -row.sent_fraction, row.place),
+            ),
+        )
+    )
+
+
+# why an order is shown: the median, best or worst saving, or cost if there is no other router
+
+
+def _order_examples(
+    tables: Tables, days: Sequence[MarketDay], config: BacktestConfig, router: str, against: str | None
+) -> tuple[OrderExample, ...]:
+    """Return up to four orders of a router with the first seed, and their cost with another router."""
+    first = polars.col("judged") & (polars.col("seed") == config.seed)
+    judged = costs_in_bps(tables.orders.filter(first))
+    mine = judged.filter(polars.col("router") == router)
+    sent = tables.children.filter(polars.col("sent") > 0)
+    swept = sent.group_by(KEY).agg(swept=polars.col("kind").is_in(TAKING).all())
+    mine = mine.join(swept, on=KEY, how="left", maintain_order="left")
+    if against is None:
+        rows = mine.with_columns(against_bps=polars.lit(None, polars.Float64), merit=-polars.col("cost_bps"))
+    else:
+        other = judged.filter(polars.col("router") == against).select(*ORDER, against_bps="cost_bps")
+        rows = mine.join(other, on=ORDER).with_columns(merit=polars.col("against_bps") - polars.col("cost_bps"))
+    rows = rows.sort(ORDER)
+    return tuple(
+        _example(why, rows.row(place, named=True), tables, days, config) for why, place in _places(rows).items()
+    )
+
+
+def _places(rows: polars.DataFrame) -> dict[str, int]:
+    """Return a row for each reason to show it; no row twice."""
+    merits, swept = rows["merit"].to_numpy(), rows["swept"].fill_null(False).to_numpy()
+    middle = np.abs(merits - np.median(merits))
+    typical, best, worst, only = _WHY
+    scores: dict[str, Floats] = {
+        best: -merits,
+        worst: merits,
+        only: np.where(swept, middle, np.inf) if not swept.all() else np.full(len(merits), np.inf),
+        typical: middle + 1e-9 * swept,  # among ties prefer an order that was not only swept
+    }
+    found: dict[str, int] = {}
+    for why, score in scores.items():
+        free = score.astype(np.float64)
+        free[list(found.values())] = np.inf
+        place = int(free.argmin())
+        if math.isfinite(free[place]):
+            found[why] = place
+    return {why: found[why] for why in _WHY if why in found}
+
+
+def _example(
+    why: str, order: dict[str, Any], tables: Tables, days: Sequence[MarketDay], config: BacktestConfig
+) -> OrderExample:
+    key = polars.DataFrame([{name: order[name] for name in KEY}])
+    children, fills = (frame.join(key, on=KEY, how="semi") for frame in (tables.children, tables.fills))
+    start = order["time"]
+    day = next(day for day in days if (day.symbol, str(day.date)) == (order["symbol"], order["day"]))
+    mid, cost, paid = order["mid"], order["cost_bps"], order["against_bps"]
+    return OrderExample(
+        why=why,
+        symbol=day.symbol,
+        day=str(day.date),
+        time=f"{order['clock']:%H:%M:%S}",
+        zone=order["zone"],
+        side=SIDES[0] if order["sign"] == 1 else SIDES[1],
+        shares=order["shares"],
+        mid=mid,
+        spread_bps=1e4 * (order["ask"] - order["bid"]) / mid,
+        cost_bps=cost,
+        against_bps=paid,
+        saving_bps=None if paid is None else paid - cost,
+        levels=_levels(trading_day(day, config).books, start),
+        children=tuple(
+            _child(row, start) for row in children.sort("posted", "child").iter_rows(named=True) if row["sent"]
+        ),
+        fills=_example_fills(fills, start),
+    )
+
+
+def _child(row: dict[str, Any], start: int) -> ExampleChild:
+    """Return a child order; an unknown time of sending is that of the order's arrival."""
+    filled, posted, last = (row[name] for name in ("filled", "posted", "last"))
+    return ExampleChild(
+        kind=row["kind"],
+        place=row["place"],
+        sent=row["sent"],
+        filled=filled,
+        price=row["price"] if filled else None,
+        sent_after=(posted - start) / SECOND if posted else 0.0,
+        last_fill_after=(last - start) / SECOND if filled else None,
+    )
+
+
+def _example_fills(fills: polars.DataFrame, start: int) -> tuple[ExampleFill, ...]:
+    """Return the fills, summed by kind, place and price."""
+    price = polars.col("price").round(6)  # mids are computed, so equal ones may differ in the last bit
+    rows = fills.group_by("kind", "place", price).agg(polars.col("shares").sum(), polars.col("time").max())
+    return tuple(
+        ExampleFill(row["kind"], row["place"], row["shares"], row["price"], (row["time"] - start) / SECOND)
+        for row in rows.sort("time", "kind", "place", "price").iter_rows(named=True)
+    )
+
+
+def _levels(books: DayBooks, time: int) -> tuple[BookLevel, ...]:
+    """Return the displayed shares at the best prices, bids before asks, best first."""
+    now, found = books.as_of(time), []
+    for side, prices, sizes in (("bid", now.bid_px, now.bid_sz), ("ask", now.ask_px, now.ask_sz)):
+        shown = sorted(set(prices[sizes > 0].tolist()), reverse=side == "bid")[:6]  # the best six prices
+        for price in shown:
+            for venue, name in enumerate(books.venues):
+                here = sizes[venue][prices[venue] == price].sum()
+                if here > 0:
+                    found.append(BookLevel(name, side, price, int(here)))
+    return tuple(found)
+
+
+def _stress_savings(
+    pair: tuple[Candidate, Candidate],
+    days: Sequence[MarketDay],
+    config: BacktestConfig,
+    *,
+    usual: Saving | None = None,
+    backend: Backend | None = None,
+    cache: TableCache | None = None,
+    finished: Callable[[PlayTask], None] | None = None,
+) -> StressTable:
+    """Return the saving of one router against another under every stress of `stress_configs`.
+
+    Routers that learn start afresh under each; fitted routers keep their parameters. Market impact is skipped where
+    the traded volume is unknown. ``usual`` is the saving without stress, if it is known already.
+    """
+    router, against = (one.label for one in pair)
+    found, judged = [], 0
+    for name, world in stress_configs(config, pools=bool(days[0].pools)).items():
+        impact = world.stress.impact
+        orders = play_routers(pair, days, world, backend=backend, cache=cache, finished=finished).orders
+        if impact and orders["impact"].is_nan().any():
+            continue
+        pressed = orders.with_columns(cost=polars.col("cost") + impact * polars.col("impact")) if impact else orders
+        saving = usual if usual and world == config else _saving_of(pressed, router, against, seed=config.seed)
+        costs = costs_in_bps(pressed.filter(polars.col("judged"))).group_by("router").agg(polars.col("cost_bps").mean())
+        means = dict(costs.iter_rows())
+        judged = judged or int(orders["judged"].sum()) // (2 * config.seeds)
+        found.append(StressSaving(name, means[router], means[against], saving.bps, _estimated_share(orders)))
+    return StressTable(router, against, judged, tuple(found))
+
+
+def _dark_surface(
+    pair: tuple[Candidate, Candidate],
+    days: Sequence[MarketDay],
+    config: StudyConfig,
+    size: int,
+    horizon: float,
+    *,
+    backend: Backend | None = None,
+    cache: TableCache | None = None,
+    finished: Callable[[PlayTask], None] | None = None,
+) -> DarkSurface:
+    """Return the saving of one router against another over a grid of dark-pool assumptions.
+
+    Routers that learn start afresh at each point and see only the orders played there; fitted ones keep their
+    parameters.
+    """
+    router, against = (one.label for one in pair)
+    worlds = [Stress(presence=presence, adverse=adverse) for presence in _PRESENCE for adverse in _ADVERSE]
+    tasks = [play_tasks(pair, days, config.backtest(size, horizon, world)) for world in worlds]
+    tables = iter(
+        perform_plays([one for some in tasks for one in some], backend=backend, cache=cache, finished=finished)
+    )
+    points, orders = [], 0
+    for world, some in zip(worlds, tasks, strict=True):
+        played = Tables.together([next(tables) for _ in some]).orders
+        orders = int(played["judged"].sum()) // (2 * config.seeds)
+        saved = _saving_of(played, router, against, seed=config.seed)
+        points.append(SurfacePoint(world.presence, world.adverse, saved.bps, _estimated_share(played)))
+    return DarkSurface(router, against, orders, tuple(points))
