@@ -14,7 +14,6 @@ import polars as pl
 import pytest
 
 from cost_tables import recomputed_cost
-from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.case import _WHY, _learning_curve, _order_examples, _stress_savings
 from riskroute.study.markets import MarketDay
@@ -232,7 +231,7 @@ def test_worlds_with_impact_are_left_out_where_nothing_is_known_of_trades(
 ) -> None:
 
     tables = dataclasses.replace(backtest.tables, orders=backtest.tables.orders.with_columns(impact=pl.lit(math.nan)))
-    monkeypatch.setattr(stresses, "play_routers", lambda *words, **more: tables)
+    monkeypatch.setattr("riskroute.study.case.play_routers", lambda *words, **more: tables)
     sweep, static = (next(one for one in backtest.candidates if one.label == name) for name in ("sweep", "static"))
     found = _stress_savings((sweep, static), dark_days, backtest.config)
     assert len(found.worlds) == len(stress_configs(backtest.config, pools=True)) - 2

@@ -23,6 +23,7 @@ from riskroute.routers.contextual.market_features import market_features
 from riskroute.routers.report import KINDS
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.backtest import TradingDay
+from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import FITTED, Candidate, router_names
 from riskroute.study.comparison import (
@@ -67,7 +68,6 @@ from riskroute.study.records import (
 )
 from riskroute.study.static_fit import fitted_candidate
 from riskroute.study.statistics import bootstrap_difference
-from riskroute.study.stresses import stress_configs
 from riskroute.study.tables import KEY, Tables
 
 _TERCILE_MEASURES = ("spread", "volatility", "depth")
@@ -117,9 +117,9 @@ def play_case(
     surface = None
     if pair and days[0].pools and config.surface_orders:
         surface = _dark_surface(pair, days, config, size, horizon, backend=backend, cache=cache, finished=played)
-    stresses = None
+    stressed = None
     if pair and config.stresses:
-        stresses = _stress_savings(pair, days, asked, usual=saving, backend=backend, cache=cache, finished=played)
+        stressed = _stress_savings(pair, days, asked, usual=saving, backend=backend, cache=cache, finished=played)
     shown = [one.label for one in pair] if pair else [chosen]
     looked = "static" in found.routers
     training, test = _day_counts(days, config)
@@ -150,7 +150,7 @@ def play_case(
         venues=_costs_by_venue(result.tables, shown, seed=config.seed),
         learning_curve=_learning_curve(orders, *shown) if pair else None,
         examples=_order_examples(result.tables, days, asked, chosen, shown[1] if pair else None),
-        stresses=stresses,
+        stresses=stressed,
         zone=common_zone(days),
         verdict=reason != "estimated",
         estimated_share=max(found.routers[name].estimated_share for name in (chosen, found.bar)),
@@ -583,7 +583,7 @@ def _stress_savings(
     """
     router, against = (one.label for one in pair)
     found, judged = [], 0
-    for name, world in stress_configs(config, pools=bool(days[0].pools)).items():
+    for name, world in stresses.stress_configs(config, pools=bool(days[0].pools)).items():
         impact = world.stress.impact
         orders = play_routers(pair, days, world, backend=backend, cache=cache, finished=finished).orders
         if impact and orders["impact"].is_nan().any():

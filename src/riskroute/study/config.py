@@ -457,6 +457,7 @@ def split_config(values: dict[str, Any]) -> SplitStudyConfig:
     for name in ("data", "shares", "risk_tolerances", "market", "limit", "policies"):
         if plain.get(name) is not None:
             plain[name] = [str(one) if isinstance(one, Path) else one for one in _list_of_one(plain[name])]
+    instance_of("caps", plain.get("caps", {}), dict, "shares by slot")
     if isinstance(plain.get("fees"), Path):
         plain["fees"] = str(plain["fees"])
     for name in ("train", "test"):

@@ -185,6 +185,7 @@ def program_text(name: str, config: Any) -> str:
 
     Examples
     --------
+    >>> from riskroute.study.config import StudyConfig
     >>> print(program_text("Study", StudyConfig(shares=(500,), orders=60)))
     import riskroute as rr
     <BLANKLINE>

@@ -19,6 +19,7 @@ from riskroute.core.validation import function_of, instance_of, one_of, path_of
 from riskroute.routing.fees import FeeSchedule, load_fees
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import PoolModel
+from riskroute.study import stresses
 from riskroute.study.backtest import check_training
 from riskroute.study.candidates import CLAIRVOYANT, FITTED, check_routers, router_names
 from riskroute.study.case import SURFACE_POINTS, play_case
@@ -33,7 +34,6 @@ from riskroute.study.play import (
 )
 from riskroute.study.result import StudyResult
 from riskroute.study.static_fit import fitted_candidate
-from riskroute.study.stresses import stress_configs
 
 Progress = Callable[[str, int, int], None]  # called with what was done, how much is done, and of how much
 
@@ -247,7 +247,7 @@ def max_plays(config: StudyConfig, symbols: int, *, pools: bool) -> int:
         rounds = symbols * config.seeds
         own = len(names) * rounds + symbols * len(set(names) & set(FITTED))
         worlds = SURFACE_POINTS if pools and config.surface_orders else 0
-        worlds += len(stress_configs(config.backtest(size, horizon), pools=pools)) if config.stresses else 0
+        worlds += len(stresses.stress_configs(config.backtest(size, horizon), pools=pools)) if config.stresses else 0
         pooled = own if symbols > 1 else 0
         plays += own + 2 * worlds * rounds + pooled
     return plays
