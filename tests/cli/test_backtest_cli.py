@@ -48,7 +48,7 @@ def backtest(kept_days: Path, dark_days: list[MarketDay], tmp_path_factory: pyte
     return Printed(said.getvalue().splitlines(), json.loads((out / "found.json").read_text()), out / "tables")
 
 
-def test_anybody_can_recompute_the_costs(backtest: Printed) -> None:
+def test_costs_can_be_recomputed_from_the_files(backtest: Printed) -> None:
     """Ten plain lines from the files, which know nothing of this package."""
     orders = pl.read_parquet(backtest.out / "orders.parquet")
     fills = pl.read_parquet(backtest.out / "fills.parquet")
@@ -193,7 +193,7 @@ def test_a_router_is_named_whatever_its_case_and_one_of_a_file_is_played(
 
 
 @pytest.mark.parametrize("words", MISTAKES)
-def test_mistakes_are_said_in_one_line(
+def test_mistakes_are_reported_in_one_line(
     words: str, kept_days: Path, dark_days: list[MarketDay], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip

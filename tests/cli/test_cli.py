@@ -171,7 +171,7 @@ def test_mistakes_end_in_one_line_and_code_2(
 
 
 @pytest.mark.parametrize(("arguments", "message"), UNKNOWN_WORDS)
-def test_words_the_command_does_not_know_end_in_one_line_too(
+def test_unknown_options_end_in_one_line(
     arguments: list[str], message: str, answers: dict[tuple[str, ...], Answer]
 ) -> None:
     found = answers[tuple(arguments)]
@@ -180,7 +180,7 @@ def test_words_the_command_does_not_know_end_in_one_line_too(
 
 
 @pytest.mark.parametrize("arguments", [MISTAKES[0][0], UNKNOWN_WORDS[0][0]])
-def test_a_process_of_its_own_answers_the_same(
+def test_a_separate_process_behaves_alike(
     arguments: list[str], tmp_path: Path, answers: dict[tuple[str, ...], Answer]
 ) -> None:
     done = riskroute(*arguments, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""`riskroute demo`: rules, study and policies, one after the other, and nothing is silent for long."""
+"""`riskroute demo`: rules, study and policies in this order, with regular progress lines."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_demo_plays_the_runs_that_simulate_would(monkeypatch: pytest.MonkeyP
     assert mixed.best == alone.best
 
 
-def test_lines_come_now_and_then_until_the_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_lines_are_printed_until_the_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(output, "say", lambda text, *, err: said.append(text))
     monkeypatch.setattr(output, "_LINE_EVERY", 0.001)

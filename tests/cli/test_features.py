@@ -64,7 +64,7 @@ FILES: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_is_wrong_with_a_file_is_named(
+def test_errors_name_the_defect_of_a_file(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -81,6 +81,6 @@ def test_what_is_wrong_with_a_file_is_named(
 
 
 @pytest.mark.parametrize("option", ["--slots", "--shares"])
-def test_features_leave_nothing_to_split(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_features_exclude_slots_and_shares(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "--features", str(write(tmp_path / "f.npy")), option, "3"]) == 2
     assert f"{option} cannot be combined with --features" in capsys.readouterr().err

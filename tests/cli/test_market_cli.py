@@ -76,7 +76,7 @@ def test_a_folder_is_imported_and_venues_are_renamed(
     assert "--venue must rename each venue once" in refused(capsys, *words, "--venue", "A=X", "--venue", "A=Y")
 
 
-def test_inspect_shows_what_is_there(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_summarises_a_folder(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "inspect", str(folder / "books"), "--json", str(tmp_path / "x.json"))
     assert "XPSX_QVEX_2019-03-27" in text
     found = json.loads((tmp_path / "x.json").read_text())
@@ -86,7 +86,7 @@ def test_inspect_shows_what_is_there(folder: Path, tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.usefixtures("untraced")
-def test_calibrate_writes_what_it_says(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_calibrate_writes_the_files_it_names(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "models"
     words = ["--symbol", "QVEX", "--json", str(tmp_path / "c.json"), "--out", str(out), "--limit", "--dark", "1"]
     words += ["--venue", "XNAS", "--venue", "XPSX"]
@@ -235,7 +235,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "pip install 'riskroute[market]'" in refused(capsys, "generate")
 
 
-def test_helps_teach(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("generate", "import", "inspect", "calibrate"):
         assert "Example" in said(capsys, name, "--help")
 
@@ -271,7 +271,7 @@ def test_figures_are_made_from_given_books(
 
 
 @pytest.mark.usefixtures("untraced", "unpainted")
-def test_a_synthetic_market_stands_in(tmp_path: Path) -> None:
+def test_a_synthetic_market_is_the_default(tmp_path: Path) -> None:
     assert command(["reproduce", "figure1", "--out", str(tmp_path)]) == 0
     assert len(list((tmp_path / "market" / "books").glob("*.record.json"))) == 3
     summary = json.loads((tmp_path / "figure1" / "figure1.json").read_text())
@@ -290,7 +290,7 @@ def test_a_synthetic_market_stands_in(tmp_path: Path) -> None:
         ("instances", "--date", "2019-03-27"),
     ],
 )
-def test_options_that_change_nothing_are_refused(
+def test_options_without_effect_are_refused(
     experiment: str, option: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(["reproduce", experiment, option, value, "--out", str(tmp_path / "x")]) == 2

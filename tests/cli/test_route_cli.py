@@ -59,7 +59,7 @@ def test_a_plan_that_rests_has_a_range_of_costs(books: Path, tmp_path: Path, cap
     assert "$3.65 (12.15 bps) if nothing fills there and all is swept" in said
 
 
-def test_what_is_beyond_the_books_is_said(books: Path, tmp_path: Path, capsys: Any) -> None:
+def test_shares_beyond_the_books_are_reported(books: Path, tmp_path: Path, capsys: Any) -> None:
     out = tmp_path / "answer.json"
     assert run(["route", str(books), "--side", "sell", "--shares", "100000", "--json", str(out)]) == 0
     text = "98,950 of 100,000 shares are beyond the displayed depth: their price is an estimate"
@@ -68,7 +68,7 @@ def test_what_is_beyond_the_books_is_said(books: Path, tmp_path: Path, capsys: A
     assert (answer["estimated_shares"], answer["warnings"]) == (98_950, [text])
 
 
-def test_protection_is_the_markets(tmp_path: Path, capsys: Any) -> None:
+def test_default_protection_depends_on_the_market(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "books.json"
     venues = {
         "A": {"bids": [[10.00, 2]], "asks": [[10.02, 2]], "taker": 0.03},
@@ -87,14 +87,14 @@ def test_protection_is_the_markets(tmp_path: Path, capsys: Any) -> None:
         ([[10.02, 2]], "best bid of A must be below its best ask, was 10.02 and 10.01"),
     ],
 )
-def test_books_that_cannot_be_are_refused(bids: Any, message: str, tmp_path: Path, capsys: Any) -> None:
+def test_invalid_books_are_refused(bids: Any, message: str, tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "books.json"
     path.write_text(json.dumps({"venues": {"A": {"bids": bids, "asks": [[10.01, 5]]}}}))
     assert run(["route", str(path), "--side", "sell", "--shares", "2"]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_books_that_cross_each_other_are_told(tmp_path: Path, capsys: Any) -> None:
+def test_crossed_books_give_a_warning(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "books.json"
     venues = {"A": {"bids": [[10.03, 2]], "asks": [[10.05, 2]]}, "B": {"bids": [[9.99, 2]], "asks": [[10.01, 2]]}}
     path.write_text(json.dumps({"venues": venues}))
@@ -102,7 +102,7 @@ def test_books_that_cross_each_other_are_told(tmp_path: Path, capsys: Any) -> No
     assert capsys.readouterr().err.startswith("warning: books are crossed: bid 10.03 at A, ask 10.01 at B")
 
 
-def test_a_router_of_a_file_routes_and_goes_on(books: Path, tmp_path: Path, capsys: Any) -> None:
+def test_a_user_defined_router_routes_and_is_restored(books: Path, tmp_path: Path, capsys: Any) -> None:
     own, state = tmp_path / "own.py", tmp_path / "state.json"
     own.write_text("from riskroute.routers.rules import DarkFirst\n\n\nclass Own(DarkFirst):\n    name = 'own'\n")
     words = ["route", str(books), "--side", "buy", "--shares", "200", "--router", f"{own}:Own:cap=50"]
@@ -117,7 +117,7 @@ def test_a_router_of_a_file_routes_and_goes_on(books: Path, tmp_path: Path, caps
     assert "unknown router 'own'; for a user-defined router, give its class as FILE.py:CLASS" in capsys.readouterr().err
 
 
-def test_a_state_goes_on(books: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_saved_state_is_restored(books: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     router = DarkFirst()
     router.scores = {"P": 0.001, "Q": 0.5}
     (tmp_path / "state.json").write_text(json.dumps(router.state()))

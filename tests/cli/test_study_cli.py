@@ -1,4 +1,4 @@
-"""`riskroute study`: the answer of the desk's study, its files, and the router that goes on from them."""
+"""`riskroute study`: its answer, its files, and routing with the saved state."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def studied(kept_days: Path, dark_days: list[MarketDay], tmp_path_factory: pytes
     return Studied(said.getvalue(), out, words)
 
 
-def test_it_answers_and_writes_what_the_answer_rests_on(studied: Studied) -> None:
+def test_the_answer_is_printed_and_its_data_written(studied: Studied) -> None:
     found = rr.StudyResult.from_json(json.loads((studied.out / "study.json").read_text()))
     assert (studied.out / "again.json").read_text() == (studied.out / "study.json").read_text()
     assert studied.said.startswith(str(found))
@@ -95,7 +95,7 @@ def test_without_the_library_for_pages_the_rest_is_written(
     assert not (tmp_path / "study.html").exists()
 
 
-def test_the_state_goes_on_in_the_command_that_routes(
+def test_route_restores_the_state_of_a_study(
     studied: Studied, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What the command says is what the restored router decides."""
@@ -118,7 +118,7 @@ def test_the_state_goes_on_in_the_command_that_routes(
     assert f"router must be {name}, the router of the state, was 'spray'" in capsys.readouterr().err
 
 
-def test_what_was_played_is_not_played_again(
+def test_finished_plays_are_not_repeated(
     studied: Studied, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(task: play.PlayTask) -> None:
@@ -129,7 +129,7 @@ def test_what_was_played_is_not_played_again(
     assert capsys.readouterr().out.splitlines()[0] == studied.said.splitlines()[0]
 
 
-def test_an_interrupt_says_that_nothing_is_lost(
+def test_an_interrupt_names_the_folder_of_finished_plays(
     kept_days: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = play.PlayTask.perform
@@ -158,7 +158,7 @@ def test_an_interrupt_says_that_nothing_is_lost(
     assert done[0].candidate.label not in again
 
 
-def test_a_file_says_what_to_study_and_options_say_otherwise(
+def test_options_override_the_configuration_file(
     kept_days: Path, dark_days: list[MarketDay], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "study.toml"
@@ -208,7 +208,7 @@ def test_the_commented_file_holds_the_defaults(tmp_path: Path, capsys: pytest.Ca
         (["--json", "out.txt"], "--json file ending must be one of .json, was '.txt'"),
     ],
 )
-def test_a_mistake_is_one_sentence(
+def test_a_mistake_is_one_line(
     words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -133,7 +133,7 @@ def test_a_steady_regret_is_shown_where_claims_look(tmp_path: Path) -> None:
         ({"changes": 0}, "changes must be a positive integer, was 0"),
     ],
 )
-def test_choices_that_cannot_be_made(values: dict[str, Any], message: str) -> None:
+def test_invalid_choices_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         PaperChoices(**values)
 
@@ -146,7 +146,7 @@ def test_the_closest_preset_departs_from_ours() -> None:
     assert isinstance(played["rise++"], Policy)
 
 
-def test_bad_presets_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_presets_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, expected in (
         (["figure2", "--preset", "best"], "preset must be one of default, closest, was 'best'"),
         (["figure1", "--preset", "closest"], "--preset does not apply to figure1, was 'closest'"),
@@ -261,5 +261,5 @@ def test_trials_judge_as_reproduce_does_and_play_nothing_twice(tmp_path: Path) -
     assert path.held == held <= set(statements_about("figure4"))
 
 
-def test_choices_are_ours_where_nothing_is_said() -> None:
+def test_unstated_choices_are_the_defaults() -> None:
     assert as_choices({"delta": 0.1}) == PaperChoices(delta=0.1)

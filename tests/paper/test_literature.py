@@ -31,7 +31,7 @@ from riskroute.routers.literature.expgrad import _expgrad_rate
 from riskroute.routers.literature.kaplan_meier import _power_tails
 
 
-def test_the_order_of_losses_comes_out() -> None:
+def test_the_order_of_losses_is_reproduced() -> None:
     found = remake_ganchev(quick=True)
     assert all(statement.holds for statement in found.statements)
     assert found.losses["power law"] < found.losses["uniform"] < found.losses["Kaplan-Meier"]
@@ -49,7 +49,7 @@ def test_the_loss_of_the_truth_is_the_entropy() -> None:
     assert log_loss(tails, np.full(40_000, LARGEST + 1), sizes) == pytest.approx(entropy, abs=0.05)
 
 
-def test_sizes_have_their_law() -> None:
+def test_sizes_have_the_stated_distribution() -> None:
     """Tails of 40,000 draws: 4 s.e. are 0.01."""
     sizes = draw_sizes(((0.6, 0.5), (0.8, 1.2)), 40_000, 50, np.random.default_rng(2))
     for k, (empty, exponent) in enumerate(((0.6, 0.5), (0.8, 1.2))):
@@ -104,7 +104,7 @@ def test_sizes_have_the_moments_of_the_setting() -> None:
     assert held.var(axis=0).tolist() == pytest.approx([1, 1, 1], abs=0.1)
 
 
-def test_nobody_saves_more_than_the_oracle() -> None:
+def test_no_policy_saves_more_than_the_oracle() -> None:
     drawn = draw_shortage(2000, np.random.default_rng(2))
     best = oracle_saving(*drawn)
     for shares in np.random.default_rng(3).dirichlet(np.ones(3), 50):

@@ -53,7 +53,7 @@ def test_a_panel_is_played_alone(panel: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("panel", ["a", "b"])
-def test_a_changing_world_is_drawn_panel_by_panel(panel: str, tmp_path: Path) -> None:
+def test_changing_coefficients_are_drawn_panel_by_panel(panel: str, tmp_path: Path) -> None:
     words = ["reproduce", "nonstationary", "--panel", panel, "--runs", "1", "--horizon", "500"]
     assert command([*words, "--workers", "1", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "nonstationary" / f"nonstationary-{panel}.png").stat().st_size > 10_000
@@ -77,7 +77,7 @@ def test_a_missing_library_is_noticed_before_playing(monkeypatch: pytest.MonkeyP
         ({"policies": ["ris"]}, "policy must be one of .*, was 'ris'"),
     ],
 )
-def test_what_cannot_be_reproduced(values: dict[str, Any], message: str) -> None:
+def test_invalid_experiments_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         plan_experiments(**values)
 
@@ -135,7 +135,7 @@ def test_mistakes_on_the_command_line_are_one_line(tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.usefixtures("untraced")
-def test_more_runs_later_go_on_from_the_first_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_runs_later_reuse_the_first_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "_RUNS_PER_TASK", 5)
 
     def finished(runs: int, *, resume: bool) -> tuple[int, bytes]:
@@ -188,7 +188,7 @@ def test_the_story_of_a_run_is_consistent() -> None:
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 5])
-def test_the_shortest_horizons_are_no_trouble(horizon: int, tmp_path: Path) -> None:
+def test_the_shortest_horizons_work(horizon: int, tmp_path: Path) -> None:
     for done in reproduce(plan_experiments("nonstationary", runs=1, horizon=horizon), tmp_path, Backend(workers=1)):
         assert "NaN" not in done.files[1].read_text()
 
@@ -273,7 +273,7 @@ def test_autocorrelation_rise_is_below_risk_exp_exp(tmp_path: Path) -> None:
         assert regrets["rise"] < 0.5 * regrets["risk-exp-exp"], panel
 
 
-def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+def test_files_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
     for name in (".table.part00000.parquet", "..table.part00000.123.parquet", ".table.123.parquet"):
         (tmp_path / name).write_text("half of it")
     (tmp_path / "other.parquet").write_text("not ours")

@@ -79,7 +79,7 @@ def test_a_running_cluster_of_dask_is_used_by_its_address_and_gives_the_same_byt
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("kind", "address"), [("dask", "tcp://127.0.0.1:9"), ("ray", "127.0.0.1:9")])
-def test_an_address_nobody_listens_at_is_refused(kind: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_without_a_listener_is_refused(kind: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip(kind)
     monkeypatch.setattr(backends, "_TIMEOUT", 0.5)  # dask tries again until then, and nobody will come
     with pytest.raises(InputError, match=rf"no running {kind} cluster at address '{address}'"):
@@ -186,23 +186,23 @@ def give_up(backend: Backend, marker: Path) -> None:
 @pytest.mark.thorough  # what becomes of tasks whose worker was lost is seen above
 @pytest.mark.usefixtures("soon")
 @pytest.mark.filterwarnings("ignore")
-def test_workers_that_always_die_are_given_up(tmp_path: Path) -> None:
+def test_repeatedly_lost_workers_raise_an_error(tmp_path: Path) -> None:
     give_up(Backend(workers=2), tmp_path / "killed")
 
 
 @pytest.mark.thorough  # losses on dask are noticed above, and given up as those of the local backend
 @pytest.mark.usefixtures("soon")
 @pytest.mark.filterwarnings("ignore")
-def test_workers_of_dask_that_always_die_are_given_up(tmp_path: Path, dask_address: str) -> None:
+def test_repeatedly_lost_dask_workers_raise_an_error(tmp_path: Path, dask_address: str) -> None:
     give_up(Backend("dask", address=dask_address), tmp_path / "killed")
 
 
-def test_a_policy_that_fails_says_so() -> None:
+def test_a_failing_policy_raises_its_own_error() -> None:
     with pytest.raises(ZeroDivisionError, match="a mistake"):
         run_tasks([some_task(0, Broken())], Backend(workers=2))
 
 
-def test_tasks_on_the_shelf_are_not_done_again(tmp_path: Path) -> None:
+def test_cached_tasks_are_not_repeated(tmp_path: Path) -> None:
     cache, tasks = TaskCache(tmp_path), [some_task(number) for number in range(3)]
     for one in tasks[:2]:
         cache.put(one, some_task(2).perform())  # not theirs, so that it shows

@@ -112,7 +112,7 @@ def test_reports_are_not_learned_before_they_are_known() -> None:
     play_day(Watched(), day)
 
 
-def test_nothing_after_the_decision_is_known_to_a_router() -> None:
+def test_a_router_sees_nothing_after_its_decision() -> None:
     """All prices after a moment are moved by a dollar: contexts and plans up to then stay the same."""
     day = trading_day()
     moment = int(day.orders.times[60])
@@ -126,7 +126,7 @@ def test_nothing_after_the_decision_is_known_to_a_router() -> None:
     assert seen[0] == seen[1]
 
 
-def test_routers_meet_the_same_luck() -> None:
+def test_routers_share_common_random_numbers() -> None:
     """An order that sends all of itself to a pool is filled alike, whatever came before."""
     always = play_day(DarkFirst(), trading_day())
     again = play_day(DarkFirst(), trading_day())
@@ -184,7 +184,7 @@ def test_stale_books_are_counted_and_not_shown() -> None:
     assert all(context.books.ask_sz[0].sum() == 0 for context in late)
 
 
-def test_orders_fill_the_day_and_take_turns() -> None:
+def test_orders_are_spread_over_the_day_and_alternate_sides() -> None:
     orders = spaced_orders(BOOKS, 10, 100, rng=np.random.default_rng(0), horizon=60.0)
     assert orders.signs.tolist() == [1, -1] * 5
     assert orders.times.min() >= BOOKS.first
@@ -194,7 +194,7 @@ def test_orders_fill_the_day_and_take_turns() -> None:
         spaced_orders(BOOKS, 4, 1, rng=np.random.default_rng(0), horizon=1e6)
 
 
-def test_orders_must_be_in_the_order_of_time() -> None:
+def test_orders_must_be_sorted_by_time() -> None:
     two = np.array([5, 3])
     with pytest.raises(InputError, match="times of orders must rise"):
         Orders(two, two, two, np.zeros(2))

@@ -68,12 +68,12 @@ def test_no_order_of_any_router_is_cheaper(
             assert gap.min() > -1e-9, (name, shares)
 
 
-def test_the_bound_is_not_idle(dark_days: list[MarketDay]) -> None:
+def test_the_bound_is_tight_for_some_orders(dark_days: list[MarketDay]) -> None:
     day = day_of(dark_days[0], 300, 0.0)
     assert (costs(make_router("sweep"), day) - costs(Clairvoyant(), day)).max() > 0.001
 
 
-def test_what_is_known_is_no_risk(dark_days: list[MarketDay]) -> None:
+def test_the_clairvoyant_has_no_unexpected_cost(dark_days: list[MarketDay]) -> None:
     """Its objective is its cost, whatever risk is charged; else a bound on objectives it would not be."""
     for one in play_day(Clairvoyant(), day_of(dark_days[0], 1000, 30.0)).orders:
         assert one.foreseen == one.done.cost
@@ -129,7 +129,7 @@ def test_shares_on_offer_are_a_maximum_flow(seed: int, sign: int, stale: float) 
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), max_size=4), min_size=1, max_size=3))
-def test_alternatives_are_the_better_share_by_share(alternatives: list[list[tuple[int, int]]]) -> None:
+def test_exclusive_alternatives_give_the_better_one_per_share(alternatives: list[list[tuple[int, int]]]) -> None:
     nothing = Fill(0, "take", "A", 0, 0, 0.0, 0.0)
     best = _cheapest([[_Offer(float(cost), n, nothing) for cost, n in one] for one in alternatives])
     found = [offer.cost for offer in best for _ in range(offer.shares)]
@@ -182,7 +182,7 @@ def only(played: PlayedDay) -> float:
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_small_cases_by_trying_everything(sign: int) -> None:
+def test_small_cases_agree_with_exhaustive_search(sign: int) -> None:
     rng = np.random.default_rng(8)
     for seed in range(25):
         day = small_day(rng, sign, shares=2 + seed % 3)
@@ -190,7 +190,7 @@ def test_small_cases_by_trying_everything(sign: int) -> None:
         assert found == pytest.approx(cheapest_by_trying(day, seed), abs=1e-9)
 
 
-def test_a_book_that_stays_is_one_offer_and_one_that_changes_two() -> None:
+def test_an_unchanged_book_is_one_offer_and_a_changed_one_two() -> None:
     """More shares than one snapshot shows: those at the horizon are there only if the snapshot is another one."""
     rng = np.random.default_rng(2)
     day = dataclasses.replace(small_day(rng, 1, shares=1), pools=())

@@ -27,7 +27,7 @@ def present(one: DarkMarket, **more: Any) -> float:
     return float(np.mean([one.hidden(k, "P", **more) > 0 for k in range(COUNT)]))
 
 
-def test_presence_and_sizes_follow_the_stated_law() -> None:
+def test_presence_and_sizes_follow_the_stated_distributions() -> None:
     """Within four standard errors, of 4,000 draws: 0.007 for the presence, and 0.014 for the share above twice the
     smallest of those that are there."""
     one = market(PLAIN)
@@ -56,7 +56,7 @@ def test_the_same_order_meets_the_same_shares() -> None:
     assert again["day"] != again["alone"] != again["seed"]
 
 
-def test_counterparties_come_before_moves_that_are_regretted() -> None:
+def test_counterparties_are_present_before_adverse_moves() -> None:
     pool = PoolModel("P", 0.3, spread=0.0, recent=0.0, state=0.0, adverse=0.2)
     assert market(pool, regretted=1).chance(0, "P") == pytest.approx(0.3 * np.exp(0.2))
     assert market(pool, regretted=-1).chance(0, "P") == pytest.approx(0.3 * np.exp(-0.2))
@@ -70,7 +70,7 @@ def test_a_wide_spread_and_a_recent_fill_move_the_odds() -> None:
     assert market(pool).chance(0, "P", recent=True) == pytest.approx(1 / (1 + np.exp(-0.7)))
 
 
-def test_states_of_pools_are_partly_common_and_have_a_memory() -> None:
+def test_pool_states_are_correlated_and_autocorrelated() -> None:
     """Correlation 0.3 between pools, exp(-1/6) from one order to the next, ten seconds later.
 
     4,000 states with this memory are worth about 300 independent ones, so correlations are within 0.2.
@@ -110,13 +110,13 @@ def test_an_empty_pool_stays_empty() -> None:
         ({"name": "<P>"}, "name of a pool must be a name"),
     ],
 )
-def test_pools_that_cannot_be(values: dict[str, Any], message: str) -> None:
+def test_invalid_pools_are_refused(values: dict[str, Any], message: str) -> None:
     plain: dict[str, Any] = {"name": "P", "presence": 0.5}
     with pytest.raises(InputError, match=message):
         PoolModel(**plain | values)
 
 
-def test_counterparties_come_more_often_before_moves_that_are_regretted() -> None:
+def test_counterparties_arrive_more_often_before_adverse_moves() -> None:
     """Twice as often by e to the power of twice the adverse selection; four standard errors of the ratio of counts."""
     times = np.arange(COUNT) * 100 * SECOND
     moments = DarkMoments(times, np.ones(COUNT), np.zeros(COUNT, dtype=np.int64))

@@ -30,7 +30,7 @@ def test_passes_the_shared_checks(case: str) -> None:
     check_environment(CASES[case], runs=700)
 
 
-def test_tallies_of_gaussian_blocks_have_the_exact_laws() -> None:
+def test_tallies_of_gaussian_blocks_have_the_exact_distributions() -> None:
     """Mean ~ N(mu, sigma^2/n), spread ~ sigma^2 chi^2(n-1), independent: Kolmogorov-Smirnov on 4,000 blocks."""
     problem, n, action = PROBLEMS[0], 7, 3
     mean, variance = problem.means(np.array([action]))[0], problem.variances(np.array([action]))[0]
@@ -57,7 +57,7 @@ def test_autocorrelated_noise_has_unit_variance_and_the_stated_correlation(corre
         assert abs(np.mean(drawn[lag:] * drawn[:-lag]) - correlation**lag) < 2 * error
 
 
-def test_autocorrelated_noise_does_not_depend_on_how_it_is_cut() -> None:
+def test_autocorrelated_noise_does_not_depend_on_block_lengths() -> None:
     whole, parts = (Autocorrelated(PROBLEMS[0], 0.5).noise(np.random.default_rng(2)) for _ in range(2))
     expected = whole.draw(50)
     np.testing.assert_allclose(np.concatenate([parts.draw(n) for n in (1, 4, 20, 25)]), expected, rtol=1e-12)
@@ -92,7 +92,7 @@ def test_correlation_zero_is_the_independent_model() -> None:
     )
 
 
-def test_piecewise_rewards_follow_the_stretch_they_fall_in() -> None:
+def test_piecewise_rewards_follow_their_segment() -> None:
     environment = PiecewiseStationary(PROBLEMS, [3, 5])
     run = environment.run(np.random.default_rng(0))
     _, entry, (counts, _, _, means, variances, gaps) = run.plan_blocks(
@@ -110,7 +110,7 @@ def test_piecewise_rewards_follow_the_stretch_they_fall_in() -> None:
     )
 
 
-def test_piecewise_comparator_plays_the_best_mean_of_every_stretch() -> None:
+def test_piecewise_comparator_plays_the_best_mean_of_every_segment() -> None:
     environment = PiecewiseStationary(PROBLEMS, [3, 5])
     best = [int(np.argmax(problem.means(np.arange(8)))) for problem in PROBLEMS]
     assert environment.oracle_schedule(100) == ((0, best[0]), (3, best[1]), (5, best[2]))

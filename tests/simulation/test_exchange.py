@@ -105,7 +105,7 @@ def traded(done: Executed) -> list[tuple[str, str, int, float]]:
 SWEEP: dict[str, Any] = {"take": {"A": 150, "B": 150}, "take_limits": {"A": 10.0, "B": 9.99}}
 
 
-def test_a_sweep_on_books_that_stand_costs_what_was_displayed() -> None:
+def test_a_sweep_of_constant_books_costs_the_displayed_prices() -> None:
     done = play(exchange(), **SWEEP)
     assert traded(done) == [("take", "A", 150, 10.0), ("take", "B", 100, 10.0), ("take", "B", 50, 9.99)]
     assert 300 * 10.01 - done.cost == pytest.approx(2999.35, abs=1e-9)
@@ -113,7 +113,7 @@ def test_a_sweep_on_books_that_stand_costs_what_was_displayed() -> None:
     assert {fill.time for fill in done.fills} == {SECOND + MILLISECOND}
 
 
-def test_what_has_faded_comes_back_and_is_swept_without_a_limit() -> None:
+def test_shares_missed_on_faded_books_are_swept_without_a_limit() -> None:
     """A's best bid is gone a nanosecond before the order arrives: 150 shares go to the next best, B at 9.99."""
     done = play(exchange(("A", SECOND + MILLISECOND - 1, [(9.98, 500)])), **SWEEP)
     assert traded(done)[-1] == ("sweep", "B", 150, 9.99)
@@ -126,13 +126,13 @@ def test_a_book_that_changes_after_the_order_arrives_does_not_matter() -> None:
     assert 300 * 10.01 - done.cost == pytest.approx(2999.35, abs=1e-9)
 
 
-def test_shares_are_there_once() -> None:
+def test_displayed_shares_fill_once() -> None:
     """All 250 at 10.00 are taken first; the rest of the order meets what is left of the same snapshots."""
     done = play(exchange(), 400, take={"A": 150, "B": 100})
     assert traded(done)[2:] == [("sweep", "B", 150, 9.99)]
 
 
-def test_more_than_the_display_is_charged_an_estimate_and_said() -> None:
+def test_shares_beyond_the_display_are_charged_an_estimate() -> None:
     """1,050 shares are displayed; 50 more trade beyond the last level, 3 cents off the mid, and a little further."""
     done = play(exchange(), 1100)
     assert done.estimated == 50
@@ -189,7 +189,7 @@ def test_pools_trade_at_the_mid() -> None:
     assert done.cost == pytest.approx(200 * 0.001 + 100 * (0.01 - 0.002))
 
 
-def test_pools_in_turn_get_what_is_left_and_each_takes_its_time() -> None:
+def test_pools_in_turn_get_the_remainder_after_a_latency_each() -> None:
     done = play(exchange(pools=(EMPTY, FULL)), dark={"Q": 300, "P": 120}, in_turn=True)
     assert [(child.place, child.sent, child.filled) for child in done.children[:2]] == [("Q", 300, 0), ("P", 120, 120)]
     assert done.children[1].known == SECOND + 10 * MILLISECOND
@@ -219,7 +219,7 @@ def test_shares_that_pools_did_not_take_at_once_rest_there_afterwards() -> None:
     assert rested.filled > 0
 
 
-def test_a_fill_that_lies_ahead_is_not_recent() -> None:
+def test_a_future_fill_is_not_recent() -> None:
     market = exchange(pools=(FULL,))
     market.note_dark_fill("P", 100 * SECOND)
     assert not market.filled_recently("P", 99 * SECOND)
@@ -234,12 +234,12 @@ def test_limit_orders_earn_the_spread_and_their_rest_is_swept() -> None:
     assert done.children[0].known == 11 * SECOND
 
 
-def test_what_pools_return_may_be_posted() -> None:
+def test_shares_returned_by_pools_may_be_posted() -> None:
     done = play(exchange(pools=(EMPTY,), queue=Queue(50)), 50, horizon=10.0, dark={"Q": 50}, rest="post:A")
     assert traded(done) == [("limit", "A", 50, 10.02)]
 
 
-def test_pools_tried_before_all_else_see_the_whole_order() -> None:
+def test_pools_tried_first_see_the_whole_order() -> None:
     """P fills 180 of 300 in the second turn: 50 that no child holds, 100 to take, and 30 of those to post."""
     market = exchange(pools=(EMPTY, FULL), queue=Queue(500))
     plan: dict[str, Any] = {"dark": {"Q": 300, "P": 180}, "in_turn": True, "take": {"A": 100}, "limit": {"B": 150}}
@@ -273,7 +273,7 @@ def test_buying_is_the_mirror_image() -> None:
     st.sampled_from(["buy", "sell"]),
     st.sampled_from([{}, {"in_turn": True}, {"in_turn": True, "before": True}]),
 )
-def test_every_share_ends_up_somewhere(
+def test_every_share_is_accounted_for(
     shares: int, horizon: float, parts: list[int], rest: str, side: str, turns: dict[str, bool]
 ) -> None:
     """Fills are those of the children, and the profit told is that of the fills."""
@@ -308,7 +308,7 @@ def test_the_best_price_alone_is_taken_where_it_is_cheapest_after_fees() -> None
     assert traded(done) == [("sweep", "A", 20, 10.0), ("sweep", "B", 100, 10.0)]
 
 
-def test_less_than_a_lot_elsewhere_is_no_protected_quote() -> None:
+def test_odd_lots_are_not_protected_quotes() -> None:
     """Fifty shares left at the better price hold a child back that counts single shares, not one that counts lots."""
     market = exchange()
     for lot, prevented in ((1, 100), (100, 0)):

@@ -1,4 +1,4 @@
-"""What everybody could work out: the same as if somebody had sent the order."""
+"""Public outcomes equal the profits of orders that were really sent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def day(half_hour: rr.market.Store) -> tuple[DayBooks, QueueReplay]:
 
 @pytest.mark.parametrize("horizon", [0.0, 10.0])
 @pytest.mark.parametrize("side", ["buy", "sell"])
-def test_outcomes_are_what_plans_of_those_children_would_have_earned(
+def test_public_outcomes_equal_the_profits_of_such_plans(
     day: tuple[DayBooks, QueueReplay], horizon: float, side: str
 ) -> None:
     books, queue = day
@@ -56,7 +56,7 @@ def test_outcomes_are_what_plans_of_those_children_would_have_earned(
     assert compared > 40
 
 
-def test_queues_say_what_any_order_behind_them_would_have_filled(day: tuple[DayBooks, QueueReplay]) -> None:
+def test_queue_outflow_gives_the_fills_of_any_order_behind_it(day: tuple[DayBooks, QueueReplay]) -> None:
     """At venues that serve who came first; the market at the horizon is what a late sweep would have met."""
     books, queue = day
     exchange = Exchange(books, TAKERS, MAKERS, None, queue, Latency(0.001, 0.005))
@@ -101,7 +101,7 @@ class Watching(Router):
         self.seen.append((public.context.order, len(self.decided)))
 
 
-def test_outcomes_are_told_after_the_horizon_and_never_before(day: tuple[DayBooks, QueueReplay]) -> None:
+def test_public_outcomes_are_shown_only_after_the_horizon(day: tuple[DayBooks, QueueReplay]) -> None:
     books, queue = day
     rng = np.random.default_rng(0)
     orders = spaced_orders(books, 40, 20, horizon=60.0, rng=rng)

@@ -88,7 +88,7 @@ def test_a_lost_worker_costs_only_the_tasks_of_its_wave(started: list[dict[str, 
     assert told == list(range(19))
 
 
-def test_workers_that_always_die_are_given_up(started: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_repeatedly_lost_workers_raise_an_error(started: list[dict[str, Any]], tmp_path: Path) -> None:
     with pytest.raises(RiskrouteError, match=r"the ray backend lost its workers 3 times in a row \(LostWorkerError\)"):
         run_tasks([Doubled(0, tmp_path / "lost", always=True)], Backend("ray", 1))
     assert started[0]["ended"]
@@ -100,7 +100,7 @@ def test_more_workers_than_the_cluster_has_are_refused(started: list[dict[str, A
     assert started[0]["ended"]
 
 
-def test_a_cluster_of_somebody_elses_is_left_running(started: list[dict[str, Any]]) -> None:
+def test_an_existing_cluster_is_left_running(started: list[dict[str, Any]]) -> None:
     sys.modules["ray"].init(num_cpus=CORES)
     assert list(run_tasks([Doubled(3)], Backend("ray"))) == [6]
     assert [one["ended"] for one in started] == [False]

@@ -65,7 +65,7 @@ def test_the_comparator_is_the_best_of_all_splits(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_climbing_ends_where_no_move_helps(seed: int) -> None:
+def test_local_search_ends_at_a_local_optimum(seed: int) -> None:
     """With costs in proportion to the quantity the mean-variance is convex, and a climb misses the best by little."""
     listed, implicit = (random_replay(seed, shares=6, slots=4, listed=flag, smooth=True) for flag in (True, False))
     best, found = listed.comparators[0], implicit.comparators[0]
@@ -128,7 +128,7 @@ def test_policies_learn_on_replay(policy: str) -> None:
     assert ends[policy] < ends["uniform"]
 
 
-def test_caps_leave_unknown_profits_alone() -> None:
+def test_profits_beyond_caps_may_be_unknown() -> None:
     actions = Allocations(4, 2, caps=[4, 1])
     problem = Problem(actions=actions, mean_coef=np.zeros(4), var_coef=np.zeros(4))
     profits = np.zeros((2, 3, 5))

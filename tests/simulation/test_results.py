@@ -54,7 +54,7 @@ def test_found_best_counts_runs_that_recommend_the_best_action() -> None:
     assert row["regret"] == "2"
 
 
-def test_the_table_says_how_many_runs_where_they_differ(result: SimulationResult) -> None:
+def test_the_table_shows_numbers_of_runs_where_they_differ(result: SimulationResult) -> None:
     rise, uniform = result.policies["rise"], result.policies["uniform"]
     assert "runs" not in result.table().header
     none = np.zeros_like(rise.regret[:2])
@@ -129,7 +129,7 @@ def test_bad_paths_are_named(result: SimulationResult, tmp_path: Path) -> None:
         plot_regret(SimulationResult({}, {}, best=0), tmp_path / "x.png")
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_only_the_old_file(tmp_path: Path) -> None:
     target = tmp_path / "kept.json"
     target.write_text("old")
 

@@ -21,7 +21,7 @@ OURS += [DarkFirst(), DarkFirst(mode="parallel"), DarkFirst(cap=200), DarkFirstP
 
 
 @pytest.mark.parametrize("router", OURS, ids=lambda router: f"{router.name} {router.parameters}")
-def test_ours_pass(router: Router) -> None:
+def test_all_routers_pass(router: Router) -> None:
     check_router(router)
 
 

@@ -105,7 +105,7 @@ def test_instances_do_not_share_their_noise() -> None:
     assert abs(np.corrcoef(first, second)[0, 1]) < 0.6
 
 
-def test_best_is_that_of_the_stretches_really_played() -> None:
+def test_best_is_that_of_the_segments_played() -> None:
     actions = Actions.scaled(np.random.default_rng(0).standard_normal((6, 3)))
     environment = PiecewiseStationary([random_problem(actions, seed) for seed in (1, 2)], [1000])
     assert simulate(environment, ["oracle"], horizon=500, runs=2).best == environment.comparators[0]

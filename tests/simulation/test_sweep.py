@@ -108,12 +108,12 @@ def test_one_value_stands_for_a_list_and_everything_has_a_default() -> None:
         ({"policies": "risk-ucb", "shares": 1000, "slots": 20}, r"risk-ucb needs a list of all"),
     ],
 )
-def test_bad_values_are_told(values: dict[str, object], message: str) -> None:
+def test_invalid_values_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         SweepConfig.of(values)
 
 
-def test_bad_files_are_told(tmp_path: Path) -> None:
+def test_invalid_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"config must be a readable file, was .*nowhere.toml"):
         SweepConfig.read(tmp_path / "nowhere.toml")
     (tmp_path / "bad.toml").write_text("slots = [")

@@ -1,4 +1,4 @@
-"""Tasks: the same runs as `simulate`, however they are cut, and a cache that never holds half a result."""
+"""Tasks: the runs of `simulate`, however they are divided, and a cache without partial results."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_parameter_changes_the_identity() -> None:
     assert task(policy=replace(policy, explore_multiplier=3.0)).identity != task().identity
 
 
-def test_the_shelf_gives_back_what_was_put(tmp_path: Path) -> None:
+def test_the_cache_returns_stored_results(tmp_path: Path) -> None:
     cache, one = TaskCache(tmp_path / "tasks"), task()
     assert not cache.has(one)
     assert cache.get(one) is None
@@ -136,7 +136,7 @@ def test_the_shelf_gives_back_what_was_put(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 10, 0.5, 0.99])
-def test_a_spoilt_file_counts_as_unfinished(tmp_path: Path, kept: float) -> None:
+def test_a_damaged_file_counts_as_unfinished(tmp_path: Path, kept: float) -> None:
     cache, one = TaskCache(tmp_path), task()
     cache.put(one, one.perform())
     path = next(tmp_path.glob("*.npz"))

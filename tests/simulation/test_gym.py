@@ -1,4 +1,4 @@
-"""The gymnasium environments: its own checker, stated moments, regret, seeding, bad input."""
+"""Gymnasium environments: gymnasium's checker, stated moments, regret, seeding, bad input."""
 
 from __future__ import annotations
 
@@ -69,19 +69,19 @@ def gaps(env: RoutingEnv, policy: Any, *, seed: int) -> float:
 
 
 @pytest.mark.parametrize(("name", "mode"), KINDS)
-def test_gymnasiums_checker_has_no_complaint(name: str, mode: str) -> None:
+def test_gymnasium_checker_passes(name: str, mode: str) -> None:
     check_env(make(name, action_mode=mode))
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_the_checker_has_no_complaint_about_other_sizes(listed: bool) -> None:
+def test_gymnasium_checker_passes_for_other_sizes(listed: bool) -> None:
     for mode in ACTION_MODES:
         check_env(make("riskroute/Replay-v0", replay=lots_replay(listed=listed), action_mode=mode))
     check_env(make("riskroute/Synthetic-v0", shares=1000, slots=20, action_mode="weights"))
     check_env(make("riskroute/Synthetic-v0", shares=3, slots=1))
 
 
-def test_a_name_with_its_module_needs_no_import_before() -> None:
+def test_a_name_with_its_module_needs_no_import() -> None:
     env = gymnasium.make("riskroute.simulation.gym:riskroute/Synthetic-v0", shares=8, slots=6)
     assert env.action_space == gymnasium.spaces.Discrete(1287)
 
@@ -212,7 +212,7 @@ def test_policies_learn(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "mode"), KINDS)
-def test_a_seed_tells_everything(name: str, mode: str) -> None:
+def test_a_seed_determines_the_episode(name: str, mode: str) -> None:
     def course(env: RoutingEnv, seed: int | None) -> list[float]:
         env.reset(seed=seed)
         env.action_space.seed(0)
@@ -238,7 +238,7 @@ def test_a_seed_tells_everything(name: str, mode: str) -> None:
     ],
     ids=["listed", "implicit", "listed lots", "implicit lots"],
 )
-def test_every_split_can_be_said_in_every_mode(env: tuple[Any, dict[str, Any]]) -> None:
+def test_every_split_can_be_encoded_in_every_mode(env: tuple[Any, dict[str, Any]]) -> None:
     kind, options = env
     modes = ACTION_MODES if options.get("shares") != 1000 else ("weights",)
     for mode in modes:
@@ -253,7 +253,7 @@ def test_every_split_can_be_said_in_every_mode(env: tuple[Any, dict[str, Any]]) 
             assert split.tolist() == expected.tolist()
 
 
-def test_numbers_name_each_split_once() -> None:
+def test_discrete_actions_number_each_split_once() -> None:
     env = ReplayEnv(lots_replay(listed=False), horizon=100)
     env.reset(seed=0)
     played = [tuple(env.step(k)[-1]["allocation"].tolist()) for k in range(env.allocations.size)]

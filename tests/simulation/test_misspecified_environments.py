@@ -1,4 +1,4 @@
-"""Environments that break what policies take for granted, and the riskless slot."""
+"""Misspecified environments, and the riskless slot."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_heavy_tailed_ways_of_play_agree_exactly(policy: str) -> None:
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 1.5, 3.0])
-def test_bent_variance_is_a_power_of_the_linear_one(power: float) -> None:
+def test_nonlinear_variance_is_a_power_of_the_linear_one(power: float) -> None:
     problem = random_problem(PROBLEM.actions, 2, base_variance=0.7)
     environment = NonlinearVariance(problem, power)
     mean, deviation = environment.moments(EVERYTHING)
@@ -110,14 +110,14 @@ def test_bent_variance_is_a_power_of_the_linear_one(power: float) -> None:
     np.testing.assert_allclose(environment.gaps(EVERYTHING), value - value.min(), atol=1e-12)
 
 
-def test_bent_variance_moves_the_best_action_in_some_instances() -> None:
+def test_nonlinear_variance_moves_the_best_action_in_some_instances() -> None:
     instances = [random_problem(PROBLEM.actions, seed, risk_tolerance=0.5) for seed in range(30)]
     moved = [NonlinearVariance(problem, 3.0).comparators[0] != problem.best for problem in instances]
     assert any(moved)
     assert not all(moved)
 
 
-def test_bent_variance_works_on_sets_that_are_not_listed() -> None:
+def test_nonlinear_variance_works_on_implicit_sets() -> None:
     implicit = random_problem(Allocations(3, 3), 5)
     best = NonlinearVariance(implicit, 2.0).comparators[0]
     listed = Problem(actions=implicit.actions.listed(), mean_coef=implicit.mean_coef, var_coef=implicit.var_coef)
@@ -126,7 +126,7 @@ def test_bent_variance_works_on_sets_that_are_not_listed() -> None:
         _ = NonlinearVariance(random_problem(Allocations(1000, 20), 0)).comparators
 
 
-def test_mistold_policies_hear_another_base_variance_and_nothing_else_changes() -> None:
+def test_wrong_base_variance_changes_the_setting_only() -> None:
     environment, plain = WrongBaseVariance(PROBLEM, 2.5), Environment(PROBLEM)
     told, true = environment.setting(100), plain.setting(100)
     assert told.base_variance == 2.5 * true.base_variance

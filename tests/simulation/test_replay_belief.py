@@ -1,4 +1,4 @@
-"""The warm start: coefficients and their errors from recorded scenarios, against plain least squares."""
+"""Priors fitted to recorded scenarios, against plain least squares."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_warm_policy_pays_less_for_learning() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_warm_policy_finds_out_that_books_have_changed(seed: int) -> None:
+def test_a_warm_policy_adapts_to_changed_books(seed: int) -> None:
     train, buckets, _ = linear_replay(5 + 10 * seed)
     judge, _, _ = linear_replay(6 + 10 * seed, centre=(0.5, *CENTRE[1:]))  # the slot that was worst is best now
     result = simulate(judge, [Adaptive(prior=replay_belief(train, buckets))], horizon=3000, runs=3, seed=1)
@@ -98,7 +98,7 @@ def test_a_warm_policy_finds_out_that_books_have_changed(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("count", "most"), [(4, 100), (6, 50), (10, 25), (40, 10)])
-def test_few_buckets_do_not_pretend_to_know(count: int, most: float) -> None:
+def test_few_buckets_give_a_wide_prior(count: int, most: float) -> None:
     """Squared errors in the belief's own units, six of them; with few buckets their scale is itself badly known."""
     squared = []
     for seed in range(20):
@@ -110,7 +110,7 @@ def test_few_buckets_do_not_pretend_to_know(count: int, most: float) -> None:
     assert np.median(squared) < most
 
 
-def test_books_that_are_all_alike_make_a_belief_too() -> None:
+def test_identical_books_give_a_belief() -> None:
     problem = Problem(actions=Allocations(3, 2), mean_coef=np.zeros(4), var_coef=np.zeros(4), base_variance=0.0)
     replay = Replay(problem, -np.tile(np.arange(4.0), (2, 6, 1)))
     belief = replay_belief(replay, np.arange(6))

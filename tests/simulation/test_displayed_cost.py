@@ -1,4 +1,4 @@
-"""What a plan costs if the display holds: without time on the way and with empty pools, it is what it costs."""
+"""Displayed cost of a plan: equal to its realised cost without latency and with empty pools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ SPLITS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("shares", [100, 1500, 30_000])
 @pytest.mark.parametrize("name", [name for name in ROUTERS if name != "policy"])
-def test_nothing_unforeseen_happens(name: str, shares: int, dark_days: list[MarketDay]) -> None:
+def test_without_latency_and_pools_the_cost_is_the_displayed_one(
+    name: str, shares: int, dark_days: list[MarketDay]
+) -> None:
     """But for hidden shares, which make an order cheaper than foreseen.
 
     nbbo takes one price after the other, at venues as they come: what it does after the first is not in its plan.
@@ -36,7 +38,7 @@ def test_nothing_unforeseen_happens(name: str, shares: int, dark_days: list[Mark
             assert hidden or one.done.cost == pytest.approx(one.foreseen, rel=1e-9), one.number
 
 
-def test_two_splits_of_the_same_places_are_foreseen_alike(dark_days: list[MarketDay]) -> None:
+def test_equal_splits_have_equal_displayed_costs(dark_days: list[MarketDay]) -> None:
     """What comes back to one venue is priced there, whether it was sent there or to a pool first."""
     config = BacktestConfig(orders=10, shares=(600,), stress=Stress(presence=0.0))
     day = trading_day(dark_days[0], config)

@@ -1,4 +1,4 @@
-"""Action sets that change from round to round: against a naive twin, offers, the oracle, bad input."""
+"""Changing action sets: a naive twin, offers, the oracle, bad input."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_oracle_schedule_merges_equal_neighbours() -> None:
     assert environment.oracle_schedule(1) == ((0, best[2]),)
 
 
-def test_policies_are_told_the_set_of_the_first_round() -> None:
+def test_the_setting_holds_the_set_of_the_first_round() -> None:
     environment = ChangingActionSets(PROBLEMS, [2, 0])
     assert environment.setting(10).actions is PROBLEMS[2].actions
     assert environment.actions is PROBLEMS[2].actions
@@ -320,7 +320,7 @@ def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
     assert message in str(error.value)
 
 
-def test_the_oracle_says_when_it_does_not_know_a_set() -> None:
+def test_the_oracle_refuses_an_unknown_set() -> None:
     oracle = _VaryingSetOracle(best={PROBLEMS[0].actions.fingerprint: 0}).start(
         ChangingActionSets(PROBLEMS, [0]).setting(10)
     )

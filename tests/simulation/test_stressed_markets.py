@@ -1,4 +1,4 @@
-"""Leaks, fades, quotes that are traded through, queues without luck, and books that are too old."""
+"""Information leakage, fading books, trade-throughs, queues without cancellations, and stale books."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_leak_takes_the_far_touch_away_for_a_second() -> None:
     assert traded(play(leaky, take={"A": 150}))[0] == ("A", 150, 10.0)  # nobody was told
 
 
-def test_leaks_are_as_likely_as_said_and_the_same_for_all() -> None:
+def test_leaks_have_the_stated_probability_and_are_common_to_routers() -> None:
     count = 4000
     moments = DarkMoments(np.arange(count), np.ones(count), np.zeros(count, dtype=np.int64))
     dark = DarkMarket([PoolModel("P", 0.5), PoolModel("Q", 0.5)], moments, seed=1, day="d", leak=0.1)
@@ -90,7 +90,7 @@ def test_leaks_are_as_likely_as_said_and_the_same_for_all() -> None:
     assert not any(dark.leaks(order, "Q", 0) for order in range(100))
 
 
-def test_what_has_faded_is_not_there(dark_days: list[MarketDay]) -> None:
+def test_faded_shares_do_not_fill(dark_days: list[MarketDay]) -> None:
     """A shows 150 and 500 shares, of which 70 % are there; the router has counted on all."""
     done = play(exchange(faded=[0.7, 1.0]), take={"A": 150, "B": 150}, take_limits={"A": 10.0, "B": 9.99})
     assert traded(done) == [("A", 105, 10.0), ("B", 100, 10.0), ("B", 50, 9.99), ("B", 45, 9.99)]
@@ -137,7 +137,7 @@ def queues(half_hour: Store) -> tuple[DayBooks, QueueReplay, dict[str, pl.DataFr
 Queues = tuple[DayBooks, QueueReplay, dict[str, pl.DataFrame]]
 
 
-def test_without_cancellations_nobody_is_filled_earlier(queues: Queues) -> None:
+def test_without_cancellations_no_order_fills_earlier(queues: Queues) -> None:
     books, usual, _ = queues
     hard, rng, later = usual.pessimistic(), np.random.default_rng(1), 0
     for begin in rng.integers(books.first, books.last - 200 * SECOND, 300).tolist():
@@ -153,7 +153,7 @@ def test_without_cancellations_nobody_is_filled_earlier(queues: Queues) -> None:
     assert later > 20
 
 
-def test_outflow_and_volume_are_sums_of_what_traded(queues: Queues) -> None:
+def test_outflow_and_volume_are_sums_of_trades(queues: Queues) -> None:
     """Executions of displayed orders, side by side, from the events as they were recorded."""
     books, queue, events = queues
     rng, some = np.random.default_rng(2), 0.0
@@ -210,7 +210,7 @@ def test_nothing_trades_with_a_venue_that_is_silent(dark_days: list[MarketDay]) 
         assert all(one.stale == 0 for one in played.orders if one.done.context.time < half)
 
 
-def test_luck_does_not_depend_on_who_routes(dark_days: list[MarketDay]) -> None:
+def test_random_draws_do_not_depend_on_the_router(dark_days: list[MarketDay]) -> None:
     """Two routers that rest all of an order in a pool are filled alike, whatever else they have done before.
 
     That pools remember us is part of the market, so it is left out here.
@@ -237,7 +237,7 @@ def test_luck_does_not_depend_on_who_routes(dark_days: list[MarketDay]) -> None:
         assert (filled > 0) == (other_filled > 0)
 
 
-def test_orders_come_within_the_session(dark_days: list[MarketDay]) -> None:
+def test_orders_arrive_within_the_session(dark_days: list[MarketDay]) -> None:
     books, date = dark_days[0].load().books, dark_days[0].date
     first, last = _session(books, date)
     assert first == books.stamps.min() + 60 * SECOND
