@@ -60,6 +60,15 @@ def test_the_table_of_rooms_has_every_room() -> None:
     assert set(re.findall(r"^\| `(\w+)/` \|", page, flags=re.MULTILINE)) == rooms
 
 
+def test_the_architecture_page_names_files_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"`(\w+/[\w/]+\.py)`", page))
+    assert len(named) > 50
+    assert not [
+        name for name in named if not (ROOT / "src" / "riskroute" / name).is_file() and not (ROOT / name).is_file()
+    ]
+
+
 def test_the_citation_names_this_version_and_the_paper() -> None:
     yaml = pytest.importorskip("yaml", reason="the file is YAML")
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
