@@ -102,7 +102,7 @@ def test_outflow_rates_are_gamma() -> None:
     assert router.rate("A", "3+") == BayesFill.rate_prior[0] / BayesFill.rate_prior[1]
 
 
-def test_what_was_seen_decays_order_by_order() -> None:
+def test_observations_are_discounted_order_by_order() -> None:
     router = BayesFill(decay=0.5)
     for number in range(3):
         router.on_public_data(public(order(number), A=500, B=0))
@@ -232,7 +232,7 @@ def test_states_and_sizes_have_bins() -> None:
     assert BayesFill()._sizes(2) == [2]
 
 
-def test_it_is_a_router_like_all_others() -> None:
+def test_it_passes_the_router_checks() -> None:
     rr.check_router(BayesFill())
     rr.check_router(BayesFill(sample=True))
     state = BayesFill().state()
@@ -251,6 +251,6 @@ def test_it_is_a_router_like_all_others() -> None:
         ({"seed": -1}, "seed must be a non-negative integer, was -1"),
     ],
 )
-def test_parameters_that_cannot_be(parameters: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         BayesFill(**parameters)

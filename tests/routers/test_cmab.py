@@ -136,6 +136,6 @@ def test_sharing_what_fills_reveal_learns_faster(pools: Any) -> None:
         (lambda: Cmab(share=None), "share must be True or False, was None"),  # type: ignore[arg-type]
     ],
 )
-def test_parameters_that_cannot_be(make: Any, message: str) -> None:
+def test_invalid_parameters_are_refused(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()

@@ -170,7 +170,7 @@ def test_pools_are_tried_with_the_whole_order_before() -> None:
     assert DarkFirstContKukanov().route(sale(300)).rest == "sweep"
 
 
-def test_what_pools_leave_is_posted_first() -> None:
+def test_unfilled_pool_shares_are_posted_first() -> None:
     plan = Plan("a", dark={"P": 10}, in_turn=True, before=True, take={"A": 100}, limit={"A": 150, "B": 50})
     assert plan.within(400) == ({"A": 100}, {}, {"A": 150, "B": 50})
     assert plan.within(250) == ({"A": 50}, {}, {"A": 150, "B": 50})
@@ -180,7 +180,7 @@ def test_what_pools_leave_is_posted_first() -> None:
 
 
 @pytest.mark.parametrize("kind", [ContKukanov, DarkFirstContKukanov])
-def test_they_are_routers_like_all_others(kind: type[Router]) -> None:
+def test_they_pass_the_router_checks(kind: type[Router]) -> None:
     rr.check_router(kind())
 
 
@@ -218,7 +218,7 @@ def test_on_a_recorded_day_it_learns_and_posts(kind: type[Router], day: TradingD
         ({"scaled": 1}, "scaled must be True or False, was 1"),
     ],
 )
-def test_parameters_that_cannot_be(parameters: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         ContKukanov(**parameters)
 
@@ -348,7 +348,7 @@ def test_stochastic_approximation_overbooks_two_exchanges() -> None:
     assert mean_cost_of_two(market, one, two, prices) == pytest.approx(6.0077, abs=5e-3)
 
 
-def test_conditions_of_first_order_hold_at_what_is_found() -> None:
+def test_first_order_conditions_hold_at_the_solution() -> None:
     """On new samples, within three standard errors and what three shares change (the density is below 1 % a share)."""
     prices = example(impact=0.0005, exchanges=2)
     queues = np.array([2000.0, 2050.0])
@@ -413,7 +413,7 @@ def test_projections_are_the_nearest_points(values: list[float]) -> None:
             assert ((found - start) ** 2).sum() / 1e4 <= other.fun * (1 + 1e-5) + 1e-5
 
 
-def test_what_cannot_be() -> None:
+def test_invalid_placement_problems_are_refused() -> None:
     with pytest.raises(InputError, match="expected outflows of 1 exchanges, got 2"):
         stochastic_placement(10, np.ones(1), np.ones((3, 2)), example())
     with pytest.raises(InputError, match="mode must be one of sum, overbook, was 'over'"):

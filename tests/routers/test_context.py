@@ -83,7 +83,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         ({"venues": {"<A>": {"bids": [[10.0, 5]]}}}, {}, "venue must be a name"),
     ],
 )
-def test_what_cannot_be_is_named(books: dict[str, Any], order: dict[str, Any], message: str) -> None:
+def test_invalid_contexts_are_refused(books: dict[str, Any], order: dict[str, Any], message: str) -> None:
     with pytest.raises(RiskrouteError, match=message):
         read_context(books, **{"side": "sell", "shares": 10} | order)
 

@@ -1,4 +1,4 @@
-"""The contextual routers: what they do without anything to learn, what they learn, and what they never do."""
+"""The contextual routers: plans before any data, learning, exploration and saved states."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def taught(router: ContextualGreedy, chances: dict[str, float], rounds: int = 30
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_they_are_routers_like_all_others(kind: type[ContextualGreedy]) -> None:
+def test_they_pass_the_router_checks(kind: type[ContextualGreedy]) -> None:
     rr.check_router(kind())
 
 
@@ -207,7 +207,7 @@ def test_a_pool_that_changes_is_learned_anew() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_router_that_is_saved_and_restored_goes_on_as_before(kind: type[ContextualGreedy]) -> None:
+def test_a_restored_router_makes_the_same_decisions(kind: type[ContextualGreedy]) -> None:
     router = kind()
     taught(router, {"A": 0.8, "B": 0.5}, rounds=45, deviation=0.01)
     for number in range(50, 60):
@@ -242,7 +242,7 @@ def test_a_router_that_is_saved_and_restored_goes_on_as_before(kind: type[Contex
         ({"orders_left": -1}, "orders_left must be"),
     ],
 )
-def test_parameters_that_cannot_be_are_refused(parameters: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         ContextualIds(**parameters)
 
@@ -266,7 +266,7 @@ def test_a_damaged_state_is_refused() -> None:
             Contextual.restore({**state, "memory": {**state["memory"], **damage}})
 
 
-def test_information_is_worth_nothing_when_nobody_is_left_to_profit() -> None:
+def test_information_is_worth_nothing_without_future_orders() -> None:
     alone = ContextualIds(orders_left=0.0, kappa=0.0, guard_tails=False, draws=4)
     for number in range(10):
         problem = alone.problem(moment(number))
@@ -277,7 +277,7 @@ def test_information_is_worth_nothing_when_nobody_is_left_to_profit() -> None:
         assert losses[1] <= losses[0] * 1.1 + 0.1
 
 
-def test_what_was_never_tried_teaches_most() -> None:
+def test_untried_pools_have_the_largest_information_gain() -> None:
     belief = DarkBelief()
     before = belief.information("P", 0.0, 500.0)
     for _ in range(50):
@@ -336,7 +336,7 @@ def test_compiled_outlooks_of_limit_orders_are_those_that_were_learned() -> None
         np.testing.assert_allclose(wait.variance[there], (half**2 * alone[:, None] * shares**2)[there], rtol=1e-9)
 
 
-def test_what_is_drawn_ahead_is_what_a_decision_would_have_drawn() -> None:
+def test_draws_prepared_ahead_equal_draws_at_the_decision() -> None:
     """Learning between two orders makes draws ready; a router that was restored has none, and decides the same."""
     router = Contextual()
     for number in range(30):

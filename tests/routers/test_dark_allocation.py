@@ -44,7 +44,7 @@ def test_the_public_checks(router: DarkAllocation) -> None:
 
 
 @everyone
-def test_a_saved_router_goes_on_with_the_same_decisions(kind: type[DarkAllocation]) -> None:
+def test_a_restored_router_makes_the_same_decisions(kind: type[DarkAllocation]) -> None:
     sizes, context = draw_pools(((0.5, 0.2), (0.6, 1.0), (0.3, 2.0)), 40, seed=1), pools_context(3, 50)
     expected = play_pools(kind(), sizes, context)
     for saved_at in (1, 17):

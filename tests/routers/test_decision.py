@@ -20,7 +20,7 @@ from riskroute.routers.rules import Sweep
 from router_books import random_context, sale
 
 
-def test_the_sweep_of_the_two_venues_brings_in_what_was_worked_out() -> None:
+def test_the_sweep_of_two_venues_has_the_proceeds_computed_by_hand() -> None:
     context = sale(300, lot=100)
     decision = price_plan(context, Sweep().route(context))
     assert decision.net == pytest.approx(2999.10, abs=1e-9)
@@ -142,7 +142,7 @@ def test_a_sweep_is_the_best_of_all_splits_or_takes_better_prices_first(
         (Plan("order", dark_rest={"P": 99_000}), 98_950),
     ],
 )
-def test_shares_that_nobody_displays_are_counted(plan: Plan, estimated: int) -> None:
+def test_shares_beyond_the_displayed_depth_are_counted(plan: Plan, estimated: int) -> None:
     """1,050 shares are bid for, 650 of them at A."""
     decision = price_plan(sale(100_000), plan)
     assert decision.estimated_shares == decision.to_json()["estimated_shares"] == estimated
@@ -205,7 +205,7 @@ def test_children_have_their_prices_and_fees() -> None:
 
 
 @pytest.mark.parametrize(("bid", "word"), [(10.02, "locked"), (10.03, "crossed")])
-def test_books_that_cross_each_other_are_told(bid: float, word: str) -> None:
+def test_locked_and_crossed_books_are_reported(bid: float, word: str) -> None:
     books = {"A": {"bids": [[bid, 100]], "asks": [[10.05, 100]]}, "B": {"bids": [[9.99, 100]], "asks": [[10.02, 100]]}}
     context = read_context({"venues": books}, side="buy", shares=10)
     (warning,) = price_plan(context, Plan("order")).warnings
@@ -229,12 +229,12 @@ def test_routers_are_made_and_restored_by_name() -> None:
         (lambda: make_router("spray", pace=1), "spray has no parameter 'pace'; its parameters are none"),
     ],
 )
-def test_routers_that_are_not_there(call: Any, message: str) -> None:
+def test_unknown_routers_and_parameters_are_refused(call: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
 
 
 @pytest.mark.parametrize("state", [3, {}, {"router": "swep"}])
-def test_states_of_no_router(state: Any) -> None:
+def test_states_of_unknown_routers_are_refused(state: Any) -> None:
     with pytest.raises(StateError, match=r"state must be one that a router's state|unknown router"):
         restore_router(state)

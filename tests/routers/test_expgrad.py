@@ -196,6 +196,6 @@ def test_a_new_pool_weighs_as_much_as_the_others_on_average() -> None:
         (lambda: Exp3(printed=1), "printed must be True or False, was 1"),  # type: ignore[arg-type]
     ],
 )
-def test_parameters_that_cannot_be(make: Any, message: str) -> None:
+def test_invalid_parameters_are_refused(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()

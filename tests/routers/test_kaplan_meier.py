@@ -205,7 +205,7 @@ def test_the_fit_finds_the_pool_that_was_drawn() -> None:
         (lambda: ParMl(delay_cost=-1.0), "delay_cost must be a number of at least 0, was -1"),
     ],
 )
-def test_parameters_that_cannot_be(make: Any, message: str) -> None:
+def test_invalid_parameters_are_refused(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
 

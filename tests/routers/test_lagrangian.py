@@ -225,6 +225,6 @@ def test_fills_may_be_weighed_with_what_they_save_or_not() -> None:
         (lambda: Reinforcement(weighted="x"), "weighted must be True or False, was 'x'"),  # type: ignore[arg-type]
     ],
 )
-def test_parameters_that_cannot_be(make: Any, message: str) -> None:
+def test_invalid_parameters_are_refused(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()

@@ -1,4 +1,4 @@
-"""Routers that learn from public data, on a recorded day: saved in between they go on alike, and nothing is early."""
+"""Routers that learn from public data on a recorded day: saved states, and no data before it is public."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Reading(Router):
         self.told.append((self.decided, len(trades)))
 
 
-def test_trades_are_told_once_and_never_before_they_happen(day: TradingDay) -> None:
+def test_trades_are_published_once_and_never_before_they_happen(day: TradingDay) -> None:
     """With every decision, the number told so far is that of all trades before it."""
     router = Reading()
     play_day(router, day)

@@ -1,4 +1,4 @@
-"""Routers by name, whatever its case, and routers of your own from a file."""
+"""Routers by name in any case, and user-defined routers from a file."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_an_unknown_name_names_the_nearest(name: str, message: str) -> None:
     assert str(caught.value) == message
 
 
-def test_a_router_of_a_file_is_a_router_like_any_other(halves: Path) -> None:
+def test_a_router_from_a_file_passes_the_checks(halves: Path) -> None:
     router = make_router(f"{halves}:Halves", parts=3)
     assert router.route(sale(300)).take == {"A": 100, "B": 200}
     check_router(router)
@@ -143,7 +143,7 @@ def test_parameters_follow_the_class(text: str, expected: tuple[str, dict[str, o
         ("bytes.py:Own", "cannot read 'bytes.py' of router bytes.py:Own: not UTF-8 text"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_named(
+def test_errors_in_a_router_file_are_named(
     name: str, message: str, halves: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(halves.parent)
@@ -156,14 +156,14 @@ def test_what_is_wrong_with_a_file_is_named(
     assert str(caught.value).startswith(message)
 
 
-def test_parameters_of_a_class_that_cannot_be(halves: Path) -> None:
+def test_invalid_parameters_of_a_user_defined_router_are_refused(halves: Path) -> None:
     with pytest.raises(InputError, match=r"halves.py:Halves has no parameter 'pace'; its parameters are parts"):
         make_router(f"{halves}:Halves", pace=1)
     with pytest.raises(InputError, match="parts must be a positive integer, was 0"):
         make_router(f"{halves}:Halves", parts=0)
 
 
-def test_a_state_of_somebody_elses_router_says_what_to_do(halves: Path) -> None:
+def test_restoring_an_unknown_router_names_the_remedy(halves: Path) -> None:
     state = make_router(f"{halves}:Halves").state()
     with pytest.raises(StateError, match=r"unknown router 'halves'; for a user-defined router, give its class"):
         restore_router(state)

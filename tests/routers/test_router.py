@@ -78,12 +78,12 @@ def test_reports_come_in_any_order_and_children_count_once() -> None:
     assert router.under_way == ("a",)
 
 
-def test_a_report_of_an_order_nobody_routed_is_refused() -> None:
+def test_a_report_of_an_unknown_order_is_refused() -> None:
     with pytest.raises(StateError, match="order 'z' was never routed"):
         Counting().learn(Report("z", ()))
 
 
-def test_a_state_goes_on_where_it_was_saved() -> None:
+def test_a_restored_router_resumes() -> None:
     router = Counting()
     router.route(sale(order="a"))
     router.learn(Report("a", (child(0),)))
@@ -105,7 +105,7 @@ def test_a_state_goes_on_where_it_was_saved() -> None:
         ({"under_way": 3}, "state of counting must be one that state.. returned"),
     ],
 )
-def test_states_that_cannot_be(change: dict[str, Any], message: str) -> None:
+def test_invalid_states_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(StateError, match=message):
         Counting.restore(Counting().state() | change)
 
@@ -129,12 +129,12 @@ def test_a_state_must_be_a_dictionary() -> None:
         ({"order": "z"}, "order must be 'order', was 'z'"),
     ],
 )
-def test_plans_that_cannot_be_played(values: dict[str, Any], message: str) -> None:
+def test_invalid_plans_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Plan(**{"order": "order"} | values).checked(sale())
 
 
-def test_pools_in_turn_are_tried_with_what_is_left() -> None:
+def test_pools_in_turn_are_pinged_with_the_remainder() -> None:
     plan = Plan("order", dark={"P": 300, "Q": 300}, in_turn=True)
     assert plan.sent == 0
     assert plan.checked(sale()) is plan
@@ -150,7 +150,7 @@ def test_pools_in_turn_are_tried_with_what_is_left() -> None:
         ({"sent": -1}, "sent must be a non-negative integer, was -1"),
     ],
 )
-def test_reports_that_cannot_be(change: dict[str, Any], message: str) -> None:
+def test_invalid_reports_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         ChildReport(**vars(child(0)) | change)
 

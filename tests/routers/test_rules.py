@@ -1,4 +1,4 @@
-"""Routers that need no learning: what they do at books worked out by hand."""
+"""Routing rules on books whose plans were computed by hand."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_pools_that_save_nothing_are_left_out() -> None:
     assert DarkFirst().route(read_context(books, side="sell", shares=300)).dark == {"Q": 300}
 
 
-def test_what_comes_back_is_posted_where_the_queue_is_shortest() -> None:
+def test_returned_shares_are_posted_at_the_quickest_queue() -> None:
     """Both venues offer at 10.02, A 100 shares and B 300."""
     assert quickest_venue(sale()) == "A"
     assert quickest_venue(sale(features={"outflow A": 1.0, "outflow B": 5.0})) == "B"
@@ -142,7 +142,7 @@ def test_a_restored_router_ranks_alike() -> None:
         (lambda: Sweep(discretion=-1), "discretion must be a non-negative integer, was -1"),
     ],
 )
-def test_parameters_that_cannot_be(make: Any, message: str) -> None:
+def test_invalid_parameters_are_refused(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
 

@@ -96,7 +96,7 @@ def test_before_a_sweep_orders_without_time_only_try() -> None:
         (lambda: make_router("thompson", unit=3), "thompson has no parameter 'unit'; its parameters are .*units"),
     ],
 )
-def test_parameters_that_cannot_be(make: Any, message: str) -> None:
+def test_invalid_parameters_are_refused(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
 

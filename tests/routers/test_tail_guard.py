@@ -1,4 +1,4 @@
-"""The price of tails: what raises and lowers it, what corrects it, and states that are none."""
+"""The tail guard: updates of its multiplier and level, corrections by realised excess, and saved states."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_plans_that_come_worse_than_expected_raise_the_price() -> None:
     assert both.price == pytest.approx(0.3)
 
 
-def test_what_costs_less_than_the_level_is_not_counted() -> None:
+def test_costs_below_the_level_have_no_excess() -> None:
     guard = TailGuard(level=2.0)
     guard.learn_plan(1.9)
     guard.learn_posted(-5.0)
@@ -89,7 +89,7 @@ def sale(number: int) -> Context:
     return read_context({"venues": book}, **order, features={"outflow A": 5.0}, time=number * 10**9)
 
 
-def test_orders_and_the_rules_limit_order_are_counted_by_what_they_came_to() -> None:
+def test_realised_excess_of_orders_and_of_the_rule_is_recorded() -> None:
     """A sale of 100 at 10.02 of which 60 fill, with a rebate of 0.1 cents; 40 are swept 5 cents below the mid."""
     router = ContextualGreedy()
     router.route(sale(0))

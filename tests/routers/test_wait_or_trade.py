@@ -93,7 +93,7 @@ def test_one_venue_with_known_outflow_is_the_closed_form_of_cont_and_kukanov() -
     assert abs(units * 10 - posted) <= 10
 
 
-def test_what_all_shares_that_wait_have_in_common_is_not_diversified() -> None:
+def test_the_common_variance_of_waiting_shares_is_not_diversified() -> None:
     """Two places with the same luck: the additive model splits evenly and claims half of the variance."""
     shares: Floats = np.arange(11.0)
     cost = np.tile(-0.1 * shares, (2, 1))

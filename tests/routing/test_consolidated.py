@@ -140,7 +140,7 @@ def test_a_smallest_order_size_is_kept() -> None:
     assert sale().take(400, lot=100, minimums=np.array([0, 300])).cost == pytest.approx(brute)
 
 
-def test_what_no_venue_accepts_is_left() -> None:
+def test_shares_that_no_venue_accepts_stay_unassigned() -> None:
     taken = sale().take(300, lot=100, minimums=np.array([1000, 1000]))
     assert taken.shares.tolist() == [0, 0]
     assert taken.beyond == 300
@@ -208,7 +208,7 @@ def test_lots_follow_order_protection(lot: int) -> None:
         assert book.take(10, lot=lot).shares.tolist() == shares
 
 
-def test_empty_books_cost_nobody_knows_what() -> None:
+def test_the_cost_of_empty_books_is_unknown() -> None:
     book = ConsolidatedBook(np.full((2, 1), np.nan), np.zeros((2, 1)), np.zeros(2), mid=10.0, side="buy")
     costs: Floats = book.costs([0, 1])
     assert costs[0] == 0
@@ -226,7 +226,7 @@ def test_empty_books_cost_nobody_knows_what() -> None:
         ({"takers": np.zeros(3)}, r"takers must have shape \(2,\), was \(3,\)"),
     ],
 )
-def test_books_that_cannot_be(change: dict[str, Any], message: str) -> None:
+def test_invalid_books_are_refused(change: dict[str, Any], message: str) -> None:
     named: dict[str, Any] = dict(zip(("prices", "sizes", "takers"), SALE, strict=True))
     with pytest.raises(InputError, match=message):
         ConsolidatedBook(**named | {"mid": 10.01, "side": "sell"} | change)

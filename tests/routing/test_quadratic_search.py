@@ -104,6 +104,6 @@ GOOD: dict[str, Any] = {"matrix": np.eye(2), "linear": np.zeros(2), "units": 4}
         ({"units": -1}, "units must be a non-negative integer, was -1"),
     ],
 )
-def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
+def test_invalid_problems_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         minimise_quadratic(**GOOD | change)

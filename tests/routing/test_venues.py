@@ -349,7 +349,7 @@ def test_the_best_split_of_correlated_slots_is_that_of_enumeration(seed: int) ->
         ({"caps": [1, 2]}, "caps must be at least 0 and add up to at least 10"),
     ],
 )
-def test_correlations_that_cannot_be_are_refused(change: dict[str, Any], message: str) -> None:
+def test_invalid_correlations_are_refused(change: dict[str, Any], message: str) -> None:
     good: dict[str, Any] = {"models": correlated_models()[:2], "shares": 10, "correlation": np.eye(2)}
     with pytest.raises(InputError, match=message):
         best_correlated_split(**good | change)

@@ -191,7 +191,7 @@ class ContextualGreedy(Router):
             return
         guard = self._guard(problem.context)
         rule = problem.simple_rule(self.kappa * problem.per_bp)
-        if not guard.updates:
+        if not guard.updates:  # start at the first order's quantile: the steps of the level are small
             guard.level = problem.quantile_level(rule, TailGuard.exceedance)
         chance, allowed = problem.excess(rule, guard.level)
         posted = None
@@ -378,6 +378,7 @@ class ContextualIds(Contextual):
         greedy = mean.forecast(best).objective(price)
         allowed = [greedy + self.budget / problem.per_bp >= mean.forecast(one).objective(price) for one in candidates]
         gains = np.array([_information(problem, mean, one) for one in candidates])
+        # information ratio: squared regret per nat; plans beyond the exploration budget are excluded
         ratio = np.where(allowed, regrets**2 / np.maximum(gains, 1e-12), np.inf)
         chosen = int(np.argmin(ratio))
         saved = float(regrets[0]) * (1 - math.exp(-gains[chosen]))  # greedy regret that the information removes

@@ -291,7 +291,7 @@ def _best_plan(
     _check_tables(shares, sweep, cost, variance, fills_if_any, pools)
     if slots == 0:
         return np.zeros(0, dtype=np.int64), False
-    best, choices = cheapest_totals(cost + price * variance)
+    best, choices = cheapest_totals(cost + price * variance)  # the common variance depends on the total alone
     tables = (shares, sweep, cost, variance, common, fills_if_any, empty, pool_price, pools)
     units, before, lowest = np.zeros(slots, dtype=np.int64), False, np.inf
     chosen = 0

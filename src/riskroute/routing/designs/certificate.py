@@ -209,6 +209,7 @@ class _Search:
             low = -self._maximum(part, -direction, own=False)[0]
             origin = float(direction @ self.fixed)
             low, high = low - origin, high - origin
+            # the chord of x^2 over [low, high] is (low + high) x - low high
             slope += curvature * (low + high) * axis
             offset -= curvature * low * high
         best, best_tangent, move, pull = np.inf, tangent, np.zeros_like(tangent), 1.0
@@ -216,6 +217,7 @@ class _Search:
             slope_here, offset_here = slope.copy(), offset
             for curvature, axis in self.concave:
                 at = float(axis @ self.back @ (tangent - self.fixed))
+                # the tangent of x^2 at x = at is 2 at x - at^2
                 slope_here += 2 * curvature * at * axis
                 offset_here -= curvature * at * at
             direction = self.back.T @ slope_here
