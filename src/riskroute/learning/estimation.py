@@ -34,7 +34,7 @@ class Estimate:
         object.__setattr__(self, "var_coef", exact_array("var_coef", self.var_coef, np.float64, mean_coef.shape))
 
     def score(self, risk_tolerance: float) -> Vector:
-        """Coefficients of the estimated mean-variance, up to the constant."""
+        """Return the coefficients of the estimated mean-variance, up to a constant."""
         return self.var_coef - real_number("risk_tolerance", risk_tolerance) * self.mean_coef
 
 
@@ -75,7 +75,7 @@ def least_squares(
     features : Matrix
         ``(n, dim)``, the feature vector of each tally's action.
     tallies : Tallies
-        What was observed.
+        Observed counts, means and spreads.
     base_variance : float
         The known constant omega in the variance.
     ridge : float

@@ -645,7 +645,7 @@ class ResidualTest:
         return alarm
 
     def state(self) -> dict[str, Any]:
-        """Everything, as plain JSON values."""
+        """Return the complete state as plain JSON values."""
         return {"length": self.length, "level": self.level, "least": self.least, "window": self.window.tolist()}
 
     @classmethod

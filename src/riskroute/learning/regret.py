@@ -166,7 +166,7 @@ def _block_curves(
 
 
 def regret_checkpoints(horizon: int, count: int = 100, spacing: str = "both") -> Integers:
-    """Rounds at which curves are recorded: about ``count``, spaced ``log``, ``linear`` or ``both``, the horizon last.
+    """Return about ``count`` rounds to record curves at, spaced ``log``, ``linear`` or ``both``, ending at the horizon.
 
     Examples
     --------

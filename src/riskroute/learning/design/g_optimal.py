@@ -365,7 +365,7 @@ def round_coordinates(features: Matrix) -> Matrix:
 
 
 def leverages(features: Matrix, inverse_root: Matrix) -> Floats:
-    """Squared norms of the rows of ``features @ inverse_root``, chunk by chunk: ``x' M^-1 x`` when ``M^-1 = R R'``."""
+    """Return leverages ``x' M^-1 x`` with ``M^-1 = R R'``: squared norms of the rows of ``features @ R``, in chunks."""
     result = np.empty(len(features))
     for start in range(0, len(features), _CHUNK):
         rows = features[start : start + _CHUNK] @ inverse_root
@@ -374,7 +374,7 @@ def leverages(features: Matrix, inverse_root: Matrix) -> Floats:
 
 
 def _scan(features: Matrix, to_round: Matrix, points: Matrix, weights: Floats) -> Floats:
-    """Leverages of all rows under the design ``weights`` on round ``points``."""
+    """Return the leverages of all rows under the design ``weights`` on whitened ``points``."""
     return leverages(features, to_round @ vertex_inverse_root(points, weights))
 
 

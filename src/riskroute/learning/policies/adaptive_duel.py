@@ -133,7 +133,7 @@ class AdaptiveDuel:
         return self.overlap * (taken @ now) / scale, self.overlap * (taken @ average) / scale
 
     def _losses(self, deviation: Vector, density: Vector) -> Vector:
-        """Expected loss per round to each rival alone."""
+        """Return the expected loss per round to each rival alone."""
         losses = deviation * density - self.behind * ndtr(-self.behind / deviation)
         losses[0] = 0.0
         return np.asarray(losses)

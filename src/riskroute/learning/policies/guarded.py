@@ -109,7 +109,7 @@ class _ConfidenceBounds:
         return math.sqrt(2 * u * lever * self._noise(ratio)) + 2 * ratio * self.variance * u * lever
 
     def _noise(self, ratio: float = 1.0) -> float:
-        """Largest variance of one reward's estimate of a mean-variance."""
+        """Return the largest variance of the mean-variance estimate from one reward."""
         return self.variance * (2 * ratio * self.variance + self.risk_tolerance * self.risk_tolerance)
 
     @property
@@ -123,7 +123,7 @@ class _ConfidenceBounds:
         return math.exp(min(logarithm * 2 / 3, math.log(self.horizon)))
 
     def checks(self, rounds: float) -> list[float]:
-        """Rounds after which estimates are looked at, doubling, the last of them ``rounds``.
+        """Return the rounds of the checks: doubling, the last one at ``rounds``.
 
         Before the first of them no action could be certified to be better than every other.
         """
@@ -153,22 +153,22 @@ class _ConfidenceBounds:
 
 @dataclass(kw_only=True)
 class Guarded(Adaptive):
-    """Play as `adaptive` does, within what a short exploration allows; the expected regret has a proven bound.
+    """`Adaptive` restricted to the survivors of a short exploration, with a proven bound on the expected regret.
 
     The bound holds for Gaussian rewards whose coefficients have norms of at most `mean_bound` and `var_bound`; see
-    docs/guarantee.md for the theorem, its proof, and what the guard costs. It is of the order of the horizon to the
-    power 2/3, which no policy can beat on all instances.
+    docs/guarantee.md for the theorem, its proof, and the cost of the guard. It is of order ``T^(2/3)``, which no policy
+    can beat on all instances.
 
     Parameters
     ----------
     strength : float
-        Rounds of exploration, as a fraction of those that would balance cost and doubt in the worst case. The bound is
-        smallest near 0.6, and at 0.01 about five times as large; more exploration costs more regret on most instances.
+        Rounds of exploration, as a fraction of those that balance cost and uncertainty in the worst case. The bound is
+        smallest near 0.6, and about five times as large at 0.01; more exploration costs more regret on most instances.
     mean_bound : float
         Bound on the norm of the coefficients of the mean, in units of reward; the paper's is 1.
     var_bound : float, optional
-        Bound on the norm of the coefficients of the variance; the base variance if None, as in the paper. With neither
-        there is no guarantee, and `adaptive` plays.
+        Bound on the norm of the coefficients of the variance. Default: the base variance, as in the paper. Without
+        either there is no guarantee, and the policy is plain `Adaptive`.
     growth, start_rounds, prior, patience, draws, portions, budget
         See `Adaptive`.
 
@@ -185,7 +185,7 @@ class Guarded(Adaptive):
     References
     ----------
     Vakili and Zhao (2016), `Risk-Averse Multi-Armed Bandit Problems under Mean-Variance Measure
-    <https://arxiv.org/abs/1604.05257>`_: why no policy does better than the power 2/3 on all instances.
+    <https://arxiv.org/abs/1604.05257>`_: the lower bound of order ``T^(2/3)``.
     """
 
     name: ClassVar[str] = "guarded"
@@ -200,7 +200,7 @@ class Guarded(Adaptive):
     # score and tolerance of every elimination so far
     cuts: list[tuple[Floats, float]] = memory(None, check_cut)
     main: Action | None = memory(None, check_member)  # the action played most
-    lead: int = memory(0, check_past_round)  # rounds of it that no round of another action offsets
+    lead: int = memory(0, check_past_round)  # its rounds not offset by rounds of other actions
     away: int = memory(0, check_past_round)  # the other rounds since exploration ended
     settled: bool = memory(False)
 
@@ -218,7 +218,7 @@ class Guarded(Adaptive):
         self.checks = self.bounds.checks(self.strength * self.balanced) if guards else []
         room = self.balanced >= self.start_rounds * self.setting.actions.dim  # for the first plan of `adaptive`
         if guards and room and self.regret_bound() >= self.bounds.regret(0, math.inf, self.balanced):
-            self.checks = []  # the exploration would cost something, and the bound would be no smaller
+            self.checks = []  # exploration would not lower the bound
         self.survivors: ActionSet = self.setting.actions
         for score, tolerance in self.cuts:
             self.survivors = self.survivors.within(score, tolerance)
@@ -234,22 +234,22 @@ class Guarded(Adaptive):
 
     @property
     def exploring(self) -> bool:
-        """Whether the exploration goes on: not all checks are done, and more than one action is left."""
+        """Whether exploration continues: checks remain, and more than one action survives."""
         return len(self.cuts) < len(self.checks) and not self.survivors.single
 
     def regret_bound(self) -> float:
-        """Return the proven bound on the expected regret; infinite where nothing is known of the variances."""
+        """Return the proven bound on the expected regret; infinite without a bound on the variances."""
         if not self.bounds.known:
             return math.inf
         return self.bounds.regret(self.exploration, self._last_width(), self.balanced)
 
     @property
     def exploration(self) -> int:
-        """Rounds of exploration, if no action is left alone before; 0 where so few would not lower the bound."""
+        """Rounds of exploration unless one action survives earlier; 0 if exploration would not lower the bound."""
         return int(self._design_counts(len(self.checks)).sum()) if self.checks else 0
 
     def _last_width(self) -> float:
-        """Bound on the errors of estimates at the end of the exploration."""
+        """Return the error bound of the estimates at the end of exploration."""
         if not self.checks:
             return math.inf
         return self.bounds.width(self.checks[-1], len(self.checks), _ratio(self._design_counts(len(self.checks))))
@@ -265,7 +265,7 @@ class Guarded(Adaptive):
         return Plan.repeat(self.recommend() if self.main is None else self.main, self.remaining)
 
     def inner_plan(self) -> Plan:
-        """Return the plan that `adaptive` makes of the actions that are left."""
+        """Return the plan of `Adaptive` over the surviving actions."""
         return super().propose()
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
@@ -293,7 +293,7 @@ class Guarded(Adaptive):
 
     @contextmanager
     def _among_survivors(self) -> Iterator[None]:
-        """Let `Adaptive` see no other actions than those that are left."""
+        """Restrict the action set of `Adaptive` to the survivors."""
         whole = self.setting
         self._setting = dataclasses.replace(whole, actions=self.survivors)
         try:
@@ -305,12 +305,12 @@ class Guarded(Adaptive):
         return Plan.repeat(self.recommend(), self.remaining) if self.survivors.single else None
 
     def _design_counts(self, check: int) -> Integers:
-        """Rounds of each action of the design by the end of a check: two at least, or they have no spread."""
+        """Return the rounds of each design action up to a check; at least two, as a sample variance needs."""
         rounds = min(self.checks[check - 1], LONGEST_HORIZON)
         return np.maximum(round_up_counts(self.design.weights, rounds), 2)
 
     def _missing(self) -> Integers:
-        """Rounds of each action of the design that are still to be observed before the next check."""
+        """Return the rounds of each design action still needed before the next check."""
         counts = self._design_counts(len(self.cuts) + 1)
         if self.explored is None:
             return counts
@@ -319,12 +319,12 @@ class Guarded(Adaptive):
         return np.asarray(np.maximum(counts - done, 0))
 
     def _places(self, actions: ActionBatch) -> Integers:
-        """Places of some actions in the design; those of others are beyond its end."""
+        """Return the index of each action in the design; indices beyond its end for other actions."""
         _, places = different_handles(np.concatenate([self.design.actions, actions]))
         return places[len(self.design) :]
 
     def _eliminate(self, explored: Tallies) -> None:
-        """Estimate all mean-variances from the exploration alone, and drop the actions that are worse for certain."""
+        """Estimate mean-variances from exploration alone, and eliminate actions beyond twice the error bound."""
         setting, check = self.setting, len(self.cuts) + 1
         width = self.bounds.width(self.checks[check - 1], check, _ratio(explored.counts))
         features = setting.actions.features(explored.actions)
@@ -341,10 +341,10 @@ class Guarded(Adaptive):
         return (wanted if self.explored is None else self.explored.joined(wanted)).by_action()
 
     def _counted(self, actions: ActionBatch, counts: Integers) -> tuple[Action | None, int, int]:
-        """Return `main`, `lead` and `away` after some more rounds.
+        """Return `main`, `lead` and `away` after further rounds.
 
-        Rounds of different actions offset each other one by one, as in the majority vote of Boyer and Moore: what is
-        left over are rounds of one action, so there are at most `away` rounds of all the others.
+        Rounds of different actions offset each other one by one, as in the Boyer-Moore majority vote: the remainder
+        are rounds of one action, so all others have at most `away` rounds.
         """
         main, lead, away = self.main, self.lead, self.away
         inside = self.survivors.contains(actions).tolist()
