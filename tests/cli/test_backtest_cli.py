@@ -1,4 +1,4 @@
-"""The commands that judge routers on recorded days."""
+"""`riskroute backtest` and `riskroute headroom`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line, as a user meets it: real processes for what matters, the runner of typer for the rest."""
+"""The command line: some tests in separate processes, the rest in this one."""
 
 from __future__ import annotations
 

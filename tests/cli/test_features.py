@@ -1,4 +1,4 @@
-"""`riskroute simulate --features`: actions of your own, and mistakes in their files named by row and column."""
+"""`riskroute simulate --features`: user-defined actions, and file errors that name row and column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands around market data, as a user types them, from a synthetic market to venue models and figures."""
+"""`riskroute market`: from a synthetic market to venue models and figures."""
 
 from __future__ import annotations
 

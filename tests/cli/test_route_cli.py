@@ -1,4 +1,4 @@
-"""The command that routes one order."""
+"""`riskroute route`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Presets of what the paper leaves open, and the search for the setting in which most of its statements hold."""
+"""Presets of the choices the paper leaves open, and the search for the one that reproduces most claims."""
 
 from __future__ import annotations
 

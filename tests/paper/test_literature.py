@@ -1,4 +1,4 @@
-"""Experiments of the literature: the papers' statements, and the pieces they are made of."""
+"""Reproductions of experiments from the literature: the papers' claims, and their components."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_orders_of_one_size_need_one_row_of_weights() -> None:
 
 @pytest.mark.parametrize("play", [play_exp3, play_parml, play_optimistic])
 def test_a_pool_that_always_fills_is_found(play: object) -> None:
-    """Of 10 units an even split fills 5; whoever learns comes to fill more."""
+    """Of 10 units an even split fills 5; learning fills more."""
     assert callable(play)
     filled = play(np.array([[20, 0]] * 600), 10, np.random.default_rng(2))
     assert filled[-100:].mean() > 7

@@ -1,4 +1,4 @@
-"""The paper's experiments by name: what is played, what is written, and which statements are checked."""
+"""The paper's experiments: panels, files and claims."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_a_running_cluster_of_dask_is_used_by_its_address_and_gives_the_same_byt
 @pytest.mark.parametrize(("kind", "address"), [("dask", "tcp://127.0.0.1:9"), ("ray", "127.0.0.1:9")])
 def test_an_address_without_a_listener_is_refused(kind: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip(kind)
-    monkeypatch.setattr(backends, "_TIMEOUT", 0.5)  # dask tries again until then, and nobody will come
+    monkeypatch.setattr(backends, "_TIMEOUT", 0.5)  # dask retries until then
     with pytest.raises(InputError, match=rf"no running {kind} cluster at address '{address}'"):
         run_tasks([some_task(0)], Backend(kind, address=address))
 
@@ -117,7 +117,7 @@ class Fragile(Rise):
 
 @dataclass(kw_only=True)
 class Broken(Rise):
-    """Fails by a mistake of its own."""
+    """A policy with a bug."""
 
     name: ClassVar[str] = "broken"
 
@@ -183,7 +183,7 @@ def give_up(backend: Backend, marker: Path) -> None:
         run_tasks([some_task(0, Fragile(marker=str(marker), always=True))], backend)
 
 
-@pytest.mark.thorough  # what becomes of tasks whose worker was lost is seen above
+@pytest.mark.thorough  # tasks of lost workers are covered above
 @pytest.mark.usefixtures("soon")
 @pytest.mark.filterwarnings("ignore")
 def test_repeatedly_lost_workers_raise_an_error(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ SLOW = ["--policy", "adaptive", "--runs", "14", "--horizon", "1000"]
 
 
 def reproduced(out: Path, *more: str) -> subprocess.Popen[bytes]:
-    """Start the command; what it says goes to a file, since orphaned workers would keep a pipe open."""
+    """Start the command with its output in a file, since orphaned workers would keep a pipe open."""
     with (out / "said").open("ab") as said:
         return subprocess.Popen(
             [*COMMAND, "--out", str(out), *more], stdout=said, stderr=subprocess.STDOUT, start_new_session=True
@@ -260,7 +260,7 @@ def wait_until(reached: Callable[[], bool], process: subprocess.Popen[bytes]) ->
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The table of the same runs in one process that nobody kills."""
+    """The table of the same runs in one undisturbed process."""
     out = tmp_path_factory.mktemp("undisturbed")
     table = small_reproduction.play(out, 1)
     assert finished(out) == small_reproduction.TASKS
@@ -277,7 +277,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def test_killed_at_random_and_resumed_gives_the_same_table(
     tmp_path: Path, undisturbed: bytes, first: int, second: int
 ) -> None:
-    """First the main process is killed, then a worker of the run that goes on, each in the midst of a task.
+    """Kill the main process, then a worker of the resumed run, each in the middle of a task.
 
     The main process dies while its workers start, in the middle, and with hardly any task left. A task takes a few
     milliseconds, and the kills come up to twenty after one is finished.

@@ -1,4 +1,4 @@
-"""Routers on recorded days: nothing is known before its time, and the harness can see who is better."""
+"""Routers on recorded days: no look-ahead, and better routers have lower costs."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_router_that_looks_ahead_wins() -> None:
 
 
 def test_stale_books_are_counted_and_not_shown() -> None:
-    """Venue A falls silent halfway; five seconds later nobody is shown its books."""
+    """Venue A falls silent halfway; five seconds later its books are hidden."""
     half = int(BOOKS.stamps.max() // 2)
     first = BOOKS.offsets[1]
     keep = np.concatenate([BOOKS.stamps[:first] <= half, np.ones(len(BOOKS.stamps) - first, dtype=bool)])

@@ -139,7 +139,7 @@ def test_the_setting_holds_the_set_of_the_first_round() -> None:
 
 @dataclass(kw_only=True)
 class Recorder(Policy):
-    """Plays the first action in long plans, and writes down what it is offered."""
+    """Plays the first action in long plans, and records the sets offered."""
 
     name: ClassVar[str] = "recorder"
     fixed_set: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""The clairvoyant is a bound: nobody is cheaper, and on small cases it is what trying everything finds."""
+"""The clairvoyant is a lower bound for every router, and equals exhaustive search on small cases."""
 
 from __future__ import annotations
 

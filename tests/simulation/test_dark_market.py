@@ -1,4 +1,4 @@
-"""Dark pools: the same luck for all routers, sizes of the stated law, presence as the moment has it."""
+"""Dark pools: common random numbers for all routers, stated distributions of size and presence."""
 
 from __future__ import annotations
 

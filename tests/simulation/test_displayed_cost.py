@@ -26,7 +26,7 @@ def test_without_latency_and_pools_the_cost_is_the_displayed_one(
 ) -> None:
     """But for hidden shares, which make an order cheaper than foreseen.
 
-    nbbo takes one price after the other, at venues as they come: what it does after the first is not in its plan.
+    nbbo takes one price at a time; only its first take is in the plan.
     """
     config = BacktestConfig(orders=10, shares=(shares,), stress=Stress(presence=0.0))
     day = trading_day(dark_days[0], config)

@@ -1,4 +1,4 @@
-"""Plans on recorded books: every stage at the books of its time, and every share somewhere in the end."""
+"""Execution of plans on recorded books: each stage uses the books of its time; every share is accounted for."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_an_order_with_time_waits_for_new_books_instead() -> None:
     done = play(market, 1100, horizon=60.0)
     assert done.estimated == 0
     assert traded(done)[-1] == ("sweep", "A", 50, 10.0)
-    assert done.fills[-1].time == 30 * SECOND + MILLISECOND  # it looks again every second
+    assert done.fills[-1].time == 30 * SECOND + MILLISECOND  # it retries every second
 
 
 def test_a_better_quote_elsewhere_is_not_traded_through() -> None:

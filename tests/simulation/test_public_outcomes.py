@@ -84,7 +84,7 @@ def test_queue_outflow_gives_the_fills_of_any_order_behind_it(day: tuple[DayBook
 
 @dataclass
 class Watching(Router):
-    """Writes down what everybody could see, and when it was told."""
+    """Records public data and the time at which it was shown."""
 
     name: ClassVar[str] = "watching"
     feedback: ClassVar[str] = "F3"

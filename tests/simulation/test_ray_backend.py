@@ -31,7 +31,7 @@ class LostWorkerError(Exception):
 
 @dataclass(frozen=True)
 class Doubled:
-    """Doubles a number; a task with a marker loses its worker until the marker is there, or for ever."""
+    """Doubles a number; a task with a marker loses its worker until the marker file exists, or always."""
 
     number: int
     marker: Path | None = None
@@ -49,7 +49,7 @@ class Doubled:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[dict[str, Any]]]:
-    """How clusters were started, each with ``ended``; tasks are done in this process, one after the other."""
+    """How clusters were started, each with ``ended``; tasks run sequentially in this process."""
     clusters: list[dict[str, Any]] = []
     ray, exceptions, util, bridge = (ModuleType(f"ray{end}") for end in ("", ".exceptions", ".util", ".util.joblib"))
     running: dict[str, Any] = {

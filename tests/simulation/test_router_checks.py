@@ -1,4 +1,4 @@
-"""The shipped checks of routers: all of ours pass, and those with a fault are found."""
+"""The shipped router checks: all built-in routers pass, faulty ones fail."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_a_leak_takes_the_far_touch_away_for_a_second() -> None:
     assert traded(waited) == traded(play(quiet, dark={"P": 300}))
     soon = play(leaky, horizon=10.0, dark_rest={"P": 300}, recall=0.5)
     assert traded(soon) == [("B", 300, 9.99)]
-    assert traded(play(leaky, take={"A": 150}))[0] == ("A", 150, 10.0)  # nobody was told
+    assert traded(play(leaky, take={"A": 150}))[0] == ("A", 150, 10.0)  # no leak
 
 
 def test_leaks_have_the_stated_probability_and_are_common_to_routers() -> None:
@@ -91,7 +91,7 @@ def test_leaks_have_the_stated_probability_and_are_common_to_routers() -> None:
 
 
 def test_faded_shares_do_not_fill(dark_days: list[MarketDay]) -> None:
-    """A shows 150 and 500 shares, of which 70 % are there; the router has counted on all."""
+    """A shows 150 and 500 shares, but only 70 % of them fill."""
     done = play(exchange(faded=[0.7, 1.0]), take={"A": 150, "B": 150}, take_limits={"A": 10.0, "B": 9.99})
     assert traded(done) == [("A", 105, 10.0), ("B", 100, 10.0), ("B", 50, 9.99), ("B", 45, 9.99)]
     day = trading_day(dark_days[0], BacktestConfig(orders=60, shares=(2000,)))
@@ -187,7 +187,7 @@ def test_a_book_that_is_too_old_takes_no_limit_orders(queues: Queues) -> None:
 
 
 def test_nothing_trades_with_a_venue_that_is_silent(dark_days: list[MarketDay]) -> None:
-    """One venue's snapshots end halfway: a minute later nobody sees it, trades with it or posts there."""
+    """One venue's snapshots end halfway: a minute later it is hidden and receives no orders."""
     day = trading_day(dark_days[0], BacktestConfig(orders=60, shares=(3000,), horizon=20.0))
     books, silent = day.books, 3
     half = (books.first + books.last) // 2
@@ -213,7 +213,7 @@ def test_nothing_trades_with_a_venue_that_is_silent(dark_days: list[MarketDay]) 
 def test_random_draws_do_not_depend_on_the_router(dark_days: list[MarketDay]) -> None:
     """Two routers that rest all of an order in a pool are filled alike, whatever else they have done before.
 
-    That pools remember us is part of the market, so it is left out here.
+    Memory of recent fills in pools is disabled here.
     """
     pools = tuple(dataclasses.replace(pool, recent=0.0) for pool in dark_days[0].pools)
     config = BacktestConfig(orders=40, shares=(900,))
