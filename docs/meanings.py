@@ -68,7 +68,7 @@ SPLIT_STUDY: Meanings = {
     "venue": ("market identifier code", "The venue of files that do not name it; not for the synthetic market."),
     "max_unresolved": ("share", "Largest accepted fraction of messages that refer to unknown orders."),
     "max_crossed": ("share", "Largest accepted fraction of books with a bid at or above the ask."),
-    "side": ("", "`sell` or `buy`."),
+    "side": ("", "Whether the orders sell or buy."),
     "shares": ("shares", "Order sizes, at least 2; each has its own verdict."),
     "risk_tolerances": (
         "dollars",

@@ -312,11 +312,17 @@ def _of_fields(cls: Any, fields: dict[str, dataclasses.Field[Any]]) -> dict[str,
     hints = typing.get_type_hints(cls)
     return {
         key: (
-            " or ".join(map(_code, KINDS)) if field.name == "kind" else _type_words(hints[field.name]),
+            _field_words(field, hints[field.name]),
             "required" if field.default is field.default_factory else _code(_default(field)),
         )
         for key, field in fields.items()
     }
+
+
+def _field_words(field: dataclasses.Field[Any], hint: Any) -> str:
+    """Type of a field with its choices or its range, which its metadata give in the words of a JSON schema."""
+    choices = KINDS if field.name == "kind" else field.metadata.get("enum")
+    return " or ".join(map(_code, choices)) if choices else _type_words(hint) + _limits(dict(field.metadata))
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

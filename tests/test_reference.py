@@ -47,9 +47,9 @@ def test_a_row_has_name_type_default_and_meaning(reference: ModuleType) -> None:
     assert "| `--out` | path | `out/split-study` | Folder for" in reference.cli_page()
     page = reference.configuration_page()
     assert "| `shares` | list of integers | `[1000]` | shares | Order sizes; each has its own verdict. |" in page
-    assert '| `side` | text | `"sell"` |  | `sell` or `buy`. |' in page
+    assert '| `side` | `"sell"` or `"buy"` | `"sell"` |  | Whether the orders sell or buy. |' in page
     assert '| `train` | two times, `HH:MM-HH:MM` | `"10:40-12:00"` | time of the recordings\' zone |' in page
-    assert "| `bucket_minutes` | number | `2.0` | minutes |" in page
+    assert "| `bucket_minutes` | number above 0, at most 600 | `2.0` | minutes |" in page
     assert '| `rise` | `mode = "practical"`, ' in page
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -38,20 +39,12 @@ _KAPPA = 0.05  # default charge, basis points per squared basis point of unfores
 class Stress:
     """Conditions that are harder than recorded or assumed.
 
-    Parameters
-    ----------
-    presence, adverse : float
-        Factors on the shares in dark pools and on their adverse selection.
-    leak : float
-        Probability per 1,000 shares sent to a pool that the far touch fades for a second.
-    fade : float
-        Fraction of the displayed size that is gone on arrival, at each venue with probability 1/2.
-    fees : float
-        Dollars per share added to taker fees.
-    impact : float
-        Multiple of the estimated market impact added to the cost of taken shares.
-    pessimistic_queues : bool
-        Whether cancellations ahead of a limit order leave its queue position unchanged.
+    - ``presence``, ``adverse``: factors on the shares in dark pools and on their adverse selection.
+    - ``leak``: probability per 1,000 shares sent to a pool that the far touch fades for a second.
+    - ``fade``: fraction of the displayed size that is gone on arrival, at each venue with probability 1/2.
+    - ``fees``: dollars per share added to taker fees.
+    - ``impact``: multiple of the estimated market impact added to the cost of taken shares.
+    - ``pessimistic_queues``: whether cancellations ahead of a limit order leave its queue position unchanged.
     """
 
     presence: float = 1.0
@@ -74,41 +67,25 @@ class Stress:
 class BacktestConfig:
     """Orders and routers of a backtest.
 
-    Parameters
-    ----------
-    shares : tuple[int, ...]
-        Order sizes, used in turn.
-    side : str
-        ``buy``, ``sell``, or ``both`` in turn.
-    lot : int
-        Lot size of child orders.
-    orders : int
-        Orders per day.
-    horizon : float
-        Deadline of every order, seconds.
-    kappa : float
-        Basis points charged for a squared basis point of unforeseen cost.
-    routers : tuple[str, ...]
-        Names of routers. Default: all that do not learn.
-    hours : str, optional
-        Hours within which orders arrive and end, such as ``10:30-11:00``, in the zone of the recordings (New York for
-        synthetic days, which then consist of these hours only). Default: 09:35-15:55 in New York, else the whole day.
-    train : int, optional
-        Number of training days at the beginning, on which routers are not judged. Default: half of them; a single day
-        is halved.
-    latency_ms, dark_latency_ms : float
-        Latency in milliseconds to a lit venue, and to a pool and back.
-    seeds : int
-        Number of repetitions with different random numbers for dark pools and routers.
-    seed : int
-        The first seed.
-    block_minutes : float
-        Length of the time blocks of the bootstrap.
-    stress : Stress
-        Stress conditions.
-    protection : str, optional
-        ``reg-nms`` if venues protect each other's quotes, else ``none``. Default: that of the market, which is
-        ``reg-nms`` for synthetic days and US equities.
+    - ``shares``: order sizes, used in turn.
+    - ``side``: ``buy``, ``sell``, or ``both`` in turn.
+    - ``lot``: lot size of child orders.
+    - ``orders``: orders per day.
+    - ``horizon``: deadline of every order, seconds.
+    - ``kappa``: basis points charged for a squared basis point of unforeseen cost.
+    - ``routers``: names of routers. Default: all that do not learn.
+    - ``hours``: hours within which orders arrive and end, such as ``10:30-11:00``, in the zone of the recordings (New
+      York for synthetic days, which then consist of these hours only). Default: 09:35-15:55 in New York, else the whole
+      day.
+    - ``train``: number of training days at the beginning, on which routers are not judged. Default: half of them; a
+      single day is halved.
+    - ``latency_ms``, ``dark_latency_ms``: latency in milliseconds to a lit venue, and to a pool and back.
+    - ``seeds``: number of repetitions with different random numbers for dark pools and routers.
+    - ``seed``: the first seed.
+    - ``block_minutes``: length of the time blocks of the bootstrap.
+    - ``stress``: stress conditions.
+    - ``protection``: ``reg-nms`` if venues protect each other's quotes, else ``none``. Default: that of the market,
+      which is ``reg-nms`` for synthetic days and US equities.
     """
 
     shares: tuple[int, ...] = (1000,)
@@ -190,45 +167,27 @@ _STUDY_ROUTERS = ("spray", "primary", "static", "static+sweep", "contextual")
 class StudyConfig:
     """Orders and candidate routers of a study.
 
-    Parameters
-    ----------
-    market : str
-        ``paper``, ``comparable``, ``dark``, or a folder of ``riskroute market import``.
-    symbols : tuple[str, ...]
-        Symbols. Default: the first of a synthetic market, all of a folder.
-    shares : tuple[int, ...]
-        Order sizes; each has its own answer.
-    side : str
-        ``buy``, ``sell``, or ``both`` in turn.
-    lot : int
-        Lot size of child orders.
-    horizons : tuple[float, ...]
-        Deadlines in seconds, 0 for immediate execution; each has its own answer.
-    kappa : float
-        Basis points charged for a squared basis point of unforeseen cost.
-    days : int, optional
-        Number of days. Default: all days of a folder, ten synthetic ones.
-    train : int, optional
-        Number of training days at the beginning, on which routers learn and one is chosen. Default: half of them; a
-        single day is halved.
-    routers : tuple[str, ...]
-        Routers to compare with the benchmark rules. Default: `_STUDY_ROUTERS`.
-    orders : int
-        Orders per day.
-    hours : str, optional
-        As in `BacktestConfig`.
-    latency_ms, dark_latency_ms : float
-        Latency in milliseconds to a lit venue, and to a pool and back.
-    seeds, seed : int
-        Number of repetitions, and the first seed.
-    block_minutes : float
-        Length of the time blocks of the bootstrap.
-    surface_orders : int
-        Orders per day for each dark-pool assumption, at most ``orders``; 0 skips the sensitivity analysis.
-    protection : str, optional
-        As in `BacktestConfig`.
-    stresses : bool
-        Whether to repeat the chosen router and the benchmark rule under stress, which takes a dozen plays of each.
+    - ``market``: ``paper``, ``comparable``, ``dark``, or a folder of ``riskroute market import``.
+    - ``symbols``: symbols. Default: the first of a synthetic market, all of a folder.
+    - ``shares``: order sizes; each has its own answer.
+    - ``side``: ``buy``, ``sell``, or ``both`` in turn.
+    - ``lot``: lot size of child orders.
+    - ``horizons``: deadlines in seconds, 0 for immediate execution; each has its own answer.
+    - ``kappa``: basis points charged for a squared basis point of unforeseen cost.
+    - ``days``: number of days. Default: all days of a folder, ten synthetic ones.
+    - ``train``: number of training days at the beginning, on which routers learn and one is chosen. Default: half of
+      them; a single day is halved.
+    - ``routers``: routers to compare with the benchmark rules. Default: `_STUDY_ROUTERS`.
+    - ``orders``: orders per day.
+    - ``hours``: as in `BacktestConfig`.
+    - ``latency_ms``, ``dark_latency_ms``: latency in milliseconds to a lit venue, and to a pool and back.
+    - ``seeds``, ``seed``: number of repetitions, and the first seed.
+    - ``block_minutes``: length of the time blocks of the bootstrap.
+    - ``surface_orders``: orders per day for each dark-pool assumption, at most ``orders``; 0 skips the sensitivity
+      analysis.
+    - ``protection``: as in `BacktestConfig`.
+    - ``stresses``: whether to repeat the chosen router and the benchmark rule under stress, which takes a dozen plays
+      of each.
     """
 
     market: str = "dark"
@@ -347,31 +306,39 @@ class SplitStudyConfig:
     symbol: str | None = None
     date: dt.date | None = None
     venue: str | None = None
-    max_unresolved: float = 0.01
-    max_crossed: float = 0.01
-    side: str = "sell"
+    max_unresolved: float = field(default=0.01, metadata={"minimum": 0, "maximum": 1})
+    max_crossed: float = field(default=0.01, metadata={"minimum": 0, "maximum": 1})
+    side: str = field(default="sell", metadata={"enum": ("sell", "buy")})
     shares: tuple[int, ...] = (10,)
     risk_tolerances: tuple[float, ...] = (2.0,)
     market: tuple[str, ...] | None = None
     limit: tuple[str, ...] = ()
     dark: tuple[SplitPool, ...] | None = None
-    lot: int | None = None
+    lot: int | None = field(default=None, metadata={"minimum": 1, "maximum": 10**9})
     caps: dict[str, int] = field(default_factory=dict)
     fees: str | None = None
     train: tuple[dt.time, dt.time] = (dt.time(10, 40), dt.time(12))
     test: tuple[dt.time, dt.time] = (dt.time(12), dt.time(13, 20))
-    bucket_minutes: float = 2.0
-    repeats: int = 10
-    levels: int | None = None
-    horizon: int = 10_000
-    runs: int = 10
+    bucket_minutes: float = field(default=2.0, metadata={"exclusiveMinimum": 0, "maximum": 600})
+    repeats: int = field(default=10, metadata={"minimum": 1, "maximum": 1000})
+    levels: int | None = field(default=None, metadata={"minimum": 1, "maximum": MOST_LEVELS})
+    horizon: int = field(default=10_000, metadata={"minimum": 10, "maximum": LONGEST_HORIZON})
+    runs: int = field(default=10, metadata={"minimum": 1, "maximum": 10**6})
     policies: tuple[str, ...] = ("adaptive", "thompson", "rise", "rise++", "risk-ucb", "risk-exp-exp", "uniform")
-    seed: int = 0
+    seed: int = field(default=0, metadata={"minimum": 0, "maximum": 2**63})
 
     def __post_init__(self) -> None:
-        for name in ("max_unresolved", "max_crossed"):
-            real_number(name, getattr(self, name), minimum=0, maximum=1)
-        one_of("side", self.side, ("sell", "buy"))
+        for item in fields(self):  # the reference of configuration files shows the same limits
+            limits, value = item.metadata, getattr(self, item.name)
+            if "enum" in limits:
+                one_of(item.name, value, limits["enum"])
+            elif "maximum" in limits and isinstance(item.default, float):
+                above = limits.get("exclusiveMinimum", -math.inf)
+                real_number(
+                    item.name, value, minimum=limits.get("minimum", above), above=above, maximum=limits["maximum"]
+                )
+            elif "maximum" in limits and value is not None:
+                whole_number(item.name, value, minimum=limits["minimum"], maximum=limits["maximum"])
         for size in self.shares:
             whole_number("shares", size, minimum=2)
         for tolerance in self.risk_tolerances:
@@ -381,17 +348,6 @@ class SplitStudyConfig:
             _check_name("symbol, venue or slot", one)
         for name, cap in self.caps.items():
             whole_number(f"cap of {name}", cap)
-        real_number("bucket_minutes", self.bucket_minutes, above=0, maximum=600)
-        for name, value, low, high in (
-            ("lot", self.lot, 1, 10**9),
-            ("repeats", self.repeats, 1, 1000),
-            ("levels", self.levels, 1, MOST_LEVELS),
-            ("horizon", self.horizon, 10, LONGEST_HORIZON),
-            ("runs", self.runs, 1, 10**6),
-            ("seed", self.seed, 0, 2**63),
-        ):
-            if value is not None:
-                whole_number(name, value, minimum=low, maximum=high)
         for policy in self.policies:
             one_of("policies", policy, tuple(POLICIES))
         for name in ("data", "shares", "risk_tolerances", "policies"):

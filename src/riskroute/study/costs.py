@@ -178,19 +178,12 @@ class _CostTercile:
 
     Terciles are of the orders of all routers; orders of equal value stay together, so terciles may differ in size.
 
-    Parameters
-    ----------
-    measure : str
-        ``spread`` (quoted at the decision, basis points), ``time`` (hours since midnight in the zone of the day)
-        or ``size`` (shares of the order over those displayed on the side it takes from).
-    tercile : str
-        ``low``, ``middle`` or ``high``.
-    least, most : float
-        The smallest and largest value among the router's orders of this tercile.
-    orders : int
-        Number of orders.
-    cost_bps, sd_bps, es95_bps : float
-        As in `RouterCosts`.
+    - ``measure``: ``spread`` (quoted at the decision, basis points), ``time`` (hours since midnight in the zone of the
+      day) or ``size`` (shares of the order over those displayed on the side it takes from).
+    - ``tercile``: ``low``, ``middle`` or ``high``.
+    - ``least``, ``most``: the smallest and largest value among the router's orders of this tercile.
+    - ``orders``: number of orders.
+    - ``cost_bps``, ``sd_bps``, ``es95_bps``: as in `RouterCosts`.
     """
 
     measure: str
@@ -210,72 +203,48 @@ class RouterCosts:
     Costs are means over orders; spreads, markouts and times are means and quantiles over shares. Seeds, symbols and
     days are pooled.
 
-    Parameters
-    ----------
-    orders, shares, blocks : int
-        Numbers of orders, of shares, and of time blocks with orders.
-    cost_bps : float
-        Mean of ``cost / (S m0)``, fees included.
-    slippage_bps : float
-        Arrival slippage without fees: mean of ``sum(q s (p - m0)) / (sum(q) m0)``.
-    fees_bps : float
-        Mean of ``fees / (S m0)``; rebates are negative.
-    shortfall_bps : float
-        Implementation shortfall: mean of ``[sum_on_time(q s (p - m0)) + L (s (m[H] - m0) + spread[H] / 2) + fees] /
-        (S m0)``. A fill is late if it is a sweep at or after the deadline ``H`` (if ``H > 0``); ``L = S -
-        sum_on_time(q)`` are the shares filled late or not at all, which are charged the far touch at the deadline.
-        Orders with such shares and an unknown mid at the deadline are ignored.
-    opportunity_bps : float
-        Opportunity cost: mean of the second term alone, ``L (s (m[H] - m0) + spread[H] / 2) / (S m0)``.
-    late_share : float
-        ``sum(L) / sum(S)``.
-    effective_spread_bps : float
-        ``2 s (p - m[t]) / m0``, over filled shares.
-    quoted_spread_bps : float
-        ``(ask - bid) / m0`` at the decision, the best of all venues, over shares ordered; negative where the books of
-        two venues cross.
-    spread_ratio : float
-        Effective over quoted spread: 1 pays the whole spread.
-    improvement_bps : float
-        ``s (touch - p) / m0`` over filled shares, where the touch is the best displayed price to take at the decision;
-        negative where fills were worse on average.
-    improved_share : float
-        Fraction of the filled shares that traded at better than the touch.
-    spread_capture : float
-        Of limit orders: ``sum(q s (m[t] - p)) / sum(q (ask - bid) / 2)``; 1 earns half a quoted spread.
-    sd_bps : float
-        Standard deviation of the cost of an order, ``n - 1`` in the denominator.
-    es95_bps, worst_bps : float
-        Expected shortfall at 5 % and at 1 %; the order at the edge counts by its fraction.
-    dark_share, limit_share, taken_share : float
-        Fractions of the filled shares that traded in dark pools, by limit orders, and by taking and sweeping; they sum
-        to 1.
-    dark_fill_rate, limit_fill_rate, ioc_fill_rate : float
-        Shares filled over shares sent, of child orders in dark pools, of limit orders, and of immediate-or-cancel
-        orders. Pools tried in turn count the same share more than once. Sweeps are excluded: they look first.
-    dark_hit_rate, limit_hit_rate, ioc_hit_rate : float
-        Fraction of these child orders with any fill.
-    fade : float
-        ``1 - sum(filled) / sum(min(sent, displayed))`` of immediate child orders, with the size displayed at the
-        decision. ``prevented_shares`` count as faded, since they are not known by child order.
-    fill_seconds_50, fill_seconds_90, fill_seconds_99 : float
-        Seconds after arrival within which this per cent of the filled shares traded.
-    markout_1_bps, markout_10_bps, markout_60_bps : float
-        ``s (m[t+D] - p) / m0`` over filled shares, D seconds after each fill; positive is good.
-    reversion_1_bps, reversion_10_bps, reversion_60_bps : float
-        Mean over orders of ``s (m[end] - m[end+D]) / m0`` after the last fill; positive: the price reverted. Recorded
-        books contain no impact of our own.
-    estimated_shares, prevented_shares, through_shares : int
-        Shares beyond the displayed size, at an estimated price; shares not taken because a better price was elsewhere;
-        shares that traded through a better quote.
-    stale_books : int
-        Books too old to be shown, over all orders.
-    decision_us, decision_99_us : float
-        Microseconds per decision: mean and 99 % quantile.
-    terciles : tuple of CostTercile
-        Costs by spread, time of day and size.
-    zone : str
-        Time zone of the days; empty if there are several.
+    - ``orders``, ``shares``, ``blocks``: numbers of orders, of shares, and of time blocks with orders.
+    - ``cost_bps``: mean of ``cost / (S m0)``, fees included.
+    - ``slippage_bps``: arrival slippage without fees: mean of ``sum(q s (p - m0)) / (sum(q) m0)``.
+    - ``fees_bps``: mean of ``fees / (S m0)``; rebates are negative.
+    - ``shortfall_bps``: implementation shortfall: mean of ``[sum_on_time(q s (p - m0)) + L (s (m[H] - m0) + spread[H] /
+      2) + fees] / (S m0)``. A fill is late if it is a sweep at or after the deadline ``H`` (if ``H > 0``); ``L = S -
+      sum_on_time(q)`` are the shares filled late or not at all, which are charged the far touch at the deadline. Orders
+      with such shares and an unknown mid at the deadline are ignored.
+    - ``opportunity_bps``: opportunity cost: mean of the second term alone, ``L (s (m[H] - m0) + spread[H] / 2) / (S
+      m0)``.
+    - ``late_share``: ``sum(L) / sum(S)``.
+    - ``effective_spread_bps``: ``2 s (p - m[t]) / m0``, over filled shares.
+    - ``quoted_spread_bps``: ``(ask - bid) / m0`` at the decision, the best of all venues, over shares ordered; negative
+      where the books of two venues cross.
+    - ``spread_ratio``: effective over quoted spread: 1 pays the whole spread.
+    - ``improvement_bps``: ``s (touch - p) / m0`` over filled shares, where the touch is the best displayed price to
+      take at the decision; negative where fills were worse on average.
+    - ``improved_share``: fraction of the filled shares that traded at better than the touch.
+    - ``spread_capture``: of limit orders: ``sum(q s (m[t] - p)) / sum(q (ask - bid) / 2)``; 1 earns half a quoted
+      spread.
+    - ``sd_bps``: standard deviation of the cost of an order, ``n - 1`` in the denominator.
+    - ``es95_bps``, ``worst_bps``: expected shortfall at 5 % and at 1 %; the order at the edge counts by its fraction.
+    - ``dark_share``, ``limit_share``, ``taken_share``: fractions of the filled shares that traded in dark pools, by
+      limit orders, and by taking and sweeping; they sum to 1.
+    - ``dark_fill_rate``, ``limit_fill_rate``, ``ioc_fill_rate``: shares filled over shares sent, of child orders in
+      dark pools, of limit orders, and of immediate-or-cancel orders. Pools tried in turn count the same share more than
+      once. Sweeps are excluded: they look first.
+    - ``dark_hit_rate``, ``limit_hit_rate``, ``ioc_hit_rate``: fraction of these child orders with any fill.
+    - ``fade``: ``1 - sum(filled) / sum(min(sent, displayed))`` of immediate child orders, with the size displayed at
+      the decision. ``prevented_shares`` count as faded, since they are not known by child order.
+    - ``fill_seconds_50``, ``fill_seconds_90``, ``fill_seconds_99``: seconds after arrival within which this per cent of
+      the filled shares traded.
+    - ``markout_1_bps``, ``markout_10_bps``, ``markout_60_bps``: ``s (m[t+D] - p) / m0`` over filled shares, D seconds
+      after each fill; positive is good.
+    - ``reversion_1_bps``, ``reversion_10_bps``, ``reversion_60_bps``: mean over orders of ``s (m[end] - m[end+D]) /
+      m0`` after the last fill; positive: the price reverted. Recorded books contain no impact of our own.
+    - ``estimated_shares``, ``prevented_shares``, ``through_shares``: shares beyond the displayed size, at an estimated
+      price; shares not taken because a better price was elsewhere; shares that traded through a better quote.
+    - ``stale_books``: books too old to be shown, over all orders.
+    - ``decision_us``, ``decision_99_us``: microseconds per decision: mean and 99 % quantile.
+    - ``terciles``: costs by spread, time of day and size.
+    - ``zone``: time zone of the days; empty if there are several.
     """
 
     router: str
@@ -337,47 +306,31 @@ class VenueCosts:
 
     Adverse selection is that of passive fills (dark pools and limit orders), and null for others.
 
-    Parameters
-    ----------
-    router, place, kind : str
-        Router; venue or pool (``beyond`` for shares beyond all displays); kind: take, sweep, limit, dark or dark_rest.
-    orders : int
-        Orders that sent something there.
-    blocks : int
-        Time blocks with a fill there.
-    sent, filled : int
-        Shares.
-    fill_rate, hit_rate : float
-        Shares filled over shares sent, and fraction of the orders with any fill there.
-    volume_share : float
-        Fraction of the router's filled shares.
-    slippage_bps : float
-        ``s (p - m0) / m0``, without fees.
-    fees_bps : float
-        ``fee / m0``.
-    effective_spread_bps : float
-        ``2 s (p - m[t]) / m0``.
-    fade : float
-        As in `RouterCosts`.
-    fill_seconds_50, fill_seconds_90 : float
-        Seconds after sending within which this per cent of the filled shares traded.
-    markout_1_bps, markout_10_bps, markout_60_bps : float
-        ``s (m[t+D] - p) / m0``; positive is good.
-    mid_markout_1_bps, mid_markout_10_bps, mid_markout_60_bps : float
-        ``s (m[t+D] - m[t]) / m0``, without the spread.
-    adverse_1_bps, adverse_10_bps, adverse_60_bps : float
-        Adverse selection: minus the mid-to-mid markout.
-    adverse_1_interval, adverse_10_interval, adverse_60_interval : tuple of float
-        95 % bootstrap interval over time blocks; null with fewer than 30 blocks.
-    toxicity : float
-        Adverse selection at 1 s over half the quoted spread at the decision, of the same fills.
-    saving_bps : float
-        Saving of passive fills against a sweep at half the quoted spread: ``((ask - bid) / 2 - s (p - m[t]) - fee) /
-        m0``; the sweep's taker fees and depth are ignored.
-    net_saving_bps : float
-        The same minus the adverse selection at 10 s: ``((ask - bid) / 2 + s (m[t+10] - p) - fee) / m0``.
-    toxic : bool
-        Whether the interval of the adverse selection at 1 s lies above the saving; null without an interval.
+    - ``router``, ``place``, ``kind``: router; venue or pool (``beyond`` for shares beyond all displays); kind: take,
+      sweep, limit, dark or dark_rest.
+    - ``orders``: orders that sent something there.
+    - ``blocks``: time blocks with a fill there.
+    - ``sent``, ``filled``: shares.
+    - ``fill_rate``, ``hit_rate``: shares filled over shares sent, and fraction of the orders with any fill there.
+    - ``volume_share``: fraction of the router's filled shares.
+    - ``slippage_bps``: ``s (p - m0) / m0``, without fees.
+    - ``fees_bps``: ``fee / m0``.
+    - ``effective_spread_bps``: ``2 s (p - m[t]) / m0``.
+    - ``fade``: as in `RouterCosts`.
+    - ``fill_seconds_50``, ``fill_seconds_90``: seconds after sending within which this per cent of the filled shares
+      traded.
+    - ``markout_1_bps``, ``markout_10_bps``, ``markout_60_bps``: ``s (m[t+D] - p) / m0``; positive is good.
+    - ``mid_markout_1_bps``, ``mid_markout_10_bps``, ``mid_markout_60_bps``: ``s (m[t+D] - m[t]) / m0``, without the
+      spread.
+    - ``adverse_1_bps``, ``adverse_10_bps``, ``adverse_60_bps``: adverse selection: minus the mid-to-mid markout.
+    - ``adverse_1_interval``, ``adverse_10_interval``, ``adverse_60_interval``: 95 % bootstrap interval over time
+      blocks; null with fewer than 30 blocks.
+    - ``toxicity``: adverse selection at 1 s over half the quoted spread at the decision, of the same fills.
+    - ``saving_bps``: saving of passive fills against a sweep at half the quoted spread: ``((ask - bid) / 2 - s (p -
+      m[t]) - fee) / m0``; the sweep's taker fees and depth are ignored.
+    - ``net_saving_bps``: the same minus the adverse selection at 10 s: ``((ask - bid) / 2 + s (m[t+10] - p) - fee) /
+      m0``.
+    - ``toxic``: whether the interval of the adverse selection at 1 s lies above the saving; null without an interval.
     """
 
     router: str

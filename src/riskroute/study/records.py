@@ -69,21 +69,14 @@ class Saving:
 class StateDifference:
     """Difference to the benchmark rule among the orders that met one state of the market.
 
-    Parameters
-    ----------
-    measure : str
-        ``symbol`` if there are several, ``side`` if both are traded, ``hour`` (in the zone of the day), ``imbalance``
-        of the best prices, ``spread`` (basis points), ``volatility`` (basis points per root second over the previous
-        five minutes) or ``depth`` (shares displayed on the side to take from).
-    state : str
-        The symbol, side or hour; ``with us`` or ``against us`` for the imbalance, as in `RoutingRow`; else the tercile
-        of the orders: ``low``, ``middle`` or ``high``.
-    least, most : float, optional
-        Smallest and largest value in a tercile.
-    orders : int
-        Number of orders.
-    difference_bps : Estimate
-        Cost of the router minus that of the benchmark rule.
+    - ``measure``: ``symbol`` if there are several, ``side`` if both are traded, ``hour`` (in the zone of the day),
+      ``imbalance`` of the best prices, ``spread`` (basis points), ``volatility`` (basis points per root second over the
+      previous five minutes) or ``depth`` (shares displayed on the side to take from).
+    - ``state``: the symbol, side or hour; ``with us`` or ``against us`` for the imbalance, as in `RoutingRow`; else the
+      tercile of the orders: ``low``, ``middle`` or ``high``.
+    - ``least``, ``most``: smallest and largest value in a tercile.
+    - ``orders``: number of orders.
+    - ``difference_bps``: cost of the router minus that of the benchmark rule.
     """
 
     measure: str
@@ -137,21 +130,13 @@ class DarkSurface:
 class RoutingRow:
     """Where a router sends shares in one state of the book.
 
-    Parameters
-    ----------
-    spread : str
-        Tercile of the orders by spread: ``narrow``, ``middle`` or ``wide``.
-    imbalance : str
-        ``with us`` if the best prices hold more shares on the opposite side than on ours, so that the price tends to
-        move towards us; else ``against us``.
-    orders : int
-        Orders that met this state.
-    place, kind : str
-        Venue or pool, and kind of child order.
-    sent_fraction : float
-        Fraction of the shares sent in this state; a share that is sent again counts again.
-    filled_fraction : float
-        Fraction of the shares filled in this state.
+    - ``spread``: tercile of the orders by spread: ``narrow``, ``middle`` or ``wide``.
+    - ``imbalance``: ``with us`` if the best prices hold more shares on the opposite side than on ours, so that the
+      price tends to move towards us; else ``against us``.
+    - ``orders``: orders that met this state.
+    - ``place``, ``kind``: venue or pool, and kind of child order.
+    - ``sent_fraction``: fraction of the shares sent in this state; a share that is sent again counts again.
+    - ``filled_fraction``: fraction of the shares filled in this state.
     """
 
     spread: str
@@ -177,16 +162,12 @@ class HourCost:
 class LearningPoint:
     """Consecutive orders of a learning curve, averaged over symbols and seeds.
 
-    Parameters
-    ----------
-    orders : int
-        Orders of a symbol up to the last of these, from the first training day on.
-    test : bool
-        Whether they are on test days.
-    difference_bps, so_far_bps : float
-        Mean difference to the other router, over these orders and over all up to here.
-    exploration_bps, exploration_so_far_bps : float, optional
-        Exploration cost of these orders and of all up to here; None for a router that does not explore.
+    - ``orders``: orders of a symbol up to the last of these, from the first training day on.
+    - ``test``: whether they are on test days.
+    - ``difference_bps``, ``so_far_bps``: mean difference to the other router, over these orders and over all up to
+      here.
+    - ``exploration_bps``, ``exploration_so_far_bps``: exploration cost of these orders and of all up to here; None for
+      a router that does not explore.
     """
 
     orders: int
@@ -290,60 +271,36 @@ class StressTable:
 class StudyCase:
     """The answer for one symbol, order size and deadline.
 
-    Parameters
-    ----------
-    shares, horizon : int, float
-        Shares of an order, and its deadline in seconds.
-    training_days, test_days : int
-        Days on which the router was chosen and judged; a single day is halved.
-    price : float
-        Mean mid of the judged orders, dollars.
-    depth_fraction, volume_fraction : float
-        Median order size over displayed depth, and over the volume of a time block if that is known.
-    training_objective_bps : dict[str, float]
-        Objective of every router on the training days: mean cost plus the charge for unforeseen variance.
-    chosen : str
-        The router with the lowest objective there; the benchmark rule if no other was lower.
-    use : str
-        The chosen router if the test days confirm it, else the benchmark rule.
-    reason : str
-        Key of `riskroute.study.comparison.REASONS`.
-    saving : Saving, optional
-        Saving of the chosen router against the benchmark rule; None if it is the rule.
-    states : tuple[StateDifference, ...]
-        Difference to the benchmark rule by state of the market.
-    losses : tuple[StateDifference, ...]
-        States in which the chosen router is significantly worse.
-    learning : LearningCost, optional
-        Exploration cost; None if the chosen router does not explore.
-    not_looking : Saving, optional
-        Saving of the sweep against the static split, which ignores the books; None if that was not played.
-    headroom_bps : float
-        Saving of perfect foresight against the benchmark rule.
-    surface : DarkSurface, optional
-        Sensitivity to dark-pool assumptions; None without pools or if not asked for.
-    routing_table : tuple[RoutingRow, ...]
-        Where the router to use sends shares.
-    comparison : Comparison
-        All routers on the test days.
-    symbol : str
-        The symbol; empty for several symbols pooled.
-    hours : tuple[HourCost, ...]
-        Costs by hour of the chosen router and the benchmark rule.
-    venues : tuple[VenueCosts, ...]
-        Costs of the same two routers by venue and pool.
-    learning_curve : LearningCurve, optional
-        Their difference over time; None if there is only one router to show.
-    examples : tuple[OrderExample, ...]
-        A few orders of the chosen router.
-    stresses : StressTable, optional
-        The saving under stress; None if not asked for.
-    zone : str
-        Time zone of the days; empty if there are several.
-    verdict : bool
-        Whether there is one; if not, ``use`` is the benchmark rule and not a recommendation.
-    estimated_share : float
-        Fraction of the volume at estimated prices, of the chosen router or the benchmark rule, whichever is larger.
+    - ``shares``, ``horizon``: shares of an order, and its deadline in seconds.
+    - ``training_days``, ``test_days``: days on which the router was chosen and judged; a single day is halved.
+    - ``price``: mean mid of the judged orders, dollars.
+    - ``depth_fraction``, ``volume_fraction``: median order size over displayed depth, and over the volume of a time
+      block if that is known.
+    - ``training_objective_bps``: objective of every router on the training days: mean cost plus the charge for
+      unforeseen variance.
+    - ``chosen``: the router with the lowest objective there; the benchmark rule if no other was lower.
+    - ``use``: the chosen router if the test days confirm it, else the benchmark rule.
+    - ``reason``: key of `riskroute.study.comparison.REASONS`.
+    - ``saving``: saving of the chosen router against the benchmark rule; None if it is the rule.
+    - ``states``: difference to the benchmark rule by state of the market.
+    - ``losses``: states in which the chosen router is significantly worse.
+    - ``learning``: exploration cost; None if the chosen router does not explore.
+    - ``not_looking``: saving of the sweep against the static split, which ignores the books; None if that was not
+      played.
+    - ``headroom_bps``: saving of perfect foresight against the benchmark rule.
+    - ``surface``: sensitivity to dark-pool assumptions; None without pools or if not asked for.
+    - ``routing_table``: where the router to use sends shares.
+    - ``comparison``: all routers on the test days.
+    - ``symbol``: the symbol; empty for several symbols pooled.
+    - ``hours``: costs by hour of the chosen router and the benchmark rule.
+    - ``venues``: costs of the same two routers by venue and pool.
+    - ``learning_curve``: their difference over time; None if there is only one router to show.
+    - ``examples``: a few orders of the chosen router.
+    - ``stresses``: the saving under stress; None if not asked for.
+    - ``zone``: time zone of the days; empty if there are several.
+    - ``verdict``: whether there is one; if not, ``use`` is the benchmark rule and not a recommendation.
+    - ``estimated_share``: fraction of the volume at estimated prices, of the chosen router or the benchmark rule,
+      whichever is larger.
     """
 
     shares: int

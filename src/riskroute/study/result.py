@@ -26,22 +26,13 @@ from riskroute.study.verdict import case_paragraph
 class StudyResult:
     """The answers for all symbols, order sizes and deadlines.
 
-    Parameters
-    ----------
-    config : StudyConfig
-        The configuration.
-    days : tuple[str, ...]
-        Symbols and days played.
-    pools : tuple[PoolModel, ...]
-        Assumed dark pools.
-    cases : tuple[StudyCase, ...]
-        One per symbol, size and deadline; with several symbols, one more that pools them.
-    versions : dict[str, str]
-        Versions of the software that the numbers depend on.
-    synthetic : bool
-        Whether the days were generated, not recorded.
-    protection : str
-        ``reg-nms`` if venues protect each other's quotes, else ``none``.
+    - ``config``: the configuration.
+    - ``days``: symbols and days played.
+    - ``pools``: assumed dark pools.
+    - ``cases``: one per symbol, size and deadline; with several symbols, one more that pools them.
+    - ``versions``: versions of the software that the numbers depend on.
+    - ``synthetic``: whether the days were generated, not recorded.
+    - ``protection``: ``reg-nms`` if venues protect each other's quotes, else ``none``.
     """
 
     config: StudyConfig
