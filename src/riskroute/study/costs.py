@@ -21,7 +21,6 @@ from riskroute.market.fitting import bootstrap_buckets
 from riskroute.study.tables import KEY, MARKOUTS
 
 _BPS = 1e4
-# kinds of child orders
 DARK, PASSIVE, TAKING = (
     ("dark", "dark_rest"),
     ("dark", "dark_rest", "limit"),

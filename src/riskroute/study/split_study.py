@@ -615,25 +615,25 @@ def _policy(name: str, result: SimulationResult, panel: Panel) -> PolicyMeasures
 
 # a configuration with every key of a split study
 TEMPLATE = """\
-# A split study: from market data to a recommendation. Every line is optional; what stands here is the default.
+# A split study: from market data to a recommendation. Every line is optional; the values are the defaults.
 
 # data: "synthetic" makes a market; otherwise a folder of `riskroute market import`, or files to import.
 # Paths, also that of `fees`, are relative to where the command is run.
 data = "synthetic"
-# symbol = "QVEX"             # needed where the data hold several
-# date = 2019-03-27           # needed where the data hold several days
-# venue = "XNAS"              # of files that do not tell
-max_unresolved = 0.01         # share of references to unknown orders above which a file is refused
-max_crossed = 0.01            # the same for books with bid at or above ask
+# symbol = "QVEX"             # required if the data hold several
+# date = 2019-03-27           # required if the data hold several days
+# venue = "XNAS"              # of files that do not name it
+max_unresolved = 0.01         # largest accepted fraction of references to unknown orders
+max_crossed = 0.01            # largest accepted fraction of books with the bid at or above the ask
 side = "sell"                 # or "buy"
 
-shares = [10]                 # order sizes; one study for each
-risk_tolerances = [2.0]       # weight of the mean (dollars) against the variance (squared); smaller is more careful
+shares = [10]                 # order sizes; each has its own answer
+risk_tolerances = [2.0]       # weight of the mean ($) against the variance ($ squared); smaller is more risk-averse
 
 # Slots: where shares may go.
-# market = ["XNAS", "XBOS"]   # venues for market orders; all recorded ones if left out
+# market = ["XNAS", "XBOS"]   # venues for market orders; default: all recorded ones
 limit = []                    # venues for limit orders too, such as ["XNAS"]; needs recorded events
-# lot = 1                     # multiples of shares; if left out such that an order has 20 to 100 of them, or 1
+# lot = 1                     # lot size; default: 20 to 100 lots per order, or 1
 # fees = "fees.toml"          # fee schedule; profits are then net of fees
 
 # When: New York times, or those of the recordings' zone. Models are estimated and policies chosen in the train hours,
@@ -642,21 +642,21 @@ train = "10:40-12:00"
 test = "12:00-13:20"
 bucket_minutes = 2.0          # one book per bucket, venue and repeat; limit orders wait until the bucket ends
 repeats = 10                  # times drawn per bucket
-# levels = 10                 # of a book that an order may walk, the best first; all that are recorded if left out
+# levels = 10                 # price levels that an order may walk; default: all recorded ones
 
 # Learning.
-horizon = 10000               # orders routed one after the other
+horizon = 10000               # orders per run
 runs = 10                     # repetitions, for error bars
 policies = ["adaptive", "thompson", "rise", "rise++", "risk-ucb", "risk-exp-exp", "uniform"]
 seed = 0
 
-# [caps]                      # most shares in a slot, by its name in the report
+# [caps]                      # maximum shares of a slot, by its name in the report
 # XPSX = 5
 
 # Dark pools: hidden size is there with probability `presence`, at least `smallest`, with a power-law tail; it trades at
-# the mid, and the remainder crosses at `venue` (the one with the most books if left out). They are assumed, as nobody
-# publishes such data: these two are there if nothing is said about the synthetic market, none beside data of your own.
-# For none at all write `dark = []` above the first [section].
+# the mid, and the remainder crosses at `venue` (default: the one with the most books). They are assumptions: no pool
+# publishes such data. Default: these two in the synthetic market, none with recorded data. For none, write `dark = []`
+# above the first [section].
 [[dark]]
 name = "Dark 1"
 presence = 0.4

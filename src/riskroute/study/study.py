@@ -279,42 +279,42 @@ def _write_states(
 
 # a configuration with every key of a study
 TEMPLATE = """\
-# A study: which router to use. Every line is optional; what stands here is the default.
+# A study: which router to use. Every line is optional; the values are the defaults.
 
 market = "dark"           # a synthetic market (paper, comparable, dark), or a folder of `riskroute market import`
-# symbols = ["LUMO"]      # the first of a synthetic market, or all of a folder, if left out; each has its own answer
-# days = 10               # days to play; 10 synthetic ones, or all that a folder has
-# train = 5               # days at the beginning on which routers learn and one is chosen; half if left out
-# hours = "10:30-13:30"   # times of orders in the zone of the days; by default 09:35-15:55 in New York, else all
+# symbols = ["LUMO"]      # default: the first of a synthetic market, all of a folder; each has its own answer
+# days = 10               # number of days; default: 10 synthetic days, all days of a folder
+# train = 5               # training days at the beginning; a router is chosen on them; default: half of the days
+# hours = "10:30-13:30"   # local time of arrivals; default: 09:35-15:55 in New York, else the whole day
 
-shares = [1000]           # sizes of orders; each has its own answer
+shares = [1000]           # order sizes; each has its own answer
 side = "both"             # buy, sell, or both in turn
-lot = 1                   # child orders are multiples of this many shares
-horizons = [60]           # seconds that an order has, 0 is at once; each has its own answer
-orders = 200              # orders a day
+lot = 1                   # lot size of child orders
+horizons = [60]           # deadlines in seconds, 0 for immediate execution; each has its own answer
+orders = 200              # orders per day
 kappa = 0.05              # basis points charged for a squared basis point of unforeseen cost
 
-# beside the simple rules, which are always played; NAME or NAME:KEY=VALUE,..., or your own: FILE.py:CLASS
+# compared with the benchmark rules, which are always played; NAME or NAME:KEY=VALUE,..., or your own: FILE.py:CLASS
 routers = ["spray", "primary", "static", "static+sweep", "contextual"]
 
 latency_ms = 1.0          # milliseconds to a lit venue
 dark_latency_ms = 5.0     # milliseconds to a dark pool and back
-block_minutes = 10.0      # length of the time blocks that are resampled for confidence intervals
-seeds = 1                 # how often all is played, with other luck in dark pools
+block_minutes = 10.0      # length of the time blocks of the bootstrap
+seeds = 1                 # repetitions with different random numbers
 seed = 0
-surface_orders = 200      # orders a day for every assumption on dark pools that is tried; 0 tries none
-stresses = false          # whether the router and the rule are played in harder worlds too
-# protection = "reg-nms"  # or "none": whether venues protect each other's quotes; by default as the market has it
+surface_orders = 200      # orders per day for each dark-pool assumption; 0 skips the sensitivity analysis
+stresses = false          # whether to repeat the router and the benchmark rule under stress
+# protection = "reg-nms"  # or "none": whether venues protect each other's quotes; default: that of the market
 
-# fees = "fees.toml"      # fees of recorded venues; a synthetic market has its own
+# fees = "fees.toml"      # fee schedule of recorded venues; synthetic markets have their own
 
-# Dark pools are assumed: nobody publishes their data. Those of the synthetic market if left out, none for recordings.
+# Dark pools are assumptions: no pool publishes its data. Default: those of the synthetic market, none for recordings.
 # [[pools]]
 # name = "POOL1"
-# presence = 0.3          # how likely it holds shares for us
-# rate = 0.1              # counterparties a second that come to a resting order
+# presence = 0.3          # probability that it holds shares for us
+# rate = 0.1              # arrivals of counterparties per second
 # tail = 1.2              # at least n shares with probability (smallest / n) ** tail
 # smallest = 100
-# adverse = 0.2           # how much likelier a fill is before the price moves so that it is regretted
-# fee = 0.001             # dollars a share
+# adverse = 0.2           # adverse selection: extra fill probability before the price moves against the fill
+# fee = 0.001             # dollars per share
 """
