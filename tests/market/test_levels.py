@@ -149,8 +149,8 @@ def test_an_itch_file_is_kept_to_fifty_levels(tmp_path: Path, levels: int) -> No
 @pytest.mark.usefixtures("untraced")
 def test_the_level_that_is_only_counted_adds_no_books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a file is read in many parts: the same books as if no further level had been asked for."""
-    monkeypatch.setattr(itch, "ROWS", 1)
-    monkeypatch.setattr(itch, "BYTES", 150)
+    monkeypatch.setattr(itch.ItchReader, "ROWS", 1)
+    monkeypatch.setattr(itch.ItchReader, "BYTES", 150)
     path = tmp_path / ITCH_NAME
     for seed in range(2):
         path.write_bytes(itch_bytes(random_messages(seed, 60)))

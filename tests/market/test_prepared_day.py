@@ -13,7 +13,7 @@ import pytest
 from riskroute.core.errors import DataError
 from riskroute.market import Store
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import FORMAT, RECORD, DayBooks, PreparedDay
+from riskroute.market.day_books import DayBooks, PreparedDay
 from riskroute.market.queue_fills import QueueReplay
 
 ARRAYS = ("offsets", "stamps", "sequences", "bid_px", "bid_sz", "ask_px", "ask_sz")
@@ -69,8 +69,10 @@ def test_a_day_is_written_over_and_what_is_read_can_be_changed(day: PreparedDay,
 
 
 def _record(folder: Path, **changes: object) -> None:
-    record = json.loads((folder / RECORD).read_text()) | changes
-    (folder / RECORD).write_text(json.dumps({key: value for key, value in record.items() if value != "gone"}))
+    record = json.loads((folder / PreparedDay.RECORD).read_text()) | changes
+    (folder / PreparedDay.RECORD).write_text(
+        json.dumps({key: value for key, value in record.items() if value != "gone"})
+    )
 
 
 def _a_flow(folder: Path) -> Path:
@@ -78,10 +80,10 @@ def _a_flow(folder: Path) -> Path:
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
-    "no record": lambda folder: (folder / RECORD).unlink(),
-    "no JSON": lambda folder: (folder / RECORD).write_text("{"),
-    "another kind of JSON": lambda folder: (folder / RECORD).write_text("[1]"),
-    "another format": lambda folder: _record(folder, format=FORMAT + 1),
+    "no record": lambda folder: (folder / PreparedDay.RECORD).unlink(),
+    "no JSON": lambda folder: (folder / PreparedDay.RECORD).write_text("{"),
+    "another kind of JSON": lambda folder: (folder / PreparedDay.RECORD).write_text("[1]"),
+    "another format": lambda folder: _record(folder, format=PreparedDay.FORMAT + 1),
     "no venues": lambda folder: _record(folder, venues="gone"),
     "no rules": lambda folder: _record(folder, pro_rata="gone"),
     "rules of fewer venues": lambda folder: _record(folder, pro_rata=[True]),

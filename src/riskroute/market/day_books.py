@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import polars
@@ -29,7 +29,6 @@ from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.queue_position import QueueEvents
 from riskroute.market.schema import LEVEL_FIELDS, table_depth
 
-RECORD, FORMAT = "day.json", 2
 _BOOK_ARRAYS = ("offsets", "stamps", "sequences", *LEVEL_FIELDS)
 
 
@@ -224,6 +223,9 @@ def _touches(day: _DayArrays, times: Stamps) -> tuple[Floats, Floats]:
 class PreparedDay:
     """Books of a day, and the queues of the venues with events; None if there are none."""
 
+    RECORD: ClassVar[str] = "day.json"
+    FORMAT: ClassVar[int] = 2
+
     books: DayBooks
     queue: QueueReplay | None = None
 
@@ -241,29 +243,31 @@ class PreparedDay:
         for venue, trades in hidden.items():
             np.save(beside / f"hidden_{venue}.npy", trades)
         record = {
-            "format": FORMAT,
+            "format": self.FORMAT,
             "venues": list(self.books.venues),
             "flows": [list(key) for key in flows],
             "hidden": list(hidden),
             "pro_rata": self.queue.pro_rata if self.queue else [],
         }
-        (beside / RECORD).write_text(json.dumps(record))
+        (beside / self.RECORD).write_text(json.dumps(record))
         shutil.rmtree(folder, ignore_errors=True)
         beside.replace(folder)
         return folder
 
-    @staticmethod
-    def exists(folder: Path) -> bool:
+    @classmethod
+    def exists(cls, folder: Path) -> bool:
         """Return whether a folder holds a complete day."""
-        return (folder / RECORD).is_file()
+        return (folder / cls.RECORD).is_file()
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Return the day of a folder, memory-mapped."""
         try:
-            record = json.loads((folder / RECORD).read_text())
-            if record["format"] != FORMAT:
-                raise DataError(f"{folder} must have format {FORMAT}, was {record['format']!r}; prepare the day again")
+            record = json.loads((folder / cls.RECORD).read_text())
+            if record["format"] != cls.FORMAT:
+                raise DataError(
+                    f"{folder} must have format {cls.FORMAT}, was {record['format']!r}; prepare the day again"
+                )
             arrays = {name: _mapped(folder / f"{name}.npy") for name in _BOOK_ARRAYS}
             books = DayBooks(tuple(record["venues"]), **arrays)
             flows = {

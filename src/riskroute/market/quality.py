@@ -16,7 +16,6 @@ from riskroute.core.errors import DataError
 from riskroute.market.clock import SECOND, utc_stamp
 
 LARGEST_PRICE = 1e7  # dollars; anything above is a price in other units or a placeholder
-_FIRST_DAY = dt.date(1990, 1, 1)  # no order book was recorded before: an earlier date is a time in other units
 CROSSED_TOO_LONG = 60.0  # seconds after which a crossed book is judged by its duration, not only by its count
 
 
@@ -29,8 +28,9 @@ def check_recorded_day(day: dt.date, source: object) -> None:
     riskroute.core.errors.DataError: books.csv must be of 1990-01-01 or later, was 1970-01-20: are its times in
     another unit?
     """
-    if day < _FIRST_DAY:
-        raise DataError(f"{source} must be of {_FIRST_DAY} or later, was {day}: are its times in another unit?")
+    first = dt.date(1990, 1, 1)  # no order book was recorded before: an earlier date is a time in other units
+    if day < first:
+        raise DataError(f"{source} must be of {first} or later, was {day}: are its times in another unit?")
 
 
 def check_prices(frame: polars.DataFrame, source: object) -> None:

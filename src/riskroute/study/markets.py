@@ -22,7 +22,7 @@ from riskroute.core.files import in_file_name, writable_folder
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.core.validation import function_of, instance_of, list_of, one_of, whole_number
 from riskroute.market.clock import TRADING_ZONE
-from riskroute.market.day_books import RECORD, DayBooks, PreparedDay
+from riskroute.market.day_books import DayBooks, PreparedDay
 from riskroute.market.importing import import_files
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.reading import ImportOptions
@@ -96,7 +96,7 @@ class MarketDay:
     def load(self) -> PreparedDay:
         """Return books and queues; those of the latest call stay in memory."""
         try:
-            record = (self.folder / RECORD).stat()
+            record = (self.folder / PreparedDay.RECORD).stat()
         except OSError:
             return PreparedDay.read(self.folder)  # reports what is missing
         return _loaded(self.folder, record.st_ino, record.st_mtime_ns)

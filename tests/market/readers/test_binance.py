@@ -173,7 +173,7 @@ def test_books_are_those_of_a_dictionary_in_any_pieces(tmp_path: Path, monkeypat
     lines, updates = random_lines(3)
     path = written(tmp_path, lines)
     _, whole = imported(path)
-    monkeypatch.setattr(book_updates, "ROWS", 40)
+    monkeypatch.setattr(book_updates._BinanceFile, "ROWS", 40)
     _, pieces = imported(path)
     assert pieces.equals(whole)
     expected = naive_books_of(updates, 8)

@@ -86,7 +86,7 @@ def test_orders_make_the_books_and_events_of_a_dictionary(
     folder, orders = tmp_path_factory.mktemp("mbo"), random_orders(seed)
     books, events = naive_orders(orders, depth)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(databento, "ROWS", piece * max(depth, 10) // 10)
+        patch.setattr(databento.DatabentoReader, "ROWS", piece * max(depth, 10) // 10)
         one, store = imported(written(folder, mbo_file(orders)), ImportOptions(depth=depth))
     assert rows_of(one, store, depth) == books
     assert events_of(one, store) == events
@@ -314,7 +314,7 @@ def test_books_in_the_middle_of_an_event_are_left_out(tmp_path: Path, monkeypatc
     ]
     path = written(tmp_path, metadata("mbp-1") + b"".join(records))
     for rows in (1, 2, 100):
-        monkeypatch.setattr(databento, "ROWS", rows)
+        monkeypatch.setattr(databento.DatabentoReader, "ROWS", rows)
         one, store = imported(path)
         assert store.snapshots(one)["sequence"].to_list() == [3, 4, 5]
 

@@ -135,7 +135,7 @@ def test_many_small_parts_make_the_same_tables_as_one(tmp_path: Path, monkeypatc
     path = written(tmp_path, itch_bytes(random_messages(3, 2000, step=10**6)))
     whole, store = imported(path, tmp_path / "whole")
     opened = itch_book.open
-    monkeypatch.setattr(itch, "ROWS", 100)
+    monkeypatch.setattr(itch.ItchReader, "ROWS", 100)
     monkeypatch.setattr(itch_book, "open", lambda path, **options: opened(path, **options | {"chunk_bytes": 2000}))
     calls: list[int] = []
     (parts,) = import_files([path], tmp_path / "parts", ACME, progress=lambda _, count: calls.append(count))

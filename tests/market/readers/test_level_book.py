@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from market_files import Update, naive_books_of, sides_of
-from riskroute.market.readers import level_book
 from riskroute.market.readers.level_book import LevelBook, LevelUpdates
 
 UPDATES = st.lists(
@@ -51,7 +50,7 @@ def test_books_are_those_of_a_dictionary(
 ) -> None:
     updates = drawn(steps)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(level_book, "_CELLS", cells)
+        patch.setattr(LevelBook, "CELLS", cells)
         frames = followed(updates, depth, piece)
     expected = naive_books_of(updates, depth)
     table = polars.concat(frames) if frames else polars.DataFrame({"sequence": []})

@@ -212,7 +212,7 @@ def test_several_venues_and_symbols_in_one_file(tmp_path: Path, write: Writer) -
 def test_rows_may_be_grouped_by_venue(tmp_path: Path, write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the pieces; times must not fall within one venue, though."""
     monkeypatch.setattr(streams, "BLOCK", 300)
-    monkeypatch.setattr(table_reader, "_ROWS", 7)
+    monkeypatch.setattr(table_reader.TableReader, "ROWS", 7)
     mixed = polars.DataFrame(table_columns(MESSAGES, 1, ("XNAS", "XBOS", "XPSX")))
     grouped = mixed.sort("venue", descending=True, maintain_order=True)
     expected = {one.venue: table for one, table in imported(write(tmp_path, mixed.to_dict(as_series=False)))}
@@ -241,7 +241,7 @@ def test_wanted_symbols_and_venue_of_a_table(tmp_path: Path, write: Writer) -> N
 @pytest.mark.parametrize("rows", [3, 1000])
 def test_a_venue_is_renamed(tmp_path: Path, write: Writer, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The only one of a file by its new name, others by old and new; a name that is there chooses that venue."""
-    monkeypatch.setattr(table_reader, "_ROWS", rows)
+    monkeypatch.setattr(table_reader.TableReader, "ROWS", rows)
     path = write(tmp_path, table_columns(MESSAGES, 1))
     ((one, table),) = imported(path, ImportOptions(venue="NYSE-test"))
     assert (one.venue, table["venue"].unique().to_list(), one.snapshots) == ("NYSE-test", ["NYSE-test"], 40)
@@ -305,7 +305,7 @@ def test_times_that_fall_by_a_nanosecond_from_piece_to_piece_are_refused(
     columns = table_columns(MESSAGES, 1)
     columns["ts_event"] = [MIDNIGHT + OPEN + 900 - (k == 39) for k in range(40)]
     monkeypatch.setattr(streams, "BLOCK", 160)
-    monkeypatch.setattr(table_reader, "_ROWS", 3)
+    monkeypatch.setattr(table_reader.TableReader, "ROWS", 3)
     for write in (as_csv, as_parquet):
         assert "row 40 of books" in refusal(write(tmp_path, columns))
 
@@ -407,7 +407,7 @@ def test_many_small_pieces_make_the_same_tables_as_one(
     path = write(tmp_path, table_columns(messages, 2, ("XNAS", "XBOS")))
     whole = imported(path)
     monkeypatch.setattr(streams, "BLOCK", 500)
-    monkeypatch.setattr(table_reader, "_ROWS", 7)
+    monkeypatch.setattr(table_reader.TableReader, "ROWS", 7)
     pieces = imported(path)
     assert [one for one, _ in pieces] == [one for one, _ in whole]
     assert all(some.equals(table) for (_, some), (_, table) in zip(pieces, whole, strict=True))

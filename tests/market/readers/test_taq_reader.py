@@ -52,7 +52,7 @@ def naive(quotes: list[Quote], lot: int = 100) -> Found:
             continue
         sides: list[Any] = []
         for price, size in ((one.bid, one.bid_size), (one.ask, one.ask_size)):
-            there = price and size and one.condition in taq._FIRM
+            there = price and size and one.condition in taq.TaqReader.FIRM
             sides += [price, size * lot] if there else [None, 0]
         found.setdefault(EXCHANGE_CODES[one.letter], []).append((number, one.time, *sides))
     return found

@@ -125,8 +125,6 @@ def _time(stamp: int) -> str:
     return f"{text}.{rest // 1000:06d} UTC" if rest else f"{text} UTC"
 
 
-ROWS = 200_000  # levels per chunk, approximately
-_FIELDS = ("sequence", "time", "group", "reset", "bid", "price", "size")
 _TARDIS_COLUMNS = ("exchange", "symbol", "timestamp", "local_timestamp", "is_snapshot", "side", "price", "amount")
 
 
@@ -256,7 +254,7 @@ def _object_start(line: str) -> int:
 class _DepthChain:
     """Chains Binance updates to snapshots by their numbers, and finds gaps.
 
-    ``rows`` collects levels in the order of `_FIELDS`, ``gaps`` counts the gaps closed by a later snapshot, ``lost``
+    ``rows`` collects levels in the order of `FIELDS`, ``gaps`` counts the gaps closed by a later snapshot, ``lost``
     describes the update that opened the present gap.
 
     >>> chain = _DepthChain("x")
@@ -265,6 +263,8 @@ class _DepthChain:
     >>> [row[3:] for row in chain.rows], chain.last
     ([(True, True, 1.0, 0.0), (False, True, 9.0, 7.0), (False, True, 9.0, 1.0)], 4)
     """
+
+    FIELDS = ("sequence", "time", "group", "reset", "bid", "price", "size")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -342,6 +342,8 @@ class _DepthChain:
 class _BinanceFile:
     """Binance depth updates of one symbol."""
 
+    ROWS = 200_000  # levels per chunk, approximately
+
     def __init__(self, path: Path, options: ImportOptions, zone: str) -> None:
         self.source, self.options = path, options
         self._times = TimeColumn(path, "E", zone)
@@ -367,7 +369,7 @@ class _BinanceFile:
                 chain.update(line, one)
             else:
                 chain.snapshot(line, one)
-            if len(chain.rows) >= ROWS:
+            if len(chain.rows) >= self.ROWS:
                 yield self._piece(check)
         if chain.lost:
             raise DataError(f"{chain.lost}: updates are missing and no later snapshot continues the book")
@@ -380,8 +382,8 @@ class _BinanceFile:
 
     def _piece(self, check: _UpdateCheck) -> _UpdatePart:
         chain, kinds = self._chain, {"time": polars.Int64} | _UPDATE_SCHEMA
-        columns = list(zip(*chain.rows, strict=True)) or [()] * len(_FIELDS)
-        named = zip(_FIELDS, columns, strict=True)
+        columns = list(zip(*chain.rows, strict=True)) or [()] * len(chain.FIELDS)
+        named = zip(chain.FIELDS, columns, strict=True)
         frame = polars.DataFrame([polars.Series(name, values, dtype=kinds[name]) for name, values in named])
         frame = frame.with_columns(stamp=self._times.read(frame["time"]).cast(polars.Int64))
         check.times(frame)

@@ -45,7 +45,6 @@ from riskroute.market.readers.reading import (
 from riskroute.market.readers.streams import csv_header
 from riskroute.market.schema import keep_levels, level_columns
 
-ROWS = 100_000  # records held at once for books of 10 levels; fewer for deeper ones
 _NO_LEVEL = -1  # price of an absent level
 
 
@@ -281,6 +280,7 @@ class DatabentoReader:
     """Yields books of every venue and symbol of a file, and events if it has orders."""
 
     name = "databento"
+    ROWS = 100_000  # records held at once for books of 10 levels; fewer for deeper ones
 
     @staticmethod
     def recognises(path: Path) -> bool:
@@ -307,7 +307,7 @@ class DatabentoReader:
         """Yield a part per venue, symbol and chunk of the file."""
         seen: dict[str, None] = {}
         given = False
-        for table in self._file.frames(ROWS * 10 // max(self.depth, 10)):
+        for table in self._file.frames(self.ROWS * 10 // max(self.depth, 10)):
             named = self._named(self._checked(table))
             seen |= dict.fromkeys(named["symbol"].unique(maintain_order=True))
             if not self.options.symbols and len(seen) > MOST_SYMBOLS:

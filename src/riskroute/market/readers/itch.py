@@ -33,7 +33,6 @@ from riskroute.market.readers.streams import read_fully, unpacked
 from riskroute.market.schema import keep_levels, level_columns
 
 BLOCK = 1 << 24  # bytes that `_scan_symbols` reads at once
-ROWS, BYTES = 100_000, 1 << 21  # rows per part and bytes read at once for books of 10 levels; less for deeper ones
 
 # Bytes of every ITCH 5.0 message by its type, without the two bytes of its length.
 _ITCH_LENGTHS = {
@@ -126,6 +125,7 @@ class ItchReader:
     """
 
     name = "itch"
+    ROWS, BYTES = 100_000, 1 << 21  # rows per part and bytes read at once for books of 10 levels; less for deeper ones
 
     def __init__(self, path: Path, options: ImportOptions) -> None:
         self.source, self.options, self.depth = path, options, options.kept(ITCH_LEVELS)
@@ -175,8 +175,8 @@ class ItchReader:
         import itch_book
 
         wide = max(self._known, 10)
-        feed = itch_book.open(str(self.source), date=self.date, chunk_bytes=BYTES * 10 // wide)
-        tables, rows = ("depth", "messages", "trades", "symbols"), ROWS * 10 // wide
+        feed = itch_book.open(str(self.source), date=self.date, chunk_bytes=self.BYTES * 10 // wide)
+        tables, rows = ("depth", "messages", "trades", "symbols"), self.ROWS * 10 // wide
         with warnings.catch_warnings(), feed:
             warnings.simplefilter("ignore")  # missing symbols are reported in more detail below
             yield from feed.batches(tables=tables, rows=rows, depth=self._known, symbols=wanted)

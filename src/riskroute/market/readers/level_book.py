@@ -12,8 +12,6 @@ from numba import njit
 from riskroute.core.arrays import Flags, Floats, Integers, Matrix
 from riskroute.market.schema import TIME
 
-_CELLS = 1 << 20  # prices of a side per chunk of snapshots, approximately
-
 
 class LevelUpdates(NamedTuple):
     """Updates sorted by time, ``(n,)`` each; those of one ``group`` form one message.
@@ -55,13 +53,15 @@ class LevelBook:
     [(2, 9.0, 5.0, 10.0, False), (3, 9.5, 2.0, 10.0, True)]
     """
 
+    CELLS = 1 << 20  # prices of a side per chunk of snapshots, approximately
+
     def __init__(self, depth: int) -> None:
         self.depth = depth
         self._sides = _Sides(np.zeros((2, 64)), np.zeros((2, 64)), np.zeros(2, dtype=np.int64))
         self._state = np.zeros(4, dtype=np.int64)
         self._last = np.zeros((4, depth))
         self._last[::2] = np.nan
-        self._rows = max(_CELLS // depth, 1)
+        self._rows = max(self.CELLS // depth, 1)
 
     def follow(self, updates: LevelUpdates) -> Iterator[polars.DataFrame]:
         """Apply updates; yield snapshots of all complete messages (the last one may continue)."""

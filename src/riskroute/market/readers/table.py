@@ -33,13 +33,12 @@ from riskroute.market.readers.streams import (
 )
 from riskroute.market.schema import keep_levels, level_columns
 
-_ROWS = 100_000  # of a chunk with 24 columns; wider tables have fewer
-
 
 class TableReader:
     """Yields the snapshots of one day; prices are in dollars, days in New York time by default."""
 
     name = "table"
+    ROWS = 100_000  # per chunk of a table with 24 columns; wider tables have fewer
 
     def __init__(self, path: Path, options: ImportOptions) -> None:
         self.source, self.options = path, options
@@ -123,7 +122,7 @@ class TableReader:
             try:
                 with ParquetFile(self.source) as file:
                     wide = max(file.metadata.num_columns, 24)
-                    for batch in file.iter_batches(max(_ROWS * 24 // wide, 1)):
+                    for batch in file.iter_batches(max(self.ROWS * 24 // wide, 1)):
                         if batch.num_rows:
                             yield frame_from_arrow(batch)
             except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:

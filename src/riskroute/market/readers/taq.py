@@ -33,9 +33,6 @@ from riskroute.market.readers.reading import (
 )
 from riskroute.market.readers.streams import csv_frames, csv_header, csv_member
 
-_LOTS_CHANGED = dt.date(2025, 11, 3)  # first day on which round lots depend on the price
-_FIRM = ("", "A", "B", "C", "E", "F", "H", "O", "R", "U", "W", "Y")  # conditions of quotes that can be traded with
-
 # Both formats by separator: required columns, and our names for theirs.
 _NEEDED = {
     "|": ("time", "exchange", "symbol", "bid_price", "bid_size", "offer_price", "offer_size"),
@@ -68,6 +65,7 @@ class TaqReader:
     """Yields the best bid and offer of every exchange at each of its quotes."""
 
     name = "taq"
+    FIRM = ("", "A", "B", "C", "E", "F", "H", "O", "R", "U", "W", "Y")  # conditions of quotes that can be traded with
 
     @staticmethod
     def recognises(path: Path) -> bool:
@@ -89,9 +87,10 @@ class TaqReader:
         self._best_only = bool({"best_bid_price", "best_bid"} & set(known))
         self._wanted = {symbol.replace(" ", "."): symbol for symbol in options.symbols}
         self.date = self._day()
-        if options.lot is None and self.date >= _LOTS_CHANGED:
+        change = dt.date(2025, 11, 3)  # first day on which round lots depend on the price
+        if options.lot is None and self.date >= change:
             raise InputError(
-                f"{path.name!r} of {self.date} needs a lot: from {_LOTS_CHANGED} on round lots depend on the price; "
+                f"{path.name!r} of {self.date} needs a lot: from {change} on round lots depend on the price; "
                 "give lot (1 for sizes in shares)"
             )
         self._lot = options.lot or 100
@@ -197,7 +196,7 @@ class TaqReader:
             odd = number.is_null() | ~number.is_finite() | (number < 0)
             odd |= (number % 1 != 0) if "_sz_" in name else polars.lit(False)
             self._refuse(rows, name, f"in {self._theirs(name)} {whole}", odd & (polars.col(name) != ""))
-        firm = polars.col("condition").is_in(_FIRM)
+        firm = polars.col("condition").is_in(self.FIRM)
         sizes = rows.filter(firm).select("bid_sz_00_number", "ask_sz_00_number").fill_null(0)
         shown = polars.concat([sizes.to_series(k).alias("size") for k in range(2)])
         self._sizes += int((shown > 0).sum())
