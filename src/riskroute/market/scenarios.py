@@ -293,7 +293,7 @@ def sample_scenarios(
         one_of("venue of a slot", slot.venue, tuple(recordings))
     one = next(iter(recordings.values()))
     drawn = [draw_sample_times(one.date, window, _derived(seed, repeat), one.zone) for repeat in range(repeats)]
-    # Hidden sizes must not depend on the sampled times, so they have seeds of their own.
+    # Separate seeds, so that hidden sizes do not depend on the sampled times.
     hidden = [int(seed_stream(seed, "hidden", str(window), k).generate_state(1)[0]) for k in range(repeats)]
     terms = TradeTerms(np.arange(1, shares + 1), side, fees, levels)
     names = dict.fromkeys(slot.venue for slot in slots)

@@ -177,7 +177,7 @@ class RecordingWriter:
     def discard(self) -> None:
         """Remove uncommitted files."""
         for ending, writer in self._writers.items():
-            with suppress(Exception):  # the file is removed whether or not it can be closed
+            with suppress(Exception):  # remove the file even if closing it fails
                 writer.close()
             self._beside(ending).unlink(missing_ok=True)
 

@@ -176,15 +176,15 @@ DAMAGED: dict[str, tuple[Callable[[], str], str]] = {
     "a price of nothing": (lambda: replaced(5, 6, ""), "row 5 of x.csv must have a price above 0, was None"),
     "a negative amount": (lambda: replaced(7, 7, "-1"), "row 7 of x.csv must have an amount of 0 or more, was -1.0"),
     "an endless amount": (lambda: replaced(7, 7, "inf"), "row 7 of x.csv must have an amount of 0 or more, was inf"),
-    "a side of its own": (lambda: replaced(3, 5, "buy"), "row 3 of x.csv must have bid or ask as side, was 'buy'"),
+    "a side of its own": (lambda: replaced(3, 5, "buy"), "row 3 of x.csv must have side bid or ask, was 'buy'"),
     "perhaps a snapshot": (
         lambda: replaced(3, 4, "maybe"),
-        "row 3 of x.csv must have true or false as is_snapshot, was 'maybe'",
+        "row 3 of x.csv must have is_snapshot true or false, was 'maybe'",
     ),
-    "no exchange": (lambda: replaced(3, 0, ""), "row 3 of x.csv must have as exchange a name of up to 32 letters"),
+    "no exchange": (lambda: replaced(3, 0, ""), "row 3 of x.csv must have a name of up to 32 letters"),
     "a hostile symbol": (
         lambda: replaced(3, 1, "<b>"),
-        "row 3 of x.csv must have as symbol a name of up to 16 letters",
+        "row 3 of x.csv must have a name of up to 16 letters",
     ),
     "a falling time": (
         lambda: replaced(30, 3, str(MIDNIGHT)),

@@ -72,7 +72,7 @@ class _UpdateFile(Protocol):
 
 
 class _UpdateCheck:
-    """Refuses malformed or unsorted updates; ``word`` is what a row is called.
+    """Refuses malformed or unsorted updates; errors call a row ``word``.
 
     Rows may be ``spill`` nanoseconds outside the day from ``begin`` to ``end``.
     """
@@ -95,7 +95,7 @@ class _UpdateCheck:
     def levels(self, frame: polars.DataFrame) -> None:
         """Check side, price and size of the requested rows."""
         price, size = polars.col("price"), polars.col("size")
-        self._refuse(frame, "side", "bid or ask as side", polars.col("bid").is_null())
+        self._refuse(frame, "side", "side bid or ask", polars.col("bid").is_null())
         self._refuse(frame, "price", "a price above 0", ~((price > 0) & price.is_finite()).fill_null(False))
         self._refuse(frame, "size", "an amount of 0 or more", ~((size >= 0) & size.is_finite()).fill_null(False))
 
@@ -210,9 +210,9 @@ class _TardisFile:
             ]
             for value in odd:
                 self._refuse(
-                    table.filter(polars.col(name).eq_missing(value)), name, f"as {theirs} {name_rule(longest)}"
+                    table.filter(polars.col(name).eq_missing(value)), name, f"{name_rule(longest)} as {theirs}"
                 )
-        self._refuse(table.filter(polars.col("snapshot").is_null()), "is_snapshot", "true or false as is_snapshot")
+        self._refuse(table.filter(polars.col("snapshot").is_null()), "is_snapshot", "is_snapshot true or false")
         return table
 
     def _is_named(self, name: str, value: str, longest: int) -> bool:
@@ -376,7 +376,7 @@ class _BinanceFile:
         if chain.last is None:
             raise DataError(
                 f'{self.source} has no snapshot ("lastUpdateId") that its updates continue; add the snapshot of the '
-                "exchange as a line of its own"
+                "exchange as a separate line"
             )
         yield self._piece(check)
 
@@ -449,7 +449,7 @@ class UpdateReader:
     def __init__(self, path: Path, options: ImportOptions) -> None:
         self.source, self.options = path, options
         self.unit, self.zone = options.unit or 1.0, options.zone or "UTC"
-        self.depth = options.kept(options.depth or 50)  # a file of updates has no depth of its own
+        self.depth = options.kept(options.depth or 50)  # updates do not state how many levels the feed has
         if not _is_json(path) and not _is_tardis(_header(path)):
             expected = "book updates: a table with columns is_snapshot, side, price and amount, or JSON lines"
             raise DataError(f"{path} must hold {expected}, was {', '.join(_header(path))[:200]!r}")

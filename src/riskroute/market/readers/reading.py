@@ -122,7 +122,7 @@ class ImportOptions:
 
 
 class NoBooksError(DataError):
-    """Raised for a complete file without books: no market data at all, or only trades and the like."""
+    """Raised for a complete file without books: no market data at all, or only trades."""
 
 
 @dataclass

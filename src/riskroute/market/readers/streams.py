@@ -140,7 +140,7 @@ def text_lines(path: Path) -> Iterator[str]:
 def _blocks(file: Any, path: Path) -> Iterator[bytes]:
     """Yield chunks of complete lines, read in the calling thread.
 
-    Arrow's streaming reader reads ahead in a thread of its own, which aborts the process if Python shuts down while it
+    Arrow's streaming reader reads ahead in a separate thread, which aborts the process if Python shuts down while it
     reads from a Python file object; that happens when a small file is refused.
     """
     rest = b""

@@ -166,7 +166,7 @@ class TableReader:
     def _check_order(self, rows: polars.DataFrame, latest: int) -> int:
         """Refuse rows of one venue and symbol that are not sorted by time; return the last time.
 
-        Each venue and symbol is a recording of its own, so a file may list them one after the other.
+        A file may list recordings (venue and symbol) consecutively, so times need to ascend only within each.
         """
         stamp = polars.col("ts_event").cast(polars.Int64)
         expected = f"a time not before that of the previous row of {rows['venue'][0]} {rows['symbol'][0]}"
