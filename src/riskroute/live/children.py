@@ -166,6 +166,19 @@ class ChildMaker:
             None
         )  # called with the time of an order's next look
         self.looks: dict[str, dict[str, tuple[int, int]]] = {}  # by order and stage: times of the first and next look
+        self._contexts: dict[str, tuple[ParentOrder, Context]] = {}
+
+    def context(self, order: ParentOrder) -> Context:
+        """Return the context of an order at its arrival, kept until `forget`. Routers get another: they may write."""
+        kept = self._contexts.get(order.key)
+        if kept is None or kept[0] is not order:
+            kept = self._contexts[order.key] = order, context_of(order, order.received)
+        return kept[1]
+
+    def forget(self, key: str) -> None:
+        """Forget an order that is settled or refused."""
+        self.looks.pop(key, None)
+        self._contexts.pop(key, None)
 
     def first(self, order: ParentOrder, plan: Plan) -> Children:
         """Return the children to send with the decision."""
@@ -227,7 +240,7 @@ class _Making:
         self.worst = maker.collar((bid + ask) // 2, self.sign)
         if order.limit is not None:
             self.worst = self._no_worse(order.limit)
-        self.context = context_of(order, order.received)
+        self.context = maker.context(order)
         self.venues = tuple(dict.fromkeys((*self.context.books.venues, *(quote.venue for quote in quotes))))
         self.stages = (PLAN, RETURNED, DEADLINE, *plan.dark_rest)
         self.execution = self._progress()

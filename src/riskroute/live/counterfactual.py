@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from riskroute.core.arrays import Matrix, Vector
+from riskroute.core.runtime import cached
 from riskroute.learning.hazards import Hazards
 from riskroute.live.children import context_of
 from riskroute.live.market_history import Market
@@ -31,6 +32,7 @@ from riskroute.routers.contextual.dark_belief import EDGES
 from riskroute.routers.contextual.market_features import horizon_class
 from riskroute.routers.execution import DEADLINE, RETURNED, Child, Execution, Levels, protected_limit
 from riskroute.routers.plan import Plan
+from riskroute.routing.consolidated import ConsolidatedBook
 
 _MOST = 100_000  # larger children count as one of this size: hazards keep an entry for every share
 
@@ -123,15 +125,24 @@ class Counterfactual:
         self.fills = Fills()
 
     def cost(
-        self, order: ParentOrder, plan: Plan, seen: Sequence[ChildOutcome], market: Market | None = None
+        self,
+        order: ParentOrder,
+        plan: Plan,
+        seen: Sequence[ChildOutcome],
+        market: Market | None = None,
+        context: Context | None = None,
     ) -> Estimate:
-        """Estimate the cost of an order with a plan, given the outcomes of its real children, and the market's."""
-        context = context_of(order, order.received)
+        """Estimate the cost of an order with a plan, given the outcomes of its real children, and the market's.
+
+        ``context`` is the order's at its arrival, if the caller has it.
+        """
+        context = context or context_of(order, order.received)
         return _Counterplan(self.fills, order, context, plan, seen, market or Market({}, ())).play()
 
-    def rule(self, order: ParentOrder, seen: Sequence[ChildOutcome]) -> Estimate:
+    def rule(self, order: ParentOrder, seen: Sequence[ChildOutcome], context: Context | None = None) -> Estimate:
         """Estimate the cost of an order with the standard routing rule, `benchmark_plan`."""
-        return self.cost(order, benchmark_plan(order), seen)
+        context = context or context_of(order, order.received)
+        return self.cost(order, benchmark_plan(order, context), seen, context=context)
 
     def learn(self, order: ParentOrder, seen: Sequence[ChildOutcome]) -> None:
         """Learn from the children of an order."""
@@ -141,9 +152,11 @@ class Counterfactual:
                 self.fills.learn(child.kind, child.place, horizon, child.sent, max(child.filled, 0))
 
 
-def benchmark_plan(order: ParentOrder) -> Plan:
+def benchmark_plan(order: ParentOrder, context: Context | None = None) -> Plan:
     """Return the standard routing rule's plan: all pools that save something in turn, then a sweep."""
-    context = context_of(order, order.received)
+    if not order.pools:
+        return Plan(order.key)
+    context = context or context_of(order, order.received)
     sweep = _Displayed(context).sweep_cost(order.quantity) / order.quantity
     half = (context.books.best_ask - context.books.best_bid) / 2
     saving = [pool.name for pool in context.pools if sweep - pool.fee + pool.improvement * half > 0]
@@ -158,34 +171,43 @@ class _Displayed:
     """The side that an order takes from; taken shares are gone. Costs are in dollars against the arrival mid."""
 
     def __init__(self, context: Context, levels: Levels | None = None) -> None:
-        self.context = context
+        self.context, at_arrival = context, levels is None
         if levels is None:
             prices, sizes = context.books.side("ask" if context.sign > 0 else "bid")
             levels = Levels(context.books.venues, prices, sizes, context.books.takers)
-        self.levels = levels._replace(sizes=levels.sizes.copy())
-        self.each: Matrix = context.sign * (levels.prices - context.mid) + levels.takers[:, None]
-        there = self.each[(levels.sizes > 0) & np.isfinite(self.each)]
-        self.worst = float(there.max()) if there.size else 0.0  # what shares beyond the books are charged
+        self.shown, self.levels = levels, levels._replace(sizes=levels.sizes.copy())
+        # consolidated levels until something is taken
+        self._book: ConsolidatedBook | None = context.displayed if at_arrival else None
+
+    @cached
+    def worst(self) -> float:
+        """The worst displayed cost per share, which shares beyond the books are charged."""
+        prices, sizes, takers = self.shown[1:]
+        each: Matrix = self.context.sign * (prices - self.context.mid) + takers[:, None]
+        there = each[(sizes > 0) & np.isfinite(each)]
+        return float(there.max()) if there.size else 0.0
 
     def walk(self, name: str, shares: float, limit: float) -> tuple[float, float]:
         """Take shares at one venue, no worse than a signed price; return the shares taken and their cost."""
         if name not in self.levels.venues:
             return 0.0, 0.0
         venue = self.levels.venues.index(name)
-        left, cost, sizes = shares, 0.0, self.levels.sizes[venue]
+        left, cost, sizes, self._book = shares, 0.0, self.levels.sizes[venue], None
+        sign, mid, taker = self.context.sign, self.context.mid, float(self.levels.takers[venue])
         for level, price in enumerate(self.levels.prices[venue].tolist()):
-            if left <= 0 or not self.context.sign * price <= limit:
+            if left <= 0 or not sign * price <= limit:
                 break
             some = min(left, float(sizes[level]))
             sizes[level] -= some
-            left, cost = left - some, cost + some * float(self.each[venue, level])
+            left, cost = left - some, cost + some * (sign * (price - mid) + taker)
         return shares - left, cost
 
     def sweep_cost(self, shares: float) -> float:
         """Return the cost of a sweep, which takes nothing."""
-        book = self.context.book(self.levels.prices, self.levels.sizes, self.levels.takers)
+        book = self._book or self.context.book(self.levels.prices, self.levels.sizes, self.levels.takers)
         inside = min(shares, book.depth)
-        return (float(book.costs(inside)) if inside else 0.0) + (shares - inside) * self.worst
+        cost = float(book.costs(inside)) if inside else 0.0
+        return cost + (shares - inside) * self.worst if inside < shares else cost
 
 
 class _Counterplan:
@@ -242,9 +264,9 @@ class _Counterplan:
         if rule == "venue":
             self._look(RETURNED, "venue")
         self._deadline()
-        missing = execution.later + execution.returned
-        self.cost += missing * self.book.worst * NANO
-        self.lit += missing
+        if missing := execution.later + execution.returned:
+            self.cost += missing * self.book.worst * NANO
+            self.lit += missing
         slipped = self.lit * self._slippage() if self.lit else 0.0
         return Estimate(self.cost + slipped, self.guessed, tuple(self.children))
 

@@ -143,7 +143,8 @@ class Decider:
         if reason:
             name, plan = self.safe.name, plain_plan(self.safe.decide(context_of(order, now)))
             children = self.maker.first(order, plan)
-            refusal = self.limits.children_refusal(state, order, mid, children, order.quantity)
+            if refusal := self.limits.children_refusal(state, order, mid, children, order.quantity):
+                self.maker.forget(order.key)
         decision = Decision(
             parent=order.key,
             router=name,
@@ -183,8 +184,9 @@ class Decider:
         Every tenth order is also compared with the greedy plan, which measures the cost of exploration. Call it before
         anything is learned from the order.
         """
-        self.maker.looks.pop(order.key, None)
-        rule = self.counterfactual.rule(order, outcome.children)
+        context = self.maker.context(order)
+        self.maker.forget(order.key)
+        rule = self.counterfactual.rule(order, outcome.children, context)
         explored = None
         if number % 10 == 0 and not self.learner.disabled:
             best = self.learner.greedy(order)

@@ -242,7 +242,8 @@ class Context:
 
     def book(self, prices: Matrix, sizes: Matrix, takers: Vector) -> ConsolidatedBook:
         """Return a consolidated book of other levels, such as later ones, with the same mid, side and protection."""
-        return ConsolidatedBook(prices, sizes, takers, mid=self.mid, side=self.side, protect=self.protected)
+        mid = real_number("mid", self.mid)
+        return ConsolidatedBook.of_checked(prices, sizes, takers, mid=mid, sign=self.sign, protect=self.protected)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; `read_context` reverses it."""

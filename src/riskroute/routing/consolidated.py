@@ -113,7 +113,7 @@ class ConsolidatedBook:
     @cached
     def depth(self) -> int:
         """Displayed shares of all venues."""
-        return int(self.sizes.sum())
+        return int(self._steps[0][-1])
 
     def costs(self, shares: Any) -> Floats:
         """Return the cost in dollars of taking each number of shares (any shape): the function C(n).

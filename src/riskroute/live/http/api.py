@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -57,8 +59,8 @@ _STATUS = (
 class _Call:
     """An authorised request, and the name of the token that sent it."""
 
-    def __init__(self, scope: Scope, receive: Receive, service: Service, by: str) -> None:
-        self.request, self.service, self.by = Request(scope, receive), service, by
+    def __init__(self, scope: Scope, receive: Receive, service: Service, answers: _Answers, by: str) -> None:
+        self.request, self.service, self.answers, self.by = Request(scope, receive), service, answers, by
 
     async def body(self) -> bytes:
         """Return the body; refuse one above the configured size before reading it all."""
@@ -82,11 +84,49 @@ class _Call:
 _Handler = Callable[[_Call], Awaitable[Response]]
 
 
+class _Answers:
+    """Passes results of the engine's threads to the event loop.
+
+    A write to the log completes many orders at a time: they share one wake-up of the loop, which is a system call.
+    """
+
+    def __init__(self) -> None:
+        self._done: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
+        self._woken = False
+
+    async def wait(self, future: Future[Value]) -> Value:
+        """Return the result of a future that another thread completes."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Value] = loop.create_future()
+
+        def on_done(done: Future[Value]) -> None:
+            self._done.append((answer, done))
+            if not self._woken:  # looked at after the append, and reset before anything is passed on: none is missed
+                self._woken = True
+                with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                    loop.call_soon_threadsafe(self._pass_on)
+
+        future.add_done_callback(on_done)
+        return await answer
+
+    def _pass_on(self) -> None:
+        self._woken = False
+        while self._done:
+            answer, done = self._done.popleft()
+            error = done.exception()
+            if answer.done():  # the client has gone
+                continue
+            if error is None:
+                answer.set_result(done.result())
+            else:
+                answer.set_exception(error)
+
+
 class _Endpoint:
     """One route as an ASGI application: checks the token, calls the handler, and turns errors into answers."""
 
-    def __init__(self, service: Service, scope: str, handler: _Handler) -> None:
-        self._service, self._scope, self._handler = service, scope, handler
+    def __init__(self, service: Service, answers: _Answers, scope: str, handler: _Handler) -> None:
+        self._service, self._answers, self._scope, self._handler = service, answers, scope, handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._answer(scope, receive)
@@ -104,7 +144,7 @@ class _Endpoint:
             if self._scope not in scopes:
                 return _refusal(403, f"the token must have the scope {self._scope}, has not", {"Connection": "close"})
         try:
-            return await self._handler(_Call(scope, receive, self._service, by))
+            return await self._handler(_Call(scope, receive, self._service, self._answers, by))
         except HTTPException as error:
             return _refusal(error.status_code, error.detail, {"Connection": "close"})
         except ClientDisconnect:
@@ -138,13 +178,13 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 async def _post_order(call: _Call) -> Response:
     """Accept an order and return its decision."""
     order = read_json(await call.body(), OrderIn, "an order")
-    return _json(await asyncio.wrap_future(call.service.submit(order)))
+    return _json(await call.answers.wait(call.service.submit(order)))
 
 
 async def _post_shadow_order(call: _Call) -> Response:
     """Compare an order that another router has executed with our plan for it, and learn from it."""
     given = read_json(await call.body(), ShadowIn, "an executed order")
-    compared = await asyncio.wrap_future(call.service.compare(given))
+    compared = await call.answers.wait(call.service.compare(given))
     return _json({"key": given.order.key, "known": True} if compared is None else compared)
 
 
@@ -167,21 +207,21 @@ async def _get_state(call: _Call) -> Response:
 async def _post_quotes(call: _Call) -> Response:
     """Take books and trades of a symbol."""
     quotes = read_json(await call.body(), QuotesIn, "quotes")
-    return _json({"venues": await asyncio.wrap_future(call.service.take_quotes(quotes))})
+    return _json({"venues": await call.answers.wait(call.service.take_quotes(quotes))})
 
 
 async def _post_halt(call: _Call) -> Response:
     """Halt trading."""
     body = await call.body()
     given = read_json(body, HaltIn, "a halt") if body else HaltIn()
-    await asyncio.wrap_future(await call.in_executor(lambda: call.service.halt(given.reason[:200], call.by)))
+    await call.answers.wait(await call.in_executor(lambda: call.service.halt(given.reason[:200], call.by)))
     return _json({"halted": call.service.engine.state.halted})
 
 
 async def _post_resume(call: _Call) -> Response:
     """Resume trading after a halt."""
     await call.body()
-    await asyncio.wrap_future(await call.in_executor(lambda: call.service.resume(call.by)))
+    await call.answers.wait(await call.in_executor(lambda: call.service.resume(call.by)))
     return _json({"halted": call.service.engine.state.halted})
 
 
@@ -233,18 +273,31 @@ ROUTES: tuple[tuple[str, str, str, _Handler], ...] = (
 )
 
 
+class _App(Starlette):
+    """Passes orders directly to their endpoint: middleware and routing take as long as the endpoint itself."""
+
+    orders: _Endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == "/orders" and scope["method"] == "POST":
+            await self.orders(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
 def make_app(service: Service) -> Starlette:
     """Return the ASGI application of a service; it starts and closes the service."""
-    metrics = Metrics(service)
+    metrics, answers = Metrics(service), _Answers()
     routes: list[BaseRoute] = [
-        Route(path, _Endpoint(service, scope, handler), methods=[method]) for method, path, scope, handler in ROUTES
+        Route(path, _Endpoint(service, answers, scope, handler), methods=[method])
+        for method, path, scope, handler in ROUTES
     ]
-    app = Starlette(
+    app = _App(
         routes=[*routes, *_page_routes()],
         lifespan=_lifespan(service),
         exception_handlers={HTTPException: _on_http_error},
     )
-    app.state.metrics = metrics
+    app.state.metrics, app.orders = metrics, _Endpoint(service, answers, "trade", _post_order)
     app.router.redirect_slashes = False
     return app
 
