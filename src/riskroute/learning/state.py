@@ -165,7 +165,7 @@ _RECORDS: dict[type, Check] = {
 
 def _check_members(name: str, actions: Any, policy: Policy) -> None:
     if not policy.setting.actions.contains(actions).all():
-        raise InputError(f"{name} must all belong to the action set")
+        raise InputError(f"{name} must belong to the action set")
 
 
 def _check_spreads(name: str, value: Any) -> None:

@@ -92,6 +92,11 @@ class Greedy(Policy):
     ridge : float
         Regularisation of the estimates.
 
+    Examples
+    --------
+    >>> Greedy(tries=3)
+    Greedy(tries=3, growth=0.1, ridge=0.001, design_tolerance=0.01)
+
     References
     ----------
     Lattimore and Szepesvári (2020), `Bandit Algorithms <https://banditalgs.com>`_, chapter 6.

@@ -38,6 +38,12 @@ class ChangeTest(Adaptive):
     patience, draws, portions, budget, assumed_size, growth, start_rounds, prior
         See `Adaptive`. Default of ``assumed_size``: 0, since coefficients change.
 
+    Examples
+    --------
+    >>> policy = ChangeTest(level=1e-4)
+    >>> policy.spans, policy.check_every, policy.level
+    ((1, 2, 4, 8, 16), 250, 0.0001)
+
     References
     ----------
     Wu, Iyer and Wang (2018), `Learning Contextual Bandits in a Non-stationary Environment

@@ -21,6 +21,11 @@ class Discounted(Thompson):
     draws, width, growth, start_rounds, prior
         See `Thompson`. The prior is discounted at the same rate.
 
+    Examples
+    --------
+    >>> Discounted(halflife=100)
+    Discounted(growth=0.1, start_rounds=2, prior=None, draws=32, width=1.0, halflife=100)
+
     References
     ----------
     Russac, Vernade and Cappé (2019), `Weighted Linear Bandits for Non-Stationary Environments

@@ -31,6 +31,11 @@ class LinUcb(RiskNeutral):
     growth, start_rounds, prior
         See `LinearPolicy`.
 
+    Examples
+    --------
+    >>> LinUcb(delta=0.1)
+    LinUcb(growth=0.1, start_rounds=2, prior=None, delta=0.1, width=None)
+
     References
     ----------
     Abbasi-Yadkori, Pál and Szepesvári (2011), `Improved Algorithms for Linear Stochastic Bandits

@@ -22,6 +22,11 @@ class SlidingWindow(Thompson):
     draws, width, growth, start_rounds, prior
         See `Thompson`. The prior is dropped after ``window`` rounds.
 
+    Examples
+    --------
+    >>> SlidingWindow(window=100)
+    SlidingWindow(growth=0.1, start_rounds=2, prior=None, draws=32, width=1.0, window=100)
+
     References
     ----------
     Cheung, Simchi-Levi and Zhu (2019), `Learning to Optimize under Non-Stationarity
