@@ -99,6 +99,20 @@ def test_limits_hold_whatever_the_router_says() -> None:
     assert world.engine.learner.router.count == engine.learner.router.count  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(("side", "bps"), [("buy", 10_050), ("sell", 9_950)])
+def test_a_sweep_pays_no_more_than_the_collar_or_the_limit_of_its_order(side: str, bps: int) -> None:
+    world = World(limits=LIMITS)
+    engine = world.start(Sweepable())
+    touch = 1002 * CENT if side == "buy" else 1000 * CENT
+    for key, limit in (("collared", None), ("limited", touch)):
+        engine.submit(parent_order(key, 1500, side=side, limit=limit, received=world.clock.now))
+        world.pass_time(0.02)
+        sweeps = [child for child in world.state.children.values() if child.order.parent == key]
+        assert {(child.order.kind, child.order.limit) for child in sweeps} == {
+            ("sweep", limit or 1001 * CENT * bps // 10_000)
+        }
+
+
 @dataclass
 class Stuck(Router):
     """Does not come back until it is let go."""

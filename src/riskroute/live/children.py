@@ -1,7 +1,6 @@
-"""From orders to contexts, from plans to child orders, from outcomes to reports: how the desk meets the routers.
+"""Convert between live records and router types: orders to contexts, plans to child orders, outcomes to reports.
 
-A plan is played as in the backtest (`riskroute.routers.plan.Plan`), but on what venues really answer: pools in turn,
-shares taken and posted, what comes back once more, and at the deadline everything that is left.
+Plans are executed as in the backtest (`riskroute.routers.execution`), with the fills that venues report.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ Children = tuple[ChildOrder, ...]
 
 
 def context_of(order: ParentOrder, now: int) -> Context:
-    """What a router sees of an order, which was checked when it came."""
+    """Return the context that a router decides on; the order was validated on arrival."""
     quotes = order.quotes
     takers, makers = _fees(tuple([(quote.taker, quote.maker) for quote in quotes]))  # copied below: routers may write
     bid_px, ask_px, bid_sz, ask_sz = _levels(quotes)
@@ -84,25 +83,25 @@ def context_of(order: ParentOrder, now: int) -> Context:
             "tick": order.tick / NANO,
             "features": order.features,
             "symbol": order.symbol,
-            "protection": "reg-nms",  # venues say nothing of it yet, and better prices first is safe everywhere
+            "protection": "reg-nms",  # orders do not carry it yet; honouring better prices is safe everywhere
         },
     )
 
 
 @lru_cache(1024)
 def _pool(quote: PoolQuote) -> Pool:
-    """A pool as routers see it: there are few, and they are the same in every order."""
+    """Return a pool as routers see it; cached, since all orders have the same few pools."""
     return Pool(quote.pool, quote.fee / NANO, quote.improvement)
 
 
 @lru_cache(1024)
 def _fees(fees: tuple[tuple[int, int], ...]) -> tuple[Vector, Vector]:
-    """Fees in dollars for taking and for resting, by venue: as with pools."""
+    """Return taker and maker fees in dollars, by venue; cached like the pools."""
     return np.array([taker / NANO for taker, _ in fees]), np.array([maker / NANO for _, maker in fees])
 
 
 def _levels(quotes: Quotes) -> tuple[Matrix, Matrix, Matrix, Matrix]:
-    """Bids and asks in dollars, and their sizes, one row a venue; what is not displayed has no price."""
+    """Return bid and ask prices in dollars and their sizes, ``(V, L)`` each; missing levels have NaN and 0."""
     depth = max([1, *[max(len(quote.bids), len(quote.asks)) for quote in quotes]])
     prices: list[float] = []
     sizes: list[float] = []
@@ -119,7 +118,7 @@ def _levels(quotes: Quotes) -> tuple[Matrix, Matrix, Matrix, Matrix]:
 
 
 def report_of(outcome: Outcome) -> Report:
-    """What a router learns of an order that is settled."""
+    """Return the report that a router learns from, for a settled order."""
     children = []
     for number, child in enumerate(outcome.children):
         price = 0.0
@@ -162,9 +161,8 @@ class ChildMaker:
 
     def __init__(self, stream: str, collar: Callable[[int, int], int], places: frozenset[str]) -> None:
         self.stream, self.collar, self.places = stream, collar, places
-        self.on_wait: Callable[[str, int], None] = lambda key, when: (
-            None
-        )  # called with the time of an order's next look
+        # called with the key of an order and the time of its next look
+        self.on_wait: Callable[[str, int], None] = lambda key, when: None
         self.looks: dict[str, dict[str, tuple[int, int]]] = {}  # by order and stage: times of the first and next look
         self._contexts: dict[str, tuple[ParentOrder, Context]] = {}
 
@@ -369,12 +367,12 @@ def _own_fills(state: TradingState, children: Sequence[ChildState]) -> list[tupl
 
 
 def plan_of(parent: ParentState) -> Plan:
-    """The plan of an order."""
+    """Return the plan of an order."""
     return Plan.from_json(parent.decision.plan)
 
 
 def far_touch(order: ParentOrder, quotes: Quotes) -> int:
-    """The best price on the other side, at which the remainder is valued; `InputError` if nobody shows one."""
+    """Return the best price on the other side, at which the remainder is valued; `InputError` without one."""
     for shown in (quotes, order.quotes):
         bid, ask = touch_prices(shown)
         if price := ask if order.side == "buy" else bid:

@@ -1,11 +1,11 @@
-"""Estimate what an order would have cost with another plan, from its books and from what became of its children.
+"""Estimate the cost of an order under another plan, from its books and the fills of its children.
 
 The children of the other plan follow from `riskroute.routers.execution`, as in the backtest and in the live router;
-their fills are estimated. What is known is used first:
+their fills are estimated, from the best evidence there is:
 
 - Shares taken at once pay the displayed prices, plus the slippage of the shares that were really taken.
-- A pool or queue that left some of what it was sent has nothing more: its fill is known for any size. One that filled
-  everything has at least that much. A child resting in a pool finds no less than one that does not wait.
+- A pool or queue that filled a child only partly has nothing more: its fill is known for any size. One that filled it
+  completely has at least that much. A child resting in a pool is filled no less than an immediate one.
 - Where all trades of the market are known, they say what a queue would have filled (`MarketHistory`).
 - Other fills are expected as in earlier orders: hazards by size (`riskroute.learning.hazards`).
 - The remainder at the deadline pays the books of that time; without them, what real children paid then, and otherwise
@@ -119,7 +119,7 @@ def _key(kind: str, place: str, horizon: float) -> str:
 
 
 class Counterfactual:
-    """Estimates the costs of other plans, and learns from every order what to expect."""
+    """Estimates the costs of other plans, with fill rates learned from every order."""
 
     def __init__(self) -> None:
         self.fills = Fills()
@@ -295,7 +295,7 @@ class _Counterplan:
         shares = {RETURNED: execution.returned, DEADLINE: execution.later}.get(stage, execution.recalled.get(stage, 0))
         children = execution.look(stage, rule, self.book.levels)
         for child in children:
-            # Children are of whole shares. Expectations are not, so each is scaled down by less than a share in all.
+            # Children have whole shares, expectations do not: scale down, by less than a share in total.
             part = child._replace(shares=child.shares * shares / math.ceil(shares))  # type: ignore[arg-type]
             execution.sent(part)
             self._take(part, math.inf if part.limit is None else self.sign * part.limit)
@@ -327,7 +327,7 @@ class _Counterplan:
         return self.horizon > 0 and child.sent_at > middle
 
     def _slippage(self) -> float:
-        """Return by how much more than displayed the shares cost, each, that were really taken at once.
+        """Return the slippage per share against displayed prices of the shares that were really taken at once.
 
         Shares taken at a venue are compared with what it displayed, and sweeps with the cheapest displayed shares.
         """
@@ -373,9 +373,9 @@ class _Counterplan:
         self._done(child, known + more)
 
     def _bounds(self, kind: str, place: str) -> tuple[float, float]:
-        """Return bounds on what a pool fills, from what it gave to children of the other kind.
+        """Return bounds on the fill of a pool, from its fills of children of the other kind.
 
-        A resting child finds what an immediate one finds, and perhaps more later.
+        A resting child is filled at least as much as an immediate one.
         """
         other = {"dark": "dark_rest", "dark_rest": "dark"}.get(kind)
         theirs = [child for child in self.seen if child.kind == other and child.place == place]

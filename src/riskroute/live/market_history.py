@@ -46,7 +46,7 @@ class _QuoteBoard:
         self._lock = threading.Lock()
 
     def put(self, symbol: str, quotes: Iterable[VenueQuote]) -> None:
-        """Replace books of a symbol, each unless a newer one is there."""
+        """Replace books of a symbol, except by older ones."""
         with self._lock:
             books = dict(self._books.get(symbol, {}))
             for quote in quotes:
@@ -98,10 +98,10 @@ class MarketHistory(_QuoteBoard):
     Parameters
     ----------
     keep : bool
-        Whether all books are kept for a while, for orders that are told of when they are done; else they are kept from
-        an order that is expected (`expect`) until it was `seen`.
+        Whether to keep all recent books, for orders that are posted after their execution; otherwise books are kept
+        from `expect` until `seen` of an order.
     stale : int
-        Age in nanoseconds from which on a book says nothing of the market at a deadline.
+        Age in nanoseconds from which a book is too old to represent the market at a deadline.
     """
 
     most_quotes, most_trades = 2_000, 10_000  # books and trades of a symbol at a venue that are kept at least
@@ -109,14 +109,11 @@ class MarketHistory(_QuoteBoard):
     def __init__(self, *, keep: bool = False, stale: int = 60 * NANO) -> None:
         super().__init__()
         self.keep, self.stale = keep, stale
-        self._expected: Counter[str] = Counter()
-        """Orders by symbol that will be asked about."""
+        self._expected: Counter[str] = Counter()  # by symbol, orders that `seen` will be called for
         self._quotes: dict[tuple[str, str], _History[VenueQuote]] = defaultdict(lambda: _History(self.most_quotes))
         self._trades: dict[tuple[str, str], _History[MarketTrade]] = defaultdict(lambda: _History(self.most_trades))
-        self._since: dict[str, int] = {}
-        """By symbol, since when all trades are told."""
-        self._untold: dict[str, list[MarketTrade]] = {}
-        """By symbol, trades that were in no `MarketObserved` yet."""
+        self._since: dict[str, int] = {}  # by symbol, the time from which the feed has all trades
+        self._unreported: dict[str, list[MarketTrade]] = {}  # by symbol, trades in no `MarketObserved` yet
 
     def put(self, symbol: str, quotes: Iterable[VenueQuote]) -> None:
         quotes = tuple(quotes)
@@ -135,19 +132,19 @@ class MarketHistory(_QuoteBoard):
             self._expected[order.symbol] += 1
 
     def trade(self, symbol: str, trades: Sequence[MarketTrade], since: int) -> tuple[MarketTrade, ...]:
-        """Take the trades of a symbol, all that there were since the last call; returns them with displayed sizes.
+        """Record all trades of a symbol since the last call; return them with displayed sizes.
 
-        ``since`` is from when on trades are told, if this is the first call.
+        ``since`` is the time from which the first call has all trades.
         """
         books = {quote.venue: quote for quote in self(symbol)}
         made = tuple(msgspec.structs.replace(one, displayed=_displayed(books.get(one.venue), one)) for one in trades)
         with self._lock:
             self._since.setdefault(symbol, since)
-            untold = self._untold.setdefault(symbol, [])
+            unreported = self._unreported.setdefault(symbol, [])
             for one in made:
                 self._trades[symbol, one.venue].add(one)
-                untold.append(one)
-            del untold[: -self.most_trades]
+                unreported.append(one)
+            del unreported[: -self.most_trades]
         return made
 
     def outflows(self, symbol: str, venues: Iterable[str], sign: int, now: int) -> dict[str, float]:
@@ -176,7 +173,7 @@ class MarketHistory(_QuoteBoard):
         """Return the public data from an order's arrival to its deadline; None if there are none."""
         with self._lock:
             queues, closing = self._market(order)
-            trades = tuple(self._untold.pop(order.symbol, ()))
+            trades = tuple(self._unreported.pop(order.symbol, ()))
             self._expected[order.symbol] -= 1
             if not self.keep and self._expected[order.symbol] <= 0:
                 for key in [key for key in self._quotes if key[0] == order.symbol]:
@@ -219,7 +216,7 @@ def _displayed(quote: VenueQuote | None, trade: MarketTrade) -> int:
 def _queue_outflow(
     sign: int, price: int, ahead: int, quotes: Sequence[VenueQuote], trades: Sequence[MarketTrade]
 ) -> int:
-    """Return the shares that left a queue: all that traded, and visible cancellations ahead.
+    """Return the outflow of a queue in shares: trades, and visible cancellations ahead.
 
     Examples
     --------
@@ -252,7 +249,7 @@ def _size_at(levels: Sequence[tuple[int, int]], sign: int, price: int) -> int | 
     return None if levels else 0
 
 
-# Public outcomes of an order, computed from what was observed.
+# public outcomes of an order, from the observed market
 
 
 def public_of(event: MarketObserved) -> PublicData:

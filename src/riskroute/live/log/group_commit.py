@@ -1,4 +1,4 @@
-"""Group commit: one writer thread commits together all appends that arrived during the commit before."""
+"""Group commit: one writer thread commits all appends that arrived during the previous commit together."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class GroupCommitLog(ABC):
         writer thread: they may append, but must not wait for the log.
     """
 
-    linger = 0.005  # seconds that entries which nobody waits for are held back, to be written with others
+    linger = 0.005  # seconds that deferrable appends are held back, to be written with others
     most_lingering = 64  # appends held back
     snapshots_kept = 2  # the newest, and one before it in case its body is damaged
 
@@ -129,7 +129,7 @@ class GroupCommitLog(ABC):
         self._slow_commit = slow_commit
         self._on_slow_commit = on_slow_commit or _warn_of_slow_commit
         self._jobs: list[_Append | _Call] = []
-        self._urgent = False  # whether anybody waits for one of the jobs
+        self._urgent = False  # whether one of the jobs is not deferrable
         self._wake = threading.Condition(threading.Lock())
         self._thread: threading.Thread | None = None
         self._closed = False

@@ -3,7 +3,7 @@
 A log is an append-only sequence of rows. Row 0 is the header. Every row carries a hash of itself and of the row before,
 so a changed, removed or moved row is detected when it is read. `SqliteLog` and `PostgresLog` survive a crash.
 
-Events that must not be in the log twice have a row of their own, with a key. Other events that are written together
+Events that must not be in the log twice have their own row, with a key. Other events that are written together
 share a row.
 """
 

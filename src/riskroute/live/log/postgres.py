@@ -69,9 +69,9 @@ class _LeaseRow(NamedTuple):
 class PostgresLog(GroupCommitLog):
     """A log in a PostgreSQL database, which can hold several, one per stream.
 
-    The writing session holds an advisory lock, which the server drops when the client ends: that is the lease. Whoever
-    takes over an expired lease terminates the old session, so that nothing it sent can still be written. Rows are only
-    inserted under the current term (the fencing token), and the primary key refuses a second writer in any case.
+    The writing session holds an advisory lock, which the server drops when the client ends: that is the lease. A process
+    that takes over an expired lease terminates the old session, so that nothing it sent can still be written. Rows are
+    inserted only under the current term (the fencing token), and the primary key refuses a second writer in any case.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ class PostgresLog(GroupCommitLog):
         return self._writer
 
     def _awake_writer(self) -> Connection[Any]:
-        """Return the writing connection after a ping: whoever took our lease over has terminated its session."""
+        """Return the writing connection after a ping: a process that took over our lease has terminated its session."""
         import psycopg
 
         with suppress(psycopg.OperationalError):

@@ -387,7 +387,7 @@ Effect = Send | Cancel | Query | Next | Learn | Correct | Alert
 # again unpacks its order.
 
 SETTLED_KEPT = 2_000  # newest settled orders that stay unpacked
-PACKED_TOGETHER = 100  # packing starts when so many more have settled, since finding the oldest costs as much for one
+PACKED_TOGETHER = 100  # pack this many at once: finding the oldest costs as much for one
 
 
 class _Packed(msgspec.Struct, array_like=True):
