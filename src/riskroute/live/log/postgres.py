@@ -69,8 +69,8 @@ class _LeaseRow(NamedTuple):
 class PostgresLog(GroupCommitLog):
     """A log in a PostgreSQL database, which can hold several, one per stream.
 
-    The writing session holds an advisory lock, which the server drops when the client ends: that is the lease. A process
-    that takes over an expired lease terminates the old session, so that nothing it sent can still be written. Rows are
+    The writing session holds an advisory lock, which the server drops when the client ends: that is the lease. A
+    process that takes over an expired lease ends the old session, so that nothing it sent can be written. Rows are
     inserted only under the current term (the fencing token), and the primary key refuses a second writer in any case.
 
     Parameters
