@@ -21,21 +21,21 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo      which router to use for 1,000 shares, then what learning costs, policy by policy; files in out/demo"
-	@echo "make live-demo the running router on simulated venues: killed in the middle, nothing lost; dashboard until Ctrl-C"
+	@echo "make demo      a router study for 1,000 shares and a comparison of policies; files in out/demo"
+	@echo "make live-demo the live router on simulated venues, with a kill -9 halfway; dashboard until Ctrl-C"
 	@echo "make test      lint, types, room rules and tests; make test ROOM=learning runs the tests of one room only"
 	@echo "make thorough  the slowest tests, which make test leaves out: clusters, kills at random, the documentation site"
-	@echo "make coverage  make test, and which lines it reached; takes longer by a quarter"
-	@echo "make crash     kill the live router at every write, cut the power, fill the disk; make test tries a selection"
+	@echo "make coverage  make test with line coverage; takes a quarter longer"
+	@echo "make crash     crash tests of the live router: kills, power cuts, full disks; make test runs a selection"
 	@echo "make browser   install the browser that the tests of pages need, where they would be skipped otherwise"
 	@echo "make bench     speed: optimal design, the runner, market data, peer libraries (BENCHFLAGS=--quick: does it run?)"
 	@echo "make evidence  the recommended policy and the split study on instances they were not tuned on (about 15 minutes)"
 	@echo "make routers   all routers on recorded and synthetic days, and where learning can pay"
 	@echo "make reproduction  every figure and table of the paper, and docs/reproduction.md (about a minute)"
-	@echo "make closest   search what the paper must have chosen where it does not say, and write it down (about 15 minutes)"
+	@echo "make closest   search for the settings the paper does not state, and docs/reproduction.md (about 15 minutes)"
 	@echo "make reference the pages of commands and configuration files, from the code"
 	@echo "make docs      the documentation site, in out/site"
-	@echo "make readme    write the demo's real output into README.md"
+	@echo "make readme    refresh the demo's output in README.md"
 	@echo "make clean     remove .venv, caches and out/"
 
 $(BIN)/python:

@@ -1,4 +1,4 @@
-"""Allocation sets nobody lists: what designs, best allocations and whole runs cost, and how that grows with the order.
+"""Time designs, best allocations and whole runs on implicit allocation sets, by order size.
 
 1. 1,000 shares over 20 slots, 10,000 over 30 and 100 over 200: the certified design (no cache: a new set every time),
    the best allocation for convex and for arbitrary scores, whole runs of RISE and RISE++ with 100,000 rounds, and the

@@ -23,7 +23,7 @@ IMAGES = ROOT / "docs" / "images"
 
 
 def between_markers(path: Path, marker: str, text: str) -> None:
-    """Replace what stands between ``<!-- marker -->`` and ``<!-- /marker -->``."""
+    """Replace the text between ``<!-- marker -->`` and ``<!-- /marker -->``."""
     block = f"<!-- {marker} -->\n{text}\n<!-- /{marker} -->"
     pattern = f"<!-- {marker} -->.*<!-- /{marker} -->"
     text, found = re.subn(pattern, lambda _: block, path.read_text(), flags=re.DOTALL)
@@ -61,7 +61,7 @@ STARTS = ("For ", "No verdict for ", "All symbols pooled: ")
 
 
 def _wrapped(said: str) -> str:
-    """A printout without the names of files, its paragraphs wrapped; a terminal wraps them by itself."""
+    """Return a printout without file names, with its paragraphs wrapped."""
     lines = [line for line in said.strip().splitlines() if not line.startswith("wrote ")]
     wrapped = [textwrap.fill(line, 120, break_on_hyphens=False) if line.startswith(STARTS) else line for line in lines]
     return "\n".join(wrapped).strip()
@@ -77,7 +77,7 @@ def guide() -> None:
 
 
 def _printed(*words: str) -> str:
-    """What a Python command prints."""
+    """Return the output of a Python command."""
     return subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True, cwd=ROOT).stdout
 
 
