@@ -29,7 +29,7 @@ SHORTFALL = 0.05
 
 
 class Frozen(Contextual):
-    """A contextual router that goes on with what it knows, explores nothing and learns nothing."""
+    """A contextual router with a fixed posterior: it neither explores nor learns."""
 
     def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         self.pending.pop(order, None)

@@ -32,7 +32,7 @@ NAMES = sized((*MARKETS, *([TAPE] if TAPE else [])), ("comparable",))
 
 
 def main() -> None:
-    """Print the tables, and what they say."""
+    """Print the tables and their summary."""
     print_heading("Headroom", ["riskroute", "numpy", "numba", "polars"])
     found = []
     with tempfile.TemporaryDirectory() as folder:

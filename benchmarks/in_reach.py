@@ -26,12 +26,12 @@ from timing import leave, print_heading, print_table, say, sized
 SIZES = sized(((4, 4), (4, 5), (6, 6), (8, 6)), ((3, 3),))
 INSTANCES = range(100, sized(140, 102))
 BOUNDED = range(100, sized(110, 101))
-"""Instances whose lower bound is worked out."""
+"""Instances whose lower bound is computed."""
 
 HORIZON = sized(100_000, 200)
 RUNS, TOLD_RUNS = sized((30, 10), (3, 2))
 KNOWN = 1e9
-"""Precision of coefficients that are told."""
+"""Prior precision of known coefficients."""
 
 
 class Found(NamedTuple):

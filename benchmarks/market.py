@@ -57,7 +57,7 @@ def alone(path: Path, symbol: str) -> int:
 
 
 def written(out: Path, least: int) -> tuple[list[Path], int, float]:
-    """A market of at least so many messages in all: its files, its messages, and the seconds it took."""
+    """Generate a market with a minimum number of messages; return its files, messages and seconds."""
     rate = 1.0
     while True:
         began = time.perf_counter()

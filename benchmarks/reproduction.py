@@ -1,6 +1,6 @@
 """Time of `riskroute reproduce all` in the paper's sizes, and memory of a hundred-fold panel.
 
-Both are measured from outside, as a user would meet them. A first, tiny run compiles what is to be compiled. Memory is
+Both are measured from outside, as a user would meet them. A tiny first run compiles the kernels. Memory is
 what all processes of the command hold together, looked at twice a second.
 """
 
