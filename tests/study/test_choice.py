@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from riskroute.study.case import _differences_by_state, _estimated_share, _learning_cost, _saving_of
-from riskroute.study.comparison import REASONS, Comparison, Paired, RouterResult, choose_router
+from riskroute.study.case import _choose_router, _differences_by_state, _estimated_share, _learning_cost, _saving_of
+from riskroute.study.comparison import REASONS, Comparison, Paired, RouterResult
 from riskroute.study.config import StudyConfig
 from riskroute.study.page import _stress_rows, _study_page, _verdict_facts
 from riskroute.study.records import (
@@ -108,7 +108,7 @@ def test_the_reason_and_its_words(reason: str) -> None:
 
 
 def test_the_rule_stays_unless_something_is_better() -> None:
-    assert choose_router({"spray": 2.0, "sweep": 2.0, "contextual": 2.0 - 1e-12}, "sweep") == "sweep"
+    assert _choose_router({"spray": 2.0, "sweep": 2.0, "contextual": 2.0 - 1e-12}, "sweep") == "sweep"
     assert [comparison((0.4, 0.2, 0.6), 3.0, room).choice_reason("sweep") for room in (1.0, 0.05)] == [
         "nothing better",
         "no headroom",

@@ -307,32 +307,6 @@ REASONS = {
 }
 
 
-def training_objectives(orders: polars.DataFrame, kappa: float) -> dict[str, float]:
-    """Return the objective of every router but the clairvoyant on the training orders, in basis points.
-
-    Learning routers pay for exploration there; routers fitted on these days look slightly better than they are.
-    """
-    training = orders.filter(~polars.col("judged"))
-    names = training["router"].unique(maintain_order=True).to_list()
-    return {
-        name: objective_bps(training.filter(polars.col("router") == name), kappa)
-        for name in names
-        if name != CLAIRVOYANT
-    }
-
-
-def choose_router(objectives: dict[str, float], bar: str) -> str:
-    """Return the router with the lowest objective; the benchmark rule ``bar`` unless another is lower.
-
-    Examples
-    --------
-    >>> choose_router({"sweep": 1.0, "contextual": 0.8}, "sweep"), choose_router({"sweep": 1.0, "x": 1.0}, "sweep")
-    ('contextual', 'sweep')
-    """
-    best = min(objectives, key=lambda name: objectives[name])
-    return best if objectives[best] < objectives[bar] - ROUNDING else bar
-
-
 # meaning of the columns of `Comparison.table`
 LEGEND = (
     "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance",
