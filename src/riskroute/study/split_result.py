@@ -193,7 +193,7 @@ class SplitCase:
     ``beyond_known_levels`` and ``left_out`` are fractions of the scenarios: where the recommended split needed more
     than the known levels, and where a book was missing or too shallow; ``naive_splits`` need no model; ``gap`` is that
     of the recommended split; ``warm_policies`` start with a belief from the train hours; ``unplayed`` policies need a
-    list of splits, of which there are too many. ``splits_possible`` is text, since it may have hundreds of digits.
+    list of splits, and there are too many. ``splits_possible`` is text, since it may have hundreds of digits.
     """
 
     shares: int

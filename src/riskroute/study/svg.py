@@ -186,7 +186,7 @@ def curve_chart(
     clock : bool
         Whether x counts hours of the day.
     log : bool
-        Whether y is on a logarithmic scale, of which the five decades below the largest value are shown.
+        Whether y is logarithmic; it shows five decades below the largest value.
     """
     top = 22 + 17 * len(curves) + 16
     bottom, left, right = top + 170, 46, _WIDTH - 12
