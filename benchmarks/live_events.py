@@ -6,8 +6,8 @@ import time
 from collections import deque
 from collections.abc import Iterator
 
+from riskroute.live.children import child_id
 from riskroute.live.learner import router_bytes
-from riskroute.live.orders import child_id
 from riskroute.live.state.events import (
     NANO,
     Accepted,

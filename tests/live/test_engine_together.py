@@ -12,10 +12,10 @@ from live_engines import World, stored_events
 from live_orders import parent_order, report
 from riskroute.core.errors import StateError
 from riskroute.live.learner import Learner
+from riskroute.live.limits import order_digest
 from riskroute.live.log import recovery
 from riskroute.live.log.interface import WriteError
 from riskroute.live.log.recovery import recover, snapshot_saver
-from riskroute.live.orders import order_digest
 from riskroute.live.state import trading_state
 from riskroute.live.state.events import Decision, Reported, Sent
 from riskroute.live.state.trading_state import encode_state

@@ -15,10 +15,10 @@ from prometheus_client.core import HistogramMetricFamily
 from live_orders import child_order, parent_order, quotes
 from log_memory import MemoryLog
 from riskroute.core.errors import DataError
+from riskroute.live.children import child_id
 from riskroute.live.decider import DurationHistogram
 from riskroute.live.http.server import rare_collection
 from riskroute.live.log.interface import Entry, entries_of, events_after
-from riskroute.live.orders import child_id
 from riskroute.live.state.events import Resumed
 from riskroute.live.venues.simulated import QuotedMarket
 

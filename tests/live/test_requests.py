@@ -11,7 +11,7 @@ from live_services import order_json, running, service_config
 from log_memory import MemoryStore
 from riskroute.core.errors import InputError
 from riskroute.live.http.requests import OrderIn, OrderTerms, QuoteIn
-from riskroute.live.orders import check_order
+from riskroute.live.limits import check_order
 from riskroute.live.state.events import PoolQuote, VenueQuote
 
 BOOK = QuoteIn(venue="A", at=5, bids=((1000, 7),), asks=((1002, 7),), maker=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from riskroute.live.orders import child_id
+from riskroute.live.children import child_id
 from riskroute.live.state.events import (
     NANO,
     Accepted,

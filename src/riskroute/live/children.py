@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from hashlib import blake2b
 
 import numpy as np
 
 from riskroute.core.arrays import Matrix, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.validation import unchecked
-from riskroute.live.orders import child_id
 from riskroute.live.state.events import (
     NANO,
     ChildOrder,
@@ -46,6 +46,9 @@ from riskroute.routers.report import ChildReport, Report
 
 _STAGE = 1000  # slots of a stage: children of the plan from 0, of the next stage from 1000, and so on
 _VENUE_AT_DEADLINE = 3 * _STAGE - 2  # slot of the last try of shares that one venue alone may fill
+
+_BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+_PAIRS = [first + second for first in _BASE32 for second in _BASE32]  # by ten bits: four times as fast as `b32encode`
 
 Quotes = tuple[VenueQuote, ...]
 Children = tuple[ChildOrder, ...]
@@ -346,6 +349,24 @@ class _Making:
             sizes[~(self.sign * prices <= self.sign * self.worst / NANO)] = 0.0
             sizes[[name not in self.maker.places for name in self.venues]] = 0.0
         return Levels(self.venues, prices, sizes, takers)
+
+
+def child_id(stream: str, parent: str, slot: int, attempt: int) -> str:
+    """Return the id of a child order: the same after a crash, and unique.
+
+    Examples
+    --------
+    >>> child_id("main", "A-17", 2, 0)
+    'QWDU4QQC322WBCGN-2-0'
+    """
+    return f"{_parent_id(stream, parent)}-{slot}-{attempt}"
+
+
+@lru_cache(4096)
+def _parent_id(stream: str, parent: str) -> str:
+    """Return the common prefix of the ids of an order's children."""
+    number = int.from_bytes(blake2b(f"{stream}\x1f{parent}".encode(), digest_size=10).digest())
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(70, -1, -10)])
 
 
 def _places(plan: Plan) -> list[tuple[str, str]]:

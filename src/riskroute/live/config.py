@@ -19,11 +19,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from riskroute.core.config import Name, Seed, config_list, read_toml_config, validated_config
 from riskroute.core.errors import InputError
 from riskroute.core.files import in_file_name
-from riskroute.live.limits import Limits
+from riskroute.live.limits import LARGEST_QUANTITY, Limits
 from riskroute.live.log.interface import Log
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.market_history import MarketHistory
-from riskroute.live.orders import LARGEST_QUANTITY
 from riskroute.live.state.events import NANO
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.simulated import Faults, JournalledVenue, QuotedMarket, ServedVenue

@@ -23,11 +23,10 @@ from riskroute.live.children import Quotes
 from riskroute.live.decider import Decider
 from riskroute.live.learner import Learner, router_bytes, router_from
 from riskroute.live.ledger import LOGGER, Ledger, Outbox, Task, Timers, Written
-from riskroute.live.limits import Limits
+from riskroute.live.limits import Limits, check_order, order_digest
 from riskroute.live.log.interface import FencedError, LeaseError, Log, WriteError
 from riskroute.live.log.recovery import recover, snapshot_saver
 from riskroute.live.market_history import MarketHistory
-from riskroute.live.orders import check_order, order_digest
 from riskroute.live.state.events import (
     NANO,
     Accepted,

@@ -18,9 +18,9 @@ from riskroute.live.config import LiveConfig
 from riskroute.live.engine import RefusedError, TradingEngine, new_answer
 from riskroute.live.http.requests import OrderIn, OrderTerms, QuotesIn, ShadowIn
 from riskroute.live.learner import Refit, RefitWorker, router_bytes
+from riskroute.live.limits import check_order, check_quotes, order_digest
 from riskroute.live.log.interface import LeaseError, Log, events_after
 from riskroute.live.market_history import MarketHistory
-from riskroute.live.orders import check_order, check_quotes, order_digest
 from riskroute.live.readiness import warm_up
 from riskroute.live.shadow import ShadowComparison, ShadowEvaluator
 from riskroute.live.state.events import Accepted, Decision, ParentOrder, Settled, Shadowed

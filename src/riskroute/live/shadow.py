@@ -17,7 +17,7 @@ from riskroute.live.children import context_of
 from riskroute.live.engine import KeyUsedError, TradingEngine
 from riskroute.live.http.requests import ChildIn
 from riskroute.live.learner import RouterError, plain_plan, plan_probability
-from riskroute.live.orders import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY, check_order, order_digest
+from riskroute.live.limits import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY, check_order, order_digest
 from riskroute.live.state.events import (
     ChildOutcome,
     Decision,

@@ -11,7 +11,7 @@ import msgspec
 
 from riskroute.core.errors import InputError, one_line_error, shown
 from riskroute.live.config import InstrumentConfig, LiveConfig, nano
-from riskroute.live.orders import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY
+from riskroute.live.limits import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY
 from riskroute.live.state.events import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
