@@ -117,8 +117,8 @@ def inverse(matrix: Matrix) -> Matrix | None:
 
     Examples
     --------
-    >>> inverse(np.array([[4.0, 0.0], [0.0, 2.0]])).tolist()
-    [[0.25, 0.0], [0.0, 0.5]]
+    >>> inverse(np.array([[4.0, 0.0], [0.0, 16.0]])).tolist()
+    [[0.25, 0.0], [0.0, 0.0625]]
     """
     root, work, found = np.empty(matrix.shape), np.empty(matrix.shape), np.empty(matrix.shape)
     if not upper_root(np.ascontiguousarray(matrix), root):
