@@ -59,7 +59,9 @@ def test_the_api_page_shows_every_name_with_its_docstring(site: Path) -> None:
     for name in PUBLIC:
         assert f'id="riskroute.{name}"' in text
     words = " ".join(html.unescape(re.sub(r"<[^>]+>", "", text)).split())
-    assert "Risk-aware explore-then-commit (RISE). Parameters: Name Type Description Default mode str practical" in words
+    assert (
+        "Risk-aware explore-then-commit (RISE). Parameters: Name Type Description Default mode str practical" in words
+    )
     assert "counts of its eq. (n_a)." in words
     assert ">>> rise.plan().counts.tolist() [100, 100]" in words
     assert "The horizon decides when exploration no longer pays." in words
