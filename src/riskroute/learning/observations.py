@@ -79,7 +79,8 @@ class Observations:
                 raise InputError(f"other must have dimension {self.features.shape[1]}, was {other.features.shape[1]}")
         columns = zip(*(part.columns for part in (self, *others)), strict=True)
         features, counts, means, spreads, free = (np.concatenate(column) for column in columns)
-        # rows are grouped by a hash of their bits: + 0.0 turns -0.0 into 0.0, and round numbers have low bits of zero
+        # rows are grouped by a hash of their bits: + 0.0 normalises -0.0; the low bits of round numbers are 0, so the
+        # high half is mixed in
         bits = (features + 0.0).view(np.int64)
         first, group = first_of_each(bits ^ (bits >> 32))
         order = np.lexsort(features[first].T[::-1])

@@ -77,7 +77,7 @@ class Ledger:
         self.state = TradingState()
         self.lock = threading.RLock()
         self.thread: threading.Thread | None = None  # the engine's own thread, once it runs
-        self.failed = ""  # why nothing can be recorded now, as told to clients; empty if it can
+        self.failed = ""  # reason reported to clients while events cannot be recorded
         self.failure: Exception | None = None
         self.last: Written | None = None  # the newest append
         # Accepted orders are appended together at the end of the engine thread's turn:

@@ -125,7 +125,7 @@ class PolicyRouter(Router):
             self.awaiting[context.order].other = other
 
     def _units_of(self, context: Context, plan: Plan) -> list[int] | None:
-        """Return a plan's split in units; None if it is not a multiple of them."""
+        """Return a plan's split in units; None if a quantity is not a whole number of units."""
         shares = [getattr(plan, kind).get(place, 0) for kind, place in self.places]
         units = [round(self.units * some / context.shares) for some in shares]
         exact = all(count * context.shares == some * self.units for count, some in zip(units, shares, strict=True))

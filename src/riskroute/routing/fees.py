@@ -43,7 +43,7 @@ class Fee:
 
     @property
     def inverted(self) -> bool:
-        """Whether takers are paid and makers pay."""
+        """Whether the venue has inverted pricing: takers receive a rebate, makers pay."""
         return self.taker < 0 < self.maker
 
 

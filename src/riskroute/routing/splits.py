@@ -81,7 +81,7 @@ MOST_SLOTS = 200  # policies learn two coordinates per slot, and designs need pa
 
 
 def list_limit(slots: int, most: int = _LARGEST_LIST) -> int:
-    """Return the largest number of splits to list: ``most``, less for many slots."""
+    """Return the maximum number of splits to enumerate: ``most``, or fewer when there are many slots."""
     return min(most, 20_000_000 // slots)  # with its features, a larger table would not fit into a gigabyte
 
 

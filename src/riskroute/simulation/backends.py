@@ -40,7 +40,7 @@ class _Work(Protocol[Done]):
     """A task: picklable, with a result that depends on the task alone."""
 
     def prepare(self) -> None:
-        """Compute in this process what several tasks share."""
+        """Precompute, in the parent process, the results that several tasks share."""
 
     def perform(self) -> Done:
         """Run the task."""

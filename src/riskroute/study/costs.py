@@ -175,7 +175,7 @@ Interval = tuple[float, float]
 class _CostTercile:
     """Costs of a tercile of the orders by a measure.
 
-    Terciles are of the orders of all routers; orders of equal value stay together, so terciles may differ in size.
+    Terciles are computed over the orders of all routers; ties are not split, so terciles may differ in size.
 
     - ``measure``: ``spread`` (quoted at the decision, basis points), ``time`` (hours since midnight in the zone of the
       day) or ``size`` (shares of the order over those displayed on the side it takes from).

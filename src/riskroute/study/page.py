@@ -181,7 +181,7 @@ def _study_page(result: StudyResult, *, command: str = "") -> Page:
 
 
 def program_text(name: str, config: Any) -> str:
-    """Return a Python program that runs a study again, with the settings that differ from the defaults.
+    """Return a Python program that reproduces a study; it states only settings that differ from the defaults.
 
     Examples
     --------
@@ -258,7 +258,7 @@ def _sections(case: StudyCase) -> list[Section]:
         sections.append(Section("Cost by hour of the day", charts=(_hour_chart(case),)))
     if case.states:
         caption = f"{case.chosen} minus {rule}, by state of the market"
-        note = "Terciles are of the orders. Below zero the router saves; it saves or loses if its whole interval does."
+        note = "Terciles of orders. Below zero the router saves; an interval that excludes zero is significant."
         sections.append(
             Section("Where it saves and where it loses", tables=((caption, states_table(case.states)),), notes=(note,))
         )

@@ -52,7 +52,7 @@ class Estimate:
 class Saving:
     """Saving of one router against another on the test days; negative if it costs more.
 
-    ``dollars_per_day`` assumes as many orders a day as were judged; ``detectable_bps`` is the minimum saving that is
+    ``dollars_per_day`` assumes the orders per day of the test days; ``detectable_bps`` is the minimum saving that is
     detected with 80 % power.
     """
 

@@ -58,7 +58,7 @@ def footprint_text(depth: float, volume: float | None, block_minutes: float) -> 
 
 
 def case_paragraph(case: StudyCase, config: StudyConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
-    """Return the answer for one symbol, size and deadline; for pooled symbols, its first sentences.
+    """Return the verdict for one symbol, size and deadline; for pooled symbols, its opening sentences.
 
     Parameters
     ----------

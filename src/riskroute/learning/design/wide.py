@@ -86,7 +86,7 @@ def wide_optimal(features: Matrix, tolerance: float) -> Design:
 def few_wide_rows(features: Matrix, design: WideDesign) -> tuple[Integers, Vector, Matrix]:
     """Return the rows that carry weight, at most ``r (r + 1) / 2``, their weights, and the whitening of both.
 
-    Weights are rounded to a fine grid; apart from that, no leverage is larger than before.
+    Up to the rounding of weights to a fine grid, no leverage increases.
     """
     index = np.flatnonzero(design.weights > 0)
     weights = design.weights[index]

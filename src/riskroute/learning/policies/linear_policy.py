@@ -189,7 +189,7 @@ def _start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
     spanned = np.zeros((min(rounds, rows.shape[1]), rows.shape[1]))
     far = np.einsum("ij,ij->i", rows, rows)
     for known in range(len(spanned)):
-        # actions this close to the farthest count as equally far, and the first of them is taken
+        # tie tolerance: among the actions within it of the maximum, the first is chosen
         next_ = int(np.argmax(far >= (1 - 1e-6) * far.max()))
         counts[next_] = 1
         direction = rows[next_]
