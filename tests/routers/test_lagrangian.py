@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
+from literature import reinforcement_step
 from riskroute.core.errors import InputError
 from riskroute.routers.literature.kaplan_meier import _power_tails
 from riskroute.routers.literature.lagrangian import (
@@ -20,22 +20,6 @@ from riskroute.routers.literature.lagrangian import (
     _lagrangian_step,
     _project_on_simplex,
 )
-
-
-def reinforcement_step(
-    sums: Sequence[float], filled: Sequence[float], worth: Sequence[float]
-) -> tuple[list[float], list[float]]:
-    """Savings of pools after a round, and their shares of the next order.
-
-    Examples
-    --------
-    >>> reinforcement_step([1.0, 1.0], [2.0, 0.0], [0.5, 1.0])
-    ([2.0, 1.0], [0.6666666666666666, 0.3333333333333333])
-    """
-    after = [before + fill * value for before, fill, value in zip(sums, filled, worth, strict=True)]
-    total = sum(after)
-    return after, [some / total for some in after]
-
 
 WORTH = np.array([0.01, 0.03, 0.05])
 

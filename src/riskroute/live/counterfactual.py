@@ -6,7 +6,7 @@ their fills are estimated, from the best evidence there is:
 - Shares taken at once pay the displayed prices, plus the slippage of the shares that were really taken.
 - A pool or queue that filled a child only partly has nothing more: its fill is known for any size. One that filled it
   completely has at least that much. A child resting in a pool is filled no less than an immediate one.
-- Where all trades of the market are known, they say what a queue would have filled (`MarketHistory`).
+- With all trades of the market, the fill of a limit order follows from the outflow of its queue (`MarketHistory`).
 - Other fills are expected as in earlier orders: hazards by size (`riskroute.learning.hazards`).
 - The remainder at the deadline pays the books of that time; without them, what real children paid then, and otherwise
   the displayed prices of the arrival.
@@ -296,7 +296,7 @@ class _Counterplan:
         children = execution.look(stage, rule, self.book.levels)
         for child in children:
             # Children have whole shares, expectations do not: scale down, by less than a share in total.
-            part = child._replace(shares=child.shares * shares / math.ceil(shares))  # type: ignore[arg-type]
+            part = child._replace(shares=child.shares * shares / math.ceil(shares))  # type: ignore[arg-type]  # fractional
             execution.sent(part)
             self._take(part, math.inf if part.limit is None else self.sign * part.limit)
         return bool(children)

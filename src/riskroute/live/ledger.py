@@ -151,7 +151,7 @@ class Ledger:
         return refused
 
     def _apply(self, first: Sequence[AnyEvent | Next]) -> tuple[list[Entry], list[Task], bool]:
-        """Return the entries of events and what follows from them, the tasks, and whether writing may be deferred."""
+        """Apply events and their consequences; return log entries, tasks, and whether the write may be deferred."""
         todo: deque[AnyEvent | Next] = deque(first)
         events: list[AnyEvent] = []
         tasks: list[Task] = []

@@ -237,7 +237,7 @@ def looks(rule: str, begin: int, deadline: int) -> Iterator[tuple[int, str]]:
 def protected_limit(context: Context, levels: Levels, take: Mapping[str, Child], venue: int) -> float:
     """Return the worst signed price at which a child at a venue may trade under order protection.
 
-    It is the best quote elsewhere of which the plan's other children leave at least a lot; infinite without one.
+    It is the best quote elsewhere that keeps at least a lot after the plan's other children; infinite without one.
     """
     best = math.inf
     if not context.protected:

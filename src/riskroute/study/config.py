@@ -257,7 +257,7 @@ class StudyConfig:
 
 
 def _different(name: str, values: list[int] | list[float]) -> tuple[int | float, ...]:
-    """Return the values after checking that there is at least one and no duplicate."""
+    """Check that values are not empty and distinct, and return them."""
     if not values:
         raise InputError(f"{name} must hold at least one number, was empty")
     if len(set(values)) < len(values):

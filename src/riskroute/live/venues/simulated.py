@@ -252,8 +252,13 @@ class SimulatedVenue:
             return
         self._say(there, "acknowledged")
         now = self.clock()
-        until = now if child.immediate else child.until
+        self._schedule(there, now, now if child.immediate else child.until)
+
+    def _schedule(self, there: VenueChild, now: int, until: int) -> None:
+        """Schedule the fills of a child beyond those it had before, and its end."""
+        child, before = there.child, there.cum
         for time, price, shares in self.market.trades(child, now, until):
+            before, shares = max(before - shares, 0), shares - min(before, shares)
             self._later(time - now, lambda price=price, shares=shares: self._fill(there, price, shares))  # type: ignore[misc]  # bound now
         self._later(max(until - now, 0), lambda: self._end(there, "cancelled" if child.immediate else "expired"))
 
@@ -422,12 +427,7 @@ class JournalledVenue(SimulatedVenue):
 
     def _resume(self, there: VenueChild) -> None:
         now, child = self.clock(), there.child
-        until = now if child.immediate else max(child.until, now)
-        before = there.cum
-        for time, price, shares in self.market.trades(child, now, until):
-            before, shares = max(before - shares, 0), shares - min(before, shares)
-            self._later(time - now, lambda price=price, shares=shares: self._fill(there, price, shares))  # type: ignore[misc]  # bound now
-        self._later(until - now, lambda: self._end(there, "cancelled" if child.immediate else "expired"))
+        self._schedule(there, now, now if child.immediate else max(child.until, now))
 
     def _say(self, there: VenueChild, kind: ReportKind, **more: Any) -> None:
         super()._say(there, kind, **more)
