@@ -14,6 +14,7 @@ import pytest
 import market_files
 from market_files import Update, check_recordings, gzipped, naive_books_of, sides_of, tardis_text, zipped
 from riskroute.cli.app import run as command
+from riskroute.core.validation import name_rule
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
 from riskroute.market.importing import _detect_format, import_files
@@ -181,10 +182,10 @@ DAMAGED: dict[str, tuple[Callable[[], str], str]] = {
         lambda: replaced(3, 4, "maybe"),
         "row 3 of x.csv must have is_snapshot true or false, was 'maybe'",
     ),
-    "no exchange": (lambda: replaced(3, 0, ""), "row 3 of x.csv must have a name of up to 32 letters"),
+    "no exchange": (lambda: replaced(3, 0, ""), f"row 3 of x.csv must have {name_rule(longest=32)} as exchange, was"),
     "a hostile symbol": (
         lambda: replaced(3, 1, "<b>"),
-        "row 3 of x.csv must have a name of up to 16 letters",
+        f"row 3 of x.csv must have {name_rule(longest=16)} as symbol, was '<B>'",
     ),
     "a falling time": (
         lambda: replaced(30, 3, str(MIDNIGHT)),
