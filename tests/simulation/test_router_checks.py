@@ -72,7 +72,7 @@ class Unknown(Faulty):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (TooMuch, "plans can be executed: does not hold: child orders must hold at most"),
+        (TooMuch, "plans can be executed: does not hold: child orders must add up to at most"),
         (Random, "decides alike on the same orders: does not hold"),
         (Forgetful, "decides alike when saved after .* orders: does not hold"),
         (Greedy, "learns a repeated report once: does not hold"),

@@ -33,7 +33,7 @@ from riskroute.routers.execution import (
     PLAN,
     REFILL,
     RETURNED,
-    TOUCH_LOOKS,
+    TOUCH_RETRIES,
     Child,
     Execution,
     Levels,
@@ -206,7 +206,7 @@ class ChildMaker:
             rule = execution.rule if stage == RETURNED and execution.rule != "post" else "sweep"
             shares = execution.returned if stage == RETURNED else execution.recalled.get(stage, 0)
             how = self._look(order.key, stage, rule, now) if shares > 0 else ""
-            if how and (found := making.orders(execution.look(stage, how, making.levels()))):
+            if how and (found := making.orders(execution.retry(stage, how, making.levels()))):
                 return orders + found  # one look at a time: the next must know what this one took
         return orders
 
@@ -216,7 +216,7 @@ class ChildMaker:
         first, due = found.get(stage, (now, now))
         if now < due:
             return ""
-        touching = rule == "touch" and now < first + TOUCH_LOOKS * MILLISECOND
+        touching = rule == "touch" and now < first + TOUCH_RETRIES * MILLISECOND
         found[stage] = first, now + (MILLISECOND if touching else REFILL)
         self.on_wait(key, found[stage][1])
         return rule if touching or rule != "touch" else "sweep"
@@ -272,12 +272,12 @@ class _Making:
                 execution.finish(child, 0)
         execution.close()
         tried_venue = any(child.order.slot == _VENUE_AT_DEADLINE for child in self.sent)
-        venue = [] if tried_venue else execution.look(RETURNED, "venue", self.levels())
+        venue = [] if tried_venue else execution.retry(RETURNED, "venue", self.levels())
         if orders := self.orders(venue, _VENUE_AT_DEADLINE):
             return orders
         if tries >= most + tried_venue:
             return ()
-        return self.orders(execution.look(DEADLINE, "sweep", self.levels()))
+        return self.orders(execution.retry(DEADLINE, "sweep", self.levels()))
 
     def orders(self, children: Sequence[Child], slot: int | None = None) -> Children:
         """Return child orders for those children that can be sent; the others are done with nothing filled."""

@@ -293,7 +293,7 @@ class _Counterplan:
         """Take the displayed shares that the children of a look find; return whether there were any children."""
         execution = self.execution
         shares = {RETURNED: execution.returned, DEADLINE: execution.later}.get(stage, execution.recalled.get(stage, 0))
-        children = execution.look(stage, rule, self.book.levels)
+        children = execution.retry(stage, rule, self.book.levels)
         for child in children:
             # Children have whole shares, expectations do not: scale down, by less than a share in total.
             part = child._replace(shares=child.shares * shares / math.ceil(shares))  # type: ignore[arg-type]  # fractional

@@ -1,4 +1,4 @@
-"""Input of a routing decision: the order, the displayed books of all venues, fees and dark pools."""
+"""Context of a routing decision: the order, the displayed books of all venues, fees and dark pools."""
 
 from __future__ import annotations
 
@@ -303,10 +303,10 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
     values.setdefault("order", "order")
     for name in ("side", "shares"):
         if name not in values:
-            raise DataError(f"{name} must be given, was missing")
+            raise DataError(f"{name} is missing: add it to the order")
     shown_books = VenueBooks(tuple(venues), **sides, **fees, ages=ages)
     if not np.isfinite(shown_books.mid):
-        raise DataError("books must show a bid and an ask")
+        raise DataError("books must show at least one bid and one ask")
     return Context(books=shown_books, pools=pools, **values)
 
 
@@ -317,7 +317,7 @@ def _object(name: str, value: Any, fields: tuple[str, ...] | None = None) -> dic
     if not isinstance(value, Mapping):
         raise DataError(f"{name} must be an object, was {shown(value)}")
     if fields is not None and (unknown := [key for key in value if key not in fields]):
-        raise DataError(f"{name} must have the fields {', '.join(fields)}, was given {shown(unknown[0])}")
+        raise DataError(f"unknown field {shown(unknown[0])} in {name}; fields are {', '.join(fields)}")
     return dict(value)
 
 
@@ -328,7 +328,7 @@ def _venue(name: str, value: Any) -> dict[str, Any]:
         levels: list[tuple[float, float]] = []
         for level in list_of(f"{side} of {name}", given.get(side, []), object, "price and size"):
             if not isinstance(level, list | tuple) or len(level) != 2:
-                raise DataError(f"{side} of {name} must be price and size, was {shown(level)}")
+                raise DataError(f"{side} of {name} must be pairs of price and size, was {shown(level)}")
             price = real_number(f"price of {name}", level[0], above=0, maximum=1e7)  # more is in other units
             size = real_number(f"size of {name}", level[1], minimum=0, maximum=1e12)
             whole = float(round(size))
@@ -340,7 +340,7 @@ def _venue(name: str, value: Any) -> dict[str, Any]:
             levels.append((price, whole))
         prices = [sign * price for price, _ in levels]
         if prices != sorted(prices):
-            raise DataError(f"{side} of {name} must be the best price first, was {[p for p, _ in levels]}")
+            raise DataError(f"{side} of {name} must have the best price first, was {[p for p, _ in levels]}")
         read[side] = levels
     bid, ask = (next((price for price, size in read[side] if size > 0), None) for side in ("bids", "asks"))
     if bid is not None and ask is not None and bid >= ask:

@@ -1,16 +1,15 @@
-"""Which child orders follow from a plan and from the fills so far: the one meaning of a `Plan`.
+"""Execution of a plan: the child orders to send next, given the fills so far.
 
-The backtest, the live router and the counterfactual estimate all ask `Execution`; they differ only in who fills the
-children. There is no clock, no input or output and no randomness here.
+The backtest, the live router and the counterfactual estimate share `Execution`; they differ only in who fills the
+children. This module has no clock, no input or output and no randomness.
 
 1. Dark pools are pinged, all at once or in turn.
 2. The other children of the plan are sent with the first ping, or after the last one (``Plan.before``).
-3. Once all pings and takes are done, returned shares are posted, or looked for again at the times of `looks`.
-4. Recalled shares are swept, at the same kind of times. Limit orders rest until the horizon.
+3. Once all pings and takes are done, returned shares are posted, or retried at `retry_times`.
+4. Recalled shares are swept, also at `retry_times`. Limit orders rest until the horizon.
 5. The remainder is swept once at the deadline; shares reserved for one venue (``venue:NAME``) are tried there alone.
 
-Prices in books are dollars; a *signed* price is the price for a purchase and minus the price for a sale, so that lower
-is always better.
+Prices in books are dollars. A *signed* price is the price of a purchase or minus the price of a sale: lower is better.
 """
 
 from __future__ import annotations
@@ -26,20 +25,21 @@ from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 
 MILLISECOND = 1_000_000  # nanoseconds
-REFILL = 1000 * MILLISECOND  # shares we took are not replaced sooner, so the next sweep waits as long
-TOUCH_LOOKS = 1000  # looks at the best price alone, a millisecond apart, before ``touch`` sweeps
+REFILL = 1000 * MILLISECOND  # time until a venue replaces the shares we took; sweeps are this far apart
+TOUCH_RETRIES = 1000  # attempts at the best price, a millisecond apart, before ``touch`` sweeps
 OUTFLOW_SECONDS = 300  # trades of the last five minutes give the outflow of a queue
-PUBLIC_AFTER = 1000 * MILLISECOND  # public outcomes of an order are known this long after its horizon
+PUBLIC_AFTER = 1000 * MILLISECOND  # delay after the horizon until public outcomes of an order are known
 
-PLAN, RETURNED, DEADLINE = "plan", "returned", "deadline"  # stages of a child; recalled shares have their pool's name
-IMMEDIATE = frozenset(("dark", "take", "sweep"))  # kinds that are immediate or cancel; the others rest
+# stages of a child; the stage of recalled shares is the name of their pool
+PLAN, RETURNED, DEADLINE = "plan", "returned", "deadline"
+IMMEDIATE = frozenset(("dark", "take", "sweep"))  # kinds of immediate-or-cancel orders; the others rest
 
 
 class Child(NamedTuple):
     """A child order to send.
 
     ``limit`` is its worst price in dollars, None for any price; a limit order joins the venue's best own-side price.
-    ``stage`` is why it is sent: `PLAN`, `RETURNED`, `DEADLINE`, or the name of the pool that shares were recalled from.
+    ``stage`` is `PLAN`, `RETURNED`, `DEADLINE`, or the pool from which the shares were recalled.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Child(NamedTuple):
 
 
 class OwnFill(NamedTuple):
-    """Displayed shares that the order took: venue number, price, shares, snapshot they were taken from, and time."""
+    """Own fill of displayed shares: index of the venue, price, shares, number of the book snapshot, and time."""
 
     venue: int
     price: float
@@ -60,7 +60,7 @@ class OwnFill(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """The displayed side to take from: prices and sizes ``(V, L)`` in dollars and shares, and taker fees ``(V,)``."""
+    """Displayed side to take from: prices in dollars and sizes in shares, ``(V, L)``, and taker fees ``(V,)``."""
 
     venues: tuple[str, ...]
     prices: Matrix
@@ -71,7 +71,7 @@ class Levels(NamedTuple):
 class Execution:
     """Progress of one plan.
 
-    Ask for children, tell that they are `sent`, and tell their fills when they are `done`. Shares may be expectations.
+    Its methods return the children to send; `sent` and `done` record their progress. Shares may be expected values.
 
     Examples
     --------
@@ -96,14 +96,14 @@ class Execution:
         self._open_pings = self._open = 0
         self.started = False  # whether the plan's other children were sent
         self.posted = False
-        self.returned: float = context.shares  # shares that no child holds, but for those in the next two
+        self.returned: float = context.shares  # unassigned shares, without ``recalled`` and ``later``
         self.recalled: dict[str, float] = {}
         self.later: float = 0  # shares for the sweep at the deadline
 
-    # what to send
+    # children to send
 
     def pings(self) -> list[Child]:
-        """Return the dark children to send now: the next pool's, or all of them."""
+        """Return the pings to send now: one, if pools are pinged in turn, otherwise all."""
         plan = self.plan
         if not plan.in_turn:
             return [Child("dark", pool, n) for pool, n in plan.dark.items() if n and pool not in self._tried]
@@ -126,7 +126,7 @@ class Execution:
         ]
 
     def first_children(self) -> list[Child]:
-        """Return what to send next of the plan itself; empty if all of it is sent, or while a ping must be awaited."""
+        """Return the next children of the plan itself; empty if all are sent, or while a ping is awaited."""
         children = self.pings()
         if not self.started and not (self.plan.before and (children or self._open_pings)):
             children += self.plan_children()
@@ -134,17 +134,17 @@ class Execution:
 
     @property
     def waiting(self) -> bool:
-        """Whether pings, takes or sweeps are under way, for which returned shares wait."""
+        """Whether pings, takes or sweeps are in flight; returned shares wait for them."""
         return self._open > 0
 
     def post(self) -> list[Child]:
-        """Return the limit order that ``post:NAME`` makes of the returned shares."""
+        """Return the limit order for returned shares under ``post:NAME``."""
         if self.rule != "post" or self.posted or self.returned <= 0:
             return []
         return [Child("limit", self.rest_venue, self.returned, stage=RETURNED)]  # type: ignore[arg-type]  # as above
 
-    def look(self, stage: str, rule: str, levels: Levels) -> list[Child]:
-        """Return the children that look for the shares of a stage again, by a rule of `looks`."""
+    def retry(self, stage: str, rule: str, levels: Levels) -> list[Child]:
+        """Return the children that retry the shares of a stage, under a rule of `retry_times`."""
         shares = {RETURNED: self.returned, DEADLINE: self.later}.get(stage, self.recalled.get(stage, 0))
         if shares <= 0:
             return []
@@ -162,17 +162,17 @@ class Execution:
         return [Child("sweep", levels.venues[v], int(taken[v]), limit, stage) for v in np.flatnonzero(taken)]
 
     def close(self) -> None:
-        """Pass the deadline: what nobody holds is swept, but for shares that one venue alone may fill."""
+        """Move unassigned and recalled shares to the sweep at the deadline; ``venue:NAME`` keeps the returned ones."""
         if self.rule != "venue":
             self.later += self.returned
             self.returned = 0
         self.later += sum(self.recalled.values())
         self.recalled.clear()
 
-    # what happened
+    # progress
 
     def sent(self, child: Child, *, awaited: bool = True) -> None:
-        """Count a child as sent: it holds its shares, and later stages wait for it if it is ``awaited``."""
+        """Record a child as sent; later stages wait for it if it is ``awaited``."""
         if child.kind in IMMEDIATE:
             self._open += awaited
         if child.stage == PLAN and child.kind == "dark":
@@ -186,7 +186,7 @@ class Execution:
         self._move(child.stage, -child.shares)
 
     def done(self, child: Child, filled: float) -> None:
-        """Count a child as done: its unfilled shares go where its kind and stage send them."""
+        """Record a child as done, and return its unfilled shares to the stage that handles them."""
         left = child.shares - filled
         if child.kind in IMMEDIATE:
             self._open -= 1
@@ -201,7 +201,7 @@ class Execution:
             self._move(child.stage, left)
 
     def finish(self, child: Child, filled: float) -> None:
-        """Count a child as sent and done."""
+        """Record a child as sent and done."""
         self.sent(child)
         self.done(child, filled)
 
@@ -214,22 +214,22 @@ class Execution:
             self.recalled[stage] = self.recalled.get(stage, 0) + shares
 
 
-def looks(rule: str, begin: int, deadline: int) -> Iterator[tuple[int, str]]:
-    """Yield when shares are looked for again before the deadline, in nanoseconds, and how: touch, venue or sweep.
+def retry_times(rule: str, begin: int, deadline: int) -> Iterator[tuple[int, str]]:
+    """Yield the times in nanoseconds at which shares are retried, and how: ``touch``, ``venue`` or ``sweep``.
 
     Examples
     --------
     >>> second = 1000 * MILLISECOND
-    >>> list(looks("sweep", 0, 2 * second)), list(looks("venue", 0, 1 * second))
+    >>> list(retry_times("sweep", 0, 2 * second)), list(retry_times("venue", 0, 1 * second))
     ([(0, 'sweep'), (1000000000, 'sweep')], [(0, 'venue'), (1000000000, 'venue')])
     """
     if rule == "touch":
-        end = begin + TOUCH_LOOKS * MILLISECOND
+        end = begin + TOUCH_RETRIES * MILLISECOND
         yield from ((time, rule) for time in range(begin, min(end, deadline), MILLISECOND))
         begin = end
     if rule == "venue":
         yield from ((time, rule) for time in range(begin, deadline, REFILL))
-        yield deadline, rule  # nobody else may fill these shares, so the last look is at the deadline itself
+        yield deadline, rule  # no other venue may fill these shares, so the last attempt is at the deadline itself
     else:
         yield from ((time, "sweep") for time in range(begin, deadline, REFILL))
 
@@ -237,7 +237,7 @@ def looks(rule: str, begin: int, deadline: int) -> Iterator[tuple[int, str]]:
 def protected_limit(context: Context, levels: Levels, take: Mapping[str, Child], venue: int) -> float:
     """Return the worst signed price at which a child at a venue may trade under order protection.
 
-    It is the best quote elsewhere that keeps at least a lot after the plan's other children; infinite without one.
+    That is the best quote elsewhere with at least a lot left after the plan's other children; infinite without one.
     """
     best = math.inf
     if not context.protected:
@@ -245,7 +245,7 @@ def protected_limit(context: Context, levels: Levels, take: Mapping[str, Child],
     for other, name in enumerate(levels.venues):
         quote = context.sign * levels.prices[other, 0]
         ours = take.get(name)
-        # a child whose limit the quote has left behind takes none of it
+        # a child with a limit better than the quote takes none of it
         taken = 0 if ours is None or (ours.limit is not None and quote > context.sign * ours.limit) else ours.shares
         if other != venue and levels.sizes[other, 0] - taken >= context.lot:
             best = min(best, quote)
@@ -253,7 +253,7 @@ def protected_limit(context: Context, levels: Levels, take: Mapping[str, Child],
 
 
 def remove_own(prices: Matrix, sizes: Matrix, own: Iterable[OwnFill], snapshots: Integers, time: int) -> None:
-    """Take our own fills out of displayed sizes, in place: they are not there again in the snapshot, nor soon after."""
+    """Subtract own fills from displayed sizes, in place: within a snapshot, and until a venue refills."""
     for fill in own:
         if snapshots[fill.venue] == fill.snapshot or abs(time - fill.time) <= REFILL:
             at = prices[fill.venue] == fill.price

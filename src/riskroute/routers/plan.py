@@ -1,4 +1,4 @@
-"""Output of a routing decision: shares for dark pools, limit orders and immediate takes, and a rule for the rest."""
+"""Plan of an order: shares for dark pools, limit orders and immediate takes, and a rule for the remainder."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Plan:
         return pinged + sum(self.dark_rest.values()) + sum(self.limit.values()) + sum(self.take.values())
 
     def within(self, shares: int) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-        """Return take, dark_rest and limit shares, cut to ``shares`` in total; limit orders keep theirs first.
+        """Return take, dark_rest and limit shares, reduced to ``shares`` in total: takes first, limit orders last.
 
         Examples
         --------
@@ -106,7 +106,7 @@ class Plan:
         if true_or_false("before", self.before) and not self.in_turn:
             raise InputError("before requires in_turn: pools are pinged one after the other first")
         if self.sent > context.shares:
-            raise InputError(f"child orders must hold at most {context.shares} shares, was {self.sent}")
+            raise InputError(f"child orders must add up to at most {context.shares} shares, was {self.sent}")
         if type(self.take_limits) is not dict:
             instance_of("take_limits", self.take_limits, Mapping, "prices by name")
         for place, price in self.take_limits.items():

@@ -25,9 +25,9 @@ from riskroute.routers.execution import (
     Execution,
     Levels,
     OwnFill,
-    looks,
     protected_limit,
     remove_own,
+    retry_times,
 )
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
@@ -168,14 +168,14 @@ class _SimulatedOrder:
     def _look_again(self, stage: str, rule: str, begin: int) -> None:
         """Repeat the search for the shares of a stage until all are filled or the deadline passes."""
         execution = self.execution
-        for time, how in looks(rule, begin, self.deadline):
+        for time, how in retry_times(rule, begin, self.deadline):
             if not (execution.returned if stage == RETURNED else execution.recalled[stage]):
                 return
             self._sweep(stage, how, time)
 
     def _sweep(self, stage: str, rule: str, time: int) -> None:
         levels = self._levels(time)
-        for child in self.execution.look(stage, rule, levels):
+        for child in self.execution.retry(stage, rule, levels):
             limit = math.inf if child.limit is None else self.sign * child.limit
             self.execution.finish(child, self._walk(child, levels, time, limit))
 
