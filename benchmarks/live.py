@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 
-from live_events import filled, new_order, order_events
 from riskroute.core.runtime import extra_is_installed
 from riskroute.live.engine import TradingEngine
 from riskroute.live.learner import Learner, RefitWorker
@@ -42,10 +41,9 @@ from riskroute.routers.router import Router
 from timing import REPEATS, duration, leave, print_heading, print_table, progress, quick, say, sized, verdict
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
-from live_clients import ask_for_decisions
-from live_services import order_json
+from live_load import ask_for_decisions, filled, new_order, order_events
+from live_services import ServiceProcess, order_json, write_config
 from postgres_server import postgres_programs, postgres_server
-from service_processes import ServiceProcess, write_config
 
 APPENDS = sized(1_000, 20)
 DECISIONS = {1: sized(1_000, 10), 64: sized(4_000, 70)}

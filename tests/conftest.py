@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 
 from longest import LONGEST
-from numbered import numbered_routing_problem
+from naive_learning import numbered_routing_problem
 from once import one_at_a_time, shared_folder
 from riskroute import Actions, Problem, random_problem
 from riskroute.market import ImportOptions, Store, generate_market, import_files
@@ -89,7 +89,7 @@ def study_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def study_result(dark_days: list[MarketDay], study_folder: Path) -> StudyResult:
     """The small study, made once for all workers."""
-    from small_study import small_study
+    from small_runs import small_study
 
     with one_at_a_time(study_folder):
         return small_study(dark_days, study_folder)

@@ -15,10 +15,10 @@ from unittest import mock
 
 import pytest
 
-from places import ROOT
+from checkout import ROOT
 
 FOLDER = ROOT / "benchmarks"
-SHARED = {"contextual_yardsticks", "crowd", "live_clients", "live_events", "timing"}
+SHARED = {"crowd", "live_load", "timing"}
 """Modules the benchmarks import; not benchmarks themselves."""
 
 BENCHMARKS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in SHARED)

@@ -9,9 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from executed import run_code, run_command
-from places import ROOT
-from public_names import PUBLIC
+from checkout import PUBLIC, ROOT, run_code, run_command
 
 DOCS = ROOT / "docs"
 PAGES = {path.name: path.read_text() for path in sorted(DOCS.glob("*.md"))}

@@ -13,8 +13,7 @@ from unittest import mock
 import polars
 import pytest
 
-from executed import run_code, run_script
-from places import ROOT
+from checkout import ROOT, run_code, run_script
 from riskroute.simulation import backends
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.sweep import SweepConfig, sweep

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
-import printed_numbers
+import small_runs
 from once import one_at_a_time, shared_folder
 
 FILES = ("table.json", "sweep/sweep.json", "split-study/study.json")
@@ -58,7 +58,7 @@ def outcome(folder: Path, environment: dict[str, str]) -> tuple[str, dict[str, A
     folder.mkdir()
     settings = {key: value for key, value in os.environ.items() if not key.startswith("COV_")} | environment
     done = subprocess.run(
-        [sys.executable, printed_numbers.__file__, str(folder)],
+        [sys.executable, small_runs.__file__, "print", str(folder)],
         env=settings,
         capture_output=True,
         text=True,
@@ -73,7 +73,7 @@ def outcome_here(folder: Path) -> tuple[str, dict[str, Any]]:
     folder.mkdir()
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        assert printed_numbers.main(folder) == 0
+        assert small_runs.print_numbers(folder) == 0
     return _without_times(said.getvalue(), folder), _files(folder)
 
 

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
+from checkout import ROOT
 from longest import LONGEST
-from places import ROOT
 
 ROOMS = sorted(path.parent.name for path in (ROOT / "src" / "riskroute").glob("*/__init__.py"))
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import riskroute
-from places import ROOT
-from public_names import MODULES, PUBLIC
+from checkout import MODULES, PUBLIC, ROOT
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,8 @@ import numpy as np
 import polars
 import pytest
 
-from live_engines import Clock
-from live_orders import START
-from log_memory import MemoryLog, MemoryStore
+from live_engines import START, Clock
+from live_logs import MemoryLog, MemoryStore
 from riskroute.live import children as live_children
 from riskroute.live import counterfactual
 from riskroute.live.children import context_of

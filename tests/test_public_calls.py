@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import riskroute as rr
+from checkout import PUBLIC
 from public_calls import BAD, CALLS, Call, of_files, of_markets, of_recordings
-from public_names import PUBLIC
 from riskroute.simulation import backends
 
 

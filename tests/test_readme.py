@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from executed import run_code, run_command
+from checkout import ROOT, run_code, run_command
 from once import one_at_a_time, shared_folder
-from places import ROOT
 from riskroute.market.clock import parse_hours
 from riskroute.paper.claims import CLAIMS
 from riskroute.simulation.backends import Backend

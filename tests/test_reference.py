@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from places import ROOT
+from checkout import ROOT
 from riskroute.cli.app import app
 from riskroute.study.split_study import TEMPLATE as SPLIT_STUDY
 from riskroute.study.study import TEMPLATE as STUDY

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from places import ROOT
-from public_names import PUBLIC
+from checkout import PUBLIC, ROOT
 
 pytestmark = pytest.mark.thorough  # it takes ten seconds to build; tests/test_docs.py reads the pages it is made of
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import riskroute
-from places import ROOT
+from checkout import ROOT
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
 

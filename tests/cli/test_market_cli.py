@@ -11,8 +11,8 @@ import numpy as np
 import polars
 import pytest
 
+from checkout import ROOT
 from market_files import csv_text
-from places import ROOT
 from riskroute.cli.app import run as command
 from riskroute.cli.market import _quantities
 from riskroute.cli.output import named_as_options

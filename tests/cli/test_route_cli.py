@@ -11,7 +11,7 @@ import pytest
 from riskroute.cli.app import run
 from riskroute.routers.registry import make_router
 from riskroute.routers.rules import DarkFirst
-from router_books import TWO_VENUES
+from router_cases import TWO_VENUES
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from naive_fit import Round, evidence_of, naive_fit
+from naive_learning import Round, evidence_of, naive_fit
 from riskroute import Actions, Belief, InputError, Setting, Tallies, Tally
 from riskroute.learning import belief_fit, least_squares
 from riskroute.learning.belief import _draw_gaussian_numpy, _invert_numpy, draw_gaussian

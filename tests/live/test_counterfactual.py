@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_orders import CENT, START, parent_order
+from live_engines import CENT, START, parent_order
 from riskroute.live.counterfactual import Counterfactual, benchmark_plan
 from riskroute.live.state.events import NANO, ChildOutcome, PoolQuote
 from riskroute.live.state.trading_state import BatchMean

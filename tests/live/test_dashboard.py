@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from browser import opened
-from live_services import TOKENS
-from served_routers import ServedRouter
+from live_services import TOKENS, ServedRouter
+from pages import opened
 
 pytestmark = pytest.mark.usefixtures("untraced")
 

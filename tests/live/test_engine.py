@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from live_engines import World, stored_events
-from live_orders import CENT, START, parent_order, quotes
-from log_memory import MemoryLog
+from live_engines import CENT, START, World, parent_order, quotes, stored_events
+from live_logs import MemoryLog
 from riskroute.core.errors import InputError, StateError
 from riskroute.live.engine import RefusedError
 from riskroute.live.limits import Limits

@@ -8,9 +8,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from live_engines import World, stored_events
-from live_orders import parent_order
-from log_memory import MemoryLog
+from live_engines import World, parent_order, stored_events
+from live_logs import MemoryLog
 from riskroute.live import engine as engine_module
 from riskroute.live.log.interface import Entry
 from riskroute.live.log.recovery import replay, verify

@@ -10,10 +10,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from disk_images import Operation
-from faulty_disk import FaultyDisk, FaultyLog
-from live_engines import World
-from live_orders import parent_order
+from faulty_disk import FaultyDisk, FaultyLog, Operation
+from live_engines import World, parent_order
 from live_services import Client, order_json, served, service_config
 from riskroute.core.errors import StateError
 from riskroute.live.engine import RefusedError

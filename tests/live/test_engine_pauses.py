@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from live_engines import World, stored_events
-from live_orders import child_order, parent_order
+from live_engines import World, child_order, parent_order, stored_events
 from riskroute.live.state.events import NANO, Unanswered
 from riskroute.live.state.trading_state import Cancel, Query, Send
 from riskroute.live.venues.simulated import Faults

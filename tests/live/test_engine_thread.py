@@ -10,8 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from live_engines import World, stored_events
-from live_orders import child_order, parent_order, quotes
+from live_engines import World, child_order, parent_order, quotes, stored_events
 from riskroute.live.engine import TradingEngine
 from riskroute.live.log.recovery import verify
 from riskroute.live.state.events import Accepted, Decision, ExecutionReport, Reported, Sent

@@ -8,8 +8,7 @@ from functools import partial
 
 import pytest
 
-from live_engines import World, stored_events
-from live_orders import parent_order, report
+from live_engines import World, parent_order, report, stored_events
 from riskroute.core.errors import StateError
 from riskroute.live.learner import Learner
 from riskroute.live.limits import order_digest

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_orders import accepted, child_order, parent_order, report
-from log_memory import MemoryLog
+from live_engines import accepted, child_order, parent_order, report
+from live_logs import MemoryLog
 from riskroute.core.errors import DataError
 from riskroute.live.log import interface
 from riskroute.live.log.interface import (

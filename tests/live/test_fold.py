@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from live_orders import CENT, START, accepted, child_order, parent_order, report
+from live_engines import CENT, START, accepted, child_order, parent_order, report
 from riskroute.core.errors import DataError, StateError
 from riskroute.live.state import trading_state
 from riskroute.live.state.events import (

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from live_engines import World
-from live_orders import CENT, parent_order
+from live_engines import CENT, World, parent_order
 from riskroute.live.children import context_of
 from riskroute.live.engine import RefusedError
 from riskroute.live.limits import Limits

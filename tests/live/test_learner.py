@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from live_engines import World, stored_events
-from live_orders import parent_order
+from live_engines import World, parent_order, stored_events
 from riskroute.core.errors import DataError
 from riskroute.live.learner import Learner
 from riskroute.live.log.recovery import replay, verify

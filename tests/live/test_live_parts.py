@@ -12,8 +12,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import HistogramMetricFamily
 
-from live_orders import child_order, parent_order, quotes
-from log_memory import MemoryLog
+from live_engines import child_order, parent_order, quotes
+from live_logs import MemoryLog
 from riskroute.core.errors import DataError
 from riskroute.live.children import child_id
 from riskroute.live.decider import DurationHistogram

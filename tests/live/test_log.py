@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from log_stores import STORES, LogOpener, append, entry, new_store
+from live_logs import STORES, LogOpener, append, entry, new_store
 from riskroute.core.errors import DataError, InputError, StateError
 from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.live.log.interface import (

@@ -17,11 +17,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from disk_images import DiskImage, Operation, disk_images
-from faulty_disk import FaultyDisk, FaultyLog
-from log_life import BATCHES, LONG, complaint, live
-from log_stores import append, entry
-from log_writer import ENVIRONMENT, PROGRAM, LogWriter
+from faulty_disk import DiskImage, FaultyDisk, FaultyLog, Operation, disk_images
+from killed_logs import PROGRAM, LogWriter
+from live_logs import BATCHES, ENVIRONMENT, LONG, append, complaint, entry, live
 from riskroute.live.log.group_commit import _Call
 from riskroute.live.log.interface import LeaseError, Snapshot, WriteError, verify_chain
 from riskroute.live.log.sqlite import SqliteLog

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from log_stores import append, entry
-from log_writer import LogWriter
+from killed_logs import LogWriter
+from live_logs import append, entry
 from once import one_at_a_time, shared_folder
 from postgres_server import postgres_server
 from riskroute.core.errors import DataError, InputError, RiskrouteError, StateError

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from log_life import LONG
-from log_stores import LogOpener, new_store
+from live_logs import LONG, LogOpener, new_store
 from riskroute.core.errors import RiskrouteError
 from riskroute.live.log.interface import Entry, Log, Snapshot, verify_chain
 

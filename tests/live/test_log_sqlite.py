@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from log_stores import append, entry
+from live_logs import append, entry
 from riskroute.core.errors import DataError, InputError
 from riskroute.live.log.group_commit import _Call, new_rows
 from riskroute.live.log.interface import (

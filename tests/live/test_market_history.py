@@ -11,10 +11,9 @@ import polars
 import pytest
 
 import riskroute as rr
-from live_engines import World
-from live_orders import CENT, parent_order, quotes
+from live_engines import CENT, World, parent_order, quotes
+from live_logs import MemoryLog, MemoryStore
 from live_services import order_json, running, service_config
-from log_memory import MemoryLog, MemoryStore
 from riskroute.live.log.interface import events_after
 from riskroute.live.log.recovery import verify
 from riskroute.live.market_history import MarketHistory, _History, public_of

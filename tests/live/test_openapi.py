@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from starlette.routing import Route
 
+from live_logs import MemoryLog, MemoryStore
 from live_services import running, service_config
-from log_memory import MemoryLog, MemoryStore
 from riskroute.live.http.api import ROUTES, make_app
 from riskroute.live.http.openapi import openapi
 from riskroute.live.service import Service

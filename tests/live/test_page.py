@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from live_logs import MemoryStore
 from live_services import order_json, running, service_config
-from log_memory import MemoryStore
 from riskroute.live.http.api import _stream
 from riskroute.live.http.views import state_view, viewer_view
 from riskroute.routers.rules import DarkFirst

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from places import ROOT
+from checkout import ROOT
 
 
 def test_every_proof_that_the_page_names_is_a_test() -> None:

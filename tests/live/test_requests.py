@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from live_logs import MemoryStore
 from live_services import order_json, running, service_config
-from log_memory import MemoryStore
 from riskroute.core.errors import InputError
 from riskroute.live.http.requests import OrderIn, OrderTerms, QuoteIn
 from riskroute.live.limits import check_order

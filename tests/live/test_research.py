@@ -12,10 +12,9 @@ from zoneinfo import ZoneInfo
 import polars
 import pytest
 
-from live_engines import World
-from live_orders import CENT, parent_order
+from live_engines import CENT, World, parent_order
+from live_logs import MemoryLog, MemoryStore
 from live_services import order_json, running, service_config
-from log_memory import MemoryLog, MemoryStore
 from riskroute.cli.app import run
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_json

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from live_engines import Clock
-from live_orders import START, child_order, parent_order, quotes
+from live_engines import START, Clock, child_order, parent_order, quotes
 from live_services import order_json, running, service_config
 from riskroute.live.state.events import NANO, ExecutionReport
 from riskroute.live.venues.simulated import JournalledVenue, QuotedMarket

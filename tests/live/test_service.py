@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from live_engines import stored_events
+from live_logs import MemoryStore
 from live_services import TOKENS, Running, order_json, running, service_config
-from log_memory import MemoryStore
 from riskroute.live.state.events import NANO, Accepted
 from riskroute.live.state.trading_state import archive_settled
 

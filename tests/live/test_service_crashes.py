@@ -15,15 +15,13 @@ from typing import Any
 
 import pytest
 
+from checkout import ROOT
 from killed_services import complaint
-from live_services import order_json
-from log_life import LONG
-from log_writer import ENVIRONMENT
-from places import ROOT
+from live_logs import ENVIRONMENT, LONG
+from live_services import ServiceProcess, order_json, write_config
 from riskroute.live.log.recovery import replay
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.state.events import NANO
-from service_processes import ServiceProcess, write_config
 
 pytestmark = pytest.mark.crash
 
@@ -31,9 +29,9 @@ Survived = Callable[[str, int], None]
 SUPPORT = ROOT / "tests" / "support"
 
 
-def told(program: str, *words: object) -> dict[str, Any]:
-    """What a program prints that kills its children."""
-    command = [sys.executable, str(SUPPORT / program), *map(str, words)]
+def told(*words: object) -> dict[str, Any]:
+    """Run the program that kills its children; return what it prints."""
+    command = [sys.executable, str(SUPPORT / "killed_services.py"), *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -49,7 +47,7 @@ def test_nothing_is_lost_doubled_or_forgotten_when_the_service_is_killed_at_any_
     learned once, and the log leads to the same state and the same decisions.
     """
     routers = "dark-first+sweep", "rest-even+sweep"
-    found = told("killed_services.py", quick_folder, 1 if LONG else 19, *routers)
+    found = told("service", quick_folder, 1 if LONG else 19, *routers)
     assert found.keys() == set(routers)
     for one in found.values():
         assert one["wrong"] == []
@@ -61,7 +59,7 @@ def test_nothing_is_lost_doubled_or_forgotten_when_the_service_is_killed_at_any_
 
 def test_a_service_that_sends_again_instead_of_asking_is_caught(quick_folder: Path) -> None:
     """The same check must fail when children of before the start are sent, not asked for."""
-    found = told("killed_services.py", "again", quick_folder, 5, "dark-first+sweep")
+    found = told("resend", quick_folder, 5, "dark-first+sweep")
     assert any("twice" in text for text in found["dark-first+sweep"]["wrong"])
 
 
@@ -70,7 +68,7 @@ def test_positions_cash_and_outcomes_equal_those_of_a_run_without_faults(
 ) -> None:
     """5 % of the reports come twice, 5 % late, 2 % only when asked for, and the process is killed at random."""
     orders, kills = (10_000, 20) if LONG else (120, 3)
-    found = told("shaken_engines.py", quick_folder, "dark-first+sweep", orders, kills, 7, 0.02)
+    found = told("engine", quick_folder, "dark-first+sweep", orders, kills, 7, 0.02)
     assert found == {"killed": kills, "orders": orders, "wrong": []}
     survived("kill -9 among many orders with bad reports", kills)
 
@@ -79,7 +77,7 @@ def test_a_router_learns_the_same_whatever_goes_wrong(quick_folder: Path, surviv
     """Every order is settled before the next: decisions, outcomes and beliefs are equal, bit for bit."""
     orders, kills = (1_000, 20) if LONG else (60, 3)
     router = "thompson:units=4,awaited=1000,ahead=true,rounds=10000"
-    found = told("shaken_engines.py", quick_folder, router, orders, kills, 3, 0)
+    found = told("engine", quick_folder, router, orders, kills, 3, 0)
     assert found == {"killed": kills, "orders": orders, "wrong": []}
     survived("kill -9 of a router that learns, with bad reports", kills)
 

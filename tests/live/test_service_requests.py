@@ -18,9 +18,8 @@ from typing import Any
 import httpx
 import pytest
 
-from live_services import TOKENS, order_json
-from log_writer import ENVIRONMENT
-from service_processes import ServiceProcess, write_config
+from live_logs import ENVIRONMENT
+from live_services import TOKENS, ServiceProcess, order_json, write_config
 
 
 def request(body: bytes, *headers: bytes, line: bytes = b"POST /orders HTTP/1.1", token: str = "trade") -> bytes:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from live_logs import MemoryLog, MemoryStore
 from live_services import order_json, running, service_config
-from log_memory import MemoryLog, MemoryStore
+from recorded_market import executed_orders, told_market
 from riskroute.live.config import LiveConfig, live_config, token_hash
 from riskroute.live.http.requests import QuotesIn, ShadowIn, read_json
 from riskroute.live.log.recovery import replay, verify
@@ -21,7 +22,6 @@ from riskroute.study.comparison import compare_routers
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import trading_day
-from shadow_backtests import executed_orders, told_market
 from small_days import HERE
 
 THEIRS = "dark-first+sweep"

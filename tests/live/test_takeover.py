@@ -12,13 +12,12 @@ from uuid import uuid4
 import pytest
 
 from killed_services import complaint
-from live_services import order_json
+from live_services import ServiceProcess, order_json, write_config
 from riskroute.live.config import read_live_config
 from riskroute.live.log.interface import verify_chain
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.recovery import replay
 from riskroute.live.state.events import NANO
-from service_processes import ServiceProcess, write_config
 
 pytestmark = [
     pytest.mark.crash,

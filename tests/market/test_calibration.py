@@ -15,7 +15,7 @@ import numpy as np
 import polars
 import pytest
 
-from places import SHARED_DATA
+from checkout import SHARED_DATA
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.seeding import seed_stream
 from riskroute.market.calibration import Calibration, calibrate

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from places import ROOT
+from checkout import ROOT
 
 sys.path.append(str(ROOT / "benchmarks"))
 import fuzz_market

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from checkout import SHARED_DATA
 from comparison import Conditions, disagreements, oracle_market, played, recorded
-from places import SHARED_DATA
 from riskroute.market import ImportOptions, import_files
 
 pytestmark = pytest.mark.real_data

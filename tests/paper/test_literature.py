@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dark_rounds import play_expgrad
 from literature import (
     LARGEST,
     METHODS,
@@ -29,6 +28,7 @@ from literature import (
 )
 from riskroute.routers.literature.expgrad import _expgrad_rate
 from riskroute.routers.literature.kaplan_meier import _power_tails
+from router_cases import play_expgrad
 
 
 def test_the_order_of_losses_is_reproduced() -> None:

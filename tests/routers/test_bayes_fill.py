@@ -31,7 +31,7 @@ from riskroute.routers.literature.cont_kukanov import queues_now
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow
 from riskroute.routers.rules import Sweep
-from router_books import sale
+from router_cases import sale
 
 
 def public(context: Context, mid: float | None = None, **outflows: int) -> PublicData:

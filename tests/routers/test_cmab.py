@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
 from riskroute.core.errors import InputError
 from riskroute.routers.literature.cmab import Cmab, _best_super_arm, _fill_index
 from riskroute.routers.literature.dark_allocation import PendingAllocation
+from router_cases import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
 
 GRID = 10
 """Orders of 100 are cut into multiples of 10."""

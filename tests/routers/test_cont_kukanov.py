@@ -38,7 +38,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, Router
 from riskroute.routers.rules import Sweep
 from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
-from router_books import sale
+from router_cases import sale
 
 ONE: dict[str, Any] = {
     "venues": {"A": {"bids": [[10.00, 2000]], "asks": [[10.04, 5000]], "taker": 0.003, "maker": -0.002}},

@@ -10,7 +10,7 @@ import pytest
 
 from riskroute.core.errors import RiskrouteError
 from riskroute.routers.context import Pool, VenueBooks, read_context
-from router_books import TWO_VENUES, random_context, sale
+from router_cases import TWO_VENUES, random_context, sale
 
 
 def test_one_benchmark_for_all_venues() -> None:

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import riskroute as rr
-from dark_rounds import draw_pools, play_pools, pools_context, reported
 from riskroute.core.errors import StateError
 from riskroute.routers.literature.cmab import Cmab
 from riskroute.routers.literature.dark_allocation import (
@@ -27,6 +26,7 @@ from riskroute.routers.literature.kaplan_meier import KaplanMeier, ParMl, RaUcb
 from riskroute.routers.literature.lagrangian import Lagrangian, Reinforcement
 from riskroute.routers.report import Report
 from riskroute.routers.router import unit_shares
+from router_cases import draw_pools, play_pools, pools_context, reported
 
 KINDS: list[type[DarkAllocation]] = [KaplanMeier, ParMl, ExpGrad, Exp3, Lagrangian, Reinforcement, Cmab, RaUcb]
 VARIANTS: list[DarkAllocation] = [

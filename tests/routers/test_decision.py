@@ -17,7 +17,7 @@ from riskroute.routers.decision import ChildOrder, price_plan
 from riskroute.routers.plan import Plan
 from riskroute.routers.registry import ROUTERS, make_router, restore_router
 from riskroute.routers.rules import Sweep
-from router_books import random_context, sale
+from router_cases import random_context, sale
 
 
 def test_the_sweep_of_two_venues_has_the_proceeds_computed_by_hand() -> None:

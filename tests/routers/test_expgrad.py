@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dark_rounds import TWO_POOLS, draw_pools, play_expgrad, play_pools, pools_context
 from riskroute.core.errors import InputError
 from riskroute.routers.literature.dark_allocation import _comb_sample, _greedy_units
 from riskroute.routers.literature.expgrad import (
@@ -25,6 +24,7 @@ from riskroute.routers.literature.expgrad import (
     _mean_gradient,
     _softmax_weights,
 )
+from router_cases import TWO_POOLS, draw_pools, play_expgrad, play_pools, pools_context
 
 
 def exp3_bound(rate: float, mixing: float, pools: int, units: int, rounds: int) -> float:

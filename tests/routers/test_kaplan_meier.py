@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context, reported
 from riskroute.core.errors import InputError
 from riskroute.routers.literature.dark_allocation import _greedy_units
 from riskroute.routers.literature.kaplan_meier import (
@@ -29,6 +28,7 @@ from riskroute.routers.literature.kaplan_meier import (
     _power_tails,
     _theory_counts,
 )
+from router_cases import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context, reported
 
 FILLS = [(3, 3), (3, 1), (5, 0), (2, 2), (5, 4)]
 

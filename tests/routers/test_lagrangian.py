@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from dark_rounds import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
 from literature import reinforcement_step
 from riskroute.core.errors import InputError
 from riskroute.routers.literature.kaplan_meier import _power_tails
@@ -20,6 +19,7 @@ from riskroute.routers.literature.lagrangian import (
     _lagrangian_step,
     _project_on_simplex,
 )
+from router_cases import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
 
 WORTH = np.array([0.01, 0.03, 0.05])
 

@@ -17,7 +17,7 @@ from riskroute.routers.registry import make_router
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import FEEDBACK, Router
 from riskroute.routers.rules import DarkFirst, DarkFirstPost, Nbbo, Primary, RawSweep, RestEven, Spray, Sweep
-from router_books import random_context, sale
+from router_cases import random_context, sale
 
 ROUTERS = [Sweep, RawSweep, Primary, Spray, Nbbo, DarkFirst, DarkFirstPost, RestEven]
 

@@ -31,7 +31,7 @@ from riskroute.routers.rules import (
 )
 from riskroute.simulation.exchange import Exchange
 from riskroute.simulation.execution import execute_plan
-from router_books import TWO_VENUES, random_context, sale
+from router_cases import TWO_VENUES, random_context, sale
 
 
 def test_the_sweep_takes_fees_into_account() -> None:

@@ -18,7 +18,7 @@ from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.rules import StaticSplit, StaticSweep
 from riskroute.simulation import router_checks
 from riskroute.simulation.router_checks import check_router
-from router_books import TWO_VENUES, sale
+from router_cases import TWO_VENUES, sale
 
 STATIC = [
     StaticSplit(),

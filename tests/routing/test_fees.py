@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from places import ROOT
+from checkout import ROOT
 from riskroute.core.errors import DataError, InputError
 from riskroute.routing.fees import Fee, FeeSchedule, load_fees
 

@@ -18,7 +18,7 @@ import cloudpickle
 import numpy as np
 import pytest
 
-import small_reproduction
+import small_runs
 from riskroute import Environment, InputError, Policy, PolicyResult, RiskrouteError
 from riskroute.cli.app import run as command
 from riskroute.learning.policies.rise import Rise
@@ -262,8 +262,8 @@ def wait_until(reached: Callable[[], bool], process: subprocess.Popen[bytes]) ->
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The table of the same runs in one undisturbed process."""
     out = tmp_path_factory.mktemp("undisturbed")
-    table = small_reproduction.play(out, 1)
-    assert finished(out) == small_reproduction.TASKS
+    table = small_runs.small_reproduction(out, 1)
+    assert finished(out) == small_runs.REPRODUCTION_TASKS
     return table
 
 
@@ -283,7 +283,7 @@ def test_killed_at_random_and_resumed_gives_the_same_table(
     milliseconds, and the kills come up to twenty after one is finished.
     """
     rng = np.random.default_rng(first)
-    program = [sys.executable, small_reproduction.__file__, str(tmp_path), str(first), str(rng.uniform(0, 0.02))]
+    program = [sys.executable, small_runs.__file__, "reproduce", str(tmp_path), str(first), str(rng.uniform(0, 0.02))]
     with (tmp_path / "said").open("wb") as said:
         process = subprocess.Popen(program, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
     try:
@@ -296,12 +296,12 @@ def test_killed_at_random_and_resumed_gives_the_same_table(
 
     def kill_a_worker(task: Task) -> None:
         played.append(task)
-        if len(played) == min(found + second, small_reproduction.TASKS) > found:
+        if len(played) == min(found + second, small_runs.REPRODUCTION_TASKS) > found:
             time.sleep(rng.uniform(0, 0.02))
             os.kill(workers(os.getpid())[0], signal.SIGKILL)
 
-    assert small_reproduction.play(tmp_path, 2, kill_a_worker, resume=True) == undisturbed
-    assert len(played) == small_reproduction.TASKS
+    assert small_runs.small_reproduction(tmp_path, 2, kill_a_worker, resume=True) == undisturbed
+    assert len(played) == small_runs.REPRODUCTION_TASKS
     assert not [path for path in (tmp_path / "instances").iterdir() if path.name.startswith(".")]
 
 

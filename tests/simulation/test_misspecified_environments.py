@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from numbered import numbered_routing_problem
+from naive_learning import numbered_routing_problem
 from riskroute import (
     Actions,
     Allocations,

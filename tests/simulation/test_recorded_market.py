@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from log_memory import MemoryLog
+from live_logs import MemoryLog
 from recorded_market import RecordedMarket
 from riskroute.live.children import context_of
 from riskroute.live.engine import TradingEngine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from cost_tables import NOON, SECOND, Tables, a_child, a_fill, an_order, as_tables
+from naive_costs import NOON, SECOND, Tables, a_child, a_fill, an_order, as_tables
 from riskroute.study.backtest import _router_details, _tercile_table, _venue_table
 from riskroute.study.costs import RouterCosts, router_costs, venue_costs
 

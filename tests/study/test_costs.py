@@ -10,8 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_tables import NOON, SECOND, Tables, a_child, a_fill, an_order, as_tables, random_rows, recomputed_cost
-from naive_costs import naive_router, naive_terciles
+from naive_costs import (
+    NOON,
+    SECOND,
+    Tables,
+    a_child,
+    a_fill,
+    an_order,
+    as_tables,
+    naive_router,
+    naive_terciles,
+    random_rows,
+    recomputed_cost,
+)
 from riskroute.core.records import from_plain, to_plain
 from riskroute.study.costs import RouterCosts, router_costs
 

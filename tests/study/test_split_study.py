@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from browser import as_phone, opened
+from checkout import SHARED_DATA
 from market_files import csv_text
-from places import SHARED_DATA
+from pages import as_phone, opened
 from riskroute import Allocations, DataError, Problem
 from riskroute.cli.app import run as command
 from riskroute.core.records import from_plain

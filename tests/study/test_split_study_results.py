@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 import riskroute as rr
-from executed import run_code
-from places import ROOT
+from checkout import ROOT, run_code
 from riskroute import DataError, InputError
 from riskroute.cli.app import run as command
 from riskroute.simulation.backends import Backend

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from known_numbers import known_numbers, unknown_numbers
+from pages import known_numbers, unknown_numbers
 from riskroute.cli.app import run
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.records import to_plain
@@ -26,7 +26,7 @@ from riskroute.study.play import TableCache, perform_plays, play_tasks
 from riskroute.study.result import StudyResult
 from riskroute.study.study import Study, _run_study, _write_states, max_plays
 from small_days import HERE
-from small_study import CONFIG
+from small_runs import CONFIG
 
 CONFIG = CONFIG
 BOOKS = {

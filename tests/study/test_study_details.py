@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cost_tables import recomputed_cost
+from naive_costs import recomputed_cost
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.case import _WHY, _learning_curve, _order_examples, _stress_savings
 from riskroute.study.markets import MarketDay
@@ -23,7 +23,7 @@ from riskroute.study.result import StudyResult
 from riskroute.study.stresses import stress_configs
 from riskroute.study.study import _run_study, max_plays
 from small_days import HERE
-from small_study import CONFIG, WORLDS, few_worlds
+from small_runs import CONFIG, WORLDS, few_worlds
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from browser import as_phone, opened
-from known_numbers import known_numbers, unknown_numbers
+from pages import as_phone, known_numbers, opened, unknown_numbers
 from riskroute.core.errors import InputError
 from riskroute.core.validation import LONGEST_VENUE
 from riskroute.study.page import _LIMITATIONS, Page, _study_page, write_study_page

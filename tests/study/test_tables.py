@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cost_tables import recomputed_cost
+from naive_costs import recomputed_cost
 from riskroute.core.errors import DataError
 from riskroute.market.clock import SECOND
 from riskroute.market.queue_fills import QueueReplay

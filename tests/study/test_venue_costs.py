@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_tables import Tables, a_child, a_fill, an_order, as_tables, random_rows
-from naive_costs import naive_venue
+from naive_costs import Tables, a_child, a_fill, an_order, as_tables, naive_venue, random_rows
 from riskroute.core.records import from_plain, to_plain
 from riskroute.study.costs import VenueCosts, venue_costs
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 import random
 import sys
+from pathlib import Path
 
-from places import ROOT
-
+ROOT = Path(__file__).parents[2]
 SEED, COUNT = 2026, 25
 
 

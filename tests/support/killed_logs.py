@@ -1,7 +1,7 @@
-"""Lives of logs that end with kill -9: a program that tests start, since only one without threads may fork.
+"""Logs in processes that tests kill: a program of its own, since forking is safe only without threads.
 
 killed_logs.py disk FOLDER STEP     one child for every STEP-th change of the files, killed before, in or after it
-killed_logs.py live FILE            one life, which says what was answered: for whoever kills it from outside
+killed_logs.py live FILE            one life that prints each answered key, to be killed from outside
 killed_logs.py wait FILE            takes the lease, appends, and then appends once for every line of its input
 """
 
@@ -10,17 +10,42 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from disk_images import Operation
-from faulty_disk import FaultyDisk, FaultyLog
-from log_life import LONG, complaint, live
-from log_stores import append, entry
+from faulty_disk import FaultyDisk, FaultyLog, Operation
+from live_logs import ENVIRONMENT, LONG, append, complaint, entry, live
 from riskroute.live.log.interface import LeaseError, Log
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.sqlite import SqliteLog
+
+PROGRAM = Path(__file__)
+
+
+class LogWriter:
+    """A log in a process of its own, which appends when told to."""
+
+    def __init__(self, where: object, seconds: float, *stream: str) -> None:
+        command = [sys.executable, str(PROGRAM), "wait", str(where), str(seconds), *stream]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+        )
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def ask(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
 
 MANNERS = ("before", "in", "after")
 

@@ -1,10 +1,14 @@
-"""Lives of a whole service that end with kill -9: a program that tests start, since only one without threads may fork.
+"""Kill whole services and engines with kill -9: a program of its own, since forking is safe only without threads.
 
-killed_services.py FOLDER STEP ROUTER..   one life for every STEP-th change of a file or message, killed before, in or
-                                          after it, and then a second life, which must leave everything in order
+killed_services.py service FOLDER STEP ROUTER..   one life for every STEP-th change of a file or message, killed before,
+                                                  in or after it, and a second life that must leave all in order
+killed_services.py resend FOLDER STEP ROUTER..    the same with a service that wrongly sends open children again after
+                                                  its start instead of querying them; stops at the first mistake
+killed_services.py engine FOLDER ROUTER ORDERS KILLS SEED PACE
+                                                  an engine killed at random, with faulty reports; prints what differs
+                                                  from an undisturbed life
 
-Routers come one after the other, and what was found is printed by router. The word "again" before the folder makes a
-service that sends open children again after its start, instead of asking for them, and ends with the first mistake.
+With PACE 0 every order is settled before the next one arrives, so the router must end with the same belief.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import signal
 import sys
 import threading
@@ -21,10 +26,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from disk_images import Operation
-from faulty_disk import FaultyDisk, FaultyLog
+from faulty_disk import FaultyDisk, FaultyLog, Operation, no_fault
+from live_engines import World, parent_order
+from live_logs import LONG
 from live_services import order_json, served, service_config
-from log_life import LONG
 from riskroute.live import engine as engine_module
 from riskroute.live.config import LiveConfig
 from riskroute.live.log.interface import Log, events_after, verify_chain
@@ -33,7 +38,8 @@ from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.service import Service
 from riskroute.live.state.events import NANO, Accepted, ChildOrder, Settled
 from riskroute.live.state.trading_state import Send, TradingState, encode_state
-from riskroute.live.venues.simulated import JournalledVenue, ServedVenue
+from riskroute.live.venues.simulated import Faults, JournalledVenue, QuotedMarket, ServedVenue
+from riskroute.routers.registry import make_router, router_parameters
 
 MANNERS = ("before", "in", "after")
 ORDERS = 3
@@ -275,11 +281,136 @@ def kill_all(folder: Path, router: str, step: int, most: float = math.inf) -> di
     return {"killed": killed, "changes": when - 1, "wrong": wrong}
 
 
+WRONG = Faults(duplicate=0.05, disorder=0.05, silence=0.02)
+"""Reports that come twice, late, or only when they are asked for."""
+
+DEAD = 5 * NANO
+"""So long a dead engine stays dead."""
+
+
+class FileWorld(World):
+    """The same world, in files that outlive its process."""
+
+    def __init__(self, folder: Path, faults: Faults, seed: int, disk: FaultyDisk) -> None:
+        super().__init__(faults=faults, seed=seed, snapshot_every=2_000)
+        self.folder, self.disk = folder, disk
+        market = QuotedMarket(self.books, 1, hidden={"P": 100})
+        self.venues = {
+            name: JournalledVenue(name, market, self.clock, faults=faults, seed=seed, journal=folder / f"{name}.jsonl")
+            for name in ("A", "B", "P")
+        }
+        self.make_log = self._log
+
+    def _log(self) -> FaultyLog:
+        log = FaultyLog(self.folder / "live.db", self.disk)
+        last = next(iter(log.read(log.head().seq - 1, 1)))
+        if last.seq:
+            self.clock.now = last.at + DEAD
+        return log
+
+    def play(self, router: str, orders: int, pace: float) -> None:
+        name, parameters = router_parameters(router)
+        self.start(make_router(name, **parameters))
+        self.pass_time(1)
+        for number in range(self.state.decisions, orders):
+            side = "buy" if number % 3 else "sell"
+            now = self.clock.now
+            order = parent_order(
+                f"order {number}", 150 + number % 97, side=side, received=now, deadline=now + 60 * NANO
+            )
+            self.engine.submit(order).result(60)
+            self.pass_time(pace or 0.02)
+            while not pace and self.state.unsettled:
+                self.pass_time(0.1)
+        while self.state.unsettled:
+            self.pass_time(1)
+        self.pass_time(1)
+        self.engine.close()
+
+
+def killing_at(when: int) -> Callable[[int, Operation, Callable[[], None]], None]:
+    """A fault that ends this process at a given change of a file."""
+
+    def fault(number: int, operation: Operation, perform: Callable[[], None]) -> None:
+        if number == when:
+            os.kill(os.getpid(), signal.SIGKILL)
+        perform()
+
+    return fault
+
+
+def learned(folder: Path) -> dict[str, Any]:
+    """What a log says in the end: positions, outcomes, what they taught; and whether it keeps its promises."""
+    with SqliteLog(folder / "live.db", "test") as log:
+        verify_chain(log)
+        state, check = replay(log), verify(log)
+        settled = [event.outcome for _, event in events_after(log) if isinstance(event, Settled)]
+        held = {name: [one.shares, one.cash, one.fees] for name, one in state.positions.items()}
+    return {
+        "positions": held,
+        "outcomes": {one.parent: [one.filled, one.left, one.cost] for one in settled},
+        "once": len(settled) == len({one.parent for one in settled}) == state.settled == state.decisions,
+        "whole": check.holds and not (state.unsettled or state.halted or state.orphans or state.overfilled),
+        "duplicates": state.duplicates,
+    }
+
+
+def one_life(folder: Path, faults: Faults, seed: int, fault: Any, play: tuple[str, int, float]) -> int:
+    """A life in a process of its own; how it ended."""
+
+    def work(file: int) -> None:
+        world = FileWorld(folder, faults, seed, FaultyDisk(fault))
+        world.play(*play)
+        os.write(file, json.dumps([world.disk.count, world.engine.learner.router.state()]).encode())
+
+    said, status = in_child(work)
+    if status == 0:
+        (folder / "end.json").write_text(said)
+    return status
+
+
+def shake(folder: Path, router: str, orders: int, kills: int, seed: int, pace: float) -> None:
+    """Play the same orders without faults and with all of them, and print what differs."""
+    draw = random.Random(seed)
+    plain, shaken = folder / "plain", folder / "shaken"
+    plain.mkdir(parents=True)
+    shaken.mkdir()
+    play = router, orders, pace
+    wrong = []
+    if one_life(plain, Faults(), seed, no_fault, play) != 0:
+        wrong.append("the life without faults did not end well")
+    changes = json.loads((plain / "end.json").read_text())[0]
+    one, killed = learned(plain), 0  # decides all again, so that the lives to come find everything loaded
+    for life in range(kills + 1):
+        last = life == kills
+        when = draw.randrange(1, changes // kills)
+        status = one_life(shaken, WRONG, seed + life, no_fault if last else killing_at(when), play)
+        if not last and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+            killed += 1
+        elif status != 0:
+            wrong.append(f"life {life} ended with status {status}")
+    two = learned(shaken)
+    wrong += [f"{name} differ" for name in ("positions", "outcomes") if one[name] != two[name]]
+    wrong += [f"not {name}" for name in ("once", "whole") if not (one[name] and two[name])]
+    if (
+        pace == 0
+        and json.loads((plain / "end.json").read_text())[1] != json.loads((shaken / "end.json").read_text())[1]
+    ):
+        wrong.append("what the router learned differs")
+    print(json.dumps({"killed": killed, "orders": len(two["outcomes"]), "wrong": wrong}))  # noqa: T201 - for the test
+
+
 if __name__ == "__main__":
-    words, enough = sys.argv[1:], math.inf
-    if words[0] == "again":
-        vars(engine_module)["Query"] = Send
-        words, enough = words[1:], 1
-    where, step, *routers = words
-    found = {name: kill_all(Path(where) / str(number), name, int(step), enough) for number, name in enumerate(routers)}
-    print(json.dumps(found))  # noqa: T201 - for the test
+    task, *words = sys.argv[1:]
+    if task == "engine":
+        where, name, orders, kills, seed, pace = words
+        shake(Path(where), name, int(orders), int(kills), int(seed), float(pace))
+    else:
+        if task == "resend":
+            vars(engine_module)["Query"] = Send
+        where, step, *routers = words
+        enough = 1 if task == "resend" else math.inf
+        found = {
+            name: kill_all(Path(where) / str(number), name, int(step), enough) for number, name in enumerate(routers)
+        }
+        print(json.dumps(found))  # noqa: T201 - for the test

@@ -1,10 +1,15 @@
-"""A live service in the process of the test, asked as over HTTP."""
+"""A live service for tests: in this process, or as the real command in a process that tests kill, stop and wake."""
 
 from __future__ import annotations
 
 import asyncio
+import http.client
+import json
+import socket
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +17,7 @@ from typing import Any
 import httpx
 from starlette.applications import Starlette
 
-from log_memory import MemoryLog, MemoryStore
+from live_logs import ENVIRONMENT, MemoryLog, MemoryStore
 from riskroute.live.config import LiveConfig, live_config, token_hash
 from riskroute.live.http.api import make_app
 from riskroute.live.service import Service
@@ -105,3 +110,158 @@ def running(config: LiveConfig, store: MemoryStore | None = None) -> Iterator[Ru
     service = Service(config, log=None if store is None else MemoryLog(store))
     with served(service) as client:
         yield Running(service, client, store)
+
+
+HEADERS = {"Authorization": f"Bearer {TOKENS['trade']}"}
+
+
+def write_config(folder: Path, patience: float = 0.5, **log: Any) -> Path:
+    """A configuration with two venues and a pool that answer at once."""
+    log = log or {"path": "live.sqlite"}
+    lines = ['listen = "127.0.0.1:1"', f"patience_seconds = {patience}", "[log]"]
+    lines += [f"{name} = {json.dumps(value)}" for name, value in log.items()]
+    lines += ["[limits]", "unknown = 100000", "venue_open = 100000", "day_loss = 1e9"]
+    lines += ["quote_seconds = 3600.0", "slow_write_seconds = 600.0", "clock_jump_seconds = 600.0"]
+    for name in ("DEMO", "OTHER", "THIRD"):
+        lines.append(f"[instruments.{name}]")
+    for name in ("venues.A", "venues.B", "pools.P"):
+        lines += [f"[{name}]", "latency_ms = 0.0"]
+    for name, token in TOKENS.items():
+        lines += [f"[tokens.{name}]", f'hash = "{token_hash(token)}"', f'scopes = ["{name}"]']
+    path = folder / "live.toml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+class ServiceProcess:
+    """One process of the service, and a client of it."""
+
+    def __init__(self, config: Path, *words: str, before: Sequence[str] = ()) -> None:
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            self.listen = f"127.0.0.1:{one.getsockname()[1]}"
+        command = [*before, sys.executable, "-m", "riskroute", "live", "serve", str(config), *words]
+        self.process = subprocess.Popen(
+            [*command, "--listen", self.listen],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=ENVIRONMENT,
+            cwd=config.parent,
+        )
+        self.http = httpx.Client(base_url=f"http://{self.listen}", headers=HEADERS, timeout=60)
+
+    def said(self, word: str) -> str:
+        """Wait for a line with a word."""
+        assert self.process.stdout is not None
+        lines = []
+        for line in self.process.stdout:
+            lines.append(line)
+            if word in line:
+                return line
+        raise AssertionError("".join(lines))
+
+    def answered(self, order: dict[str, Any]) -> httpx.Response | None:
+        """The answer to an order; None from a service that is not there."""
+        try:
+            return self.http.post("/orders", json=order)
+        except httpx.TransportError:
+            return None
+
+    def waited(self, order: dict[str, Any], seconds: float = 60.0) -> httpx.Response:
+        """The answer to an order as soon as the service is there and ready."""
+        end = time.monotonic() + seconds
+        while (answer := self.answered(order)) is None or answer.status_code == 503:
+            assert time.monotonic() < end
+            time.sleep(0.002)
+        return answer
+
+    def settled(self, key: str) -> None:
+        """Wait until an order is settled."""
+        end = time.monotonic() + 60
+        while self.http.get(f"/orders/{key}").json()["status"] != "settled":
+            assert time.monotonic() < end
+            time.sleep(0.005)
+
+    def end(self) -> str:
+        """Kill it if it still runs, and let go of everything; what it said."""
+        self.http.close()
+        self.process.kill()
+        return self.process.communicate()[0]
+
+
+_CONFIG = """\
+listen = "127.0.0.1:{port}"
+patience_seconds = 1.0
+[log]
+path = "live.sqlite"
+[venues.A]
+latency_ms = 0.0
+taker = 0.003
+[venues.B]
+latency_ms = 0.0
+taker = 0.003
+[pools.P]
+latency_ms = 0.0
+fee = 0.001
+[instruments.DEMO]
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as line:
+        line.bind(("127.0.0.1", 0))
+        return int(line.getsockname()[1])
+
+
+class ServedRouter:
+    """A service in a folder; its tokens are those of `live_services`."""
+
+    def __init__(self, folder: Path, seconds: float = 60.0) -> None:
+        self.folder, self.seconds, self.port = folder, seconds, free_port()
+        text = _CONFIG.format(port=self.port)
+        for name, token in TOKENS.items():
+            text += f'[tokens.{name}]\nhash = "{token_hash(token)}"\nscopes = ["{name}"]\n'
+        (folder / "live.toml").write_text(text)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        words = [sys.executable, "-m", "riskroute", "live", "serve", "live.toml"]
+        with (self.folder / "said.txt").open("ab") as said:
+            self.process = subprocess.Popen(words, cwd=self.folder, stdout=said, stderr=said)
+        until = time.monotonic() + self.seconds
+        while time.monotonic() < until:
+            assert self.process.poll() is None, (self.folder / "said.txt").read_text()
+            try:
+                if self.ask("GET", "/health", "")[0] == 200:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.03)
+        raise AssertionError("the service did not start")
+
+    def kill(self) -> None:
+        """End it as kill -9 does."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def ask(self, method: str, path: str, scope: str = "trade", body: Any = None) -> tuple[int, Any]:
+        """Ask with the token of a scope; with none if it is empty."""
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        headers = {"Authorization": f"Bearer {TOKENS[scope]}"} if scope else {}
+        try:
+            line.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = line.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            line.close()
+
+    def order(self, key: str, **more: Any) -> int:
+        """Send an order; returns the status of the answer."""
+        return self.ask("POST", "/orders", body=order_json(key, **more))[0]

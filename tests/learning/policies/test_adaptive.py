@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from naive_fit import naive_fit
+from naive_learning import naive_fit
 from riskroute import (
     Actions,
     ActionSet,

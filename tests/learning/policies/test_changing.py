@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from naive_fit import Round, evidence_of, naive_fit
-from numbered import numbered_routing_problem
+from naive_learning import Round, evidence_of, naive_fit, numbered_routing_problem
 from riskroute import (
     Actions,
     Belief,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from naive_fit import Round, evidence_of, naive_fit
+from naive_learning import Round, evidence_of, naive_fit
 from riskroute import (
     Actions,
     Allocations,

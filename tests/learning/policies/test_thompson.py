@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from naive_fit import Round, naive_fit
+from naive_learning import Round, naive_fit
 from riskroute import (
     Actions,
     Allocations,

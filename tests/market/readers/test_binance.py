@@ -13,6 +13,7 @@ import polars
 import pytest
 
 import market_files
+from checkout import SHARED_DATA
 from market_files import (
     Update,
     check_recordings,
@@ -23,7 +24,6 @@ from market_files import (
     sides_of,
     zipped,
 )
-from places import SHARED_DATA
 from riskroute.cli.app import run as command
 from riskroute.market.importing import _detect_format, import_files
 from riskroute.market.readers import book_updates

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import market_files
+from checkout import SHARED_DATA
 from market_files import (
     ITCH_NAME,
     MIDNIGHT,
@@ -29,7 +30,6 @@ from market_files import (
     random_messages,
     visible,
 )
-from places import SHARED_DATA
 from riskroute.core.errors import DataError
 from riskroute.market.clock import date_in_name
 from riskroute.market.importing import import_files

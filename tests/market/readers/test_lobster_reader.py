@@ -11,6 +11,7 @@ from typing import Any
 import polars
 import pytest
 
+from checkout import SHARED_DATA
 from market_files import (
     LOBSTER_NAME,
     MIDNIGHT,
@@ -26,7 +27,6 @@ from market_files import (
     visible,
     zipped,
 )
-from places import SHARED_DATA
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.importing import import_files
 from riskroute.market.readers import streams

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import market_files
+from checkout import SHARED_DATA
 from market_files import (
     ANY,
     MIDNIGHT,
@@ -23,7 +24,6 @@ from market_files import (
     visible,
     zipped,
 )
-from places import SHARED_DATA
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.day_books import DayBooks
 from riskroute.market.importing import import_files

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from lattice_designs import check_support, lattice_of
+from naive_learning import check_support, lattice_of
 from riskroute.learning.design.g_optimal import Design
 from riskroute.routing.designs import certificate as certificate_module
 from riskroute.routing.designs.certificate import _Power, certify

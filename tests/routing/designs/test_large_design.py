@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from lattice_designs import check_support, lattice_of
+from naive_learning import check_support, lattice_of
 from riskroute.learning.design.g_optimal import Design
 from riskroute.routing.designs.large import large_design
 from riskroute.routing.lattice import Lattice

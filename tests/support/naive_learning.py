@@ -1,15 +1,20 @@
-"""What `riskroute.learning.belief.fit` does, by plain loops over single rewards: the twin that tests compare with."""
+"""Plain twins and small inputs for tests of learning: the naive fit, numbered problems, lattices and their designs."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
+from riskroute import Actions, Problem, random_routing_problem
 from riskroute.learning.belief import Belief
+from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.observations import Observations
 from riskroute.learning.tally import Tallies, Tally
+from riskroute.routing.lattice import Lattice
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -117,3 +122,26 @@ def _solved(weighted: list[tuple[Vector, float, float]], known: Matrix, center: 
         moment = moment + weight * target * a
     coef: Vector = np.linalg.solve(precision, moment).astype(np.float64)
     return precision, coef
+
+
+def numbered_routing_problem(shares: int, slots: int, seed: int, *, risk_tolerance: float = 2.0) -> Problem:
+    """`random_routing_problem` with handles 0, 1, 2 and so on, in the order of the list."""
+    problem = random_routing_problem(shares, slots, seed, risk_tolerance=risk_tolerance)
+    listed = problem.actions.listed()
+    return dataclasses.replace(problem, actions=Actions(listed.rows, coordinates=slots))
+
+
+def lattice_of(units: int, lows: list[int], highs: list[int]) -> Lattice:
+    return Lattice(units, np.array(lows, dtype=np.int64), np.array(highs, dtype=np.int64))
+
+
+def check_support(design: Design, lattice: Lattice) -> None:
+    """Distinct members of the set, no more than Caratheodory's number, with weights that sum to one."""
+    rows = design.actions
+    assert len(np.unique(rows, axis=0)) == len(rows) == len(design.weights)
+    assert len(rows) <= max(design.rank * (design.rank + 1) // 2, 1)
+    assert (rows >= lattice.lows).all()
+    assert (rows <= lattice.highs).all()
+    assert (rows.sum(axis=1) == lattice.units).all()
+    assert (design.weights > 0).all()
+    assert design.weights.sum() == pytest.approx(1, abs=1e-12)

@@ -1,4 +1,4 @@
-"""What pages show, run in this process and no other: most of the time of further processes would be their start."""
+"""The checkout under test: its folders, its public names, and what its pages and programs print."""
 
 from __future__ import annotations
 
@@ -9,10 +9,25 @@ import sys
 from collections.abc import Callable
 from glob import glob
 from pathlib import Path
+from types import ModuleType
 from unittest import mock
 
+import riskroute
 from riskroute.cli.app import run
 from riskroute.simulation import backends
+
+ROOT = Path(__file__).parents[2]
+SHARED_DATA = ROOT.parent / "shared" / "data"
+
+
+GROUPS = ("environments", "learning", "market", "policies", "routers", "routing")
+MODULES: tuple[ModuleType, ...] = (riskroute, *(getattr(riskroute, name) for name in GROUPS))
+PUBLIC = {
+    f"{module.__name__}.{name}".removeprefix("riskroute."): getattr(module, name)
+    for module in MODULES
+    for name in module.__all__
+    if name not in (*GROUPS, "__version__")
+}
 
 
 def _printed(folder: Path, action: Callable[[], object], *, quiet: bool = False) -> str:

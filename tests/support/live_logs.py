@@ -1,11 +1,16 @@
-"""A log in memory: for tests, and as the plain definition of what the other stores do."""
+"""Logs for tests: one in memory, which defines the others; every kind of store; and a short life to interrupt."""
 
 from __future__ import annotations
 
+import itertools
+import math
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -19,6 +24,7 @@ from riskroute.live.log.interface import (
     Header,
     Lease,
     LeaseError,
+    Log,
     Row,
     Snapshot,
     chained,
@@ -29,7 +35,9 @@ from riskroute.live.log.interface import (
     header_row,
     lease_end,
     linked,
+    verify_chain,
 )
+from riskroute.live.log.sqlite import SqliteLog
 
 
 @dataclass
@@ -151,3 +159,88 @@ class MemoryLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+LogOpener = Callable[[], Log]
+"""Opens one more log on the same store."""
+
+STORES = ("memory", "sqlite", "postgres")
+
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("COV_")}
+# For child processes: coverage measures only this one.
+
+_NUMBERS = itertools.count()
+
+
+@contextmanager
+def new_store(kind: str, folder: Path, database: str = "") -> Iterator[LogOpener]:
+    """A new store of some kind: in memory, in a folder, or in a database. Closes all that was opened on it."""
+    number = next(_NUMBERS)
+    stream = f"test-{os.getpid()}-{number}"
+    store = MemoryStore(stream)
+
+    def opened() -> Log:
+        if kind == "memory":
+            return MemoryLog(store)
+        if kind == "sqlite":
+            return SqliteLog(folder / f"{number}.db", stream)
+        from riskroute.live.log.postgres import PostgresLog
+
+        return PostgresLog(database, stream)
+
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(opened())
+
+
+def entry(key: str = "", body: bytes | str = b"", kind: str = "order", at: int = 0) -> Entry:
+    """An entry with little to say."""
+    return Entry(kind, key, body.encode() if isinstance(body, str) else body, at)
+
+
+def append(log: Log, entries: Sequence[Entry]) -> list[int]:
+    """Append, and wait until it is durable."""
+    return log.append(entries).result(timeout=30)
+
+
+LONG = os.environ.get("RISKROUTE_CRASH") == "long"
+"""Whether to try every fault, as `make crash` does, or a selection in a few seconds."""
+
+BATCHES: list[list[Entry]] = [
+    [entry(f"{k}.{j}", bytes([k]) * (37 * k % 700)) for j in range(1 + k % 3)] for k in range(24 if LONG else 12)
+]
+"""What is appended, one batch after another."""
+
+
+def live(log: Log, answered: Callable[[str], None]) -> None:
+    """Take the lease, append all batches, and save snapshots, telling of every key once it is durable."""
+    log.lease("desk", math.inf)
+    for number, batch in enumerate(BATCHES):
+        append(log, batch)
+        for one in batch:
+            answered(one.key)
+        if number % 5 == 4:
+            head = log.head()
+            log.snapshot(Snapshot(head.seq, head.chain, b"state" * 100))
+
+
+def complaint(path: Path, answered: Collection[str]) -> str:
+    """What is wrong with the file of a log whose life was cut short, in words; nothing if all promises hold."""
+    with SqliteLog(path, "test") as log:
+        verify_chain(log)
+        rows = [Entry(row.kind, row.key, row.body, row.at) for row in log.read()]
+        if lost := set(answered) - {row.key for row in rows}:
+            return f"{len(lost)} answered entries are lost"
+        if rows not in _PREFIXES:
+            return "a batch is there in part, or in another sequence"
+        snapshot = log.snapshot()
+        if snapshot is not None and snapshot.body != b"state" * 100:
+            return "a snapshot is damaged"
+        log.lease("next", math.inf)
+        numbers = append(log, _PREFIXES[-1])
+        if numbers != list(range(1, len(numbers) + 1)):
+            return "a second life does not end where the first would have"
+        verify_chain(log)
+    return ""
+
+
+_PREFIXES = [[one for batch in BATCHES[:k] for one in batch] for k in range(len(BATCHES) + 1)]
