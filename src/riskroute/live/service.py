@@ -42,13 +42,20 @@ class Service:
         The configuration.
     log : Log, optional
         Default: the log of the configuration.
-    clock : Callable[[], int]
-        Nanoseconds since 1970.
+    clock, monotonic : Callable[[], int]
+        Nanoseconds since 1970, and since any time.
     """
 
     belief_seconds = 2.0  # beliefs about venues take long to compute: they are shown up to this old
 
-    def __init__(self, config: LiveConfig, *, log: Log | None = None, clock: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self,
+        config: LiveConfig,
+        *,
+        log: Log | None = None,
+        clock: Callable[[], int] = time.time_ns,
+        monotonic: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         self.config, self.clock = config, clock
         self.history = MarketHistory(keep=config.mode == "shadow")
         self._terms = OrderTerms(config)
@@ -63,6 +70,7 @@ class Service:
             worker=self._worker,
             quotes=self.history,
             clock=clock,
+            monotonic=monotonic,
             patience=config.patience_seconds,
             decision_seconds=None if config.router.decision_ms is None else config.router.decision_ms / 1000,
             snapshot_every=config.log.snapshot_every,
