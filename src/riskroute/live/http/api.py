@@ -37,7 +37,7 @@ from riskroute.live.http.views import (
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import LeaseError, WriteError, event_kind, public_message, row_events
 from riskroute.live.service import HaltedError, Service
-from riskroute.live.state.events import Planned
+from riskroute.live.state.events import Decision, Planned
 
 Value = TypeVar("Value")
 
@@ -91,35 +91,43 @@ class _Answers:
     """
 
     def __init__(self) -> None:
-        self._done: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
+        self._done: deque[tuple[Callable[[Future[Any]], None], Future[Any]]] = deque()
         self._woken = False
 
-    async def wait(self, future: Future[Value]) -> Value:
-        """Return the result of a future that another thread completes."""
+    def deliver(self, future: Future[Value], take: Callable[[Future[Value]], None]) -> None:
+        """Call ``take`` in the event loop, which is running now, once another thread has completed the future."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Value] = loop.create_future()
 
         def on_done(done: Future[Value]) -> None:
-            self._done.append((answer, done))
+            self._done.append((take, done))
             if not self._woken:  # looked at after the append, and reset before anything is passed on: none is missed
                 self._woken = True
                 with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                     loop.call_soon_threadsafe(self._pass_on)
 
         future.add_done_callback(on_done)
+
+    async def wait(self, future: Future[Value]) -> Value:
+        """Return the result of a future that another thread completes."""
+        answer: asyncio.Future[Value] = asyncio.get_running_loop().create_future()
+
+        def take(done: Future[Value]) -> None:
+            error = done.exception()
+            if answer.done():  # the client has gone
+                return
+            if error is None:
+                answer.set_result(done.result())
+            else:
+                answer.set_exception(error)
+
+        self.deliver(future, take)
         return await answer
 
     def _pass_on(self) -> None:
         self._woken = False
         while self._done:
-            answer, done = self._done.popleft()
-            error = done.exception()
-            if answer.done():  # the client has gone
-                continue
-            if error is None:
-                answer.set_result(done.result())
-            else:
-                answer.set_exception(error)
+            take, done = self._done.popleft()
+            take(done)
 
 
 class _Endpoint:
@@ -149,13 +157,60 @@ class _Endpoint:
             return _refusal(error.status_code, error.detail, {"Connection": "close"})
         except ClientDisconnect:
             return _refusal(400, "the request must be complete, was not")
-        except RiskrouteError as error:
-            status = next(status for kind, status in _STATUS if isinstance(error, kind))
-            internal = isinstance(error, WriteError | LeaseError | DataError)  # may name files and hosts
-            return _refusal(status, public_message(error) if internal else str(error))
         except Exception as error:
-            LOGGER.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
-            return _refusal(500, "internal error; see the log of the service")
+            return _refusal(*_status_and_message(error, f"{scope['method']} {scope['path']}"))
+
+
+def _status_and_message(error: BaseException, request: str) -> tuple[int, str]:
+    """Return the HTTP status and the message for clients of an error that a request raised."""
+    if not isinstance(error, RiskrouteError):
+        LOGGER.error("%s failed", request, exc_info=error)
+        return 500, "internal error; see the log of the service"
+    status = next(status for kind, status in _STATUS if isinstance(error, kind))
+    internal = isinstance(error, WriteError | LeaseError | DataError)  # may name files and hosts
+    return status, public_message(error) if internal else str(error)
+
+
+class OrderHandler:
+    """Handles the bodies of ``POST /orders`` outside the ASGI application, whose messages take as long as an order.
+
+    Parameters
+    ----------
+    service : Service
+        The service.
+    answers : _Answers
+        Passes decisions to the event loop.
+    """
+
+    def __init__(self, service: Service, answers: _Answers) -> None:
+        self._service, self._answers = service, answers
+        self.body_bytes = service.config.body_bytes
+
+    def authorises(self, header: bytes) -> bool:
+        """Return whether the token of an ``Authorization`` header may send orders."""
+        found = self._service.config.token_owner(header.decode("latin-1"))
+        return found is not None and "trade" in found[1]
+
+    def handle(self, body: bytes, respond: Callable[[int, bytes], None]) -> None:
+        """Submit the order of a body; call ``respond`` with the status and the body of the answer, in the event loop."""
+
+        def refuse(error: BaseException) -> None:
+            status, sentence = _status_and_message(error, "POST /orders")
+            respond(status, msgspec.json.encode({"error": sentence}))
+
+        def answer(done: Future[Decision]) -> None:
+            error = done.exception()
+            if error is None:
+                respond(200, msgspec.json.encode(done.result()))
+            else:
+                refuse(error)
+
+        try:
+            decision = self._service.submit(read_json(body, OrderIn, "an order"))
+        except Exception as error:
+            refuse(error)
+        else:
+            self._answers.deliver(decision, answer)
 
 
 def _json(value: Any, status: int = 200) -> Response:
@@ -273,18 +328,6 @@ ROUTES: tuple[tuple[str, str, str, _Handler], ...] = (
 )
 
 
-class _App(Starlette):
-    """Passes orders directly to their endpoint: middleware and routing take as long as the endpoint itself."""
-
-    orders: _Endpoint
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == "/orders" and scope["method"] == "POST":
-            await self.orders(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
-
-
 def make_app(service: Service) -> Starlette:
     """Return the ASGI application of a service; it starts and closes the service."""
     metrics, answers = Metrics(service), _Answers()
@@ -292,12 +335,12 @@ def make_app(service: Service) -> Starlette:
         Route(path, _Endpoint(service, answers, scope, handler), methods=[method])
         for method, path, scope, handler in ROUTES
     ]
-    app = _App(
+    app = Starlette(
         routes=[*routes, *_page_routes()],
         lifespan=_lifespan(service),
         exception_handlers={HTTPException: _on_http_error},
     )
-    app.state.metrics, app.orders = metrics, _Endpoint(service, answers, "trade", _post_order)
+    app.state.metrics, app.state.orders = metrics, OrderHandler(service, answers)
     app.router.redirect_slashes = False
     return app
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import hmac
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from socket import socket
+from typing import Any, ClassVar
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from riskroute.live.http.api import make_app
+from riskroute.live.http.api import OrderHandler, make_app
 from riskroute.live.service import Service
 
 
@@ -30,6 +33,88 @@ def rare_collection() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+class _OrderCycle:
+    """An order that a connection answers itself, in the place of uvicorn's `RequestResponseCycle`."""
+
+    message_event: ClassVar[asyncio.Event] = asyncio.Event()  # uvicorn sets it; nobody waits for it
+
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
+        self.body = bytearray()
+        self.response_complete = self.disconnected = False
+        self.keep_alive = True
+
+    def respond(self, status: int, body: bytes) -> None:
+        """Send the answer, in one write."""
+        if self.disconnected:
+            return
+        self.response_complete = True
+        connection = self._connection
+        head = [STATUS_LINE[status]]
+        for name, value in connection.server_state.default_headers:
+            head += (name, b": ", value, b"\r\n")
+        if not self.keep_alive:
+            head.append(b"connection: close\r\n")
+        head.append(b"content-length: %d\r\ncontent-type: application/json\r\n\r\n" % len(body))
+        connection.transport.write(b"".join((*head, body)))
+        if not self.keep_alive:
+            connection.transport.close()
+        connection.on_response_complete()
+
+
+class _Connection(HttpToolsProtocol):
+    """A connection that hands authorised orders to their handler without a task and ASGI messages.
+
+    Every other request, and an order that needs more of HTTP than a body of known length, goes to the application.
+    """
+
+    largest = 65_536  # bytes of a body; uvicorn stops reading above that until the application has read
+
+    def __init__(self, config: uvicorn.Config, *arguments: Any, **more: Any) -> None:
+        super().__init__(config, *arguments, **more)
+        self._handler: OrderHandler = config.app.state.orders  # type: ignore[union-attr]  # the application of `serve`
+        self._authorised = b""  # the last header of this connection whose token may send orders
+
+    def on_headers_complete(self) -> None:
+        if self._is_plain_order():
+            self._unset_keepalive_if_required()
+            self.cycle = _OrderCycle(self)  # type: ignore[assignment]  # has all that uvicorn uses
+        else:
+            super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        cycle = self.cycle
+        if isinstance(cycle, _OrderCycle):
+            self._handler.handle(bytes(cycle.body), cycle.respond)
+        else:
+            super().on_message_complete()
+
+    def _is_plain_order(self) -> bool:
+        """Return whether a request is an order with a valid token, and nothing before it is unanswered."""
+        parser = self.parser
+        if self.url != b"/orders" or parser.get_method() != b"POST" or parser.get_http_version() != "1.1":
+            return False
+        if (self.cycle is not None and not self.cycle.response_complete) or self.pipeline or self.flow.write_paused:
+            return False
+        token = length = b""
+        for name, value in self.headers:
+            if name == b"authorization":
+                token = token or value
+            elif name == b"content-length":
+                length = value
+            elif name in (b"expect", b"upgrade", b"transfer-encoding") or (
+                name == b"connection" and value.lower() != b"keep-alive"
+            ):
+                return False
+        if not length.isdigit() or int(length) > min(self.largest, self._handler.body_bytes):
+            return False
+        if not self._authorised or not hmac.compare_digest(token, self._authorised):
+            if not self._handler.authorises(token):
+                return False
+            self._authorised = token
+        return True
 
 
 class _Server(uvicorn.Server):
@@ -74,6 +159,7 @@ def serve(service: Service, on_started: Callable[[], None]) -> bool:
         make_app(service),
         host,
         port,
+        http=_Connection,
         log_level="error",
         access_log=False,
         server_header=False,
