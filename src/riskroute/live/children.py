@@ -91,6 +91,18 @@ def context_of(order: ParentOrder, now: int) -> Context:
     )
 
 
+def copied_context(context: Context) -> Context:
+    """Return a context of the same order with arrays of its own, for a router, which may write into them."""
+    books = context.books
+    _ = books.touch  # computed before the copy, so that both have it
+    arrays = {name: vars(books)[name].copy() for name in _ARRAYS}
+    fields = {name: vars(context)[name] for name in Context.__dataclass_fields__}
+    return unchecked(Context, fields | {"books": unchecked(VenueBooks, vars(books) | arrays)})
+
+
+_ARRAYS = ("bid_px", "bid_sz", "ask_px", "ask_sz", "takers", "makers", "ages")
+
+
 @lru_cache(1024)
 def _pool(quote: PoolQuote) -> Pool:
     """Return a pool as routers see it; cached, since all orders have the same few pools."""
@@ -332,23 +344,29 @@ class _Making:
 
     def levels(self, *, usable: bool = True) -> Levels:
         """Return the displayed side; if ``usable``, what may be taken: reachable, within the collar, not our own."""
-        known = {quote.venue: quote for quote in (*self.order.quotes, *self.quotes)}
-        now = {quote.venue for quote in self.quotes}
-        quotes = [
-            known[name] if name in now else VenueQuote(venue=name, taker=known[name].taker) for name in self.venues
+        sign, places, shown = self.sign, self.maker.places, {quote.venue: quote for quote in self.quotes}
+        fees = {quote.venue: quote.taker / NANO for quote in (*self.order.quotes, *self.quotes)}
+        sides = [
+            () if (quote := shown.get(name)) is None else quote.asks if sign > 0 else quote.bids for name in self.venues
         ]
-        bid_px, ask_px, bid_sz, ask_sz = _levels(tuple(quotes))
-        prices, sizes = (ask_px, ask_sz) if self.sign > 0 else (bid_px, bid_sz)
-        takers, _ = _fees(tuple([(quote.taker, quote.maker) for quote in quotes]))
-        if usable:
+        depth, worst = max([1, *map(len, sides)]), sign * self.worst
+        numbers: list[float] = []
+        for levels in sides:
+            numbers += [price / NANO for price, _ in levels]
+            numbers += [math.nan] * (depth - len(levels))
+        for name, levels in zip(self.venues, sides, strict=True):
+            there = not usable or name in places
+            numbers += [size if there and (sign * price <= worst or not usable) else 0.0 for price, size in levels]
+            numbers += [0.0] * (depth - len(levels))
+        prices, sizes = np.array(numbers, dtype=np.float64).reshape(2, len(sides), depth)
+        if usable and self.own:
+            times = [shown[name].at if name in shown else 0 for name in self.venues]
             fills = []
-            for venue, price, shares, at in self.own:
+            for venue, paid, shares, at in self.own:
                 v = self.venues.index(venue)
-                fills.append(OwnFill(v, price, shares, quotes[v].at if quotes[v].at <= at else -1, at))
-            remove_own(prices, sizes, fills, np.array([quote.at for quote in quotes]), self.now)
-            sizes[~(self.sign * prices <= self.sign * self.worst / NANO)] = 0.0
-            sizes[[name not in self.maker.places for name in self.venues]] = 0.0
-        return Levels(self.venues, prices, sizes, takers)
+                fills.append(OwnFill(v, paid, shares, times[v] if times[v] <= at else -1, at))
+            remove_own(prices, sizes, fills, np.array(times), self.now)
+        return Levels(self.venues, prices, sizes, np.array([fees[name] for name in self.venues]))
 
 
 def child_id(stream: str, parent: str, slot: int, attempt: int) -> str:

@@ -137,12 +137,14 @@ class Counterfactual:
         ``context`` is the order's at its arrival, if the caller has it.
         """
         context = context or context_of(order, order.received)
-        return _Counterplan(self.fills, order, context, plan, seen, market or Market({}, ())).play()
+        return _Counterplan(self.fills, order, _Displayed(context), plan, seen, market or Market({}, ())).play()
 
     def rule(self, order: ParentOrder, seen: Sequence[ChildOutcome], context: Context | None = None) -> Estimate:
         """Estimate the cost of an order with the standard routing rule, `benchmark_plan`."""
         context = context or context_of(order, order.received)
-        return self.cost(order, benchmark_plan(order, context), seen, context=context)
+        displayed = _Displayed(context)
+        plan = benchmark_plan(order, context, displayed)
+        return _Counterplan(self.fills, order, displayed, plan, seen, Market({}, ())).play()
 
     def learn(self, order: ParentOrder, seen: Sequence[ChildOutcome]) -> None:
         """Learn from the children of an order."""
@@ -152,12 +154,12 @@ class Counterfactual:
                 self.fills.learn(child.kind, child.place, horizon, child.sent, max(child.filled, 0))
 
 
-def benchmark_plan(order: ParentOrder, context: Context | None = None) -> Plan:
+def benchmark_plan(order: ParentOrder, context: Context | None = None, displayed: _Displayed | None = None) -> Plan:
     """Return the standard routing rule's plan: all pools that save something in turn, then a sweep."""
     if not order.pools:
         return Plan(order.key)
     context = context or context_of(order, order.received)
-    sweep = _Displayed(context).sweep_cost(order.quantity) / order.quantity
+    sweep = (displayed or _Displayed(context)).sweep_cost(order.quantity) / order.quantity
     half = (context.books.best_ask - context.books.best_bid) / 2
     saving = [pool.name for pool in context.pools if sweep - pool.fee + pool.improvement * half > 0]
     return Plan(order.key, dark=dict.fromkeys(saving, order.quantity), in_turn=bool(saving))
@@ -175,7 +177,7 @@ class _Displayed:
         if levels is None:
             prices, sizes = context.books.side("ask" if context.sign > 0 else "bid")
             levels = Levels(context.books.venues, prices, sizes, context.books.takers)
-        self.shown, self.levels = levels, levels._replace(sizes=levels.sizes.copy())
+        self.shown, self.levels, self._taken = levels, levels, False
         # consolidated levels until something is taken
         self._book: ConsolidatedBook | None = context.displayed if at_arrival else None
 
@@ -192,7 +194,9 @@ class _Displayed:
         if name not in self.levels.venues:
             return 0.0, 0.0
         venue = self.levels.venues.index(name)
-        left, cost, sizes, self._book = shares, 0.0, self.levels.sizes[venue], None
+        if not self._taken:
+            self.levels, self._taken, self._book = self.shown._replace(sizes=self.shown.sizes.copy()), True, None
+        left, cost, sizes = shares, 0.0, self.levels.sizes[venue]
         sign, mid, taker = self.context.sign, self.context.mid, float(self.levels.takers[venue])
         for level, price in enumerate(self.levels.prices[venue].tolist()):
             if left <= 0 or not sign * price <= limit:
@@ -217,17 +221,16 @@ class _Counterplan:
         self,
         fills: Fills,
         order: ParentOrder,
-        context: Context,
+        displayed: _Displayed,
         plan: Plan,
         seen: Sequence[ChildOutcome],
         market: Market,
     ) -> None:
-        self.fills, self.order, self.context, self.plan, self.seen, self.market = (
-            *(fills, order, context, plan, seen, market),
-        )
+        self.fills, self.order, self.plan, self.seen, self.market = fills, order, plan, seen, market
+        context = self.context = displayed.context
         self.horizon, self.sign = _horizon(order), context.sign
         self.half = (context.books.best_ask - context.books.best_bid) / 2 * NANO
-        self.execution, self.book = Execution(plan, context), _Displayed(context)
+        self.execution, self.book = Execution(plan, context), displayed
         self.children: list[tuple[Child, float]] = []
         self.cost = self.guessed = self.lit = 0.0
 

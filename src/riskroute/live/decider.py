@@ -141,7 +141,7 @@ class Decider:
                 consulted = not reason.startswith(SLOW)
         refusal = ""
         if reason:
-            name, plan = self.safe.name, plain_plan(self.safe.decide(context_of(order, now)))
+            name, plan = self.safe.name, plain_plan(self.safe.decide(self.maker.context(order)))
             children = self.maker.first(order, plan)
             if refusal := self.limits.children_refusal(state, order, mid, children, order.quantity):
                 self.maker.forget(order.key)
@@ -169,8 +169,8 @@ class Decider:
 
     def _asked(self, order: ParentOrder, now: int) -> Plan:
         if self._thread is None or self.seconds is None:
-            return self.learner.decide(order, now)
-        asked: Future[Plan] = self._thread.submit(self.learner.decide, order, now)
+            return self.learner.decide(order, now, self.maker.context(order))
+        asked: Future[Plan] = self._thread.submit(self.learner.decide, order, now, self.maker.context(order))
         try:
             return asked.result(self.seconds)
         except LateError:

@@ -24,7 +24,7 @@ import msgspec
 
 from riskroute.core.errors import DataError, RiskrouteError, StateError, one_line_error
 from riskroute.core.validation import unchecked, whole_number
-from riskroute.live.children import context_of, report_of
+from riskroute.live.children import context_of, copied_context, report_of
 from riskroute.live.market_history import public_of
 from riskroute.live.state.events import (
     Accepted,
@@ -36,6 +36,7 @@ from riskroute.live.state.events import (
     Planned,
     Shadowed,
 )
+from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router, parameter_names
 
@@ -172,9 +173,12 @@ class Learner:
             if self.planned:
                 self._restore()
 
-    def decide(self, order: ParentOrder, now: int) -> Plan:
-        """Return the plan for an order; `RouterError` if the router fails, or its plan cannot be executed."""
-        context = context_of(order, now)
+    def decide(self, order: ParentOrder, now: int, context: Context | None = None) -> Plan:
+        """Return the plan for an order; `RouterError` if the router fails, or its plan cannot be executed.
+
+        ``context`` is the order's, if the caller has it; the router gets a copy.
+        """
+        context = context_of(order, now) if context is None else copied_context(context)
         try:
             plan = self.router.route(context)
         except Exception as error:  # a router may raise anything; trading continues

@@ -127,7 +127,8 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; `from_json` reverses it."""
-        return {name: dict(value) if isinstance(value, Mapping) else value for name, value in vars(self).items()}
+        places = {name: dict(getattr(self, name)) for name in ("dark", "dark_rest", "limit", "take", "take_limits")}
+        return vars(self) | places
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Plan:
