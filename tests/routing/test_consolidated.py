@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError
-from riskroute.routing.consolidated import ConsolidatedBook, side_sign
+from riskroute.routing.consolidated import ConsolidatedBook, cheapest_shares, displayed_cost, side_sign
 
 SALE = (np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]]), np.array([0.003, -0.002]))
 """Two venues that an order of 300 shares to sell meets."""
@@ -73,6 +73,17 @@ def test_the_two_venues_of_the_literature() -> None:
     }
     assert proceeds == pytest.approx({(0, 300): 2998.60, (100, 200): 2999.10, (200, 100): 2998.60, (300, 0): 2996.10})
     assert 300 * 10.01 - lots.cost == pytest.approx(2999.10, abs=1e-9)
+
+
+@given(books(), st.integers(0, 30), st.booleans())
+def test_compiled_calls_agree_with_the_book(shown: ConsolidatedBook, shares: int, protect: bool) -> None:
+    levels, sign, mid = (shown.prices, shown.sizes, shown.takers), shown.sign, shown.mid
+    book = ConsolidatedBook(*levels, mid=mid, side="buy" if sign > 0 else "sell", protect=protect)
+    chosen = cheapest_shares(*levels, sign=sign, shares=shares, protect=protect)
+    assert chosen.tolist() == book.take(shares).shares.tolist()
+    inside, cost = displayed_cost(*levels, sign=sign, mid=mid, shares=shares, protect=protect)
+    assert inside == min(shares, book.depth)
+    assert cost == (float(book.costs(inside)) if inside else 0.0)
 
 
 @given(books(), st.integers(0, 30))

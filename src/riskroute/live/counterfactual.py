@@ -32,7 +32,7 @@ from riskroute.routers.contextual.dark_belief import EDGES
 from riskroute.routers.contextual.market_features import horizon_class
 from riskroute.routers.execution import DEADLINE, RETURNED, Child, Execution, Levels, protected_limit
 from riskroute.routers.plan import Plan
-from riskroute.routing.consolidated import ConsolidatedBook
+from riskroute.routing.consolidated import displayed_cost
 
 _MOST = 100_000  # larger children count as one of this size: hazards keep an entry for every share
 
@@ -173,13 +173,10 @@ class _Displayed:
     """The side that an order takes from; taken shares are gone. Costs are in dollars against the arrival mid."""
 
     def __init__(self, context: Context, levels: Levels | None = None) -> None:
-        self.context, at_arrival = context, levels is None
         if levels is None:
             prices, sizes = context.books.side("ask" if context.sign > 0 else "bid")
             levels = Levels(context.books.venues, prices, sizes, context.books.takers)
-        self.shown, self.levels, self._taken = levels, levels, False
-        # consolidated levels until something is taken
-        self._book: ConsolidatedBook | None = context.displayed if at_arrival else None
+        self.context, self.shown, self.levels = context, levels, levels
 
     @cached
     def worst(self) -> float:
@@ -194,8 +191,8 @@ class _Displayed:
         if name not in self.levels.venues:
             return 0.0, 0.0
         venue = self.levels.venues.index(name)
-        if not self._taken:
-            self.levels, self._taken, self._book = self.shown._replace(sizes=self.shown.sizes.copy()), True, None
+        if self.levels is self.shown:
+            self.levels = self.shown._replace(sizes=self.shown.sizes.copy())
         left, cost, sizes = shares, 0.0, self.levels.sizes[venue]
         sign, mid, taker = self.context.sign, self.context.mid, float(self.levels.takers[venue])
         for level, price in enumerate(self.levels.prices[venue].tolist()):
@@ -208,9 +205,9 @@ class _Displayed:
 
     def sweep_cost(self, shares: float) -> float:
         """Return the cost of a sweep, which takes nothing."""
-        book = self._book or self.context.book(self.levels.prices, self.levels.sizes, self.levels.takers)
-        inside = min(shares, book.depth)
-        cost = float(book.costs(inside)) if inside else 0.0
+        context, (_, prices, sizes, takers) = self.context, self.levels
+        sign, mid, protect = context.sign, context.mid, context.protected
+        inside, cost = displayed_cost(prices, sizes, takers, sign=sign, mid=mid, shares=shares, protect=protect)
         return cost + (shares - inside) * self.worst if inside < shares else cost
 
 

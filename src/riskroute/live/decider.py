@@ -116,6 +116,7 @@ class Decider:
         )
         context = context_of(order, now)
         self.safe.decide(context)
+        Counterfactual().rule(order, (), context)
         try:
             router_from(self.learner.kind, router_bytes(self.learner.router)).route(context)
         except Exception:  # a router may raise anything; it is reported with its first decision

@@ -23,6 +23,7 @@ import numpy as np
 from riskroute.core.arrays import Floats, Integers, Matrix
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
+from riskroute.routing.consolidated import cheapest_shares
 
 MILLISECOND = 1_000_000  # nanoseconds
 REFILL = 1000 * MILLISECOND  # time until a venue replaces the shares we took; sweeps are this far apart
@@ -158,8 +159,10 @@ class Execution:
             if not np.isfinite(best):
                 return []
             sizes, limit = np.where(signed == best, sizes, 0.0), sign * best
-        taken = self.context.book(levels.prices, sizes, levels.takers).take(math.ceil(shares)).shares
-        return [Child("sweep", levels.venues[v], int(taken[v]), limit, stage) for v in np.flatnonzero(taken)]
+        prices, protect = levels.prices, self.context.protected
+        taken = cheapest_shares(prices, sizes, levels.takers, sign=sign, shares=math.ceil(shares), protect=protect)
+        venues = zip(levels.venues, taken.tolist(), strict=True)
+        return [Child("sweep", venue, some, limit, stage) for venue, some in venues if some]
 
     def close(self) -> None:
         """Move unassigned and recalled shares to the sweep at the deadline; ``venue:NAME`` keeps the returned ones."""

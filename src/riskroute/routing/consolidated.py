@@ -218,6 +218,59 @@ def _sweep_cost(
     return wrong, _displayed_costs(np.array([shares]), ends, totals, each, taker, sign, mid)[0]
 
 
+def displayed_cost(
+    prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, mid: float, shares: float, protect: bool = False
+) -> tuple[float, float]:
+    """Return how many of ``shares`` are displayed, and their cost, in one compiled call, for valid, contiguous arrays.
+
+    Examples
+    --------
+    >>> prices, sizes = np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]])
+    >>> displayed_cost(prices, sizes, np.zeros(2), sign=-1, mid=10.01, shares=2000)[0]
+    1050.0
+    """
+    wrong, inside, cost = _displayed_cost(prices, sizes, takers, sign, mid, float(shares), protect)
+    if wrong != _RIGHT:
+        raise _refusal(wrong, prices)
+    return inside, cost
+
+
+@njit(cache=True)
+def _displayed_cost(
+    prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, shares: float, protect: bool
+) -> tuple[int, float, float]:
+    wrong, _, _, _, ends, totals, each = _consolidated(prices, sizes, takers, sign, mid, protect)
+    if wrong != _RIGHT:
+        return wrong, 0.0, 0.0
+    inside = min(shares, ends[-1])
+    return wrong, inside, _displayed_costs(np.array([inside]), ends, totals, each, 0.0, sign, mid)[0]
+
+
+def cheapest_shares(
+    prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, shares: int, protect: bool = False
+) -> Units:
+    """Return ``shares`` of `ConsolidatedBook.take` in one compiled call, for valid, contiguous arrays.
+
+    Examples
+    --------
+    >>> prices, sizes = np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]])
+    >>> cheapest_shares(prices, sizes, np.array([0.003, -0.002]), sign=-1, shares=300)
+    array([150, 150])
+    """
+    wrong, chosen = _cheapest_shares(prices, sizes, takers, sign, shares, protect)
+    if wrong != _RIGHT:
+        raise _refusal(wrong, prices)
+    return chosen  # type: ignore[no-any-return]  # of a compiled function
+
+
+@njit(cache=True)
+def _cheapest_shares(
+    prices: Matrix, sizes: Matrix, takers: Vector, sign: int, shares: int, protect: bool
+) -> tuple[int, Units]:
+    wrong, whole, venues, levels, _, _, _ = _consolidated(prices, sizes, takers, sign, 0.0, protect)
+    return wrong, _take_levels(whole, venues, levels, shares)
+
+
 @njit(cache=True)
 def _consolidated(
     prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, protect: bool
