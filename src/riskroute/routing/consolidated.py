@@ -260,7 +260,7 @@ def cheapest_shares(
     wrong, chosen = _cheapest_shares(prices, sizes, takers, sign, shares, protect)
     if wrong != _RIGHT:
         raise _refusal(wrong, prices)
-    return chosen  # type: ignore[no-any-return]  # of a compiled function
+    return chosen
 
 
 @njit(cache=True)

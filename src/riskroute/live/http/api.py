@@ -192,7 +192,7 @@ class OrderHandler:
         return found is not None and "trade" in found[1]
 
     def handle(self, body: bytes, respond: Callable[[int, bytes], None]) -> None:
-        """Submit the order of a body; call ``respond`` with the status and the body of the answer, in the event loop."""
+        """Submit the order of a body; call ``respond`` with status and body of the answer, in the event loop."""
 
         def refuse(error: BaseException) -> None:
             status, sentence = _status_and_message(error, "POST /orders")
