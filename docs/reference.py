@@ -42,13 +42,13 @@ from riskroute.cli.app import app
 from riskroute.learning.registry import POLICIES
 from riskroute.live.config import (
     InstrumentConfig,
-    LimitsConfig,
     LiveConfig,
-    LogConfig,
-    PlaceConfig,
-    PoolConfig,
-    RouterConfig,
-    TokenConfig,
+    _LimitsConfig,
+    _LogConfig,
+    _PlaceConfig,
+    _PoolConfig,
+    _RouterConfig,
+    _TokenConfig,
 )
 from riskroute.routing.fees import Fee
 from riskroute.routing.venues import KINDS, VenueModel
@@ -126,13 +126,13 @@ A log, a venue, an instrument and a token are required. See [The live router](li
 
 # Sections of `live.toml`: heading, configuration, descriptions.
 LIVE_PARTS = (
-    ("The log: `[log]`", LogConfig, LIVE_LOG),
-    ("The router: `[router]`", RouterConfig, LIVE_ROUTER),
-    ("Venues: `[venues.NAME]`", PlaceConfig, LIVE_VENUE),
-    ("Dark pools: `[pools.NAME]`, the keys of venues and these", PoolConfig, LIVE_POOL),
+    ("The log: `[log]`", _LogConfig, LIVE_LOG),
+    ("The router: `[router]`", _RouterConfig, LIVE_ROUTER),
+    ("Venues: `[venues.NAME]`", _PlaceConfig, LIVE_VENUE),
+    ("Dark pools: `[pools.NAME]`, the keys of venues and these", _PoolConfig, LIVE_POOL),
     ("Symbols: `[instruments.NAME]`", InstrumentConfig, LIVE_INSTRUMENT),
-    ("Limits: `[limits]`", LimitsConfig, LIVE_LIMITS),
-    ("Tokens: `[tokens.NAME]`", TokenConfig, LIVE_TOKEN),
+    ("Limits: `[limits]`", _LimitsConfig, LIVE_LIMITS),
+    ("Tokens: `[tokens.NAME]`", _TokenConfig, LIVE_TOKEN),
 )
 
 VENUES_HEAD = """\
@@ -236,14 +236,14 @@ def configuration_page() -> str:
 def _live_parts() -> Iterator[str]:
     """Yield the sections of `live.toml`; the section of a pool omits the keys it shares with venues."""
     for heading, model, meanings in LIVE_PARTS:
-        shared = set(PlaceConfig.model_fields) if model is PoolConfig else set()
+        shared = set(_PlaceConfig.model_fields) if model is _PoolConfig else set()
         keys = {key: words for key, words in _of_model(model).items() if key not in shared}
         yield f"### {heading}\n"
         yield _keys(heading, keys, meanings)
 
 
 def _of_sections(model: type[BaseModel]) -> dict[str, tuple[str, str]]:
-    """Return keys as `_of_model` does, with nested sections as such: their defaults are in their own tables."""
+    """Return keys as `_of_model` does; nested sections have their own tables with defaults."""
     found = {}
     for key, (words, default) in _of_model(model).items():
         section = "$ref" in str(model.model_json_schema()["properties"][key])
@@ -260,7 +260,7 @@ def _keys(file: str, found: dict[str, tuple[str, str]], meanings: Meanings) -> s
 
 
 def _of_model(model: type[BaseModel]) -> dict[str, tuple[str, str]]:
-    """Type and default of every field of a configuration, from its schema."""
+    """Return type and default of every field of a configuration, from its schema."""
     schema = model.model_json_schema()
     needed = schema.get("required", [])
     return {
@@ -270,7 +270,7 @@ def _of_model(model: type[BaseModel]) -> dict[str, tuple[str, str]]:
 
 
 def _schema_words(field: dict[str, Any]) -> str:
-    """A JSON schema in words."""
+    """Return a JSON schema in words."""
     if "anyOf" in field:
         return "; or ".join(_schema_words(one) for one in field["anyOf"] if one.get("type") != "null")
     if "enum" in field:
@@ -292,7 +292,7 @@ def _schema_words(field: dict[str, Any]) -> str:
 
 
 def _plural(words: str) -> str:
-    """Several of a kind: the first word is the noun."""
+    """Return the plural: the first word is the noun."""
     noun, comma, rest = words.partition(",")
     return f"{noun}s{comma}{rest}"
 
@@ -308,7 +308,7 @@ def _limits(field: dict[str, Any]) -> str:
 
 
 def _of_fields(cls: Any, fields: dict[str, dataclasses.Field[Any]]) -> dict[str, tuple[str, str]]:
-    """Type and default of fields of a dataclass, by key in a file."""
+    """Return type and default of fields of a dataclass, by key in a file."""
     hints = typing.get_type_hints(cls)
     return {
         key: (
@@ -320,7 +320,7 @@ def _of_fields(cls: Any, fields: dict[str, dataclasses.Field[Any]]) -> dict[str,
 
 
 def _field_words(field: dataclasses.Field[Any], hint: Any) -> str:
-    """Type of a field with its choices or its range, which its metadata give in the words of a JSON schema."""
+    """Return the type of a field with its choices or range, from its metadata in the form of a JSON schema."""
     choices = KINDS if field.name == "kind" else field.metadata.get("enum")
     return " or ".join(map(_code, choices)) if choices else _type_words(hint) + _limits(dict(field.metadata))
 

@@ -1,10 +1,10 @@
-"""Write real output into the documentation, by one word after `python docs/refresh.py`.
+"""Write real output into the documentation: `python docs/refresh.py TASK`.
 
     readme | study | guide | reproduction FOLDER | closest FOLDER | benchmarks [NAME...] |
     evidence [NAME...] | reference
 
-``make readme`` and ``make reproduction`` run what they write down, and so do ``make evidence``, ``make routers`` and
-``make closest``. After a complete ``make bench``, ``benchmarks`` copies its printouts from ``out/bench``. ``make
+``make readme``, ``make reproduction``, ``make evidence``, ``make routers`` and ``make closest`` run the commands whose
+output they write. After a complete ``make bench``, ``benchmarks`` copies its printouts from ``out/bench``. ``make
 reference`` writes the pages of commands and configuration files from the code.
 """
 
@@ -33,7 +33,7 @@ def between_markers(path: Path, marker: str, text: str) -> None:
 
 
 def readme() -> None:
-    """Run the demo and the studies; what they print goes into README.md and the pages, the figure into docs/images."""
+    """Run the demo and the studies; write their output to README.md and the pages, and the figure to docs/images."""
     with tempfile.TemporaryDirectory() as folder:
         study, _, policies = _printed("-m", "riskroute", "demo", "--out", folder).partition("\nThe paper's experiment")
         shutil.copy(Path(folder) / "regret.png", IMAGES / "demo.png")
@@ -49,7 +49,7 @@ def readme() -> None:
 
 
 def study_page() -> None:
-    """Run the first command of the page on the study; what it prints goes there."""
+    """Run the first command on the page of the study, and write its output there."""
     page = ROOT / "docs" / "study.md"
     (command,) = re.findall(r"^riskroute (study .*) --out \S+$", page.read_text(), flags=re.MULTILINE)[:1]
     with tempfile.TemporaryDirectory() as folder:
@@ -144,20 +144,17 @@ def reproduction(folder: Path) -> None:
 
 
 def closest(folder: Path) -> None:
-    """Copy what the search for the closest setting printed, and what `--preset closest` wrote, into their page."""
+    """Copy the output of the search for the closest setting and of `--preset closest` to their page."""
     printouts("reproduction.md", "closest")
     between_markers(ROOT / "docs" / "reproduction.md", "closest-claims", (folder / "claims.md").read_text().strip())
 
 
 def reference() -> None:
-    """Write the pages that are made from the code alone."""
+    """Write the pages generated from the code."""
     from reference import cli_page, configuration_page
 
     (ROOT / "docs" / "cli.md").write_text(cli_page())
     (ROOT / "docs" / "configuration.md").write_text(configuration_page())
-    from riskroute.live.http.openapi import write_openapi
-
-    write_openapi()
 
 
 BENCHMARKS = ("design", "allocations", "runner", "reproduction", "market", "peers", "backtest", "live_log", "live")

@@ -1,4 +1,4 @@
-"""`riskroute live demo`: a service that is killed in the middle, in a short form, and when it says that all is well."""
+"""`riskroute live demo`: a short run with a kill in the middle, and the verdict on its counts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from riskroute.live.demo import DemoResult
 FINE = DemoResult(
     sent=4,
     answered=4,
-    in_doubt=1,
+    repeated=1,
     decisions=4,
     missing=0,
     settled=4,
     children=9,
-    strangers=0,
+    unknown=0,
     venue_fills=7,
     booked_fills=7,
     venue_positions={"DEMO": 300},
@@ -43,17 +43,17 @@ def test_nothing_is_lost_when_it_is_killed_in_the_middle(tmp_path: Path, capsys:
     assert "dashboard: http://127.0.0.1:" in said
     assert sum(line.startswith(("  desk ", "  risk ", "  screen ")) for line in lines) == 3
     assert run(["live", "demo", "--out", str(tmp_path / "demo")]) == 2
-    assert "out must be a new folder" in capsys.readouterr().err
+    assert "out must be a new or empty folder" in capsys.readouterr().err
 
 
-def test_all_is_well_only_if_every_count_agrees() -> None:
+def test_nothing_is_lost_only_if_every_count_agrees() -> None:
     assert FINE.nothing_lost
     for change in (
         {"answered": 3},
         {"decisions": 5},
         {"missing": 1},
         {"settled": 3},
-        {"strangers": 1},
+        {"unknown": 1},
         {"booked_fills": 8},
         {"positions": {"DEMO": 200}},
     ):

@@ -258,11 +258,11 @@ def _doctor_command(config: ConfigArgument) -> None:
     require_live_command()
     from riskroute.cli.output import say
     from riskroute.live.config import read_live_config
-    from riskroute.live.readiness import examine
+    from riskroute.live.readiness import check_readiness
 
-    bad = 0
-    for finding in examine(read_live_config(config)):
-        bad += not finding.good
-        say(f"{'ok' if finding.good else 'BAD':4}  {finding.what:14} {finding.found}")
-    if bad:
+    failed = 0
+    for check in check_readiness(read_live_config(config)):
+        failed += not check.passed
+        say(f"{'ok' if check.passed else 'BAD':4}  {check.name:14} {check.result}")
+    if failed:
         raise typer.Exit(1)

@@ -10,7 +10,8 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from dataclasses import fields
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -48,7 +49,7 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class LogConfig(_Section):
+class _LogConfig(_Section):
     """Where the log is: a SQLite file or a PostgreSQL database."""
 
     path: Path | None = None
@@ -59,13 +60,13 @@ class LogConfig(_Section):
     quotes: bool = True
 
     @model_validator(mode="after")
-    def _one_store(self) -> LogConfig:
+    def _one_store(self) -> _LogConfig:
         if (self.path is None) == (self.postgres is None):
             raise ValueError("given either a path or a postgres address, and not both")
         return self
 
 
-class RouterConfig(_Section):
+class _RouterConfig(_Section):
     """Which router decides; with ``state``, as trained in that file."""
 
     name: str = "dark-first+sweep"
@@ -74,7 +75,7 @@ class RouterConfig(_Section):
     decision_ms: Amount | None = None
 
 
-class PlaceConfig(_Section):
+class _PlaceConfig(_Section):
     """A simulated venue or pool: fees in dollars a share, latency and faults."""
 
     kind: Literal["simulated"] = "simulated"
@@ -90,13 +91,8 @@ class PlaceConfig(_Section):
     silence: Fraction = 0.0
     lost: Fraction = 0.0
 
-    @property
-    def faults(self) -> Faults:
-        """The probabilities of its faults."""
-        return Faults(self.reject, self.partial, self.duplicate, self.disorder, self.silence, self.lost)
 
-
-class PoolConfig(PlaceConfig):
+class _PoolConfig(_PlaceConfig):
     """A dark pool: fee, price improvement and mean hidden size."""
 
     fee: Dollars = 0.0
@@ -111,7 +107,7 @@ class InstrumentConfig(_Section):
     tick: Amount = 0.01
 
 
-class LimitsConfig(_Section):
+class _LimitsConfig(_Section):
     """`Limits` in shares, dollars and seconds."""
 
     order_quantity: Whole = 100_000
@@ -134,18 +130,13 @@ class LimitsConfig(_Section):
 
     def limits(self) -> Limits:
         """Return the limits in the engine's units."""
-        given = self.model_dump()
-        moved = {"collar_bps": "collar"} | {
-            f"{name}_seconds": name for name in ("clock_jump", "slow_write")
-        }  # fmt: skip
-        moved["quote_seconds"] = "quote_age"
-        units = {"order_notional", "symbol_notional", "day_notional", "day_loss"}
-        return Limits(
-            **{
-                moved.get(name, name): round(value * NANO) if name in units or name.endswith("_seconds") else value
-                for name, value in given.items()
-            }
-        )
+        dollars = {"order_notional", "symbol_notional", "day_notional", "day_loss"}
+        renamed = {"collar_bps": "collar", "quote_seconds": "quote_age"}
+        values = {}
+        for name, value in self.model_dump().items():
+            scaled = name in dollars or name.endswith("_seconds")
+            values[renamed.get(name, name.removesuffix("_seconds"))] = nano(value) if scaled else value
+        return Limits(**values)
 
 
 def _hash(value: str) -> str:
@@ -155,7 +146,7 @@ def _hash(value: str) -> str:
     return value
 
 
-class TokenConfig(_Section):
+class _TokenConfig(_Section):
     """A token of the service: its hash and its scopes. Scopes trade and halt include read."""
 
     hash: Annotated[str, AfterValidator(_hash)] = Field(repr=False)
@@ -183,13 +174,13 @@ class LiveConfig(_Section):
     partition: Annotated[str, AfterValidator(_partition)] = "1/1"
     listen: Annotated[str, AfterValidator(_address)] = "127.0.0.1:8470"
     public: bool = False
-    log: LogConfig
-    router: RouterConfig = RouterConfig()
-    venues: Annotated[dict[Name, PlaceConfig], Field(min_length=1)]
-    pools: dict[Name, PoolConfig] = {}
+    log: _LogConfig
+    router: _RouterConfig = _RouterConfig()
+    venues: Annotated[dict[Name, _PlaceConfig], Field(min_length=1)]
+    pools: dict[Name, _PoolConfig] = {}
     instruments: Annotated[dict[Name, InstrumentConfig], Field(min_length=1)]
-    limits: LimitsConfig = LimitsConfig()
-    tokens: Annotated[dict[Name, TokenConfig], Field(min_length=1)]
+    limits: _LimitsConfig = _LimitsConfig()
+    tokens: Annotated[dict[Name, _TokenConfig], Field(min_length=1)]
     patience_seconds: Seconds = 2.0
     longest_seconds: Seconds = 3_600.0
     body_bytes: Annotated[int, Field(ge=1_000, le=16_000_000, strict=True)] = 1_000_000
@@ -201,10 +192,11 @@ class LiveConfig(_Section):
         host, _, port = self.listen.rpartition(":")
         return host.strip("[]"), int(port)
 
-    @property
+    @cached_property
     def part(self) -> tuple[int, int]:
         """Number of the partition, from 1, and number of partitions."""
-        return _part(self.partition)
+        number, count = self.partition.split("/")
+        return int(number), int(count)
 
     @property
     def stream(self) -> str:
@@ -261,7 +253,7 @@ class LiveConfig(_Section):
                 QuotedMarket(history, place.seed, hidden, place.fill_seconds, fees),
                 clock,
                 latency=place.latency_ms / 1000,
-                faults=place.faults,
+                faults=Faults(**{field.name: getattr(place, field.name) for field in fields(Faults)}),
                 seed=place.seed,
                 journal=folder / f"{stem}-venue-{in_file_name(name)}.jsonl",
             )
@@ -278,12 +270,6 @@ class LiveConfig(_Section):
             if hmac.compare_digest(given, one.hash):
                 found = name, frozenset(one.scopes) | {"read"}
         return found
-
-
-@lru_cache
-def _part(partition: str) -> tuple[int, int]:
-    one, _, count = partition.partition("/")
-    return int(one), int(count)
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""Readiness of a machine for the live router: checks of disk, clock, log and decision time, and warming up."""
+"""Readiness of the live router: checks of disk, clock, log and decision time, and warm-up before the first order."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from pathlib import Path
 from riskroute.core.errors import RiskrouteError
 from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.live.config import LiveConfig, nano
+from riskroute.live.http.requests import ChildIn
 from riskroute.live.learner import Learner, learn_quietly, router_bytes, router_from
-from riskroute.live.state.events import NANO, ChildOutcome, Outcome, ParentOrder, PoolQuote, VenueQuote
+from riskroute.live.shadow import executed_outcome
+from riskroute.live.state.events import NANO, ParentOrder, PoolQuote, VenueQuote
 from riskroute.routers.router import Router
 
 
@@ -37,7 +39,7 @@ def _sample_order(config: LiveConfig, number: int) -> ParentOrder:
 
 
 def warm_up(config: LiveConfig, router: Router, orders: int = 6) -> None:
-    """Let a copy of a router decide and learn, so that nothing is compiled or loaded during the first order."""
+    """Let a copy of a router decide and learn, so that the first order neither compiles nor loads anything."""
     learner = Learner(router_from(type(router), router_bytes(router)))
     for number in range(orders):
         order = _sample_order(config, number)
@@ -45,52 +47,26 @@ def warm_up(config: LiveConfig, router: Router, orders: int = 6) -> None:
             learner.decide(order, order.received)
         except RiskrouteError:  # reported with the first real decision
             return
-        learn_quietly(learner.router, _taken_outcome(order))
-
-
-def _taken_outcome(order: ParentOrder) -> Outcome:
-    """Return the outcome of an order filled at the touch of one venue."""
-    half = order.quotes[0].asks[0][0] - order.quotes[0].bids[0][0]
-    child = ChildOutcome(
-        slot=0,
-        attempt=0,
-        kind="take",
-        place=order.quotes[0].venue,
-        sent=order.quantity,
-        filled=order.quantity,
-        money=order.quantity * half // 2,
-        fees=0,
-        sent_at=order.received,
-        last_fill=order.received,
-        done_at=order.received,
-    )
-    return Outcome(
-        parent=order.key,
-        symbol=order.symbol,
-        sign=order.sign,
-        filled=order.quantity,
-        left=0,
-        mid=order.quotes[0].bids[0][0] + half // 2,
-        cost=child.money,
-        children=(child,),
-        at=order.received,
-    )
+        quote = order.quotes[0]
+        price = (quote.asks if order.sign > 0 else quote.bids)[0][0]
+        child = ChildIn(kind="take", place=quote.venue, sent=order.quantity, filled=order.quantity, price=price)
+        learn_quietly(learner.router, executed_outcome(order, [child]))
 
 
 @dataclass(frozen=True)
-class Finding:
+class ReadinessCheck:
     """The result of one check."""
 
-    what: str
-    good: bool
-    found: str
+    name: str
+    passed: bool
+    result: str
 
 
-def examine(config: LiveConfig) -> Iterator[Finding]:
-    """Run all checks."""
-    yield Finding("configuration", True, f"{config.mode} on {config.listen}, {len(config.tokens)} tokens")
+def check_readiness(config: LiveConfig) -> Iterator[ReadinessCheck]:
+    """Yield the checks of a machine and a configuration, in order."""
+    yield ReadinessCheck("configuration", True, f"{config.mode} on {config.listen}, {len(config.tokens)} tokens")
     versions = ", ".join(f"{name} {version}" for name, version in provenance_versions().items())
-    yield Finding("versions", True, f"{versions}; {machine_type()}")
+    yield ReadinessCheck("versions", True, f"{versions}; {machine_type()}")
     folder = Path.cwd() if config.log.path is None else config.log.path.parent
     yield from _disk(folder)
     yield _log(config)
@@ -98,10 +74,10 @@ def examine(config: LiveConfig) -> Iterator[Finding]:
     yield _decision(config)
 
 
-def _disk(folder: Path, syncs: int = 50) -> Iterator[Finding]:
+def _disk(folder: Path, syncs: int = 50) -> Iterator[ReadinessCheck]:
     there = next((place for place in (folder, *folder.parents) if place.is_dir()), Path("/"))
     free = shutil.disk_usage(there).free
-    yield Finding("disk", free >= 1 << 30, f"{free / 1e9:.1f} GB free at {there}; 1 GB is needed")
+    yield ReadinessCheck("disk", free >= 1 << 30, f"{free / 1e9:.1f} GB free at {there}; needs 1 GB")
     probe = there / f".riskroute-doctor-{os.getpid()}"
     times = []
     try:
@@ -112,58 +88,55 @@ def _disk(folder: Path, syncs: int = 50) -> Iterator[Finding]:
                 os.fdatasync(file.fileno())
                 times.append(time.perf_counter() - began)
     except OSError as error:
-        yield Finding("fsync", False, f"{there} cannot be written: {error.strerror}")
+        yield ReadinessCheck("fsync", False, f"{there} cannot be written: {error.strerror}")
         return
     finally:
         probe.unlink(missing_ok=True)
     middle, worst = statistics.median(times), max(times)
-    text = f"median {1e3 * middle:.2f} ms, maximum {1e3 * worst:.2f} ms of {syncs}; 50 ms is too slow"
-    yield Finding("fsync", worst < 0.05, text)
+    text = f"median {1e3 * middle:.2f} ms, maximum {1e3 * worst:.2f} ms of {syncs}; 50 ms is the limit"
+    yield ReadinessCheck("fsync", worst < 0.05, text)
 
 
-def _log(config: LiveConfig) -> Finding:
+def _log(config: LiveConfig) -> ReadinessCheck:
     if config.log.path is not None and not config.log.path.exists():
-        return Finding("log", True, f"{config.log.path} does not exist yet; serve creates it")
+        return ReadinessCheck("log", True, f"{config.log.path} does not exist yet; serve creates it")
     try:
         with config.open_log(create=False) as log:
-            return Finding("log", True, f"{log.head().seq:,} rows, stream {log.header.stream}")
+            return ReadinessCheck("log", True, f"{log.head().seq:,} rows, stream {log.header.stream}")
     except RiskrouteError as error:
-        return Finding("log", False, str(error))
+        return ReadinessCheck("log", False, str(error))
 
 
-def _clock() -> Finding:
-    """Compare the wall clock with the monotonic clock, and its year with a plausible one."""
+def _clock() -> ReadinessCheck:
+    """Check that the wall clock follows the monotonic clock and shows a plausible year."""
     before = time.time_ns() - time.monotonic_ns()
     time.sleep(0.05)
     drift = (time.time_ns() - time.monotonic_ns()) - before
     year = time.gmtime().tm_year
-    good = abs(drift) < 10_000_000 and 2024 <= year < 2100
-    return Finding(
-        "clock", good, f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC, drift {drift / 1e6:.3f} ms in 50 ms"
+    passed = abs(drift) < 10_000_000 and 2024 <= year < 2100
+    return ReadinessCheck(
+        "clock", passed, f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC, drift {drift / 1e6:.3f} ms in 50 ms"
     )
 
 
-def _decision(config: LiveConfig, decisions: int = 200) -> Finding:
-    """Measure decision times, without the first quarter, which loads and compiles."""
+def _decision(config: LiveConfig, decisions: int = 200) -> ReadinessCheck:
+    """Measure decision times; skip the first quarter, which loads and compiles."""
     try:
         learner = Learner(config.build_router())
         began = time.perf_counter()
-        times = [_decision_seconds(learner, config, number) for number in range(decisions)]
+        times = []
+        for number in range(decisions):
+            order, asked = _sample_order(config, number), time.perf_counter()
+            learner.decide(order, order.received)
+            times.append(time.perf_counter() - asked)
     except RiskrouteError as error:
-        return Finding("router", False, str(error))
+        return ReadinessCheck("router", False, str(error))
     warm = sorted(times[decisions // 4 :])
     text = (
         f"{learner.router.name}: first decision {1e3 * times[0]:.0f} ms (serve warms up), then median "
         f"{1e3 * warm[len(warm) // 2]:.3f} ms, 99th percentile {1e3 * warm[int(len(warm) * 0.99)]:.3f} ms"
     )
     most = config.router.decision_ms
-    return Finding(
+    return ReadinessCheck(
         "router", most is None or 1e3 * warm[-1] < most, f"{text}; {time.perf_counter() - began:.1f} s in total"
     )
-
-
-def _decision_seconds(learner: Learner, config: LiveConfig, number: int) -> float:
-    order = _sample_order(config, number)
-    began = time.perf_counter()
-    learner.decide(order, order.received)
-    return time.perf_counter() - began

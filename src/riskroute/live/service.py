@@ -22,7 +22,7 @@ from riskroute.live.limits import check_order, check_quotes, order_digest
 from riskroute.live.log.interface import LeaseError, Log, events_after
 from riskroute.live.market_history import MarketHistory
 from riskroute.live.readiness import warm_up
-from riskroute.live.shadow import ShadowComparison, ShadowEvaluator
+from riskroute.live.shadow import ShadowComparison, compare_execution
 from riskroute.live.state.events import Accepted, Decision, ParentOrder, Settled, Shadowed
 from riskroute.live.state.trading_state import TradingState
 
@@ -80,7 +80,6 @@ class Service:
             history=self.history,
         )
         self.engine.on_recovered = self._show_books
-        self._evaluator = ShadowEvaluator(self.engine) if config.mode == "shadow" else None
         self.began = clock()
         self.started = False
         # When beliefs were computed, after how many settled orders, and the beliefs:
@@ -199,8 +198,8 @@ class Service:
         return answer
 
     def _accept(self, given: OrderIn, answer: Future[Decision]) -> Future[Decision]:
-        if self._evaluator is not None:
-            raise StateError("mode must be live for orders, was shadow: send what was done to /shadow/orders")
+        if self.config.mode == "shadow":
+            raise StateError("mode must be live for orders, was shadow: send executed orders to /shadow/orders")
         engine, now = self.engine, self.clock()
         order = self._terms.order(given)
         digest, brought = order_digest(order), order.quotes
@@ -226,12 +225,12 @@ class Service:
         return msgspec.structs.replace(order, features=flows | order.features) if flows else order
 
     def _compare(self, given: ShadowIn) -> Future[ShadowComparison | None]:
-        if self._evaluator is None:
+        if self.config.mode == "live":
             raise StateError("mode must be shadow for orders of another router, was live")
         order = msgspec.structs.replace(self._terms.order(given.order), received=given.arrived)
         order = self._with_outflows(order, order.received)
         self._terms.check_executed(order, self.clock())
-        return self._evaluator.compare(order, given.children)
+        return compare_execution(self.engine, order, given.children)
 
     def quote(self, quotes: QuotesIn) -> int:
         """Take books and trades of a symbol; return the number of venues with books."""

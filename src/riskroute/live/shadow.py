@@ -1,7 +1,7 @@
-"""Shadow mode: another router trades; ours decides for the same orders, learns from the fills, and sends nothing.
+"""Shadow mode: another router trades; ours plans the same orders, learns from their fills, and sends nothing.
 
-For every order that the other router executed, our decision's cost is estimated (`riskroute.live.counterfactual`) and
-compared with the cost of the real children. Ours then learns from the real fills. Each order is one entry of the log.
+The cost of our plan is estimated (`riskroute.live.counterfactual`) and compared with the cost of the executed children.
+Each order is one entry of the log.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ShadowComparison(msgspec.Struct, frozen=True):
     safe: str = ""
 
 
-def _their_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
+def executed_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
     """Return the outcome of an order that another router executed; unfilled shares are marked at the far touch.
 
     Raises `InputError` for children that do not fit the order.
@@ -73,7 +73,7 @@ def _their_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
         )
     filled = sum(child.filled for child in outcomes)
     if filled > order.quantity:
-        raise InputError(f"children must have filled at most {order.quantity} shares, was {filled}")
+        raise InputError(f"children must fill at most {order.quantity} shares, was {filled}")
     end = max(child.done_at for child in outcomes)
     left = order.quantity - filled
     if left:
@@ -101,125 +101,110 @@ def _check_child(order: ParentOrder, child: ChildIn) -> None:
     if child.place not in places:
         raise InputError(f"place of a {child.kind} child must be one of {', '.join(places)}, was {shown(child.place)}")
     if not 0 <= child.filled <= child.sent <= LARGEST_QUANTITY or child.sent == 0:
-        raise InputError(f"a child must fill no more than it was sent, was {child.filled} of {child.sent}")
+        raise InputError(f"expected a child to fill at most the shares it sent, got {child.filled} of {child.sent}")
     if child.filled and not 0 < child.price <= LARGEST_PRICE:
-        raise InputError(f"price of a child that was filled must be from 1 to {LARGEST_PRICE}, was {child.price}")
+        raise InputError(f"price of a filled child must be from 1 to {LARGEST_PRICE}, was {child.price}")
     if abs(child.fee) > LARGEST_FEE * max(child.filled, 1):
         raise InputError(f"fee of a child must be at most {LARGEST_FEE} a share, was {child.fee} in total")
     if min(child.sent_at, child.last_fill, child.done_at) < 0:
-        raise InputError("times of a child must not be negative, was one")
+        raise InputError("times of a child must not be negative")
 
 
-def _their_plan(order: ParentOrder, children: Sequence[ChildIn]) -> Plan:
-    """Return the plan that matches children; sweeps follow from its rest rule and are no part of it."""
+def _executed_plan(order: ParentOrder, children: Sequence[ChildIn]) -> Plan:
+    """Return the plan that matches children, without sweeps, which follow from its rest rule."""
     shares: dict[str, dict[str, int]] = {kind: {} for kind in KINDS}
     for child in children:
-        some = shares[child.kind]
-        some[child.place] = min(some.get(child.place, 0) + child.sent, order.quantity)
-    held = sum(sum(shares[kind].values()) for kind in ("dark", "dark_rest", "limit", "take"))
-    others = held - sum(shares["dark"].values())
-    in_turn = held > order.quantity and bool(shares["dark"])
-    plan = Plan(
-        order.key,
-        dark=shares["dark"],
-        in_turn=in_turn,
-        before=in_turn and others > 0,
-        dark_rest=shares["dark_rest"],
-        limit=shares["limit"],
-        take=shares["take"],
-    )
+        sent = shares[child.kind]
+        sent[child.place] = min(sent.get(child.place, 0) + child.sent, order.quantity)
+    shares.pop("sweep")
+    total = sum(sum(sent.values()) for sent in shares.values())
+    in_turn = total > order.quantity and bool(shares["dark"])
+    before = in_turn and total > sum(shares["dark"].values())
+    dark, dark_rest, limit, take = (shares[kind] for kind in ("dark", "dark_rest", "limit", "take"))
+    plan = Plan(order.key, dark=dark, in_turn=in_turn, before=before, dark_rest=dark_rest, limit=limit, take=take)
     return plain_plan(plan)
 
 
-class ShadowEvaluator:
-    """Compares the plans of an engine's router with executions of another router; nothing is sent.
+def compare_execution(
+    engine: TradingEngine, order: ParentOrder, children: Sequence[ChildIn]
+) -> Future[ShadowComparison | None]:
+    """Compare an executed order with our plan for it, and learn from it; the future is done once it is durable.
 
-    Parameters
-    ----------
-    engine : TradingEngine
-        The engine; it logs and learns, but receives no orders.
+    A repeated order changes nothing and gets None; another order with its key raises `KeyUsedError`.
     """
-
-    def __init__(self, engine: TradingEngine) -> None:
-        self._engine = engine
-
-    def compare(self, order: ParentOrder, children: Sequence[ChildIn]) -> Future[ShadowComparison | None]:
-        """Compare an executed order with our plan for it, and learn from it; the future is done once it is durable.
-
-        A repeated order changes nothing and gets None; another order with its key raises `KeyUsedError`.
-        """
-        check_order(order)
-        outcome, theirs = _their_outcome(order, children), _their_plan(order, children)
-        digest, engine = order_digest(order), self._engine
-        answer: Future[ShadowComparison | None] = Future()
-        with engine.lock:
-            engine.check_working()
-            known = engine.state.retired.get(order.key)
-            if known is not None and known != digest:
-                raise KeyUsedError(f"key must be new for a new order, was {shown(order.key)}, which another order has")
-            if known is not None:
-                answer.set_result(None)
-                return answer
-            decision = self._decide(order)
-            market = None if engine.history is None else engine.history.market(order)
-            plan = Plan.from_json(decision.plan)
-            estimate = engine.decider.counterfactual.cost(order, plan, outcome.children, market)
-            event = Shadowed(
-                at=engine.clock(),
-                order=order,
-                decision=decision,
-                theirs=theirs.to_json(),
-                outcome=outcome,
-                estimate=round(estimate.cost),
-                guessed=round(estimate.guessed),
-                digest=digest,
-            )
-            done = engine.ledger.record(event)
-            engine.await_public_data(order)
-        comparison = ShadowComparison(
-            key=order.key,
-            router=decision.router,
-            plan=decision.plan,
-            cost=outcome.cost,
-            estimate=event.estimate,
-            saving=outcome.cost - event.estimate,
-            guessed=event.guessed,
-            safe=decision.safe,
+    check_order(order)
+    outcome, theirs = executed_outcome(order, children), _executed_plan(order, children)
+    digest = order_digest(order)
+    answer: Future[ShadowComparison | None] = Future()
+    with engine.lock:
+        engine.check_working()
+        known = engine.state.retired.get(order.key)
+        if known is not None and known != digest:
+            raise KeyUsedError(f"key must be new for a new order, was {shown(order.key)}, which another order has")
+        if known is not None:
+            answer.set_result(None)
+            return answer
+        decision = _decide(engine, order)
+        market = None if engine.history is None else engine.history.market(order)
+        plan = Plan.from_json(decision.plan)
+        estimate = engine.decider.counterfactual.cost(order, plan, outcome.children, market)
+        event = Shadowed(
+            at=engine.clock(),
+            order=order,
+            decision=decision,
+            theirs=theirs.to_json(),
+            outcome=outcome,
+            estimate=round(estimate.cost),
+            guessed=round(estimate.guessed),
+            digest=digest,
         )
+        done = engine.ledger.record(event)
+        engine.await_public_data(order)
+    comparison = ShadowComparison(
+        key=order.key,
+        router=decision.router,
+        plan=decision.plan,
+        cost=outcome.cost,
+        estimate=event.estimate,
+        saving=outcome.cost - event.estimate,
+        guessed=event.guessed,
+        safe=decision.safe,
+    )
 
-        def written(rows: Future[list[int]]) -> None:
-            error = rows.exception()
-            if error is None:
-                answer.set_result(comparison)
-            else:
-                answer.set_exception(error)
+    def written(rows: Future[list[int]]) -> None:
+        error = rows.exception()
+        if error is None:
+            answer.set_result(comparison)
+        else:
+            answer.set_exception(error)
 
-        done.add_done_callback(written)
-        engine.wake()
-        return answer
+    done.add_done_callback(written)
+    engine.wake()
+    return answer
 
-    def _decide(self, order: ParentOrder) -> Decision:
-        decider = self._engine.decider
-        now, learner, reason = order.received, decider.learner, decider.learner.disabled
-        consulted = not reason
-        name, plan = learner.router.name, None
-        if consulted:
-            try:
-                plan = decider.timed(learner.shadow_plan, order, now)
-            except RouterError as error:
-                reason = str(error)
-        if plan is None:
-            name = decider.safe.name
-            plan = plain_plan(decider.safe.decide(context_of(order, now)))
-        return Decision(
-            parent=order.key,
-            router=name,
-            belief=learner.belief,
-            ticket=self._engine.state.decisions,
-            plan=plan.to_json(),
-            at=now,
-            probability=plan_probability(decider.safe if reason else learner.router),
-            seed=None if reason else learner.router.parameters.get("seed"),
-            safe=reason,
-            consulted=consulted,
-        )
+
+def _decide(engine: TradingEngine, order: ParentOrder) -> Decision:
+    decider, now = engine.decider, order.received
+    learner, reason = decider.learner, decider.learner.disabled
+    consulted = not reason
+    name, plan = learner.router.name, None
+    if consulted:
+        try:
+            plan = decider.timed(learner.shadow_plan, order, now)
+        except RouterError as error:
+            reason = str(error)
+    if plan is None:
+        name = decider.safe.name
+        plan = plain_plan(decider.safe.decide(context_of(order, now)))
+    return Decision(
+        parent=order.key,
+        router=name,
+        belief=learner.belief,
+        ticket=engine.state.decisions,
+        plan=plan.to_json(),
+        at=now,
+        probability=plan_probability(decider.safe if reason else learner.router),
+        seed=None if reason else learner.router.parameters.get("seed"),
+        safe=reason,
+        consulted=consulted,
+    )

@@ -302,7 +302,9 @@ async def _get_events(call: _Call) -> Response:
 
 async def _get_openapi(call: _Call) -> Response:
     """Return this description."""
-    return Response((files("riskroute.live.http") / "openapi.json").read_bytes(), media_type="application/json")
+    from riskroute.live.http.openapi import openapi_json  # which imports the routes of this module
+
+    return Response(openapi_json(), media_type="application/json")
 
 
 async def _get_metrics(call: _Call) -> Response:

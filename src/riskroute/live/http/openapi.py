@@ -1,15 +1,13 @@
-"""The OpenAPI description of the service, made from its routes and records."""
+"""The OpenAPI description of the HTTP service, from its routes and records."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from riskroute._version import __version__
-from riskroute.core.files import write_json
 from riskroute.live.http.api import ROUTES
 from riskroute.live.http.requests import HaltIn, OrderIn, QuotesIn, ShadowIn
 from riskroute.live.shadow import ShadowComparison
@@ -18,19 +16,20 @@ from riskroute.live.state.events import Decision
 _BODIES: dict[str, type] = {"/orders": OrderIn, "/shadow/orders": ShadowIn, "/quotes": QuotesIn, "/halt": HaltIn}
 _ANSWERS: dict[tuple[str, str], type] = {("POST", "/orders"): Decision, ("POST", "/shadow/orders"): ShadowComparison}
 _REFUSALS = {
-    "400": "The body is not JSON, or not of the expected form.",
-    "401": "There is no valid token.",
-    "403": "The token lacks the scope.",
-    "404": "There is no such order.",
+    "400": "The body is not JSON or has the wrong form.",
+    "401": "The token is missing or invalid.",
+    "403": "The token lacks the required scope.",
+    "404": "The order is unknown.",
     "409": "The key belongs to another order, or the request does not fit the current state.",
     "413": "The body is too large.",
-    "422": "The request is invalid or not allowed: limits, stale quotes, unknown symbols.",
+    "422": "The request is invalid or exceeds a limit; quotes may be stale, or the symbol unknown.",
     "503": "Trading is halted, or the router is not ready.",
 }
 
 
-def openapi() -> dict[str, Any]:
-    """Return the description as plain values."""
+@cache
+def openapi_json() -> bytes:
+    """Return the description as JSON."""
     kinds = [*_BODIES.values(), *_ANSWERS.values()]
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     refs = dict(zip(kinds, schemas, strict=True))
@@ -39,7 +38,7 @@ def openapi() -> dict[str, Any]:
     for method, path, scope, handler in ROUTES:
         shown = path.replace(":path", "")
         paths.setdefault(shown, {})[method.lower()] = _operation(method, shown, scope, handler.__doc__ or "", refs)
-    made = {
+    description = {
         "openapi": "3.1.0",
         "info": {
             "title": "riskroute live",
@@ -49,8 +48,7 @@ def openapi() -> dict[str, Any]:
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
-    plain: dict[str, Any] = json.loads(json.dumps(made))
-    return plain
+    return msgspec.json.encode(description)
 
 
 def _operation(method: str, path: str, scope: str, text: str, refs: dict[type, Any]) -> dict[str, Any]:
@@ -64,7 +62,10 @@ def _operation(method: str, path: str, scope: str, text: str, refs: dict[type, A
         made["requestBody"] = {"required": path != "/halt", "content": body}
     answer = _ANSWERS.get((method, path))
     media = {"/events": "text/event-stream", "/metrics": "text/plain"}.get(path, "application/json")
-    success: dict[str, Any] = {"description": "Done.", "content": {media: {"schema": refs[answer]} if answer else {}}}
+    success: dict[str, Any] = {
+        "description": "Success.",
+        "content": {media: {"schema": refs[answer]} if answer else {}},
+    }
     codes = ["401", "403"] if scope else []
     if method == "POST":
         codes += ["400", "409", "413", "422", "503"]
@@ -75,8 +76,3 @@ def _operation(method: str, path: str, scope: str, text: str, refs: dict[type, A
         code: {"description": _REFUSALS[code], "content": refusal} for code in sorted(codes)
     }
     return made
-
-
-def write_openapi() -> Path:
-    """Write the file that the service returns."""
-    return write_json(Path(__file__).with_name("openapi.json"), openapi())

@@ -1,4 +1,4 @@
-"""Views of the state: orders, positions and limits as plain values in dollars, and metrics for Prometheus."""
+"""What the HTTP service shows: orders, positions and limits as plain values in dollars, and Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from riskroute.core.errors import InputError, shown
 from riskroute.live.limits import Limits
@@ -21,7 +22,7 @@ _BENCHMARK = "dark-first+sweep"  # the standard routing rule that savings are me
 
 
 class NotFoundError(InputError):
-    """There is no such order."""
+    """An unknown order."""
 
 
 def order_view(service: Service, key: str) -> dict[str, Any]:
@@ -32,8 +33,9 @@ def order_view(service: Service, key: str) -> dict[str, Any]:
             state = archived_state(state, key)
         parent = state.parents.get(key)
         if parent is None:
-            why = "which is older; see the log" if key in state.retired else "which is unknown"
-            raise NotFoundError(f"key must be that of an order of the last two days, was {shown(key)}, {why}")
+            if key in state.retired:
+                raise NotFoundError(f"order {shown(key)} is older than two days; see the log")
+            raise NotFoundError(f"unknown order {shown(key)}")
         return _order(state, parent) | {"decision": msgspec.to_builtins(parent.decision)}
 
 
@@ -91,7 +93,7 @@ def _positions(state: TradingState) -> dict[str, Any]:
 
 
 def replay_view(state: TradingState) -> dict[str, Any]:
-    """Return what a log amounts to: counts, positions and costs."""
+    """Return counts, positions and costs at the end of a log."""
     shadow = state.settled and not state.parents and not state.positions
     return {
         "events": state.events,
@@ -109,7 +111,7 @@ def replay_view(state: TradingState) -> dict[str, Any]:
 
 
 def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
-    """Return everything on the dashboard (see ``docs/live.md``), with unsettled orders first, then the newest."""
+    """Return the content of the dashboard (see ``docs/live.md``): unsettled orders first, then the newest ones."""
     engine = service.engine
     beliefs = service.beliefs()
     with engine.lock:
@@ -150,8 +152,13 @@ def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
                 name: {"open": use.open, "rejects": use.rejects, "rejects_in_a_row": use.rejects_in_a_row}
                 for name, use in state.venues.items()
             },
-            "limits": _limits(service.engine.limits, state),
-            "order_limits": _order_limits(service.engine.limits),
+            "limits": _limits(engine.limits, state),
+            "order_limits": {
+                "quantity": engine.limits.order_quantity,
+                "notional": engine.limits.order_notional / NANO,
+                "collar_bps": engine.limits.collar,
+                "quote_seconds": engine.limits.quote_age / NANO,
+            },
         }
 
 
@@ -167,17 +174,8 @@ def _router_beliefs(router: Router) -> list[dict[str, Any]]:
         return []
 
 
-def _order_limits(limits: Limits) -> dict[str, float]:
-    return {
-        "quantity": limits.order_quantity,
-        "notional": limits.order_notional / NANO,
-        "collar_bps": limits.collar,
-        "quote_seconds": limits.quote_age / NANO,
-    }
-
-
 def _limits(limits: Limits, state: TradingState) -> list[dict[str, Any]]:
-    """Return limits with their use, and whether exceeding them halts trading."""
+    """Return each limit, its current use, and whether exceeding it halts trading."""
     day = state.day
     rows = [
         ("orders of the day", day.orders, limits.day_orders, 1, False),
@@ -202,21 +200,18 @@ def _limits(limits: Limits, state: TradingState) -> list[dict[str, Any]]:
     ]
 
 
-class Metrics:
-    """The metrics of one service, in a registry of their own."""
+class Metrics(Collector):
+    """The metrics of a service."""
 
     def __init__(self, service: Service) -> None:
-        self.service = service
-        self.registry = CollectorRegistry()
-        self.registry.register(self)
+        self._engine = service.engine
 
     def text(self) -> bytes:
-        """Return the metrics in the text format of Prometheus."""
-        return generate_latest(self.registry)
+        """Return the metrics in Prometheus' text format."""
+        return generate_latest(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of the engine and the router."""
-        engine = self.service.engine
+        engine = self._engine
         times = engine.decider.times
         yield HistogramMetricFamily(
             "riskroute_router_seconds",
@@ -241,8 +236,8 @@ class Metrics:
                 "halted": ("Whether trading is halted", float(bool(state.halted))),
                 "failed": ("Whether the log cannot be written", float(bool(engine.failed))),
                 "unsettled_orders": ("Orders not settled", float(len(state.unsettled))),
-                "unknown_children": ("Children whose venue does not answer", float(len(state.unknown))),
-                "waiting_children": ("Finished children with fills still to come", float(len(state.waiting))),
+                "unknown_children": ("Children whose venue has not answered", float(len(state.unknown))),
+                "waiting_children": ("Finished children with outstanding fills", float(len(state.waiting))),
                 "router_out": ("Whether the safe router decides", float(bool(engine.learner.disabled))),
                 "day_loss_dollars": ("Cost of the day against arrival mids", state.day.loss / NANO),
                 "day_rejects": ("Rejected children of the day", float(state.day.rejects)),

@@ -1,5 +1,5 @@
-// Signing in, the line to the service, and the buttons. The token is sent in a header, never in an address:
-// that is why the events are read with fetch, since EventSource cannot send headers.
+// Sign-in, connection and buttons. The token is sent in a header, never in an address, so events are read with fetch:
+// EventSource cannot send headers.
 
 import { showAllOrders, showState } from "/static/panels.js";
 import { $, seconds } from "/static/words.js";
@@ -10,8 +10,8 @@ const FIRST_WAIT = 500, LONGEST_WAIT = 3000, SILENCE = 25000;
 let token = sessionStorage.getItem(KEPT) ?? "";
 let viewer = null;
 let state = null;
-let heard = 0; // when the service was heard last
-let changed = 0; // when it told a state last
+let heard = 0; // time of the last data from the service
+let changed = 0; // time of the last state
 let connected = false;
 let line = null;
 let wait = FIRST_WAIT;
@@ -25,7 +25,7 @@ async function follow() {
   try {
     const answer = await fetch("/events", { headers: headers(token), signal: mine.signal, cache: "no-store" });
     if (answer.status === 401 || answer.status === 403) {
-      leave("This token is not valid here.");
+      leave("This token is not valid.");
       return;
     }
     if (!answer.ok) throw new Error(`status ${answer.status}`);
@@ -34,7 +34,7 @@ async function follow() {
     heard = performance.now();
     await read(answer.body, mine);
   } catch {
-    // what follows is the same however the line ended
+    // reconnecting below does not depend on the cause
   }
   if (mine !== line) return;
   connected = false;
@@ -88,10 +88,10 @@ function tell() {
   else if (inside) text = "Disconnected, trying again";
   else if (token) text = "Connecting";
   if ($("line").firstChild?.data !== text) $("line").replaceChildren(document.createTextNode(text), age);
-  age.textContent = inside ? (connected ? ` · last change ${ago} ago` : ` · what is shown is ${ago} old`) : "";
+  age.textContent = inside ? (connected ? ` · last change ${ago} ago` : ` · data ${ago} old`) : "";
 }
 
-// Spoken only when the words before it change: a clock that is read aloud helps nobody.
+// Screen readers announce changes of status, not every second of this clock.
 const age = document.createElement("span");
 age.setAttribute("aria-live", "off");
 
@@ -124,7 +124,7 @@ $("more").addEventListener("click", () => {
   showAllOrders(state.orders_now, all);
 });
 
-// Halt and resume: a dialog asks, which Enter and Escape answer too.
+// Halt and resume open a dialog, which Enter confirms and Escape cancels.
 
 let asked = null;
 
@@ -144,7 +144,7 @@ function ask(what) {
 
 $("halt").addEventListener("click", () => ask({
   path: "/halt", scope: "halt", reason: true, danger: true, title: "Halt trading?", yes: "Halt trading",
-  text: "No new children are sent and open ones are called back. Fills are still booked. Only somebody with the scope trade can resume.",
+  text: "No new children are sent, and open ones are cancelled. Fills are still booked. Resuming needs the scope trade.",
 }));
 $("resume").addEventListener("click", () => ask({
   path: "/resume", scope: "trade", reason: false, danger: false, title: "Resume trading?", yes: "Resume trading",
@@ -156,7 +156,7 @@ $("ask-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   const mine = $("ask-token-row").hidden ? token : $("ask-token").value.trim();
   if (!mine) {
-    $("ask-error").textContent = `A token with the scope ${asked.scope} is needed.`;
+    $("ask-error").textContent = `Enter a token with the scope ${asked.scope}.`;
     $("ask-token").focus();
     return;
   }
@@ -168,7 +168,7 @@ $("ask-form").addEventListener("submit", async (event) => {
     if (answer.ok) $("ask").close();
     else $("ask-error").textContent = (await answer.json()).error ?? `The service answered ${answer.status}.`;
   } catch {
-    $("ask-error").textContent = "The service cannot be reached. Nothing is known to have changed: try again, or use the halt file.";
+    $("ask-error").textContent = "The service cannot be reached, so the outcome is unknown: try again, or use the halt file.";
   } finally {
     $("ask-yes").disabled = false;
     $("ask-token").value = "";

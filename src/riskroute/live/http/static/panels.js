@@ -1,4 +1,4 @@
-// The panels: each is made anew from the state that the service tells.
+// The panels; every new state of the service renders them again.
 
 import { $, brief, clock, dollars, draw, make, number, percent, plural, show, table, within } from "/static/words.js";
 
@@ -27,14 +27,14 @@ export function showState(state) {
 function alerts(state) {
   const found = [];
   const say = (bad, ...words) => found.push(make("p", { class: bad ? "bad" : "" }, ...words));
-  if (state.failed) say(true, make("b", {}, "The engine has failed and must be started anew: "), state.failed);
+  if (state.failed) say(true, make("b", {}, "The engine has failed; restart the service: "), state.failed);
   if (state.halted) say(true, make("b", {}, `Trading is halted, by ${state.halted_by}: `), state.halted);
-  if (state.status === "starting") say(false, "Starting: venues are being asked for children from before the start.");
+  if (state.status === "starting") say(false, "Starting: waiting for venues to report children sent before the start.");
   if (state.router.out) say(false, make("b", {}, "The safe router decides: "), state.router.out);
-  if (state.unknown) say(false, `${plural(state.unknown, "child", "children")}: sent, and nothing heard. The venue is being asked.`);
+  if (state.unknown) say(false, `${plural(state.unknown, "unknown child", "unknown children")}: no report since sending. The router is querying the venue.`);
   for (const one of state.limits) {
     if (one.most > 0 && one.used / one.most >= NEAR)
-      say(one.halts, `${capital(one.what)}: ${percent(one.used / one.most)} of the limit is used${one.halts ? "; beyond it trading is halted" : ""}.`);
+      say(one.halts, `${capital(one.what)}: ${percent(one.used / one.most)} of the limit is used${one.halts ? "; exceeding it halts trading" : ""}.`);
   }
   return found;
 }
@@ -56,21 +56,21 @@ function cost(state) {
   const pair = (name, value, more, style = "") => [make("dt", {}, name), make("dd", {}, make("b", { class: style }, value), more)];
   const points = ({ mean }) => (mean == null ? "–" : `${number(mean, 2)} bp`);
   const explored = totals.explored_orders
-    ? [dollars(totals.explored_dollars), `in ${plural(totals.explored_orders, "order")} looked at, one in ten, against the plan that seemed best`]
-    : ["–", "nothing looked at yet, or the router does not explore"];
+    ? [dollars(totals.explored_dollars), `in ${plural(totals.explored_orders, "sampled order")}, one in ten, against the greedy plan`]
+    : ["–", "no order sampled yet, or the router does not explore"];
   return [
     make("dl", { class: "pairs" },
       ...pair("Against the arrival mid, fees included", points(totals.cost_bps), `${within(totals.cost_bps)}${totals.cost_bps.low == null ? "" : "; "}${dollars(totals.cost_dollars)} on ${dollars(totals.notional_dollars)}, ${plural(totals.cost_bps.orders, "settled order")}`),
       ...pair(`${shadow ? "Would have saved" : "Saved"} against ${state.against} (estimate)`, points(saved), `${within(saved)}${saved.low == null ? "" : "; "}${dollars(totals.saving_dollars)}`, sure),
       ...pair("Spent on exploration (estimate)", ...explored),
-      ...pair("Given up or late", number(totals.marked), `orders with a remainder valued at the far touch; ${number(totals.late)} done after their deadline`)),
+      ...pair("Abandoned or late", number(totals.marked), `orders with a remainder valued at the far touch; ${number(totals.late)} finished after their deadline`)),
     costChart(state),
   ];
 }
 
 function costChart(state) {
   const done = state.orders_now.filter((one) => one.status === "settled" && one.cost_bps != null).sort((a, b) => a.at - b.at);
-  if (done.length < 2) return make("p", { class: "soft" }, "The chart begins with the second settled order.");
+  if (done.length < 2) return make("p", { class: "soft" }, "The chart starts with the second settled order.");
   const [width, height, left, top, bottom] = [420, 120, 36, 10, 8];
   const { mean, low, high } = state.totals.cost_bps;
   const values = [0, ...done.map((one) => one.cost_bps), ...[mean, low, high].filter((one) => one != null)];
@@ -112,22 +112,22 @@ function limits(state) {
 
 function places({ totals, venues: known, pools }) {
   const names = [...new Set([...Object.keys(known), ...Object.keys(totals.places)])];
-  if (!names.length) return make("p", { class: "soft" }, "Nothing was sent yet.");
+  if (!names.length) return make("p", { class: "soft" }, "No children sent yet.");
   const total = names.reduce((sum, name) => sum + (known[name] ? (totals.places[name]?.filled ?? 0) : 0), 0);
   const rows = names.map((name) => {
     const done = totals.places[name] ?? { children: 0, sent: 0, filled: 0, cost_dollars: 0, fees_dollars: 0 };
     const beyond = !known[name];
     const rate = done.sent ? done.filled / done.sent : null;
     return [
-      beyond ? (name === "beyond" ? "given up" : name) : name, beyond ? "" : pools.includes(name) ? "dark pool" : "venue",
+      beyond ? (name === "beyond" ? "abandoned" : name) : name, beyond ? "" : pools.includes(name) ? "dark pool" : "venue",
       number(done.children), number(done.sent), beyond ? "" : number(done.filled), beyond ? "" : percent(total ? done.filled / total : null),
-      beyond ? "" : percent(rate), beyond ? "" : make("progress", { max: 1, value: rate ?? 0, "aria-label": `${name}: filled ${percent(rate)} of what was sent` }),
+      beyond ? "" : percent(rate), beyond ? "" : make("progress", { max: 1, value: rate ?? 0, "aria-label": `${name}: filled ${percent(rate)} of the shares sent` }),
       dollars(done.cost_dollars), dollars(done.fees_dollars), beyond ? "" : number(known[name].open), beyond ? "" : number(known[name].rejects),
     ];
   });
-  return table("Children of settled orders. Cost is against arrival mids with fees; a saving is negative.", [
+  return table("Children of settled orders. Cost is against arrival mids with fees; negative costs are savings.", [
     { name: "Place", left: true, wrap: true }, { name: "Kind", left: true }, { name: "Children" }, { name: "Shares sent" }, { name: "Filled" },
-    { name: "Of all fills" }, { name: "Fill rate" }, { name: "", picture: true }, { name: "Cost" }, { name: "of it fees" }, { name: "Open now" }, { name: "Rejects today" },
+    { name: "Of all fills" }, { name: "Fill rate" }, { name: "", picture: true }, { name: "Cost" }, { name: "Fees" }, { name: "Open now" }, { name: "Rejects today" },
   ], rows);
 }
 
@@ -136,12 +136,12 @@ const UNITS = { bp: (value) => `${number(value, 2)} bp`, probability: (value) =>
 function beliefs(state) {
   const { router } = state;
   const waiting = router.waiting_to_learn ? `; ${plural(router.waiting_to_learn, "settled order")} not learned yet` : "";
-  const about = make("p", { class: "soft" }, `Belief number ${number(router.belief)}${waiting}.`);
+  const about = make("p", { class: "soft" }, `Belief ${number(router.belief)}${waiting}.`);
   return [about, ownBeliefs(router.believes), chances(state.beliefs)];
 }
 
 function ownBeliefs(list) {
-  if (!list.length) return make("p", { class: "gap" }, "The router says nothing of single venues, or has not learned anything yet.");
+  if (!list.length) return make("p", { class: "gap" }, "The router has no beliefs about single venues, or has not learned yet.");
   const reach = (one) => 1.96 * (one.deviation ?? 0);
   const span = new Map([["probability", [0, 1]]]);
   for (const one of list) {
@@ -151,13 +151,13 @@ function ownBeliefs(list) {
   const rows = list.map((one) => {
     const say = UNITS[one.unit] ?? ((value) => `${number(value, 4)} ${one.unit}`);
     return [
-      one.place, one.symbol || "all", one.what, say(one.mean), one.deviation == null ? "not said" : `± ${say(reach(one))}`,
+      one.place, one.symbol || "all", one.what, say(one.mean), one.deviation == null ? "unknown" : `± ${say(reach(one))}`,
       one.seen == null ? "–" : number(one.seen), beliefPicture(one.mean, reach(one), span.get(one.unit)),
     ];
   });
-  return make("div", { class: "gap" }, table("What the router itself says.", [
-    { name: "Place", left: true, wrap: true }, { name: "Symbol", left: true }, { name: "What", left: true, wrap: true }, { name: "Expected" },
-    { name: "Sure within (95 %)" }, { name: "Outcomes" }, { name: "", picture: true },
+  return make("div", { class: "gap" }, table("The router's own beliefs.", [
+    { name: "Place", left: true, wrap: true }, { name: "Symbol", left: true }, { name: "Quantity", left: true, wrap: true }, { name: "Expected" },
+    { name: "95 % interval" }, { name: "Outcomes" }, { name: "", picture: true },
   ], rows));
 }
 
@@ -168,7 +168,7 @@ function chances(list) {
   const sizes = list[0].sizes.map((one) => one.shares);
   const cell = (one) => `${percent(one.chance)} (${percent(one.low)} to ${percent(one.high)})`;
   const rows = list.map((one) => [one.place, HOW[one.kind] ?? one.kind, number(one.trials), ...one.sizes.map(cell)]);
-  return make("div", { class: "gap" }, table("What fills so far say: the chance that a child is filled wholly, by its size, with 90 % interval.", [
+  return make("div", { class: "gap" }, table("Probability of a complete fill by size of the child, from all fills so far, with 90 % interval.", [
     { name: "Place", left: true, wrap: true }, { name: "How", left: true }, { name: "Trials" }, ...sizes.map((size) => ({ name: plural(size, "share") })),
   ], rows));
 }
@@ -189,16 +189,16 @@ export function showAllOrders(list, wanted) {
 }
 
 function orders(list) {
-  if (!list.length) return make("p", { class: "soft" }, "No order came yet.");
+  if (!list.length) return make("p", { class: "soft" }, "No orders yet.");
   const rows = (all ? list : list.slice(0, FEW)).map((one) => {
     const split = one.children.map((child) => `${child.place} ${number(child.filled)}/${number(child.quantity)} ${HOW[child.kind] ?? child.kind}${child.status === "unknown" ? " (unknown)" : child.reason === "rejected" ? " (rejected)" : ""}`);
-    const flags = [one.safe && "safe router", one.marked && "remainder given up", one.busted && "busted", one.corrections && "corrected"].filter(Boolean);
+    const flags = [one.safe && "safe router", one.marked && "remainder abandoned", one.busted && "busted", one.corrections && "corrected"].filter(Boolean);
     return [
       one.key, clock(one.at), one.symbol, one.side, number(one.quantity), number(one.filled),
       one.status + (flags.length ? `, ${flags.join(", ")}` : ""), split.join(" · "), one.cost_bps == null ? "–" : `${number(one.cost_bps, 2)} bp`,
     ];
   });
-  return table("Those not settled first, then the newest. The split shows shares filled of shares sent.", [
+  return table("Unsettled orders first, then the newest. The split shows filled/sent shares.", [
     { name: "Key", left: true, wrap: true }, { name: "At" }, { name: "Symbol", left: true }, { name: "Side", left: true }, { name: "Shares" }, { name: "Filled" },
     { name: "Status", left: true, wrap: true }, { name: "Split", left: true, wrap: true }, { name: "Cost" },
   ], rows);
@@ -213,6 +213,6 @@ function positions(held) {
 
 function unknown(list) {
   if (!list.length) return [];
-  return table("Sent, and nothing heard. Their venue is asked until it answers; nothing is sent twice.",
+  return table("No report since sending. The router queries the venue until it answers, and resends nothing.",
     [{ name: "Child", left: true, wrap: true }, { name: "Place", left: true, wrap: true }, { name: "Order", left: true, wrap: true }], list.map((one) => [one.id, one.place, one.parent]));
 }

@@ -1,4 +1,4 @@
-// Elements made of plain text only, so that no name can become markup; and numbers as people read them.
+// Elements with plain text only, so that no name can become markup; and formats of numbers.
 
 export const $ = (id) => document.getElementById(id);
 
@@ -18,7 +18,7 @@ export function draw(tag, attributes = {}, ...inside) {
 
 const seen = new Map();
 
-// Show something in a box, unless it shows that already: what is selected or read aloud stays.
+// Replace the content of a box only if it changed: otherwise selections and screen readers would lose their place.
 export function show(box, made) {
   const nodes = [made].flat().filter((one) => one != null);
   const text = nodes.map((one) => one.outerHTML ?? one).join("");
