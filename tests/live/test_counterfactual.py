@@ -34,12 +34,12 @@ def test_taking_pays_what_is_displayed() -> None:
     assert cents(Plan("one", take={"A": 1500}, take_limits={"A": 10.02})) == pytest.approx(1500 * 1.3)
 
 
-def test_shares_cost_as_much_more_as_those_that_were_taken() -> None:
+def test_taken_shares_pay_the_slippage_of_the_observed_ones() -> None:
     paid = slot("sweep", "A", 600, 600, 600 * 1.5, fees=600 * 3 * CENT // 10)  # half a cent more than displayed
     assert cents(Plan("one"), paid) == pytest.approx(1500 * 1.8)
 
 
-def test_a_pool_that_left_some_has_no_more_and_one_that_did_not_has_at_least_that() -> None:
+def test_a_partial_fill_exhausts_a_pool_and_a_full_fill_is_a_lower_bound() -> None:
     tried = Plan("one", dark={"P": 1500}, in_turn=True)
     left = slot("dark", "P", 400, 100, 0)
     assert cents(tried, left) == pytest.approx(1400 * 1.3)
@@ -52,7 +52,7 @@ def test_a_pool_that_left_some_has_no_more_and_one_that_did_not_has_at_least_tha
     assert cents(smaller, full) == pytest.approx(1200 * 1.3)
 
 
-def test_what_was_never_tried_is_expected_to_fill_as_elsewhere() -> None:
+def test_untried_places_are_expected_to_fill_as_in_other_orders() -> None:
     tried, counterfactual = Plan("one", dark={"P": 1500}), Counterfactual()
     first = counterfactual.cost(ORDER, tried, ()).cost
     for _ in range(200):
@@ -66,7 +66,7 @@ def test_what_was_never_tried_is_expected_to_fill_as_elsewhere() -> None:
     assert all(size["low"] <= size["chance"] <= size["high"] for size in shown["sizes"])
 
 
-def test_what_rests_and_is_not_filled_pays_what_was_paid_at_the_deadline() -> None:
+def test_unfilled_resting_shares_pay_the_price_at_the_deadline() -> None:
     posted = Plan("one", limit={"A": 1500})
     rested = slot("limit", "A", 1000, 600, -600)  # at the bid, a cent below the mid
     late = slot("sweep", "B", 400, 400, 400 * 5, sent_at=START + 9 * NANO)
@@ -74,13 +74,13 @@ def test_what_rests_and_is_not_filled_pays_what_was_paid_at_the_deadline() -> No
     assert cents(posted, rested) == pytest.approx(-600 + 900 * 1.3)
 
 
-def test_the_desks_rule_leaves_pools_out_that_cost_more_than_the_sweep() -> None:
+def test_the_standard_rule_skips_pools_that_cost_more_than_the_sweep() -> None:
     pools = (PoolQuote(pool="P"), PoolQuote(pool="Q", fee=5 * CENT))
     assert benchmark_plan(parent_order(pools=pools)).dark == {"P": 100}
     assert benchmark_plan(parent_order(pools=())).dark == {}
 
 
-def test_an_interval_covers_the_mean_of_values_that_hang_together() -> None:
+def test_an_interval_covers_the_mean_of_autocorrelated_values() -> None:
     import numpy as np
 
     rng, covered = np.random.default_rng(5), 0
@@ -117,7 +117,7 @@ def test_few_values_have_no_interval() -> None:
     quantity=st.integers(1, 5000),
     fees=st.tuples(st.integers(-CENT, 3 * CENT), st.integers(-CENT, 3 * CENT)),
 )
-def test_the_desks_rule_costs_what_its_plan_costs(
+def test_the_cost_of_the_standard_rule_is_the_cost_of_its_plan(
     seen: list[ChildOutcome], quantity: int, fees: tuple[int, int]
 ) -> None:
     pools = PoolQuote(pool="P", fee=fees[0]), PoolQuote(pool="Q", fee=fees[1], improvement=0.5)

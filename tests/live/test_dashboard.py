@@ -95,7 +95,7 @@ def load(served: ServedRouter) -> Iterator[list[int]]:
             thread.join()
 
 
-def test_it_loads_and_updates_when_orders_come(served: ServedRouter, browser: Any) -> None:
+def test_the_page_updates_when_orders_arrive(served: ServedRouter, browser: Any) -> None:
     assert "Live" in text(browser, "line")
     assert text(browser, "status") == "Ready"
     assert "No order came yet" in text(browser, "orders")
@@ -203,7 +203,7 @@ def test_halt_within_a_second_under_load_and_over_a_restart(served: ServedRouter
     assert errors(browser, *NETWORK) == []
 
 
-def test_only_another_scope_resumes(served: ServedRouter, browser: Any) -> None:
+def test_resuming_needs_another_scope(served: ServedRouter, browser: Any) -> None:
     from selenium.webdriver.common.keys import Keys
 
     if served.ask("GET", "/state", "read")[1]["status"] != "halted":
@@ -225,6 +225,6 @@ def test_a_wrong_token_is_refused_and_forgotten(browser: Any) -> None:
     browser.find_element("id", "leave").click()
     assert not browser.find_element("id", "main").is_displayed()
     sign_in(browser, "wrong")
-    eventually(lambda: text(browser, "login-error") == "This token is not valid here.")
+    eventually(lambda: text(browser, "login-error") == "This token is not valid.")
     assert browser.execute_script("return sessionStorage.length") == 0
     assert errors(browser, "status of 401") == []

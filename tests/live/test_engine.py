@@ -109,7 +109,7 @@ def test_the_same_order_again_gets_the_same_decision_and_another_one_is_refused(
         ({"limit": 0}, "limit must be from 1 to"),
     ],
 )
-def test_orders_that_make_no_sense_are_refused_and_not_written(change: dict[str, Any], message: str) -> None:
+def test_invalid_orders_are_refused_and_not_logged(change: dict[str, Any], message: str) -> None:
     world = started()
     before = len(world.store.rows)
     with pytest.raises((InputError, RefusedError), match=message):
@@ -117,7 +117,7 @@ def test_orders_that_make_no_sense_are_refused_and_not_written(change: dict[str,
     assert len(world.store.rows) == before
 
 
-def test_what_is_left_at_the_deadline_is_swept_and_then_marked_at_the_far_touch() -> None:
+def test_the_remainder_is_swept_at_the_deadline_and_then_marked_at_the_far_touch() -> None:
     world = World()
     world.books = lambda symbol: quotes(world.clock.now, size=100)  # type: ignore[method-assign]  # stand-in
     for venue in world.venues.values():
@@ -134,7 +134,7 @@ def test_what_is_left_at_the_deadline_is_swept_and_then_marked_at_the_far_touch(
     assert max(child.done_at for child in outcome.children) >= world.state.parents["one"].order.deadline
 
 
-def test_a_silent_venue_is_asked_and_never_guessed_about() -> None:
+def test_a_silent_venue_is_queried_until_it_answers() -> None:
     world = World(faults=Faults(silence=0.6, lost=0.3), seed=3)
     engine = world.start(DarkFirst())
     for number in range(20):
@@ -304,7 +304,7 @@ def test_many_unsettled_orders_use_the_safe_router() -> None:
         engine.submit(parent_order("order 6"))
 
 
-def test_a_gateway_that_breaks_is_asked_again_and_nothing_is_sent_twice() -> None:
+def test_a_broken_gateway_is_queried_again_and_nothing_is_sent_twice() -> None:
     world = World()
     engine = world.start(RestEven())
     venue, broken = world.venues["P"], iter([True, False] * 50)
@@ -372,7 +372,7 @@ def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
         assert log.snapshot() is not None
 
 
-def test_a_resting_child_that_was_filled_in_part_is_not_taken_for_lost() -> None:
+def test_a_partly_filled_resting_child_is_not_unknown() -> None:
     world = World(patience=3.0)
     world.start(RestEven())
     world.engine.submit(parent_order(quantity=5000))
@@ -383,7 +383,7 @@ def test_a_resting_child_that_was_filled_in_part_is_not_taken_for_lost() -> None
     assert not any(isinstance(event, Unanswered) for event in events(world))
 
 
-def test_a_child_that_is_called_back_has_all_of_the_patience_to_answer() -> None:
+def test_a_cancelled_child_gets_the_full_patience() -> None:
     """The deadline comes just before the time at which the child itself would be asked for."""
     world = World(patience=10.0005)
     world.start(RestEven())

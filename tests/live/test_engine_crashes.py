@@ -180,7 +180,7 @@ def test_faults_and_deaths_change_no_position_and_no_outcome(survived: Callable[
     survived("death of the engine between orders", len(deaths))
 
 
-def test_an_engine_that_sends_again_instead_of_asking_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_resends_instead_of_querying_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "Query", Send)
 
     def die_everywhere() -> None:

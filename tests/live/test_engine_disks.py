@@ -98,7 +98,7 @@ def wait_for(client: Client, status: str) -> None:
         time.sleep(0.01)
 
 
-def test_a_service_on_a_full_disk_comes_back_by_itself_and_halted(quick_folder: Path, survived: Survived) -> None:
+def test_a_service_on_a_full_disk_recovers_and_stays_halted(quick_folder: Path, survived: Survived) -> None:
     bad = BadDisk()
     with service_on(quick_folder, bad) as (service, client):
         assert client.post("/orders", json=order_json("first")).status_code == 200
@@ -125,7 +125,7 @@ def test_a_service_on_a_full_disk_comes_back_by_itself_and_halted(quick_folder: 
     survived("full disk under a service", 1)
 
 
-def test_a_service_on_a_slow_disk_halts_and_goes_on_booking(quick_folder: Path, survived: Survived) -> None:
+def test_a_service_on_a_slow_disk_halts_and_keeps_booking(quick_folder: Path, survived: Survived) -> None:
     bad = BadDisk()
     with service_on(quick_folder, bad) as (service, client):
         bad.slow = 1.2

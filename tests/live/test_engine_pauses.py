@@ -13,7 +13,7 @@ from riskroute.live.state.trading_state import Cancel, Query, Send
 from riskroute.live.venues.simulated import Faults
 
 
-def test_venues_are_not_blamed_for_the_time_in_which_the_engine_did_not_look() -> None:
+def test_a_pause_of_the_engine_does_not_count_as_silence_of_venues() -> None:
     """After a pause of the whole process, reports that came meanwhile are booked before anything counts as unknown."""
     world = World()
     engine = world.start()
@@ -31,7 +31,7 @@ def test_venues_are_not_blamed_for_the_time_in_which_the_engine_did_not_look() -
     assert (len(world.state.unsettled), world.state.halted) == (0, "")
 
 
-def test_a_venue_that_stays_silent_after_a_pause_is_asked_all_the_same() -> None:
+def test_a_venue_silent_after_a_pause_is_queried() -> None:
     world = World(faults=Faults(silence=1.0))
     engine = world.start()
     engine.submit(parent_order(received=world.clock.now))
@@ -44,7 +44,7 @@ def test_a_venue_that_stays_silent_after_a_pause_is_asked_all_the_same() -> None
     assert any(isinstance(event, Unanswered) for event in stored_events(world.store))
 
 
-def test_timers_have_their_turn_however_much_there_is_to_send() -> None:
+def test_timers_run_while_many_children_are_sent() -> None:
     """Something to do that always brings something more to do, as under a load that never ends."""
     world = World()
     engine = world.start(clock=time.time_ns, monotonic=time.monotonic_ns)
@@ -63,7 +63,7 @@ def test_timers_have_their_turn_however_much_there_is_to_send() -> None:
         engine.close()
 
 
-def test_who_is_called_back_or_asked_for_does_not_wait_behind_who_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancels_and_queries_do_not_wait_behind_new_children(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = World().start()
     order, outbox = parent_order(), engine.outbox
     first, second, third = (child_order(order, slot, 100) for slot in range(3))

@@ -55,7 +55,7 @@ def world() -> Iterator[World]:
     made.engine.close()
 
 
-def test_calls_are_made_in_their_sequence_and_none_is_lost(world: World) -> None:
+def test_calls_run_in_sequence_and_none_is_lost(world: World) -> None:
     made: list[int] = []
     with held(world.engine):
         for number in range(1000):
@@ -109,7 +109,7 @@ def test_orders_that_waited_together_are_durable_before_anything_of_them_is_sent
     assert verify(engine.log).holds
 
 
-def test_a_snapshot_waits_for_a_quiet_moment_but_not_for_ever() -> None:
+def test_a_snapshot_waits_for_a_quiet_moment_but_not_forever() -> None:
     world = World(snapshot_every=10)
     engine = world.start()
 

@@ -63,7 +63,7 @@ def test_reports_that_come_together_are_booked_once_each_in_their_sequence() -> 
 
 
 @pytest.mark.parametrize("fails", ["before", "while"])
-def test_what_was_gathered_is_refused_once_writing_has_failed(fails: str) -> None:
+def test_gathered_events_are_refused_after_a_failed_write(fails: str) -> None:
     """Otherwise an order would be durable, and answered, that builds on events which the log does not have."""
     world = World()
     engine, answer = world.start(), Future[Decision]()
@@ -84,7 +84,7 @@ def test_what_was_gathered_is_refused_once_writing_has_failed(fails: str) -> Non
 
 
 @pytest.mark.parametrize("kept", [3, trading_state.SETTLED_KEPT])
-def test_a_snapshot_is_of_its_time_however_late_it_is_saved(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
+def test_a_snapshot_saved_late_holds_the_state_of_its_row(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
     monkeypatch.setattr(trading_state, "SETTLED_KEPT", kept)
     monkeypatch.setattr(trading_state, "PACKED_TOGETHER", 0)
     monkeypatch.setattr(recovery, "encode_parts", partial(trading_state.encode_parts, together=2))

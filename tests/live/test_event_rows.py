@@ -60,7 +60,7 @@ def test_neighbours_without_a_key_share_a_row_and_no_others() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"nothing", b"\x91\x01", b"\x90\x90", b"\xdd\xff\xff\xff\xff"])
-def test_a_row_that_has_no_event_is_named(body: bytes) -> None:
+def test_an_undecodable_row_is_named(body: bytes) -> None:
     good = entries_of([Resumed(at=1, by="desk")])[0]
     rows = [chained(NO_CHAIN, 1, good), chained(NO_CHAIN, 2, Entry("together", "", body, 1))]
     with pytest.raises(DataError, match="row 2 of the log cannot be read, it has no event"):

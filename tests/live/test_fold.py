@@ -146,7 +146,7 @@ def test_the_same_exec_id_of_another_venue_or_day_is_another_fill() -> None:
     assert desk.state.duplicates == 1
 
 
-def test_an_unknown_child_is_asked_for_and_sent_again_only_if_its_venue_does_not_know_it() -> None:
+def test_an_unknown_child_is_queried_and_resent_only_if_its_venue_does_not_know_it() -> None:
     desk = Desk()
     assert desk.effects == [Send(CHILD)]
     desk.put(Sent(at=desk.at, child=CHILD.id))
@@ -162,14 +162,14 @@ def test_an_unknown_child_is_asked_for_and_sent_again_only_if_its_venue_does_not
     assert desk.effects == [Cancel(CHILD)]
 
 
-def test_a_child_that_its_venue_never_got_is_not_sent_after_the_deadline() -> None:
+def test_a_child_its_venue_never_received_is_not_sent_after_the_deadline() -> None:
     desk = Desk()
     desk.put(Expired(at=desk.at, parent=ORDER.key))
     assert desk.hear("not_known", "q1") == [Next(ORDER.key)]
     assert desk.state.children[CHILD.id].reason == "withheld"
 
 
-def test_what_cannot_be_is_reported_and_booked_nevertheless() -> None:
+def test_inconsistent_reports_are_booked_and_reported() -> None:
     desk = Desk()
     desk.fill("1", 60, 60)
     assert isinstance(desk.hear("not_known", "q1")[0], Alert)
@@ -180,7 +180,7 @@ def test_what_cannot_be_is_reported_and_booked_nevertheless() -> None:
     assert desk.state.positions["QVEX"].shares == 150
 
 
-def test_a_halt_calls_children_back_and_only_a_resume_ends_it() -> None:
+def test_a_halt_cancels_children_and_only_a_resume_ends_it() -> None:
     desk = Desk()
     assert desk.put(Halted(at=desk.at, reason="storm", by="desk")) == [Cancel(CHILD)]
     desk.put(Halted(at=desk.at, reason="more storm", by="limits"))
@@ -211,7 +211,7 @@ def test_limits_of_a_day_end_with_it_and_old_orders_are_dropped() -> None:
     assert list(desk.state.parents) == ["second"]
 
 
-def test_events_of_orders_that_are_not_there_are_refused() -> None:
+def test_events_of_unknown_orders_are_refused() -> None:
     desk = Desk()
     with pytest.raises(StateError, match="unknown order 'no'"):
         desk.put(Expired(at=desk.at, parent="no"))
@@ -223,7 +223,7 @@ def test_events_of_orders_that_are_not_there_are_refused() -> None:
         decode_state(msgspec.msgpack.encode({"version": 1, "unknown_field": 3, "parents": 0}))
 
 
-def test_what_is_folded_at_once_is_what_is_applied_one_by_one() -> None:
+def test_folding_a_batch_equals_applying_its_events_one_by_one() -> None:
     desk = Desk()
     fill = Reported(at=START, report=report(CHILD, "filled", "1", quantity=100, cum=100, price=PRICE))
     desk.put(fill)

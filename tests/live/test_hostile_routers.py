@@ -63,7 +63,7 @@ class Hostile(Router):
         self.count += 1
 
 
-def test_limits_hold_whatever_the_router_says() -> None:
+def test_limits_hold_for_hostile_routers() -> None:
     world = World(limits=LIMITS)
     engine = world.start(Hostile())
     reasons, refused = set(), 0
@@ -213,7 +213,7 @@ def test_limits_by_order_symbol_venue_and_day(limits: Limits, message: str) -> N
         assert world.state.settled == 3
 
 
-def test_a_refusal_after_the_router_was_asked_is_written_so_that_decisions_can_be_computed_again() -> None:
+def test_a_refusal_after_a_decision_is_logged_for_verification() -> None:
     world = World(limits=Limits(venue_open=2))
     engine = world.start(Hostile(seed=2))
     refused = 0
@@ -230,7 +230,7 @@ def test_a_refusal_after_the_router_was_asked_is_written_so_that_decisions_can_b
     assert world.start(Hostile(seed=2)).learner.router.count == count  # type: ignore[attr-defined]  # its own field
 
 
-def test_a_router_that_writes_into_what_it_sees_harms_no_other_order() -> None:
+def test_a_router_that_mutates_its_context_harms_no_other_order() -> None:
     order = parent_order()
     seen = context_of(order, order.received)
     for name in ("bid_px", "bid_sz", "ask_px", "ask_sz", "takers", "makers"):

@@ -49,7 +49,7 @@ def submit(world: World, number: int) -> Any:
     return world.engine.submit(parent_order(f"order {number}", 400, side=side, received=world.clock.now)).result(0)
 
 
-def test_decisions_use_a_belief_from_the_event_on_that_brings_it() -> None:
+def test_decisions_use_a_belief_from_its_event_on() -> None:
     worker, world = Lazy(), World()
     world.start(bandit(), refit_every=10, worker=worker)
     beliefs = []
@@ -70,7 +70,7 @@ def test_decisions_use_a_belief_from_the_event_on_that_brings_it() -> None:
 
 
 @pytest.mark.parametrize("refit_every", [0, 7])
-def test_a_router_is_what_the_log_says_after_every_death(refit_every: int) -> None:
+def test_the_log_restores_the_router_after_every_crash(refit_every: int) -> None:
     world = World(faults=Faults(partial=0.2, disorder=0.2, duplicate=0.2), snapshot_every=50)
     world.start(bandit(), refit_every=refit_every)
     for number in range(60):
@@ -121,7 +121,7 @@ def test_a_belief_of_another_router_is_refused() -> None:
         world.start(bandit())
 
 
-def test_orders_that_a_router_does_not_know_are_no_mistake() -> None:
+def test_orders_unknown_to_the_router_are_no_error() -> None:
     world = World()
     world.start(bandit())
     submit(world, 0)
@@ -133,7 +133,7 @@ def test_orders_that_a_router_does_not_know_are_no_mistake() -> None:
     assert learner.disabled == ""
 
 
-def test_a_new_belief_is_told_of_decisions_before_everybody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_belief_catches_up_with_decisions_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A refit may take seconds, and then there are hundreds of decisions that the new router has to be told of."""
     worker, world = Lazy(), World()
     engine = world.start(bandit(), refit_every=10, worker=worker)
@@ -160,7 +160,7 @@ def test_a_new_belief_is_told_of_decisions_before_everybody_waits_for_it(monkeyp
     assert verify(engine.log, refits=True).holds
 
 
-def test_the_probability_of_a_decision_is_written_where_it_is_known() -> None:
+def test_the_probability_of_a_decision_is_logged_if_known() -> None:
     world = World()
     world.start()
     assert world.engine.submit(parent_order()).result(0).probability == 1.0

@@ -55,7 +55,7 @@ def test_the_template_names_every_key() -> None:
     assert set(config.router.model_fields_set) == set(type(config.router).model_fields)
 
 
-def test_limits_come_in_the_units_of_the_engine() -> None:
+def test_limits_are_converted_to_the_units_of_the_engine() -> None:
     made = live_config(LEAST | {"limits": {"day_loss": 12.5, "quote_seconds": 0.5, "collar_bps": 7}}).limits.limits()
     assert (made.day_loss, made.quote_age, made.collar) == (12_500_000_000, NANO // 2, 7)
     assert set(Limits.__struct_fields__) == set(made.__struct_fields__)
@@ -78,17 +78,17 @@ def test_limits_come_in_the_units_of_the_engine() -> None:
         ({"tokens": {"desk": {"hash": HASHED, "scopes": ["root"]}}}, r"tokens\.desk\.scopes\.0 must be 'trade'"),
     ],
 )  # fmt: skip
-def test_mistakes_name_field_value_and_expectation(change: dict[str, Any], message: str) -> None:
+def test_errors_name_field_value_and_expectation(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         live_config(LEAST | change)
 
 
-def test_others_may_reach_it_if_told() -> None:
+def test_public_allows_other_addresses() -> None:
     assert live_config(LEAST | {"listen": "0.0.0.0:80", "public": True}).address == ("0.0.0.0", 80)
     assert live_config(LEAST | {"listen": "[::1]:80"}).address == ("::1", 80)
 
 
-def test_a_router_of_a_file_lies_beside_the_configuration(tmp_path: Path) -> None:
+def test_the_file_of_a_router_is_relative_to_the_configuration(tmp_path: Path) -> None:
     own = "from riskroute.routers.rules import Sweep\n\n\nclass Own(Sweep):\n    name = 'own'\n"
     (tmp_path / "own.py").write_text(own)
     write_template(tmp_path / "live.toml")
@@ -111,6 +111,6 @@ def test_a_router_of_a_file_lies_beside_the_configuration(tmp_path: Path) -> Non
         ({"state": __file__}, "router.state must be a JSON file"),
     ],
 )
-def test_routers_that_cannot_be_made(router: dict[str, str], message: str) -> None:
+def test_invalid_routers_are_refused(router: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         live_config(LEAST | {"router": router}).build_router()

@@ -29,7 +29,7 @@ def test_ids_of_children_are_hashes_in_base_32() -> None:
         assert child_id("main", f"order {number}", 3, 1) == f"{b32encode(digest).decode()}-3-1"
 
 
-def test_times_are_counted_as_prometheus_counts_them() -> None:
+def test_times_are_counted_in_prometheus_buckets() -> None:
     ours, theirs = DurationHistogram(), CollectorRegistry()
     histogram = Histogram("seconds", "text", buckets=DurationHistogram.buckets, registry=theirs)
     for seconds in (*DurationHistogram.buckets, *np.random.default_rng(1).exponential(0.001, 300), 5.0):
@@ -46,7 +46,7 @@ def test_times_are_counted_as_prometheus_counts_them() -> None:
     assert generate_latest(registry).splitlines() == counted
 
 
-def test_a_row_that_is_no_event_is_named_among_many() -> None:
+def test_an_undecodable_row_is_named_among_many() -> None:
     with MemoryLog() as log:
         log.lease("test", math.inf)
         (good,) = entries_of([Resumed(at=1, by="desk")])
@@ -55,7 +55,7 @@ def test_a_row_that_is_no_event_is_named_among_many() -> None:
             list(events_after(log))
 
 
-def test_what_pools_hold_is_geometric_and_the_same_for_the_same_child() -> None:
+def test_hidden_sizes_are_geometric_and_repeatable_per_child() -> None:
     """Mean and standard deviation of 4,000 draws lie within 4 standard errors: 6.3 shares, and about 9."""
     market = QuotedMarket(lambda symbol: quotes(), seed=3, hidden={"P": 100})
     children = [
@@ -67,7 +67,7 @@ def test_what_pools_hold_is_geometric_and_the_same_for_the_same_child() -> None:
     assert held[:50] == [sum(shares for _, _, shares in market.trades(child, 0, 0)) for child in children[:50]]
 
 
-def test_cycles_are_searched_for_rarely_while_a_service_runs() -> None:
+def test_garbage_collection_is_rare_while_a_service_runs() -> None:
     before = gc.get_threshold()
     with rare_collection():
         assert gc.get_threshold() == (500_000, 20, 100)

@@ -88,7 +88,7 @@ def test_a_known_key_with_another_body_is_refused_with_its_whole_batch(log: Log)
     assert append(log, [entry("b", "two")]) == [2]
 
 
-def test_the_header_says_what_the_log_was_begun_with(log: Log) -> None:
+def test_the_header_names_what_created_the_log(log: Log) -> None:
     (first,) = log.read(-1, 1)
     assert (first.seq, first.kind, first.key) == (0, "header", "")
     assert msgspec.json.decode(first.body, type=Header) == log.header
@@ -115,13 +115,13 @@ def test_the_header_says_what_the_log_was_begun_with(log: Log) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_no_store_can_hold_is_refused_before_anything_is_written(log: Log, bad: Entry, said: str) -> None:
+def test_entries_that_no_store_can_hold_are_refused_before_writing(log: Log, bad: Entry, said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         log.append([entry("a"), bad])
     assert log.head().seq == 0
 
 
-def test_reading_takes_numbers(log: Log) -> None:
+def test_reading_refuses_invalid_ranges(log: Log) -> None:
     with pytest.raises(InputError, match="after must be an integer of at least -1, was -2"):
         list(log.read(after=-2))
     with pytest.raises(InputError, match="limit must be a non-negative integer, was -1"):
@@ -184,7 +184,7 @@ def test_a_lease_that_was_taken_over_can_be_taken_back(opener: LogOpener) -> Non
     assert append(other, [entry("a")]) == [1]
 
 
-def test_a_lease_runs_out_with_time(opener: LogOpener) -> None:
+def test_a_lease_expires(opener: LogOpener) -> None:
     old, new = opener(), opener()
     until = old.lease("old", 0.05).until
     while time.time_ns() <= until:
@@ -192,7 +192,7 @@ def test_a_lease_runs_out_with_time(opener: LogOpener) -> None:
     assert new.lease("new", 1e300).term == 2
 
 
-def test_who_only_reads_needs_no_lease(opener: LogOpener, log: Log) -> None:
+def test_reading_needs_no_lease(opener: LogOpener, log: Log) -> None:
     reader = opener()
     append(log, [entry("a")])
     assert [row.key for row in reader.read()] == ["a"]

@@ -152,7 +152,7 @@ def test_nothing_is_lost_or_half_written_when_the_disk_is_full(quick_folder: Pat
     survived("full disk from a write on", full)
 
 
-def test_what_was_appended_behind_a_failure_fails_too(quick_folder: Path) -> None:
+def test_appends_after_a_failed_one_fail_too(quick_folder: Path) -> None:
     """Who appended it could not know of the failure: it must not be there without what came before it."""
     stopped, going = threading.Event(), threading.Event()
 

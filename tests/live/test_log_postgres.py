@@ -59,7 +59,7 @@ def end_session(database: str, connection: Any) -> None:
         time.sleep(0.005)
 
 
-def test_streams_in_one_database_do_not_meet(postgres: str, stream: str, log: PostgresLog) -> None:
+def test_streams_in_one_database_are_separate(postgres: str, stream: str, log: PostgresLog) -> None:
     with PostgresLog(postgres, f"{stream}-other") as other:
         assert other.lease("other", math.inf).term == 1
         assert append(other, [entry("a", "two")]) == [1]
@@ -130,7 +130,7 @@ def test_a_changed_log_is_refused(postgres: str, stream: str, log: PostgresLog, 
         PostgresLog(postgres, stream)
 
 
-def test_a_lost_connection_is_made_anew_and_nothing_was_written(postgres: str, log: PostgresLog) -> None:
+def test_a_lost_connection_is_reopened_and_nothing_was_written(postgres: str, log: PostgresLog) -> None:
     end_session(postgres, log._writer)
     end_session(postgres, log._reader)
     with pytest.raises(WriteError, match="the database cannot be written: terminating connection") as caught:
@@ -145,7 +145,7 @@ def test_a_lost_connection_is_made_anew_and_nothing_was_written(postgres: str, l
     verify_chain(log)
 
 
-def test_who_writes_on_a_new_connection_has_locked_the_log_again(postgres: str, stream: str, log: PostgresLog) -> None:
+def test_a_new_connection_locks_the_log_before_writing(postgres: str, stream: str, log: PostgresLog) -> None:
     end_session(postgres, log._writer)
     head = log.head()
     log.snapshot(Snapshot(head.seq, head.chain, b"state"))  # connects again
@@ -154,7 +154,7 @@ def test_who_writes_on_a_new_connection_has_locked_the_log_again(postgres: str, 
         second.lease("second", 1)
 
 
-def test_who_comes_back_after_a_takeover_is_refused(postgres: str, stream: str, log: PostgresLog) -> None:
+def test_a_replaced_writer_is_refused(postgres: str, stream: str, log: PostgresLog) -> None:
     log.lease("first", 0)
     with PostgresLog(postgres, stream) as second:
         second.lease("second", math.inf)
@@ -201,7 +201,7 @@ def lease_soon(log: PostgresLog, owner: str) -> Lease:
             time.sleep(0.005)
 
 
-def test_when_nobody_can_say_what_was_written_the_log_must_be_opened_again(
+def test_after_an_unknown_outcome_the_log_must_be_reopened(
     postgres: str, stream: str, log: PostgresLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:

@@ -107,7 +107,7 @@ def outcomes(kind: str, folder: Path, database: str, steps: list[Step]) -> list[
 
 @pytest.mark.crash
 @pytest.mark.parametrize(("kind", "examples"), [("sqlite", 500 if LONG else 50), ("postgres", 200 if LONG else 15)])
-def test_every_store_does_what_the_one_in_memory_does(
+def test_every_store_behaves_like_the_memory_log(
     kind: str, examples: int, quick_folder: Path, request: pytest.FixtureRequest
 ) -> None:
     database = request.getfixturevalue("postgres") if kind == "postgres" else ""

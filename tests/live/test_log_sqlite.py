@@ -57,7 +57,7 @@ def test_only_the_owner_can_read_the_files(path: Path) -> None:
     assert modes == dict.fromkeys(("live.db", "live.db-wal", "live.db-shm", "live.db-lease"), 0o600)
 
 
-def test_a_log_is_found_again(path: Path) -> None:
+def test_a_log_is_reopened(path: Path) -> None:
     with SqliteLog(path) as log:
         assert log.header.stream == "desk"
         assert [row.body for row in log.read()] == [b"one", b"two", b"three"]
@@ -75,7 +75,7 @@ def test_a_log_of_another_stream_or_format_is_refused(path: Path) -> None:
             SqliteLog(path)
 
 
-def test_what_is_no_log_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_other_files_are_refused_and_left_unchanged(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     change(other, "CREATE TABLE prices (price REAL)")
     before = other.read_bytes()
@@ -112,7 +112,7 @@ def test_a_broken_chain_near_the_end_is_refused_at_once(path: Path, statement: s
 
 
 @pytest.mark.parametrize("statement", ["UPDATE log SET key = 'z' WHERE seq = 1", "DELETE FROM log WHERE seq = 1"])
-def test_a_broken_chain_is_found_by_whoever_reads(path: Path, statement: str) -> None:
+def test_reading_finds_a_broken_chain(path: Path, statement: str) -> None:
     with SqliteLog(path) as log:
         log.lease("desk", 1)
         append(log, [entry(str(k)) for k in range(20)])
@@ -157,7 +157,7 @@ class StallingLog(SqliteLog):
         return super()._write(*given)  # type: ignore[arg-type]  # passed on
 
 
-def test_all_that_waits_is_committed_at_once(path: Path) -> None:
+def test_waiting_appends_share_a_commit(path: Path) -> None:
     StallingLog.stall.clear()
     with StallingLog(path, slow_commit=0.0) as log:
         log.lease("desk", 60)
@@ -212,7 +212,7 @@ def test_a_slow_commit_is_reported(path: Path, caplog: pytest.LogCaptureFixture)
         assert log.times.slow == 0
 
 
-def test_a_file_that_somebody_else_is_writing_is_an_error_and_no_loss(path: Path) -> None:
+def test_a_file_locked_by_another_writer_is_an_error_without_loss(path: Path) -> None:
     with SqliteLog(path) as log:
         log.lease("desk", 60)
         log._writer.execute("PRAGMA busy_timeout = 10")
@@ -251,7 +251,7 @@ def test_batches_are_arranged_one_after_another() -> None:
     assert [outcomes[k] for k in (0, 2, 3)] == [[8, 5], [9], []]
 
 
-def test_entries_that_nobody_waits_for_are_written_with_the_next_that_somebody_does(tmp_path: Path) -> None:
+def test_deferrable_entries_are_written_with_the_next_awaited_one(tmp_path: Path) -> None:
     with SqliteLog(tmp_path / "log.db") as log:
         log.lease("one", math.inf)
         gate = threading.Event()
@@ -264,7 +264,7 @@ def test_entries_that_nobody_waits_for_are_written_with_the_next_that_somebody_d
         assert log.times.commits == 1
 
 
-def test_entries_that_nobody_waits_for_are_written_all_the_same(tmp_path: Path) -> None:
+def test_deferrable_entries_are_written_without_an_awaited_one(tmp_path: Path) -> None:
     with SqliteLog(tmp_path / "log.db") as log:
         log.lease("one", math.inf)
         assert log.append([Entry("tick", "", b"x", 0)], deferrable=True).result(10) == [1]

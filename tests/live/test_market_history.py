@@ -78,7 +78,7 @@ def trades_between(flow: Any, venue: str, side: Any, begin: int, end: int) -> li
     ]
 
 
-def test_the_tape_finds_what_a_backtest_reads_from_events(day: tuple[DayBooks, dict[str, polars.DataFrame]]) -> None:
+def test_public_outcomes_match_those_of_a_backtest(day: tuple[DayBooks, dict[str, polars.DataFrame]]) -> None:
     """Later market and takes are the same; an outflow is no larger than the true one, and says who is filled."""
     books, events = day
     queue = QueueReplay(books, events)
@@ -195,7 +195,7 @@ def test_a_router_that_fails_on_public_data_is_put_out_of_service() -> None:
     assert engine.state.settled == 2
 
 
-def test_books_and_trades_that_are_posted_are_written_down_and_known(tmp_path: Path) -> None:
+def test_posted_books_and_trades_are_logged_and_used(tmp_path: Path) -> None:
     store = MemoryStore()
     with running(service_config(tmp_path), store) as up:
         now = up.service.clock()
@@ -214,7 +214,7 @@ def test_books_and_trades_that_are_posted_are_written_down_and_known(tmp_path: P
     assert accepted.order.features == {"outflow A": 600 / OUTFLOW_SECONDS}
 
 
-def test_posted_books_are_not_written_down_if_nobody_wants_them(tmp_path: Path) -> None:
+def test_posted_books_are_not_logged_if_switched_off(tmp_path: Path) -> None:
     with running(
         service_config(tmp_path, log={"path": str(tmp_path / "unused"), "quotes": False}), MemoryStore()
     ) as up:
@@ -233,7 +233,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_trades_that_make_no_sense_are_refused(name: str, tmp_path: Path) -> None:
+def test_invalid_trades_are_refused(name: str, tmp_path: Path) -> None:
     change, text = BAD[name]
     with running(service_config(tmp_path), MemoryStore()) as up:
         rows = up.rows

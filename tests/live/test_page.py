@@ -49,7 +49,7 @@ def test_all_files_are_ours_small_and_self_contained() -> None:
     assert not re.search(r"\son\w+=|\sstyle=|<style|<script(?![^>]*\ssrc=)", texts["index.html"])
 
 
-def test_whoever_looks_is_told_what_the_token_is_good_for(tmp_path: Path) -> None:
+def test_the_event_stream_names_the_scopes_of_the_token(tmp_path: Path) -> None:
     with running(service_config(tmp_path), MemoryStore()) as up:
         assert viewer_view(up.service, "halt") == {"name": "halt", "scopes": ["halt", "read"]}
         service = up.service
@@ -63,7 +63,7 @@ def test_whoever_looks_is_told_what_the_token_is_good_for(tmp_path: Path) -> Non
     assert json.loads(data.removeprefix("data: ")) == {"name": "read", "scopes": ["read"]}
 
 
-def test_a_router_that_cannot_say_what_it_believes_does_not_harm_the_page(
+def test_a_router_that_fails_to_report_beliefs_does_not_break_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running(service_config(tmp_path), MemoryStore()) as up:
@@ -75,7 +75,7 @@ def test_a_router_that_cannot_say_what_it_believes_does_not_harm_the_page(
         assert state_view(up.service)["router"]["believes"] == []
 
 
-def test_what_is_believed_is_shown_again_once_it_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beliefs_are_shown_again_after_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("riskroute.live.service.Service.belief_seconds", 0.0)
     with running(service_config(tmp_path), MemoryStore()) as up:
         up.client.post("/orders", json=order_json("one"))

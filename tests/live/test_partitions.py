@@ -17,7 +17,7 @@ POSTGRES: dict[str, Any] = {"log": {"postgres": "dbname=nowhere"}}
 
 
 @pytest.mark.parametrize("text", ["", "1", "0/2", "3/2", "a/b", "1/2/3", "1/1001", "-1/2"])
-def test_a_partition_is_the_how_manieth_of_how_many(tmp_path: Path, text: str) -> None:
+def test_a_partition_is_written_as_k_of_n(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match="partition must be K/N"):
         service_config(tmp_path, partition=text, **POSTGRES)
 

@@ -27,7 +27,7 @@ def play(one: JournalledVenue, clock: Clock, seconds: float) -> None:
     clock.now = end
 
 
-def test_a_venue_that_was_killed_knows_its_children_and_goes_on(tmp_path: Path) -> None:
+def test_a_killed_venue_remembers_its_children(tmp_path: Path) -> None:
     clock, heard, journal = Clock(), list[ExecutionReport](), tmp_path / "A.jsonl"
     taken = child_order(ORDER, 0, 300, kind="take", until=0)
     resting = child_order(ORDER, 1, 5000)
@@ -66,7 +66,7 @@ def test_fees_are_for_taking_or_for_resting_and_nothing_trades_without_books() -
     assert market.trades(child_order(ORDER, 0, 300, kind="take", until=0), START, START) == []
 
 
-def test_a_venue_may_have_any_name_that_is_allowed(tmp_path: Path) -> None:
+def test_a_venue_may_have_any_valid_name(tmp_path: Path) -> None:
     """Its journal lies beside the log all the same."""
     config = service_config(tmp_path, venues={"A": {"latency_ms": 0.0}, "B/..": {"latency_ms": 0.0}})
     order = order_json()

@@ -38,7 +38,7 @@ def told(*words: object) -> dict[str, Any]:
     return found
 
 
-def test_nothing_is_lost_doubled_or_forgotten_when_the_service_is_killed_at_any_write(
+def test_nothing_is_lost_or_doubled_when_the_service_is_killed_at_any_write(
     quick_folder: Path, survived: Survived
 ) -> None:
     """Before, in the middle of, and after each change of a file, each message and each answer.
@@ -57,7 +57,7 @@ def test_nothing_is_lost_doubled_or_forgotten_when_the_service_is_killed_at_any_
     survived("kill -9 of the service at a write, a message or an answer", killed)
 
 
-def test_a_service_that_sends_again_instead_of_asking_is_caught(quick_folder: Path) -> None:
+def test_a_service_that_resends_instead_of_querying_is_caught(quick_folder: Path) -> None:
     """The same check must fail when children of before the start are sent, not asked for."""
     found = told("resend", quick_folder, 5, "dark-first+sweep")
     assert any("twice" in text for text in found["dark-first+sweep"]["wrong"])
@@ -83,7 +83,7 @@ def test_a_router_learns_the_same_whatever_goes_wrong(quick_folder: Path, surviv
 
 
 @pytest.mark.thorough  # tests/cli/test_live_demo.py kills the real command too, between orders
-def test_the_real_command_is_killed_from_outside_and_goes_on(tmp_path: Path, survived: Survived) -> None:
+def test_the_real_command_survives_kills_from_outside(tmp_path: Path, survived: Survived) -> None:
     """`riskroute live serve`, killed at its k-th system call that writes, and started again."""
     strace = shutil.which("strace")
     traced = strace and subprocess.run([strace, "-o", os.devnull, "true"], capture_output=True, check=False)

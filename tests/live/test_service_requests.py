@@ -113,7 +113,7 @@ READ = {"Authorization": f"Bearer {TOKENS['read']}"}
 GET = b"GET /health HTTP/1.1\r\nHost: desk\r\n\r\n"
 
 
-def test_requests_that_come_at_once_are_answered_in_sequence(line: Line) -> None:
+def test_simultaneous_requests_are_answered_in_sequence(line: Line) -> None:
     line.send(plain("one") + plain("two") + GET + plain("three") + b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
     bodies = [json.loads(line.answer()[1]) for _ in range(5)]
     assert [body.get("parent") for body in bodies] == ["one", "two", None, "three", None]
@@ -183,7 +183,7 @@ MANGLED = {
 
 
 @pytest.mark.parametrize("name", MANGLED)
-def test_a_mangled_request_is_no_order(service: ServiceProcess, name: str) -> None:
+def test_a_malformed_request_places_no_order(service: ServiceProcess, name: str) -> None:
     """Whoever reads the request differently, such as a proxy, must not find another order in it."""
     line = Line(service)
     line.send(MANGLED[name])
@@ -231,7 +231,7 @@ def test_a_connection_that_stays_silent_after_an_answer_is_closed(service: Servi
     line.close()
 
 
-def test_events_halt_and_page_come_over_a_connection_that_had_orders(service: ServiceProcess, line: Line) -> None:
+def test_events_halt_and_page_work_on_a_connection_used_for_orders(service: ServiceProcess, line: Line) -> None:
     line.send(plain("before the events"))
     line.answer()
     line.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -254,7 +254,7 @@ def test_events_halt_and_page_come_over_a_connection_that_had_orders(service: Se
         assert http.post("/orders", json=order_json("e"), headers=trade).status_code == 200
 
 
-def test_an_address_that_is_taken_is_refused(service: ServiceProcess, tmp_path: Path) -> None:
+def test_an_address_in_use_is_refused(service: ServiceProcess, tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
@@ -271,7 +271,7 @@ def test_an_address_that_is_taken_is_refused(service: ServiceProcess, tmp_path: 
     assert f"cannot listen on {service.listen}: another program may be using it" in said
 
 
-def test_orders_that_are_under_way_are_answered_before_the_service_stops(tmp_path: Path) -> None:
+def test_orders_in_flight_are_answered_before_the_service_stops(tmp_path: Path) -> None:
     with up(tmp_path) as service:
         lines = [Line(service) for _ in range(40)]
         idle, half = Line(service), Line(service)
@@ -295,7 +295,7 @@ def test_orders_that_are_under_way_are_answered_before_the_service_stops(tmp_pat
         assert service.said("stopped: 42 orders")
 
 
-def test_a_service_that_is_told_twice_to_stop_waits_for_nobody(tmp_path: Path) -> None:
+def test_a_second_stop_signal_stops_at_once(tmp_path: Path) -> None:
     with up(tmp_path) as service:
         stuck, stream = Line(service), Line(service)
         stream.send(b"GET /events HTTP/1.1\r\nAuthorization: Bearer " + TOKENS["read"].encode() + b"\r\n\r\n")

@@ -103,7 +103,7 @@ def test_nothing_answered_is_lost_when_the_service_is_killed(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there is no SIGUSR1 here")
-def test_a_signal_halts_and_a_screen_hears_of_it(tmp_path: Path) -> None:
+def test_a_signal_halts_and_the_event_stream_reports_it(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     with desk.served() as process, desk.client("screen") as http:
         assert process.stdout is not None

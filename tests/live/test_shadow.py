@@ -116,7 +116,7 @@ def test_shadow_mode_reports_the_saving_of_the_backtest_for_orders_that_wait_too
     assert shown["low"] < -paired.difference_bps < shown["high"]
 
 
-def test_a_saving_that_is_mostly_guessed_says_so(waited: BacktestResult) -> None:
+def test_a_mostly_guessed_saving_is_reported_as_such(waited: BacktestResult) -> None:
     """The other router never lets an order rest in a pool: nobody can know what that would have brought."""
     shown = watched(waited, "rest-even+sweep", MemoryStore())
     assert shown["guessed_shares"] > 1000 * 100 / 2
@@ -153,7 +153,7 @@ def executed(key: str = "one", **more: Any) -> dict[str, Any]:
     } | more
 
 
-def test_an_order_is_judged_learned_from_and_not_judged_twice(up: Any) -> None:
+def test_an_order_is_compared_and_learned_once(up: Any) -> None:
     given = executed()
     answer = up.client.post("/shadow/orders", json=given)
     assert answer.status_code == 200
@@ -176,9 +176,9 @@ def test_an_order_is_judged_learned_from_and_not_judged_twice(up: Any) -> None:
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no children": ({"children": []}, "expected 1 to 1000 children, got 0"),
     "unknown pool": ({"kind": "dark", "place": "Q"}, "place of a dark child must be one of P, was 'Q'"),
-    "overfilled child": ({"filled": 200}, "a child must fill no more than it was sent, was 200 of 100"),
-    "overfilled": ({"sent": 1000, "filled": 900}, "children must have filled at most 100 shares, was 960"),
-    "no price": ({"price": 0}, "price of a child that was filled must be from 1 to"),
+    "overfilled child": ({"filled": 200}, "expected a child to fill at most the shares it sent, got 200 of 100"),
+    "overfilled": ({"sent": 1000, "filled": 900}, "children must fill at most 100 shares, was 960"),
+    "no price": ({"price": 0}, "price of a filled child must be from 1 to"),
     "fee": ({"fee": 10**18}, "fee of a child must be at most"),
     "time": ({"sent_at": -1}, "times of a child must not be negative"),
     "from the future": ({"arrived": 2**62}, "arrived must be a time in the past"),
@@ -187,7 +187,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_executed_orders_that_make_no_sense_are_refused(up: Any, name: str) -> None:
+def test_inconsistent_executions_are_refused(up: Any, name: str) -> None:
     change, text = BAD[name]
     given = executed()
     if set(change) <= {"children", "arrived"}:

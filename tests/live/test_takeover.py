@@ -28,7 +28,7 @@ Survived = Callable[[str, int], None]
 LEASE_SECONDS = 2.0
 
 
-def test_a_router_that_stands_by_takes_over_and_the_old_one_never_writes_again(
+def test_a_standby_takes_over_and_the_old_leader_never_writes_again(
     postgres: str, tmp_path: Path, survived: Survived
 ) -> None:
     stream = f"s{uuid4().hex}"

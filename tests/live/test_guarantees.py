@@ -1,4 +1,4 @@
-"""The promises in the documentation: each names tests that there are."""
+"""The guarantees in the documentation name existing tests."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 from checkout import ROOT
 
 
-def test_every_proof_that_the_page_names_is_a_test() -> None:
+def test_every_test_named_with_a_guarantee_exists() -> None:
     page = (ROOT / "docs" / "live.md").read_text()
-    promises = page.partition("## Promises and their proofs")[2].partition("###")[0]
-    rows = [line for line in promises.splitlines() if line.startswith("| ") and not line.startswith("| promise")]
+    guarantees = page.partition("## Guarantees")[2].partition("###")[0]
+    rows = [line for line in guarantees.splitlines() if line.startswith("| ") and not line.startswith("| guarantee")]
     assert len(rows) >= 12
     there = {
         name
