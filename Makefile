@@ -10,7 +10,7 @@ EVIDENCE   := evidence against_thompson variants slopes in_reach guarantee split
 ROUTERS    := headroom routers contextual literature
 SEARCHES   := closest
 
-# What is made once and used again lies in the checkout: compiled kernels, fonts, settings of libraries.
+# Caches in the checkout: compiled kernels, fonts, settings of libraries.
 CACHE := $(CURDIR)/.cache
 export NUMBA_CACHE_DIR := $(CACHE)/numba
 export MPLCONFIGDIR    := $(CACHE)/matplotlib
@@ -24,15 +24,15 @@ help:
 	@echo "make demo      a router study for 1,000 shares and a comparison of policies; files in out/demo"
 	@echo "make live-demo the live router on simulated venues, with a kill -9 halfway; dashboard until Ctrl-C"
 	@echo "make test      lint, types, room rules and tests; make test ROOM=learning runs the tests of one room only"
-	@echo "make thorough  the slowest tests, which make test leaves out: clusters, kills at random, the documentation site"
+	@echo "make thorough  the slowest tests, not in make test: clusters, random kills, the documentation site"
 	@echo "make coverage  make test with line coverage; takes a quarter longer"
 	@echo "make crash     crash tests of the live router: kills, power cuts, full disks; make test runs a selection"
-	@echo "make browser   install the browser that the tests of pages need, where they would be skipped otherwise"
-	@echo "make bench     speed: optimal design, the runner, market data, peer libraries (BENCHFLAGS=--quick: does it run?)"
-	@echo "make evidence  the recommended policy and the split study on instances they were not tuned on (about 15 minutes)"
-	@echo "make routers   all routers on recorded and synthetic days, and where learning can pay"
+	@echo "make browser   install the browser for the page tests, which are skipped without it"
+	@echo "make bench     speed: optimal design, the runner, market data, peer libraries (BENCHFLAGS=--quick for a smoke test)"
+	@echo "make evidence  the recommended policy and the split study on held-out instances (about 15 minutes)"
+	@echo "make routers   all routers on recorded and synthetic days, and the headroom for learning"
 	@echo "make reproduction  every figure and table of the paper, and docs/reproduction.md (about a minute)"
-	@echo "make closest   search for the settings the paper does not state, and docs/reproduction.md (about 15 minutes)"
+	@echo "make closest   search for the settings that the paper omits, and docs/reproduction.md (about 15 minutes)"
 	@echo "make reference the pages of commands and configuration files, from the code"
 	@echo "make docs      the documentation site, in out/site"
 	@echo "make readme    refresh the demo's output in README.md"
@@ -55,15 +55,15 @@ demo: $(VENV)/.installed-market,report
 live-demo: $(VENV)/.installed-live
 	$(BIN)/python -m riskroute live demo
 
-# The tests of pages need a browser; without one they are skipped, and say so. Installs into the system, as no other step.
+# The page tests need a browser and are skipped without one. The only step that installs into the system.
 browser:
 	@command -v chromium > /dev/null && command -v chromedriver > /dev/null || \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    echo "installing chromium and chromium-driver"; \
 	    (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver) > /dev/null || true; \
-	  else echo "tests of pages are skipped: install chromium and chromium-driver"; fi
+	  else echo "page tests are skipped: install chromium and chromium-driver"; fi
 
-# A worker takes whole files, so that what their tests share is made once; the longest first (tests/support/longest.py).
+# A worker takes whole files, so their fixtures are built once; the longest files first (tests/support/longest.py).
 WORKERS := $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count(), 8))')
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
@@ -76,7 +76,7 @@ test: $(VENV)/.installed-dev
 	$(PYTEST) tests/$(ROOM) src/riskroute/$(ROOM)
 endif
 else
-# Kernels and assertions are compiled beside the checks that read the code, so that workers do not all compile them.
+# Compile kernels and assertions once, in parallel with the static checks, so that test workers find them compiled.
 test: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory -j 2 check-and-collect $(COMPILED)
 	$(PYTEST) $(PYTESTFLAGS)
@@ -88,7 +88,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Not side by side: the two together take as long as compiling.
+# In sequence: together the two take as long as compiling.
 check-and-collect: check
 	@$(MAKE) --no-print-directory $(COLLECTED)
 
@@ -106,21 +106,21 @@ $(COMPILED): $(shell find src tests/support/compile_kernels.py -name '*.py') $(V
 coverage: PYTESTFLAGS := --cov --cov-report=term
 coverage: test
 
-# Every fault, where `make test` tries a selection; ends with how many of each kind were survived.
+# All faults, of which `make test` tries a selection; ends with the number of survived faults by kind.
 crash: $(VENV)/.installed-dev
 	RISKROUTE_CRASH=long $(PYTEST) -m crash tests/live
 
-# Clusters, kills at random, the site, and everything compiled again for a processor without vector units.
+# Clusters, random kills, the site, and all kernels compiled for a processor without vector units.
 thorough: $(VENV)/.installed-dev
 	$(PYTEST) -m thorough tests
 
-# All of them run even if one misses a target; make then fails at the end.
+# All run even if one misses a target; make then fails at the end.
 bench: $(VENV)/.installed-bench,live,market,postgres,report
 	@status=0; for name in $(BENCHMARKS); do \
 	  echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py $(BENCHFLAGS) || { status=1; echo "$$name.py failed"; }; \
 	done; exit $$status
 
-# Each printout goes to its page, whether or not its targets hold.
+# Each printout goes to its page, even if a target fails.
 evidence: SCRIPTS := $(EVIDENCE)
 routers: SCRIPTS := $(ROUTERS)
 evidence routers: $(VENV)/.installed-market,report
@@ -134,7 +134,7 @@ reproduction: $(VENV)/.installed-market,report
 	$(BIN)/python -m riskroute reproduce all --out out/reproduce > out/reproduce/said.txt
 	$(BIN)/python docs/refresh.py reproduction out/reproduce
 
-# Stops if the preset is not what the search finds; its printout, in out/bench, says what to change.
+# Stops if the preset differs from the result of the search; the printout in out/bench says what to change.
 closest: $(VENV)/.installed-market,report
 	@for name in $(SEARCHES); do OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done
 	mkdir -p out/closest

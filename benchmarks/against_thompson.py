@@ -1,8 +1,8 @@
 """`adaptive` beside `thompson` on random action sets: risk tolerances, horizons, dimensions.
 
-Gaussian action sets, scaled to norm one, with random coefficients of norm one. Every cell of the grid has instances of
-its own, none of which `adaptive` was tuned on, and both policies play the same number of runs on each. *Behind* is how
-many standard errors `adaptive` is above `thompson`, from the spread of the runs on every instance; negative is better.
+Gaussian action sets, scaled to norm one, with random coefficients of norm one. Every cell of the grid has its own
+instances; `adaptive` was tuned on none of them. Both policies play the same number of runs on each. *Behind* is the
+difference of `adaptive` to `thompson` in standard errors over runs and instances; negative is better.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST = 2.0
 
 
 class Cell(NamedTuple):
-    """One place of the grid."""
+    """One cell of the grid."""
 
     dim: int
     size: int

@@ -3,7 +3,7 @@
 1. 1,000 shares over 20 slots, 10,000 over 30 and 100 over 200: the certified design (no cache: a new set every time),
    the best allocation for convex and for arbitrary scores, whole runs of RISE and RISE++ with 100,000 rounds, and the
    peak memory of a process that does both runs, and of one that makes the design over 200 slots.
-2. Ten slots and orders of 10 to 10,000 shares: the same questions, beside the number of allocations. The cost may grow
+2. Ten slots and orders of 10 to 10,000 shares: the same questions, and the number of allocations. The cost may grow
    no faster than the order, with room for noise: a factor of 20 for ten times the shares, judged by the fastest
    repeats, and by milliseconds where all takes less than that.
 
@@ -52,7 +52,7 @@ MEASURED = sized(list(MEMORY), list(MEMORY)[:1])
 
 
 def questions(shares: int, slots: int, tolerance: float) -> dict[str, Callable[[], Any]]:
-    """What is timed for one set."""
+    """Return the calls to time for one set."""
     allocations = Allocations(shares, slots)
     rng = np.random.default_rng(0)
     linear, square = rng.standard_normal((2, slots))
@@ -64,12 +64,12 @@ def questions(shares: int, slots: int, tolerance: float) -> dict[str, Callable[[
 
 
 def run(shares: int, slots: int, policy: str) -> Callable[[], Any]:
-    """Return one run of a policy, on a new set so that nothing is remembered."""
+    """Return one run of a policy on a new set, without cached designs."""
     return lambda: simulate(random_problem(Allocations(shares, slots), 0), [policy], ROUNDS, 1)
 
 
 def targets() -> tuple[list[bool], list[bool]]:
-    """First part: the large sets against their targets, those on excess and memory, and those on time."""
+    """Print the first part: targets of the large sets on excess, memory and time."""
     cases: list[tuple[str, Callable[[], Any], float]] = []
     most_excess = {}
     for shares, slots, tolerance, limits in (
@@ -103,7 +103,7 @@ def targets() -> tuple[list[bool], list[bool]]:
 
 
 def growth() -> list[bool]:
-    """Second part: cost against the size of the order."""
+    """Print the second part: cost by order size."""
     asked = {shares: questions(shares, 10, 0.05) for shares in SIZES}
     timings = {shares: interleaved(asked[shares], REPEATS, patience=5.0) for shares in SIZES}
     names = list(asked[SIZES[0]])

@@ -1,7 +1,7 @@
 """Speed of backtests: orders a second of simple routers over five venues, days made a second, and memory.
 
-Routers are played in turn on one core. Memory is that of a process of its own that plays the days one after the other;
-pages of files that it shares with the system are not counted, since the system takes them back when it needs them.
+Routers play in turn on one core. Memory is measured in a separate process that plays the days in sequence, without
+pages of mapped files, which the system can reclaim.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ print(int(status["RssAnon"].split()[0]) / 1e6, int(status["VmHWM"].split()[0]) /
 
 
 def played(name: str, days: list[MarketDay]) -> int:
-    """Play a router on one core; returns how many orders it had."""
+    """Play a router on one core; return its number of orders."""
     horizon = 60.0 if "post" in name or "rest" in name else 0.0
     config = BacktestConfig(orders=ORDERS * DAYS // PLAYED, horizon=horizon)
     return play_routers([Candidate(name, name)], days[:PLAYED], config, backend=Backend("local", 1)).orders.height

@@ -1,9 +1,9 @@
-"""What the paper must have chosen: a search over everything it leaves open for the most statements that hold.
+"""Search the settings that the paper leaves open for those under which most of its statements hold.
 
-In stages, each with what the one before found best: (1) the constants of RISE++ and RiskUCB, on a few instances;
-(2) every other choice, one at a time; (3) figure 4 alone, on a whole grid, as it has no instance to choose; (4) the
-instances; (5) the best of them once more with the paper's 50 runs. The setting is one for all experiments, with one
-instance number for the four panels of figure 2. Ends with status 1 if ``--preset closest`` is not what was found.
+In stages, each starting from the best setting of the previous one: (1) the constants of RISE++ and RiskUCB, on a few
+instances; (2) every other choice, one at a time; (3) figure 4 alone, on a full grid, since it has no random instance;
+(4) the instances; (5) the best of them again with the paper's 50 runs. All experiments share one setting, and the four
+panels of figure 2 share one instance number. Exits with status 1 if ``--preset closest`` differs from the result.
 ``--workers N`` sets the number of processes.
 """
 
@@ -117,7 +117,7 @@ class JointTrial:
 
     @property
     def departures(self) -> int:
-        """How many choices differ from ours."""
+        """Number of choices that differ from ours."""
         return sum(value != getattr(DEFAULT, name) for name, value in self.choices.items())
 
 
@@ -127,7 +127,7 @@ def statements_about(experiment: str) -> list[Statement]:
 
 
 def best_joint_trial(trials: Sequence[Trial]) -> JointTrial:
-    """Find the setting with the most statements that hold, over all experiments that were tried.
+    """Find the setting under which most statements hold, over all experiments.
 
     Trials go together if they agree in every choice that both depend on. Choices of one experiment alone, such as its
     instance, are therefore made for each experiment by itself, once those that experiments share are made. Of settings
@@ -163,13 +163,13 @@ def _settings(trials: Iterable[Trial], shared: Sequence[str]) -> Iterator[dict[s
 
 
 def _best_of(trials: Iterable[Trial], common: Mapping[str, Any]) -> Trial | None:
-    """Of the trials that agree with a setting, the one with the most statements."""
+    """Return the trial with the most statements among those that agree with a setting."""
     fitting = [t for t in trials if all(t.choices[name] == common[name] for name in common if name in t.choices)]
     return max(fitting, key=lambda t: (len(t.held), -JointTrial((t,)).departures), default=None)
 
 
 class TrialRunner:
-    """Plays experiments under many settings; what was played once, by whatever setting, is not played again."""
+    """Plays experiments under many settings, and reuses earlier results."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -206,12 +206,12 @@ class TrialRunner:
 
 
 def as_choices(choices: Mapping[str, Any]) -> PaperChoices:
-    """Make a setting from some of its choices; the others are ours."""
+    """Return a setting with some choices given and the others at our defaults."""
     return replace(DEFAULT, **choices)
 
 
 def choice_values(trials: Iterable[Trial], names: Sequence[str] | None = None) -> dict[str, list[Any]]:
-    """By choice: the values that occur in some trials, in the order of size."""
+    """Return the sorted values of every choice over some trials."""
     found: dict[str, set[Any]] = {}
     for trial in trials:
         for name, value in trial.choices.items():
@@ -225,7 +225,7 @@ def choice_values(trials: Iterable[Trial], names: Sequence[str] | None = None) -
 
 
 class Search:
-    """The trials so far, and what is best in them."""
+    """The trials so far, and the best of them."""
 
     def __init__(self, runner: TrialRunner) -> None:
         self.runner = runner
@@ -284,7 +284,7 @@ def distinct_experiments(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
 
 
 def search(runner: TrialRunner) -> tuple[Search, JointTrial]:
-    """Return everything tried, and the best setting among those played with all runs."""
+    """Return all trials, and the best setting among those played with all runs."""
     seek = Search(runner)
     start = replace(DEFAULT, horizon=HORIZON)
     grid = [replace(start, constant=constant, delta=delta) for constant, delta in product(CONSTANT, DELTA)]
@@ -316,12 +316,12 @@ def on_instances(name: str, leaders: Sequence[PaperChoices]) -> list[PaperChoice
 
 
 def with_choice(choices: PaperChoices, name: str, value: Any) -> PaperChoices:
-    """Return a setting with one choice made otherwise."""
+    """Return a setting with one choice changed."""
     return with_choices(choices, {name: value})
 
 
 def with_choices(choices: PaperChoices, changed: dict[str, Any]) -> PaperChoices:
-    """Return a setting with some choices made otherwise."""
+    """Return a setting with some choices changed."""
     return replace(choices, **changed)
 
 
@@ -334,7 +334,7 @@ def leading_instances(name: str, trials: Sequence[Trial], leader: PaperChoices) 
 
 
 def print_statements(trials: Sequence[Trial], joint: JointTrial) -> None:
-    """Print, for every statement, under which choices it held in how many trials."""
+    """Print the number of trials in which each statement held, by choice."""
     say("Where each statement held: of how many settings tried, and with which values")
     for experiment in DEPENDS:
         tried = [one for one in trials if one.experiment == experiment]
@@ -365,7 +365,7 @@ def spread(values: Sequence[Any], name: str) -> str:
 
 
 def print_best(seek: Search, joint: JointTrial) -> tuple[int, int]:
-    """Print the best setting, how rare its instances are, and what fails; returns how many statements hold of all."""
+    """Print the best setting and what fails under it; return the numbers of statements that hold and of all."""
     choices = joint.choices
     rows = [[NAMES[name], name, f"{getattr(DEFAULT, name)}", f"{value}"] for name, value in choices.items()]
     say("The setting in which most statements hold")

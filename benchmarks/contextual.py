@@ -1,7 +1,7 @@
-"""The contextual router against simple rules: patient and urgent orders, other markets, harder worlds, and its speed.
+"""The contextual router against simple rules: patient and urgent orders, other markets, stresses, and its speed.
 
-Days are not those that it was tuned on. The rule to beat is the best of the simple ones on the training days. A folder
-of recordings that the environment variable ``RISKROUTE_TAPE`` names is judged too.
+It was tuned on other days. The benchmark rule is the best simple rule on the training days. Recordings in the folder
+that the environment variable ``RISKROUTE_TAPE`` names are evaluated too.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Frozen(Contextual):
 
 
 def hindsight(days: Sequence[MarketDay], config: BacktestConfig, **parameters: Any) -> Candidate:
-    """Return the router that has learned on the days that it is judged on, and learns no more."""
+    """Return the router after learning on the test days, with its posterior frozen."""
     router = Contextual(kappa=config.kappa, seed=config.seed, **parameters)
     for task in play_tasks([Candidate("learning", Contextual.name, begins_as=router)], days, config):
         task.play(router)
@@ -66,16 +66,16 @@ def hindsight(days: Sequence[MarketDay], config: BacktestConfig, **parameters: A
 
 @dataclass
 class FixedPlan(Router):
-    """The same plan for every order, whatever the books show: fractions posted and rested, pools tried before or not.
+    """Splits every order by the same fractions, whatever the books show.
 
     Parameters
     ----------
     limit, rest : dict[str, float]
         Fractions of an order, by venue and by pool.
     pools : list[str]
-        Pools that are tried in turn.
+        Pools to try in turn.
     before : bool
-        Whether they are tried with the whole order.
+        Whether to try them with the whole order first.
     """
 
     name: ClassVar[str] = "fixed plan"
@@ -85,7 +85,7 @@ class FixedPlan(Router):
     before: bool = False
 
     def decide(self, context: Context) -> Plan:
-        """Send the fractions, as far as venues show a price to join."""
+        """Send the fractions to venues that show a price to join."""
         _, sizes = context.books.side("bid" if context.sign > 0 else "ask")
         there = {name for v, name in enumerate(context.books.venues) if sizes[v, 0] > 0}
         limit = {name: round(part * context.shares) for name, part in self.limit.items() if name in there}
@@ -120,7 +120,7 @@ class _Averaging(ContextualGreedy):
 
 
 def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
-    """Return the fixed plan that is best on the mean tables of some days, of all that the router may send."""
+    """Return the fixed plan, among those the router may send, that is best on the mean tables of some days."""
     router = _Averaging(kappa=config.kappa, guard_tails=False)
     for day in days:
         play_day(router, trading_day(day, config), seed=config.seed)
@@ -139,7 +139,7 @@ def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> Candid
 
 
 def tail_difference(found: BacktestResult, name: str, other: str, rng: np.random.Generator) -> Difference:
-    """Expected shortfall of a router less that of another, with an interval over blocks of paired orders."""
+    """Return the difference of two routers' expected shortfall, with an interval over blocks of paired orders."""
     orders = costs_in_bps(found.tables.orders.filter(found.tables.orders["judged"]))
     key = ["symbol", "day", "number", "seed"]
     one, two = (orders.filter(orders["router"] == label).sort(key) for label in (name, other))
@@ -152,7 +152,7 @@ def tail_difference(found: BacktestResult, name: str, other: str, rng: np.random
 
 
 def decision_times(day: MarketDay, config: BacktestConfig, rounds: int) -> tuple[Floats, Floats]:
-    """Microseconds of processor and of wall-clock time of decisions, in calls; learning goes on between them."""
+    """Return CPU and wall-clock microseconds of decisions, with learning between them."""
     seen: list[Context] = []
 
     class Recorder(Contextual):
@@ -214,7 +214,7 @@ def main() -> None:
 
 
 def _speed(day: MarketDay) -> list[bool]:
-    """Decisions over eight places and 100 lots, on a busy machine: processor time, and what the clock says."""
+    """Time decisions over eight places and 100 lots in CPU and wall-clock time."""
     used, passed = decision_times(day, _config(1000, 60.0, 0.05), rounds=sized(10, 1))
     rows = [
         [name, f"{np.median(times):.0f}", f"{np.quantile(times, 0.99):.0f}"]
@@ -244,7 +244,7 @@ def _config(shares: int, horizon: float, kappa: float, *routers: str) -> Backtes
 
 
 def _patient(days: Sequence[MarketDay], cache: TableCache, backend: Backend) -> list[bool]:
-    """Orders with time on the market with pools: what is saved, and what it does to the tail."""
+    """Orders with time on the market with pools: saving and tail."""
     rows, better, safe, riskier, paying, learning, closed = [], 0, 0, 0, 0, [], []
     room, better_with_room = 0, 0
     rng = np.random.default_rng(1)
@@ -345,7 +345,7 @@ def _patient(days: Sequence[MarketDay], cache: TableCache, backend: Backend) -> 
 def _in_hindsight(
     days: Sequence[MarketDay], config: BacktestConfig, cache: TableCache, backend: Backend, *, guard_tails: bool
 ) -> RouterResult:
-    """Return what the router comes to that has learned on the judged days before, and learns no more."""
+    """Return the result of a frozen router that learned on the test days."""
     judged = list(days[TRAIN:])
     known = hindsight(judged, config, guard_tails=guard_tails)
     config = dataclasses.replace(config, train=0, routers=())
@@ -354,14 +354,14 @@ def _in_hindsight(
 
 
 def _first_day(found: BacktestResult) -> float:
-    """Basis points that orders of the first day cost more than with the plans that seemed best."""
+    """Return the exploration cost of the first day's orders, in basis points."""
     orders = found.tables.orders.filter((polars.col("router") == OURS) & (polars.col("day") == str(found.days[0].date)))
     spent = orders.select((1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))).mean()).item()
     return float(spent or 0.0)
 
 
 def _elsewhere(kept: Path, cache: TableCache, backend: Backend) -> list[bool]:
-    """Urgent orders, a market without pools, and a tape: where it must not be worse."""
+    """Urgent orders, a market without pools, and recordings: the router must not be worse."""
     rows, worst = [], -1.0
     places = [
         ("dark", (0.0,)),
@@ -398,7 +398,7 @@ def _elsewhere(kept: Path, cache: TableCache, backend: Backend) -> list[bool]:
 
 
 def _harder(days: Sequence[MarketDay], cache: TableCache, backend: Backend) -> list[bool]:
-    """Whether the gain survives a harder world."""
+    """Check that the gain survives every stress."""
     rows, survives = [], True
     usual = _config(SIZES[-1], WAITS[len(WAITS) // 2], 0.05, OURS)
     for name, harder in WORLDS.items():
@@ -417,7 +417,7 @@ def _harder(days: Sequence[MarketDay], cache: TableCache, backend: Backend) -> l
 
 
 def _placebos(days: Sequence[MarketDay], cache: TableCache, backend: Backend) -> list[bool]:
-    """Books of another moment must not help: else something that only the future knows would have leaked."""
+    """Check that books of another time do not help: a gain from them would be a leak from the future."""
     config = _config(SIZES[-1], WAITS[len(WAITS) // 2], 0.05, FIXED, OURS, FREE, KNOWING)
     found = _played("dark", days, config, cache, backend)
     objectives = {name: found.comparison.routers[name].objective_bps for name in (OURS, FREE, FIXED, KNOWING)}

@@ -1,4 +1,4 @@
-"""Many simulations at once, one process per core: for evidence, where seconds do not count."""
+"""Many simulations in parallel, one process per core; used by evidence, not by timings."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from timing import quick
 
 @functools.cache
 def _pool() -> ProcessPoolExecutor:
-    """Processes that are started once: each has to load compiled kernels before its first task."""
+    """Return the process pool, started once: each process loads compiled kernels before its first task."""
     return ProcessPoolExecutor(os.cpu_count())
 
 
 def side_by_side(call: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Results of ``call(*job)`` for every job, in order, with a count of finished ones on a terminal."""
+    """Return ``call(*job)`` of every job, in order; on a terminal, count the finished ones."""
     done = []
     play = map if quick() else _pool().map
     for result in play(call, *zip(*jobs, strict=True)):
@@ -37,16 +37,16 @@ def side_by_side(call: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> l
 def final_regret(
     problem: Problem | Environment, policies: dict[str, str | Policy], horizon: int, runs: int, seed: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Regret of every run at the horizon, by policy, without the luck of the rewards (see `steady_regret`)."""
+    """Return the `steady_regret` of every run at the horizon, by policy."""
     result = simulate(problem, policies, horizon, runs, seed, checkpoints=1)
     return {label: one.steady_regret[:, -1] for label, one in result.policies.items()}
 
 
 def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Mean and its standard error."""
+    """Return the mean and its standard error."""
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def geometric_mean(values: Sequence[float] | NDArray[np.float64]) -> float:
-    """Geometric mean of positive numbers."""
+    """Return the geometric mean of positive numbers."""
     return float(np.exp(np.mean(np.log(values))))

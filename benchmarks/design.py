@@ -2,8 +2,8 @@
 
 Two questions:
 
-1. What does a certified design over a million actions cost? The yardstick is one *leverage pass*, the quadratic form
-   ``x' H x`` of every row in NumPy: an algorithm that looks at all actions in every step pays at least that per step.
+1. What does a certified design over a million actions cost? The unit is one *leverage pass*, the quadratic form
+   ``x' H x`` of every row in NumPy: the least cost per step of an algorithm that visits all actions in every step.
    Targets: 12 passes for an excess of 1e-2, 25 passes for 1e-6. Passes are timed between the designs. A busy machine
    can slow the pass down more than the design, which flatters the ratio of the medians; so the ratio of the fastest
    times is taken as well, with one BLAS thread and with as many as there are by default. A target holds only if all of
@@ -69,14 +69,14 @@ def gaussian_features(rows: int) -> Matrix:
 
 
 def largest_excess(features: Matrix, weights: Vector) -> float:
-    """Largest leverage of a design over the dimension, minus one."""
+    """Return the largest leverage of a design over the dimension, minus one."""
     inverse = np.linalg.inv((features * weights[:, None]).T @ features)
     return float(np.einsum("ij,ij->i", features @ inverse, features).max() / features.shape[1] - 1)
 
 
 @dataclass(frozen=True)
 class Reached:
-    """Where a solver stopped: the excess of its design, and whether it got there in time."""
+    """The excess of a solver's design, and whether it converged in time."""
 
     excess: float
     in_time: bool
@@ -122,7 +122,7 @@ def frank_wolfe(features: Matrix, tolerance: float, limit: float) -> Reached:
 
 
 def serve_cvxpy(pipe: Connection) -> None:
-    """Solve for whatever features were sent last, every time ``None`` is sent; runs in its own process.
+    """Solve for the last features whenever ``None`` is sent; runs in a separate process.
 
     Two things are done in cvxpy's favour. ``X' diag(w) X`` is written as ``X' (w * X)``: the same matrix, without the
     K x K one in the middle. And the features are whitened first, which changes no leverage, because its solver does not
@@ -155,7 +155,7 @@ def serve_cvxpy(pipe: Connection) -> None:
 
 
 class Cvxpy:
-    """cvxpy in a process that is stopped when it takes too long; without cvxpy, nothing is solved."""
+    """cvxpy in a process that is stopped at a time limit; without cvxpy, nothing is solved."""
 
     installed = importlib.util.find_spec("cvxpy") is not None
 
@@ -259,7 +259,7 @@ def time_designs(features: Matrix) -> tuple[Timing, dict[float, Timing]]:
 
 
 def check_design(features: Matrix, tolerance: float) -> None:
-    """Measure the excess of our design as that of the others is measured; this also warms up."""
+    """Measure the excess of our design like that of the others; this also warms up."""
     design = g_optimal(features, tolerance)
     weights = np.zeros(len(features))
     weights[design.actions] = design.weights
@@ -269,7 +269,7 @@ def check_design(features: Matrix, tolerance: float) -> None:
 
 
 def cell(timing: Timing, limit: float) -> str:
-    """Format a median time, or the limit that was not met and how far the solver got."""
+    """Format a median time, or the missed limit with the excess reached."""
     reached = timing.outcome
     if reached.in_time:
         return duration(timing.median)

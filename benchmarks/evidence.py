@@ -1,16 +1,16 @@
-"""Evidence for the recommended policy: what it costs to learn, beside the paper's policies, and where it fails.
+"""Evidence for the recommended policy: its regret against the paper's policies, and its failures.
 
 1. The four problems of the paper's figure 2, 30 random instances each: `adaptive` against the better of RISE and RISE++
-   on every instance. These two get the constants that were best on other instances, problem by problem.
-2. The paper's table of venues, in money units and scaled to norm one. RISE++ gets the constant that was best on other
-   tables, with every coefficient multiplied by a random factor between a half and two.
-3. Growth with the horizon: from 100,000 to 800,000 rounds, doubling, with the horizon told and not told.
-4. Rewards that break the assumptions.
+   on every instance. RISE and RISE++ use the best constants on other instances, per problem.
+2. The paper's table of venues, in money units and scaled to norm one. RISE++ uses the best constant on other
+   tables, whose coefficients are multiplied by a random factor between a half and two.
+3. Growth with the horizon: from 100,000 to 800,000 rounds, doubling, with a known and an unknown horizon.
+4. Rewards that violate the assumptions.
 5. Coefficients that change five times: `change-test`, `discounted` and `sliding-window` against `restart-gse`.
 6. Speed of decisions.
 
-All regrets are without the luck of the rewards where rewards are independent (`steady_regret`: the same expectation
-with less noise). Nothing was tuned on the instances reported.
+Regrets are `steady_regret` if rewards are independent: the same expectation with less noise. All instances are held
+out: nothing was tuned on them.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ RUNS, TUNING_RUNS, STRESS_RUNS, CHANGING_RUNS, TABLE_RUNS = sized((20, 8, 10, 5,
 
 
 def number(value: float) -> str:
-    """Write a regret."""
+    """Format a regret."""
     return f"{value:,.0f}"
 
 
 def candidates() -> dict[str, Policy]:
-    """RISE and RISE++ with all constants that are tried."""
+    """Return RISE and RISE++ with all candidate constants."""
     rises = {f"rise {m}": Rise(explore_multiplier=m) for m in MULTIPLIERS}
     return rises | {f"rise++ {c}": RisePlusPlus(constant=c) for c in CONSTANTS}
 
 
 def tuned(problems: list[Problem], start: str) -> str:
-    """Label of the candidate with the smallest geometric mean over problems, among those that start so."""
+    """Return the label of the best candidate by geometric mean over problems, among those with a prefix."""
     tried = {label: policy for label, policy in candidates().items() if label.startswith(start)}
     jobs = [(problem, tried, HORIZON, TUNING_RUNS, 1) for problem in problems]
     found = side_by_side(final_regret, jobs)
@@ -82,7 +82,7 @@ def tuned(problems: list[Problem], start: str) -> str:
 
 
 def figure_two() -> list[bool]:
-    """First part."""
+    """Print the first part."""
     say(f"1. figure 2: {len(INSTANCES)} instances each, {HORIZON:,} rounds, {RUNS} runs")
     rows, every, held = [], [], []
     for shares, slots in SIZES:
@@ -125,7 +125,7 @@ def figure_two() -> list[bool]:
 
 
 def other_table(seed: int) -> Problem:
-    """The paper's table with every coefficient multiplied by a random factor between a half and two."""
+    """Return the paper's table with every coefficient multiplied by a random factor between a half and two."""
     table = paper_table()
     rng = np.random.default_rng([9, seed])
     while True:
@@ -142,7 +142,7 @@ def other_table(seed: int) -> Problem:
 
 
 def table_of_venues() -> list[bool]:
-    """Second part."""
+    """Print the second part."""
     say(f"2. the paper's table of venues: {HORIZON:,} rounds, {TABLE_RUNS} runs")
     best = tuned([other_table(seed) for seed in TABLES], "rise++")
     policies: dict[str, str | Policy] = {name: name for name in (*PAPER, "adaptive", "thompson")}
@@ -167,7 +167,7 @@ def table_of_venues() -> list[bool]:
 
 
 def price_by_round(problem: Problem, rounds: Sequence[int], seed: int) -> NDArray[np.float64]:
-    """Regret of one run of `adaptive` that is not told the horizon, after each of ``rounds``, without luck."""
+    """Return the steady regret of one run of `adaptive` with unknown horizon, after each of ``rounds``."""
     environment = Environment(problem)
     setting = Setting(
         actions=problem.actions, risk_tolerance=problem.risk_tolerance, base_variance=problem.base_variance
@@ -187,7 +187,7 @@ def price_by_round(problem: Problem, rounds: Sequence[int], seed: int) -> NDArra
 
 
 def growth() -> list[bool]:
-    """Third part."""
+    """Print the third part."""
     horizons = [HORIZON * 2**k for k in range(4)]
     say(f"3. growth with the horizon: adaptive, {len(FEW)} instances of each problem, {RUNS} runs")
     problems = [random_routing_problem(*size, i) for size in SIZES for i in FEW]
@@ -219,7 +219,7 @@ def growth() -> list[bool]:
 
 
 def stress_cases() -> dict[str, Callable[[Problem], Problem | Environment]]:
-    """Ways in which rewards break the assumptions."""
+    """Return environments that violate the assumptions."""
     return {
         "as assumed": lambda p: p,
         "Student t noise, 3 degrees": HeavyTailed,
@@ -233,7 +233,7 @@ def stress_cases() -> dict[str, Callable[[Problem], Problem | Environment]]:
 
 
 def stress() -> list[bool]:
-    """Fourth part."""
+    """Print the fourth part."""
     sizes = sized(((4, 4), (6, 6)), ((3, 3),))
     named = " and ".join(f"{shares} shares over {slots} slots" for shares, slots in sizes)
     say(f"4. broken assumptions: mean over {len(FEWER)} instances of {named}, {STRESS_RUNS} runs")
@@ -253,7 +253,7 @@ def stress() -> list[bool]:
 
 
 def changing() -> list[bool]:
-    """Fifth part."""
+    """Print the fifth part."""
     say(
         f"5. five changes in {HORIZON:,} rounds: mean over {len(FEWER)} instances of each problem, {CHANGING_RUNS} runs"
     )
@@ -280,7 +280,7 @@ def changing() -> list[bool]:
 
 
 def speed() -> list[bool]:
-    """Sixth part, in this process."""
+    """Print the sixth part, in this process."""
     say("6. speed after compilation")
     problem = random_routing_problem(8, 6, 0)
     simulate(problem, ["adaptive", "thompson"], sized(2000, 20), 1)
@@ -313,14 +313,14 @@ PARTS = (figure_two, table_of_venues, growth, stress, changing, speed)
 
 
 def part_number(text: str) -> int:
-    """Read the number of a part."""
+    """Parse the number of a part."""
     if text not in map(str, range(1, len(PARTS) + 1)):
         raise argparse.ArgumentTypeError(f"part must be a number from 1 to {len(PARTS)}, was {text}")
     return int(text)
 
 
 def main() -> None:
-    """Print the parts that were asked for, by their numbers; all by default."""
+    """Print the requested parts; default: all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", type=part_number, help=f"numbers of parts, 1 to {len(PARTS)}; all if none")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run?")

@@ -1,9 +1,9 @@
-"""Import of damaged market data: an error or a whole result, never a crash, a hang, or a part of an output.
+"""Import of corrupted market data: an error or complete tables, never a crash, a hang or partial output.
 
     python benchmarks/fuzz_market.py --count 100000 --seed 0 --kinds itch,lobster,ticks,csv,parquet,tardis,dbn
 
-Every input is made from the seed and its number. A child process reads them one after another; if it dies or takes too
-long over one, that one is kept, and another child goes on with the next. Exit code 1 if anything failed.
+Every input follows from the seed and its number. A child process reads them in sequence. If it dies or exceeds the time
+limit, the input is kept and another child continues with the next. Exits with status 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ Valid = tuple[dict[str, bytes], str, ImportOptions]
 
 @dataclass
 class Case:
-    """Files that belong together, the one to import first, and what is asked of it."""
+    """Files that belong together, the one to import first, and the import options."""
 
     files: dict[str, bytes]
     wanted: ImportOptions

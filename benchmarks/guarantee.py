@@ -1,14 +1,14 @@
-"""What the guard of `guarded` costs, and what it is worth.
+"""Cost and benefit of the guard of `guarded`.
 
-1. Cost: the four problems of the paper's figure 2, on instances nothing was tuned on, `guarded` at several strengths
-   over `adaptive`, beside the bound that is proven (docs/guarantee.md) as a fraction of the trivial one. The ratio is
+1. Cost: the four problems of the paper's figure 2, on held-out instances: regret of `guarded` at several strengths over
+   that of `adaptive`, and the proven bound (docs/guarantee.md) as a fraction of the trivial one. The ratio is
    the geometric mean over instances, with the standard error of its logarithm.
 2. Longer horizons: the same for the default strength. The exploration grows as the horizon to the power 2/3, the regret
    of `adaptive` as its logarithm, so the cost grows.
-3. Protection: inner policies that do their worst, with the guard and without, beside the bound. What is added up is the
-   gap and the squared difference of means, round by round.
-4. Why no cheaper guard is known: what the rewards of `adaptive` alone could certify of the action it settles on, if the
-   variances were known and five standard deviations were enough. A bound for all actions and times needs more.
+3. Protection: adversarial inner policies, with and without the guard, and the bound: sums over rounds of the gap and
+   the squared difference of means.
+4. Why no cheaper guard is known: the gap that the rewards of `adaptive` alone could certify for its final action, with
+   known variances and five standard deviations. A bound for all actions and times needs more.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ LIMIT = 1.1
 
 
 def policies(strengths: Sequence[float]) -> dict[str, Policy]:
-    """`adaptive`, and `guarded` by strength."""
+    """Return `adaptive`, and `guarded` by strength."""
     guarded: dict[str, Policy] = {f"{strength:g}": Guarded(strength=strength) for strength in strengths}
     return guarded | {"adaptive": Adaptive()}
 
 
 def cost(horizon: int, strengths: Sequence[float], instances: Sequence[int], runs: int) -> list[list[str]]:
-    """Rows of the table for one horizon, and the ratio of each strength over all instances."""
+    """Return the rows of the table for one horizon, and the ratio of each strength over all instances."""
     problems = [random_routing_problem(*size, i) for size in SIZES for i in instances]
     found = side_by_side(final_regret, [(problem, policies(strengths), horizon, runs, 1) for problem in problems])
     usual = np.array([one["adaptive"].mean() for one in found])
@@ -72,7 +72,7 @@ HEADER = ["rounds", "strength", "explored", "adaptive", "guarded", "ratio", "s.e
 
 
 def two_best() -> Problem:
-    """Four actions: two of the same mean-variance whose means lie far apart, one a little worse, and a bad one."""
+    """Return four actions: two with the same mean-variance and distant means, a slightly worse one, and a bad one."""
     return Problem(
         actions=Actions([[1.0, 0.0], [0.0, 1.0], [0.98, 0.0], [-0.7, -0.7]]),
         mean_coef=np.array([0.7, 0.1]),
@@ -81,7 +81,7 @@ def two_best() -> Problem:
 
 
 class Worst(Guarded):
-    """Plays the worst action that the guard allows."""
+    """Inner policy that plays the worst action the guard allows."""
 
     def inner_plan(self) -> Plan:
         """Return plans of a hundredth of the horizon."""
@@ -90,7 +90,7 @@ class Worst(Guarded):
 
 
 class Fickle(Guarded):
-    """Changes between the two best actions in every plan, one of which has a far larger mean."""
+    """Inner policy that alternates between two best actions with very different means."""
 
     def inner_plan(self) -> Plan:
         """Return plans of a twentieth of the rounds that the guard allows away from the action played most."""
@@ -99,7 +99,7 @@ class Fickle(Guarded):
 
 
 def price(policy: Guarded, problem: Problem, horizon: int, seed: int) -> tuple[float, float]:
-    """Gaps and squared differences of means of one run, and what the inner policy would have paid alone."""
+    """Return gaps and squared differences of means of one run, and those of the inner policy alone."""
     environment = Environment(problem)
     policy = policy.clone().start(environment.setting(horizon), seed)
     alone = policy.inner_plan()
@@ -113,13 +113,13 @@ def price(policy: Guarded, problem: Problem, horizon: int, seed: int) -> tuple[f
 
 
 def spent(problem: Problem, played: np.ndarray) -> float:
-    """Gaps, and squared differences of means to their average."""
+    """Return gaps, and squared differences of means to their average."""
     means = problem.means(problem.actions.listed().handles)
     return float(played @ problem.gaps() + played @ (means - played @ means / played.sum()) ** 2)
 
 
 def protection() -> list[bool]:
-    """Third part."""
+    """Print the third part."""
     say(f"3. inner policies that do their worst: {BAD_HORIZON:,} rounds, strength 0.6, worst of {BAD_RUNS} runs")
     rows, held = [], []
     for label, kind in (("worst", Worst), ("changes between the two best", Fickle)):
@@ -134,7 +134,7 @@ def protection() -> list[bool]:
 
 
 def possible_gap(problem: Problem, horizon: int, seed: int) -> tuple[float, float]:
-    """Rounds of `adaptive` away from the action it played most, and how much worse than the best that may still be."""
+    """Return the rounds of `adaptive` away from its most played action, and the largest possible gap of that action."""
     environment, listed, rho = Environment(problem), problem.actions.listed(), problem.risk_tolerance
     policy = Adaptive().start(environment.setting(horizon), seed)
     rewards, played = environment.run(np.random.default_rng([seed, 7])), np.zeros(listed.size)
@@ -151,7 +151,7 @@ def possible_gap(problem: Problem, horizon: int, seed: int) -> tuple[float, floa
 
 
 def certified() -> None:
-    """Fourth part."""
+    """Print the fourth part."""
     say(f"4. what the rewards of adaptive alone could certify: {len(FEW)} instances of each problem, one run each")
     rows = []
     for horizon in LONGER:

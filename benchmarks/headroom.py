@@ -1,7 +1,7 @@
-"""Where learning can pay: the headroom of every synthetic market, by size, time and price of risk.
+"""The headroom for learning on every synthetic market, by order size, horizon and kappa.
 
-Static splits and the use of pools and limit orders are chosen on the first two of four days and judged on the others.
-A folder of recordings that the environment variable ``RISKROUTE_TAPE`` names is judged too.
+Static splits and the use of pools and limit orders are chosen on the first two of four days, evaluated on the others.
+Recordings in the folder that the environment variable ``RISKROUTE_TAPE`` names are evaluated too.
 """
 
 from __future__ import annotations

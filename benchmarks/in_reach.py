@@ -1,12 +1,11 @@
-"""What the regret of `adaptive` is made of: runs that settle wrongly, what it assumes, and what it has to learn.
+"""Decomposition of the regret of `adaptive`: runs with a wrong final action, prior assumptions, and learning.
 
-On instances that are not among those reported, per problem of the paper's figure 2:
+On held-out instances, per problem of the paper's figure 2:
 
-- *settled wrongly*: the fraction of runs that end on another action than the best, and their part of all regret;
-- the regret of `adaptive`, of its runs that settled rightly, and of its median run;
-- its regret when it assumes nothing about the size of coefficients;
-- its regret when it is told the coefficients of all variances beforehand, or those of all means, which leaves it half
-  of what there is to learn; of the other half it assumes what it always does;
+- *settled wrongly*: the fraction of runs whose final action is not the best one, and their fraction of the regret;
+- the regret of `adaptive`, of its runs with the right final action, and of its median run;
+- its regret without a prior on the size of coefficients;
+- its regret when the coefficients of all variances, or of all means, are known, with the default prior on the others;
 - the regret of its median run over the lower bound of `riskroute.lower_bound` at the horizon, on some of the instances.
 
 Regrets are geometric means over instances.
@@ -35,7 +34,7 @@ KNOWN = 1e9
 
 
 class Found(NamedTuple):
-    """What one instance says: regrets, and the fractions of runs that settled wrongly and of regret that is theirs."""
+    """Results on one instance: regrets, and the fractions of wrong runs and of their regret."""
 
     mean: float
     right: float

@@ -1,10 +1,10 @@
-"""Experiments of the papers behind the routers, redone as far as possible without the authors' data.
+"""Reproduced experiments of the papers behind the routers, as far as possible without the authors' data.
 
 Ganchev et al. (2009), `Censored Exploration and the Dark Pool Problem <https://arxiv.org/abs/1205.2646>`_; Agarwal et
 al. (2010), `Optimal Allocation Strategies for the Dark Pool Problem <https://arxiv.org/abs/1003.2245>`_; Laruelle et
 al. (2011), `Optimal split of orders across liquidity pools <https://arxiv.org/abs/0910.1166>`_; Cont and Kukanov
 (2017), `Optimal order placement in limit order markets <https://doi.org/10.1080/14697688.2016.1190030>`_. Each paper's
-statements are printed beside what was measured here.
+statements are printed beside the measured values.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Pools = tuple[tuple[float, float], ...]  # probability of being empty, exponent 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of a paper: in words, what was measured here, and whether it holds."""
+    """A statement of a paper, the measured value, and whether it holds."""
 
     name: str
     measured: str
@@ -77,7 +77,7 @@ def draw_sizes(pools: Pools, rounds: int, largest: int, rng: np.random.Generator
 
 
 def draw_paper_pools(count: int, rng: np.random.Generator) -> Pools:
-    """Pools in the ranges of Ganchev et al.: empty in 67 to 96 % of the cases, exponents of 0.25 to 1.3."""
+    """Draw pools in the ranges of Ganchev et al.: empty in 67 to 96 % of the cases, exponents of 0.25 to 1.3."""
     empty, exponents = rng.uniform(0.67, 0.96, count), rng.uniform(0.25, 1.3, count)
     return tuple(zip(empty.tolist(), exponents.tolist(), strict=True))
 
@@ -95,7 +95,7 @@ MODELS = ("power law", "uniform", "Kaplan-Meier")
 
 @dataclass(frozen=True)
 class GanchevResult:
-    """Mean held-out log loss by model, in how many pools each was best, and the statements."""
+    """Mean held-out log loss by model, the number of pools where each was best, and the statements."""
 
     pools: int
     losses: dict[str, float]
@@ -141,7 +141,7 @@ def remake_ganchev(*, quick: bool = False, seed: int = 0) -> GanchevResult:
 
 
 def _fitted(sent: Integers, filled: Integers) -> tuple[Vector, Vector, Vector]:
-    """Tails ``(LARGEST,)`` of each model, fitted to children."""
+    """Return the tails ``(LARGEST,)`` of each model, fitted to children."""
     known = filled[(filled > 0) & (filled < sent)]
     full = np.bincount(sent[filled == sent] - 1, minlength=LARGEST).astype(float)
     empty = float(np.mean(filled == 0))
@@ -152,7 +152,7 @@ def _fitted(sent: Integers, filled: Integers) -> tuple[Vector, Vector, Vector]:
 
 
 def _smoothed(tails: Vector, children: int) -> Vector:
-    """Tails with one observation of a uniform size added, so that nothing is impossible."""
+    """Return tails with one pseudo-observation of a uniform size, so that no size has probability zero."""
     uniform = 1 - np.arange(1, LARGEST + 1) / (LARGEST + 1)
     return (children * tails + uniform) / (children + 1)
 
@@ -311,7 +311,7 @@ def play_expgrad_constant(sizes: Units, units: int) -> Vector:
 
 
 def play_exp3(sizes: Units, units: int, rng: np.random.Generator) -> Vector:
-    """Units filled in every round by Exp3, ``(T,)``."""
+    """Return the units ``(T,)`` that Exp3 fills in every round."""
     rounds, pools = sizes.shape
     rate = _exp3_rate(pools, units, rounds)
     mixing = _exp3_mixing(rate, units)
@@ -325,7 +325,7 @@ def play_exp3(sizes: Units, units: int, rng: np.random.Generator) -> Vector:
 
 
 def play_parml(sizes: Units, units: int, rng: np.random.Generator) -> Vector:
-    """Units filled in every round by the parametric fit, made anew a hundred times per doubling, ``(T,)``."""
+    """Return the units ``(T,)`` that the parametric fit fills in every round, refitted a hundred times per doubling."""
     rounds, pools = sizes.shape
     empty, some, logs = np.zeros(pools), np.zeros(pools), np.zeros(pools)
     full, tails, filled = np.zeros((pools, units)), np.ones((pools, units)), np.zeros(rounds)
@@ -350,7 +350,7 @@ def play_parml(sizes: Units, units: int, rng: np.random.Generator) -> Vector:
 
 
 def play_optimistic(sizes: Units, units: int, rng: np.random.Generator) -> Vector:
-    """Units filled in every round by Kaplan-Meier with the optimism of the theorem, ``(T,)``."""
+    """Return the units ``(T,)`` that Kaplan-Meier with the theorem's optimism fills in every round."""
     rounds, pools = sizes.shape
     needed = _theory_counts(units, 1.0, 0.1)
     ended, tried = np.zeros((pools, units + 1)), np.zeros((pools, units + 1))
@@ -365,7 +365,7 @@ def play_optimistic(sizes: Units, units: int, rng: np.random.Generator) -> Vecto
 
 
 def _tails(ended: Floats, tried: Floats, needed: Floats) -> Floats:
-    """Optimistic tails of all pools, ``(K, V)``."""
+    """Return optimistic tails ``(K, V)`` of all pools."""
     hazards = ended[:, :-1] / np.maximum(tried[:, :-1], 1)
     tails = np.cumprod(1 - hazards, axis=1)
     enough = tried[:, :-1] >= needed
@@ -387,7 +387,7 @@ MEAN_ORDER = 9.0
 
 @dataclass(frozen=True)
 class LaruelleResult:
-    """Shares that the two algorithms end with, part of the oracle's saving that splits have, and the statements."""
+    """Final splits of the two algorithms, their fraction of the oracle's saving, and the statements."""
 
     rounds: int
     shares: dict[str, tuple[float, ...]]
@@ -439,7 +439,7 @@ def remake_laruelle(*, quick: bool = False, seed: int = 0) -> LaruelleResult:
 
 
 def draw_shortage(rounds: int, rng: np.random.Generator) -> tuple[Vector, Matrix]:
-    """Sizes of orders ``(T,)`` and of what pools hold ``(T, 3)``."""
+    """Draw order sizes ``(T,)`` and hidden sizes ``(T, 3)`` of pools."""
 
     def log_normal(mean: float) -> Vector:
         spread = np.log1p(1 / mean**2)
@@ -449,12 +449,12 @@ def draw_shortage(rounds: int, rng: np.random.Generator) -> tuple[Vector, Matrix
 
 
 def split_saving(shares: Vector, orders: Vector, held: Matrix) -> float:
-    """Mean saving of an order that is split so."""
+    """Return the mean saving of an order under a split."""
     return float((SAVINGS * np.minimum(shares * orders[:, None], held)).sum(axis=1).mean())
 
 
 def oracle_saving(orders: Vector, held: Matrix) -> float:
-    """Mean saving of an order that fills the best pools first, knowing what they hold."""
+    """Return the mean saving of an order that fills the best pools first with perfect foresight."""
     left, saved = orders, 0.0
     for k in np.argsort(-SAVINGS):
         filled = np.minimum(left, held[:, k])
@@ -463,12 +463,12 @@ def oracle_saving(orders: Vector, held: Matrix) -> float:
 
 
 def marginal_at_half(orders: Vector, held: Matrix) -> float:
-    """The greatest marginal saving of a pool that gets half of every order."""
+    """Return the largest marginal saving of a pool that gets half of every order."""
     return float((SAVINGS * (orders[:, None] * (orders[:, None] / 2 < held)).mean(axis=0)).max())
 
 
 def play_lagrangian(orders: Vector, held: Matrix, step: float = 1.0) -> tuple[float, ...]:
-    """Shares after all rounds of the optimisation algorithm."""
+    """Return the split after all rounds of the optimisation algorithm."""
     shares, worth = [1 / 3] * 3, (SAVINGS / SAVINGS.max()).tolist()
     for n, (order, there) in enumerate(zip(orders.tolist(), held.tolist(), strict=True), start=1):
         full = [share * order < some for share, some in zip(shares, there, strict=True)]
@@ -478,7 +478,7 @@ def play_lagrangian(orders: Vector, held: Matrix, step: float = 1.0) -> tuple[fl
 
 
 def play_reinforcement(orders: Vector, held: Matrix) -> tuple[float, ...]:
-    """Shares after all rounds of reinforcement."""
+    """Return the split after all rounds of reinforcement."""
     sums, shares, worth = [float(SAVINGS.max())] * 3, [1 / 3] * 3, SAVINGS.tolist()
     for order, there in zip(orders.tolist(), held.tolist(), strict=True):
         filled = [min(share * order, some) for share, some in zip(shares, there, strict=True)]
@@ -500,7 +500,7 @@ QUEUES = (1950, 2000, 2050, 2100)
 
 @dataclass(frozen=True)
 class ContKukanovResult:
-    """What the example gave.
+    """Results of the example.
 
     Parameters
     ----------
@@ -599,14 +599,14 @@ def remake_cont_kukanov(*, quick: bool = False, seed: int = 0) -> ContKukanovRes
 
 
 def mean_cost(market: float, limit: float, prices: PlacementPrices) -> float:
-    """Mean cost in dollars with one exchange, summed over the distribution."""
+    """Return the mean cost in dollars with one exchange, summed over the distribution."""
     outflows, chances = _distribution()
     costs = _placement_costs(SHARES, market, np.array([limit]), np.array([float(QUEUE)]), outflows, prices)
     return float(chances @ costs)
 
 
 def _distribution() -> tuple[Floats, Floats]:
-    """Outflows ``(n, 1)`` within 20 standard deviations and their probabilities ``(n,)``."""
+    """Return outflows ``(n, 1)`` within 20 standard deviations and their probabilities ``(n,)``."""
     outflows = np.arange(OUTFLOW - 1000, OUTFLOW + 1001)
     return outflows[:, None].astype(np.float64), poisson(OUTFLOW).pmf(outflows)
 
@@ -628,7 +628,7 @@ PAPERS: dict[str, Callable[..., Any]] = {
 
 
 def main() -> None:
-    """Redo every paper's experiments and print which statements hold."""
+    """Reproduce every paper's experiments and print which statements hold."""
     print_heading("Experiments of the literature", ["riskroute", "numpy", "scipy"])
     rows = []
     for paper, remake in PAPERS.items():

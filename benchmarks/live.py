@@ -1,9 +1,9 @@
 """Speed of the live router: durable decisions, reports, recovery, memory, the router's own time, and takeover.
 
-Decisions are asked for over HTTP, of a service in a process of its own, with clients that wait for their answers. They
-share the machine with the service, so they are made to cost little: connections stay open, and requests are made before
-the clock starts. What decisions are compared with is durable appends of one entry each to a log in the same place, in
-turn with them. Recovery is of a log of orders that were each sent to two venues, partly filled, and settled.
+Clients send orders over HTTP to a service in a separate process and wait for each response. They share the machine with
+the service, so they keep their connections and build requests before the clock starts. The reference is durable appends
+of one entry each to a log on the same disk, measured in turn. The recovered log has orders that were sent to two venues
+each, partly filled, and settled.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from postgres_server import postgres_programs, postgres_server
 
 APPENDS = sized(1_000, 20)
 DECISIONS = {1: sized(1_000, 10), 64: sized(4_000, 70)}
-"""Orders with so many clients."""
+"""Orders by number of clients."""
 
 TURNS = sized(9, 1)
 """How often appends and decisions are measured in turn: ratios vary by a tenth from one turn to the next."""
@@ -66,7 +66,7 @@ Speeds = dict[str, list[float]]
 
 
 def appends(log: Log, label: str) -> float:
-    """Durable appends a second, one after the other, each of one entry as long as an order's decision."""
+    """Return sequential durable appends per second, of one entry each with the size of an order's decision."""
     body = b"x" * 1_200
     began = time.perf_counter()
     for number in range(APPENDS):
@@ -75,7 +75,7 @@ def appends(log: Log, label: str) -> float:
 
 
 def decisions(service: ServiceProcess, log: Log, label: str) -> tuple[Speeds, dict[int, list[float]]]:
-    """Appends and decisions a second, in turn, and how long each decision took."""
+    """Return appends and decisions per second, measured in turn, and the latency of every decision."""
     speeds: Speeds = {"appends": [], "1": [], "64": []}
     waits: dict[int, list[float]] = {1: [], 64: []}
     for repeat in range(TURNS):
@@ -93,7 +93,7 @@ def decisions(service: ServiceProcess, log: Log, label: str) -> tuple[Speeds, di
 
 
 class Filling:
-    """A venue that fills everything at once, or, if it is silent, nothing."""
+    """A venue that fills every child at once; a silent one fills nothing."""
 
     def __init__(self, name: str, *, silent: bool) -> None:
         self.name, self.silent, self.count = name, silent, 0
@@ -118,7 +118,7 @@ class Filling:
 
 
 def reports(log: Log) -> float:
-    """Reports booked a second, with so many at a time not yet durable."""
+    """Return reports booked per second, with a number of reports not yet durable."""
     venues = {f"V{k}": Filling(f"V{k}", silent=True) for k in range(2)}
     engine = TradingEngine(log, venues, make_router("sweep"), patience=3600.0)
     engine.start()
@@ -141,7 +141,7 @@ def reports(log: Log) -> float:
 
 
 def routed() -> tuple[list[float], int]:
-    """Seconds that the router took for every decision while a worker learns, and how often it learned."""
+    """Return the seconds of every decision while a worker refits the router, and the number of refits."""
     router = make_router("thompson", units=LOTS, awaited=1000, ahead=True, rounds=100_000)
     venues = {f"V{k}": Filling(f"V{k}", silent=False) for k in range(SLOTS)}
     times: list[float] = []
@@ -172,7 +172,7 @@ def routed() -> tuple[list[float], int]:
 
 
 def fill(log: Log, router: Router) -> None:
-    """Write the events, in rows as an engine writes them for one order after the other."""
+    """Write the events in the rows that an engine writes for sequential orders."""
     log.lease("benchmark", math.inf)
     batch: list[AnyEvent] = []
     written: Future[list[int]] | None = None
@@ -186,7 +186,7 @@ def fill(log: Log, router: Router) -> None:
 
 
 def recovered(log: Log) -> tuple[float, TradingState, Learner]:
-    """Seconds from an open log to the state."""
+    """Return the seconds from an open log to the state."""
     learner = Learner(make_router("sweep"))
     began = time.perf_counter()
     state = recover(log, learner)
@@ -194,7 +194,7 @@ def recovered(log: Log) -> tuple[float, TradingState, Learner]:
 
 
 def recovery_in_child(open_log: Callable[[], Log]) -> tuple[float, float, float]:
-    """Seconds without a snapshot and with one, and megabytes, in this process, which does nothing else."""
+    """Return the seconds without and with a snapshot, and the megabytes of this process, which does nothing else."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with open_log() as log:
         log.lease("benchmark", math.inf)
@@ -211,7 +211,7 @@ def recovery_in_child(open_log: Callable[[], Log]) -> tuple[float, float, float]
 
 
 def recovery(open_log: Callable[..., Log], *words: Any) -> tuple[float, float, float]:
-    """The same in a process of its own, on a log that is written here."""
+    """Measure recovery in a separate process, on a log that this one writes."""
     with open_log(*words) as log:
         fill(log, make_router("sweep"))
     if quick():
@@ -233,7 +233,7 @@ class _Opener:
 
 
 def takeover(folder: Path, database: str) -> float:
-    """Seconds from kill -9 of a service to the first answer of the one that stands by."""
+    """Return the seconds from kill -9 of a service to the first response of its standby."""
     config = write_config(folder, postgres=database, stream="takeover")
     first, second = ServiceProcess(config), None
     try:
@@ -320,7 +320,7 @@ def measured(
     rows: list[list[str]],
     held: list[tuple[str, bool]],
 ) -> None:
-    """Appends, decisions and reports of a store."""
+    """Measure appends, decisions and reports on a store."""
     place = folder / label
     place.mkdir()
     service = ServiceProcess(write_config(place, patience=60.0, **given))

@@ -35,20 +35,20 @@ from riskroute.routers.router import Router
 
 
 def books(now: int, venues: int = 2) -> tuple[VenueQuote, ...]:
-    """Venues that all show 10.00 to 10.02."""
+    """Return the books of venues that all show 10.00 to 10.02."""
     bids, asks = ((10 * NANO, 100_000),), ((10 * NANO + NANO // 50, 100_000),)
     return tuple(VenueQuote(venue=f"V{k}", bids=bids, asks=asks, at=now) for k in range(venues))
 
 
 def new_order(key: str, quantity: int, now: int, venues: int = 2) -> ParentOrder:
-    """An order with books."""
+    """Return an order with books."""
     return ParentOrder(
         key=key, symbol="DEMO", side="buy", quantity=quantity, deadline=now + 3600 * NANO, quotes=books(now, venues)
     )
 
 
 def filled(child: ChildOrder, quantity: int, cum: int, number: int) -> ExecutionReport:
-    """A fill of a child."""
+    """Return a fill of a child."""
     return ExecutionReport(
         venue=child.place,
         day="20260105",
@@ -64,7 +64,7 @@ def filled(child: ChildOrder, quantity: int, cum: int, number: int) -> Execution
 
 
 def order_events(router: Router, events: int) -> Iterator[AnyEvent]:
-    """Events of many orders, one after the other: each is sent to two venues and filled in two parts at each."""
+    """Yield the events of sequential orders, each sent to two venues and filled in two parts at each."""
     state, at, number = TradingState(), 1_767_600_000 * NANO, 0
     first: list[AnyEvent] = [
         Planned(at=at, belief=0, router=router.name, after=0, learned=0, state=router_bytes(router))
@@ -110,7 +110,7 @@ def _order(number: int, at: int) -> list[AnyEvent]:
 
 
 class _Connection:
-    """A connection, kept open, over which one order is sent after the other, each after the answer to the last."""
+    """A persistent connection that sends each order after the response to the previous one."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address)
@@ -123,7 +123,7 @@ class _Connection:
         self.socket.sendall(request)
 
     def answered(self) -> bool:
-        """Whether the answer is complete; it must be a decision."""
+        """Return whether the response is complete; raise if it is not a decision."""
         self._read += self.socket.recv(65_536)
         head, end, body = self._read.partition(b"\r\n\r\n")
         if not end or len(body) < int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]):
@@ -135,7 +135,7 @@ class _Connection:
 
 
 def order_request(key: str) -> bytes:
-    """The whole request of an order, with books of this moment."""
+    """Return the complete request of an order, with current books."""
     body = json.dumps(order_json(key, deadline=time.time_ns() + 600 * NANO)).encode()
     token = HEADERS["Authorization"]
     head = f"POST /orders HTTP/1.1\r\nHost: b\r\nAuthorization: {token}\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -143,7 +143,7 @@ def order_request(key: str) -> bytes:
 
 
 def ask_for_decisions(listen: str, label: str, clients: int, orders: int) -> tuple[float, list[float]]:
-    """Decisions a second, and the seconds that each took, from so many clients that wait for their answers."""
+    """Return decisions per second and the seconds of each, for a number of clients that wait for every response."""
     host, _, port = listen.partition(":")
     requests = iter([order_request(f"{label}.{clients}.{number}") for number in range(orders)])
     waits: list[float] = []

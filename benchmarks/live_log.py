@@ -1,7 +1,7 @@
-"""Speed of the live router's log: durable appends with some of them waiting at a time, and reading it all again.
+"""Speed of the live router's log: durable appends by number of concurrent ones, and reading.
 
-The floor is a write and a sync of the same bytes to the same disk, which is what a durable append cannot do without.
-Floor and log take turns, since other users of a disk slow both down.
+The reference is a write and a sync of the same bytes to the same disk, the least that a durable append must do. Both
+are measured in turn, since other users of the disk slow both down.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from postgres_server import postgres_programs, postgres_server
 
 WAITING = (1, 8, 32, 64)
 APPENDS = sized(2_000, 20)
-"""Appends that wait for each other; with several waiting, four times as many."""
+"""Sequential appends; four times as many concurrent ones."""
 
 ROWS = sized(1_000_000, 2_000)
 BODY = b"x" * 200
@@ -39,14 +39,14 @@ LEAST_GAIN = 4.0
 
 @dataclass
 class Appends:
-    """Appends a second, and how long each waited."""
+    """Appends per second, and the wait of each."""
 
     rate: float
     waits: list[float]
 
 
 def floor(folder: Path) -> float:
-    """Writes and syncs a second."""
+    """Return writes with a sync per second."""
     file = os.open(folder / "floor", os.O_WRONLY | os.O_CREAT)
     began = time.perf_counter()
     for number in range(APPENDS):
@@ -58,7 +58,7 @@ def floor(folder: Path) -> float:
 
 
 def appended(log: Log, waiting: int, label: str) -> Appends:
-    """Append one entry after another, with so many at a time not yet durable."""
+    """Append entries, with a number of them not yet durable."""
     count = APPENDS if waiting == 1 else 4 * APPENDS
     sent: deque[float] = deque()
     out: deque[Future[list[int]]] = deque()
@@ -75,14 +75,14 @@ def appended(log: Log, waiting: int, label: str) -> Appends:
 
 
 def read(log: Log) -> float:
-    """Rows a second, with the check that each follows from the one before."""
+    """Return rows read per second, with verification of their hashes."""
     began = time.perf_counter()
     rows = sum(1 for _ in log.read())
     return rows / (time.perf_counter() - began)
 
 
 def fill(log: Log, rows: int) -> None:
-    """Append until there are so many rows."""
+    """Append until the log has a number of rows."""
     head = log.head().seq
     futures = [
         log.append([Entry("fill", f"{number}", BODY, number) for number in range(begin, min(begin + 1000, rows))])
@@ -94,7 +94,7 @@ def fill(log: Log, rows: int) -> None:
 
 @contextmanager
 def logs(folder: Path) -> Iterator[dict[str, Log]]:
-    """The logs that can be had here."""
+    """Yield the logs available on this machine."""
     with SqliteLog(folder / "live.db") as sqlite:
         if not extra_is_installed("psycopg") or postgres_programs() is None:
             say("PostgreSQL is left out: needs psycopg and a server\n")
@@ -105,7 +105,7 @@ def logs(folder: Path) -> Iterator[dict[str, Log]]:
 
 
 def appends_of(label: str, log: Log, folder: Path) -> tuple[list[list[str]], float]:
-    """Rows of the table of appends, and how many times as fast 64 waiting are as one."""
+    """Return the rows of the table of appends, and the speed-up of 64 concurrent appends over one."""
     log.lease("benchmark", float("inf"))
     floors, rates = list[float](), dict[int, list[Appends]]()
     for repeat in range(REPEATS):

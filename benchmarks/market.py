@@ -1,7 +1,7 @@
-"""Speed of market data: writing a synthetic market, and importing one symbol beside itch-book alone.
+"""Speed of market data: writing a synthetic market, and importing one symbol compared with itch-book alone.
 
-itch-book alone reads the same file, symbol, depth and tables, and throws the batches away. Both run in turn in one
-process; memory is that of a process of its own that does nothing but one import.
+itch-book alone reads the same file, symbol, depth and tables, and discards the batches. Both run in turn in one
+process; memory is measured in a separate process that does one import.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ print(int(status["VmHWM"].split()[0]) * 1024 / 1e9)  # not ru_maxrss, which know
 
 
 def messages(path: Path) -> int:
-    """Number of messages in a file."""
+    """Return the number of messages in a file."""
     feed = itch_book.open(str(path), date=DAY)
     for _ in feed.batches(tables=("symbols",)):
         pass
@@ -46,7 +46,7 @@ def messages(path: Path) -> int:
 
 
 def alone(path: Path, symbol: str) -> int:
-    """itch-book without us."""
+    """Read the file with itch-book alone."""
     rows = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,6 +1,6 @@
 """Rounds per second of an index policy with 1,287 arms, next to other bandit libraries.
 
-All play 8 shares over 6 slots with the same Gaussian rewards, and learn after every round. What each runs:
+All play 8 shares over 6 slots with the same Gaussian rewards, and learn after every round. The contestants:
 
 - riskroute kernel: RiskUCB (MV-LCB) through `riskroute.simulate`; its rate includes drawing the rewards, the first
   K rounds and recording the regret curve.
@@ -11,13 +11,13 @@ All play 8 shares over 6 slots with the same Gaussian rewards, and learn after e
 - bayesianbandits, MV-LCB: the same policy as an object of its documented policy protocol, with its
   ``NormalInverseGammaRegressor`` (a nearly flat prior) as learner of every arm, and the index computed in ``update``.
 - bayesianbandits, its own ``UpperConfidenceBound`` with default settings, a quantile of 1,000 posterior draws.
-- MABWiser, UCB1: policies of one's own are not foreseen, so its ``UCB1`` with ``partial_fit`` after every round.
+- MABWiser, UCB1: custom policies are not supported, so its ``UCB1`` with ``partial_fit`` after every round.
 
-The peers' rewards are made from noise drawn beforehand, and nothing is recorded but the arms: their rates leave out
-work that ours includes. Where a peer plays MV-LCB, the script checks that it chooses the same arms as the kernel.
-Everyone is timed in turn, several times; a peer's turn ends after a number of rounds or seconds, and its next one goes
-on from there. Peers start counting after the first K rounds. Target: the kernel makes at least 100 times the rounds per
-second of the fastest peer, at the medians. Peers that are not installed are left out, and named.
+The peers' rewards use noise drawn beforehand, and only the arms are recorded: their rates exclude work that ours
+include. The script checks that peers with MV-LCB choose the same arms as the kernel. All are timed in turn, several
+times; a turn ends after a number of rounds or seconds, and the next one continues from there. The first K rounds of
+peers are not timed. Target: the kernel plays at least 100 times the rounds per second of the fastest peer, at the
+medians. Peers that are not installed are named and omitted.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TURN_ROUNDS, TURN_SECONDS = sized((2000, 3.0), (100, 0.3))
 
 
 class BayesianMeanVarianceBound:
-    """MV-LCB in bayesianbandits: what an ``Agent`` asks of a policy; arms are numbered by their action tokens."""
+    """MV-LCB as a policy for bayesianbandits' ``Agent``; arms are numbered by their action tokens."""
 
     prior_rate = 1e-9
 
@@ -88,7 +88,7 @@ class BayesianMeanVarianceBound:
 
 @dataclass(frozen=True)
 class Game:
-    """The problem everyone plays, with the noise of every round drawn beforehand."""
+    """The common problem, with the noise of every round drawn beforehand."""
 
     means: list[float]
     deviations: list[float]
@@ -98,7 +98,7 @@ class Game:
 
     @classmethod
     def of(cls, environment: Environment) -> Game:
-        """Take the game from an environment."""
+        """Return the game of an environment."""
         means, deviations, _ = environment.table(0)
         bonus = RiskUcb().start(environment.setting(HORIZON)).bonus_at(0)
         noise = np.random.default_rng(0).standard_normal(HORIZON)
@@ -123,7 +123,7 @@ class Game:
 
 @dataclass
 class Peer:
-    """A library after its first K rounds: what chooses, what learns, what was played, and its rate in every turn."""
+    """A library after its first K rounds: its choice and update, the arms played, and its rate in every turn."""
 
     label: str
     policy: str
@@ -134,7 +134,7 @@ class Peer:
     rates: list[float] = field(default_factory=list)
 
     def turn(self, game: Game) -> None:
-        """Play on for a number of rounds or seconds."""
+        """Continue for a number of rounds or seconds."""
         choose, learn, played = self.choose, self.learn, self.played
         means, deviations = game.means, game.deviations
         before = len(played)
@@ -151,7 +151,7 @@ class Peer:
 
 
 def river_peers(game: Game) -> list[Peer]:
-    """Two policies of river, the second its own."""
+    """Return two policies of river, the second its own."""
     from river import bandit, stats
 
     class MeanVarianceBound(bandit.base.Policy):  # type: ignore[misc]  # river has no types
@@ -186,7 +186,7 @@ def river_peers(game: Game) -> list[Peer]:
 
 
 def bayesian_peers(game: Game) -> list[Peer]:
-    """Two policies of bayesianbandits, the second its own."""
+    """Return two policies of bayesianbandits, the second its own."""
     import bayesianbandits
 
     bound = BayesianMeanVarianceBound(len(game.arms), game.bonus, game.risk_tolerance)
@@ -213,7 +213,7 @@ def bayesian_peers(game: Game) -> list[Peer]:
 
 
 def mabwiser_peers(game: Game) -> list[Peer]:
-    """UCB1 of MABWiser, with one job: two make it more than ten times slower here."""
+    """Return UCB1 of MABWiser, with one job: two make it more than ten times slower here."""
     from mabwiser.mab import MAB, LearningPolicy
 
     mab = MAB(list(game.arms), LearningPolicy.UCB1(alpha=1.0), seed=0, n_jobs=1)
@@ -229,7 +229,7 @@ PEERS = {"river": river_peers, "bayesianbandits": bayesian_peers, "mabwiser": ma
 
 
 def measure(environment: Environment, peers: list[Peer], game: Game) -> tuple[list[float], list[float]]:
-    """Give everyone their turns; return the rates of the kernel and of the round-by-round path."""
+    """Time all in turn; return the rates of the kernel and of the round-by-round path."""
     kernel_rates, round_rates = [], []
 
     def rate(horizon: int, runs: int, method: str) -> float:

@@ -1,7 +1,7 @@
 """Time of `riskroute reproduce all` in the paper's sizes, and memory of a hundred-fold panel.
 
-Both are measured from outside, as a user would meet them. A tiny first run compiles the kernels. Memory is
-what all processes of the command hold together, looked at twice a second.
+Both are measured from outside the process. A tiny first run compiles the kernels. Memory is the total of all processes
+of the command, sampled twice per second.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REPEATS = 2
 
 
 def command(out: Path, *words: str) -> tuple[float, float]:
-    """Seconds that a reproduction took, and the most memory it held, in GB."""
+    """Return the seconds and the peak memory in GB of a reproduction."""
     began, most = time.perf_counter(), 0.0
     process = subprocess.Popen(
         [sys.executable, "-m", "riskroute", "reproduce", *words, "--out", str(out)],
@@ -40,7 +40,7 @@ def command(out: Path, *words: str) -> tuple[float, float]:
 
 
 def held(group: int) -> float:
-    """Memory of all processes of a group, in GB."""
+    """Return the memory of all processes of a group, in GB."""
     pages = 0
     for folder in Path("/proc").iterdir():
         try:

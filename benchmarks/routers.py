@@ -1,8 +1,8 @@
-"""All routers side by side: every one on every synthetic market, orders of 100 and 1,000 shares, urgent and patient.
+"""All routers on every synthetic market, with orders of 100 and 1,000 shares, urgent and patient.
 
-Static splits are chosen, and routers learn, on the first days; the last ones are judged. A folder of recordings that
-the environment variable ``RISKROUTE_TAPE`` names is judged too, for urgent orders. One table at the end has every
-router's difference to ``dark-first+sweep``, which is ``sweep`` where there are no pools.
+Static splits are chosen, and routers learn, on the first days; the last ones are evaluated, as are urgent orders on
+recordings in the folder that the environment variable ``RISKROUTE_TAPE`` names. The last table has the difference of
+every router to ``dark-first+sweep``, which is ``sweep`` without pools.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LONGEST = 300.0
 
 
 def main() -> None:
-    """Print a table per market, size and time."""
+    """Print a table per market, size and horizon."""
     print_heading("Routers", ["riskroute", "numpy", "numba", "polars"])
     seconds, paired = 0.0, dict[str, dict[str, Paired | None]]()
     with tempfile.TemporaryDirectory() as folder:
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _side_by_side(paired: dict[str, dict[str, Paired | None]]) -> TextTable:
-    """One row per router, one column per market, size and time."""
+    """Return one row per router and one column per market, size and horizon."""
     names = list(dict.fromkeys(name for some in paired.values() for name in some))
     rows = [[name, *(_cell(some[name]) if name in some else "-" for some in paired.values())] for name in names]
     return TextTable(["router", *paired], rows)

@@ -1,14 +1,13 @@
-"""How far policies are from the least regret that is possible: slopes against the lower bound.
+"""Slopes of regret against the lower bound.
 
-The slope is the growth of mean regret (without the luck of the rewards) from one horizon to one ten times as long, over
-the logarithm of ten; each horizon has runs of its own, since some policies plan for it. The lower bound is that of
+The slope is the growth of mean steady regret from one horizon to another ten times as long, over the logarithm of ten.
+Each horizon has separate runs, since some policies plan for it. The lower bound is that of
 `riskroute.lower_bound`: no consistent policy can be below it for long horizons. A policy can be below it *between* two
-horizons, if it paid before for what it learned; the last column is the regret at the longer horizon in units of the
-bound there.
+horizons if it explored before; the last column is the regret at the longer horizon in units of the bound there.
 
-The bound is one for policies that do well in the long run on every problem, and know nothing of the coefficients
-beforehand. `adaptive` plans for its horizon, gives up rivals for good, and assumes a size of the coefficients. It is
-shown with and without that assumption, and the bound is checked against the others.
+The bound holds for policies that are consistent on every problem and have no prior on the coefficients. `adaptive`
+plans for its horizon, eliminates rivals for good, and has a prior on the size of the coefficients. It is shown with and
+without that prior; the bound is checked against the other policies.
 """
 
 from __future__ import annotations

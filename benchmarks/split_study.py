@@ -1,8 +1,8 @@
-"""The study on ten synthetic markets: how close its split is to the best one, and whether it pays out of sample.
+"""The split study on ten synthetic markets: the distance of its split to the best one, and its out-of-sample gain.
 
-The truth is what the generator does in the long run: scenarios of many other markets, pooled. The recommended split of
-each study is compared with the best split of that truth, in mean-variance. Out of sample, the recommended policy's
-own path, learning included, is compared with splits that need no learning, on the test books of its study.
+The truth is pooled from scenarios of many other markets of the same generator. The recommended split of each study is
+compared with the best split under that truth, in mean-variance. Out of sample, the path of the recommended policy,
+learning included, is compared with fixed splits on the test books of its study.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SMALLER: dict[str, Any] = sized(
 
 
 def truth(out: Path, shares: int) -> tuple[Replay, np.ndarray]:
-    """Scenarios of many markets together, and the market each comes from; slots take what they can in all of them."""
+    """Return the pooled scenarios of many markets, and the market of each; caps of slots hold in all of them."""
     every = []
     for seed in TRUTH:
         config = split_config({"seed": seed, "shares": shares, **SMALLER})
@@ -55,7 +55,7 @@ def truth(out: Path, shares: int) -> tuple[Replay, np.ndarray]:
 
 
 def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
-    """Print one row per market, for orders of one size; returns what holds."""
+    """Print one row per market for one order size; return which targets hold."""
     rows, close, beaten = [], [], []
     real, markets = truth(out, shares)
     best = real.comparators[0]
@@ -93,7 +93,7 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
 
 
 def main() -> None:
-    """Compare for small orders, which have targets, and for large ones, which have none."""
+    """Compare small orders, which have targets, and large ones, which have none."""
     print_heading("The study, ten synthetic markets", ["riskroute", "numpy"])
     with tempfile.TemporaryDirectory() as folder:
         checks = compare(10, sized(10, 2), Path(folder))

@@ -1,11 +1,10 @@
-"""What the benchmarks share: interleaved timing, tables, verdicts, and what becomes of a printout.
+"""Shared parts of the benchmarks: interleaved timing, tables, verdicts and printouts.
 
-Machines are shared and noisy. Things that are compared are therefore timed in turn, in one process, several times over,
-and what is reported is the median.
+Machines are shared and noisy, so alternatives are timed in turn, in one process, several times; the median is reported.
 
-Every benchmark knows ``--quick``: the same code on sizes that take seconds, so that tests can run it. Limits on speed,
-and those that need many runs, are then printed but not judged. A full run keeps its printout in ``out/bench``, from
-where ``docs/refresh.py benchmarks`` copies it into the documentation.
+With ``--quick`` every benchmark runs the same code on sizes that take seconds, for the tests. Targets on speed, and
+those that need many runs, are then printed but not enforced. A full run writes its printout to ``out/bench``;
+``docs/refresh.py benchmarks`` copies it into the documentation.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ _said: list[str] = []
 
 
 def quick() -> bool:
-    """Whether only a quick run was asked for."""
+    """Return whether this is a quick run."""
     return "--quick" in sys.argv[1:]
 
 
 def sized(full: Value, small: Value) -> Value:
-    """Return a size: the full one, or the small one of a quick run."""
+    """Return the full size, or the small one in a quick run."""
     return small if quick() else full
 
 
@@ -42,7 +41,7 @@ REPEATS = sized(5, 1)
 
 @dataclass
 class Timing:
-    """Seconds of every repeat, and what the last one returned."""
+    """Seconds of every repeat, and the result of the last one."""
 
     seconds: list[float] = field(default_factory=list)
     outcome: Any = None
@@ -54,7 +53,7 @@ class Timing:
 
     @property
     def fastest(self) -> float:
-        """Shortest repeat, the one the rest of the machine disturbed least."""
+        """Shortest repeat, the one least disturbed by other processes."""
         return min(self.seconds)
 
     def run(self, call: Callable[[], Any]) -> None:
@@ -87,7 +86,7 @@ def say(text: str) -> None:
 
 
 def progress(text: str) -> None:
-    """Say how far it got, on standard error: not part of the printout."""
+    """Print progress on standard error, outside the printout."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -118,12 +117,12 @@ def duration(seconds: float) -> str:
 
 
 def verdict(holds: bool) -> str:
-    """Say whether a target is met."""
+    """Print whether a target is met."""
     return "holds" if holds else "does not hold"
 
 
 def print_heading(title: str, packages: Sequence[str]) -> None:
-    """Say what is measured, on what, with which versions."""
+    """Print a title, the machine and the library versions."""
     _said.clear()
     say(title)
     say(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")

@@ -1,8 +1,8 @@
-"""What was tried for the recommended policy and lost: regret on 8 instances that are not among those reported.
+"""Rejected variants of the recommended policy: regret on 8 instances outside the evidence.
 
-Per problem of the paper's figure 2 (100,000 rounds, 4 runs): the geometric mean over instances of the regret without
-luck, and the worst instance. A variant wins by the geometric mean over all four, unless its worst cases are much
-worse: a policy that is cheap on most days and ruinous on some is not one to recommend.
+Per problem of the paper's figure 2 (100,000 rounds, 4 runs): the geometric mean over instances of the steady
+regret, and the worst instance. A variant wins by the geometric mean over all four problems, unless its worst cases are
+much worse.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ HORIZON, RUNS = sized(100_000, 200), sized(4, 1)
 
 
 class ExploreFirst(AdaptiveDuel):
-    """Explores with every round while any rival is worth its cost, on the one with most worth per cost."""
+    """Explores in every round while any rival is worth its cost, with the best rival by worth per cost."""
 
     def mixture(self) -> tuple[int, float]:
-        """The rival, and all rounds to it."""
+        """Return the rival and a fraction of one."""
         _, worth = self.worth()
         pays = self.allowed & (self.rounds * worth > self.costs)
         if not pays.any():
@@ -38,10 +38,10 @@ class ExploreFirst(AdaptiveDuel):
 
 
 class AsOftenAsWrong(ExploreFirst):
-    """The same, but only as often as the likeliest rival seems to be better than the leader."""
+    """The same, but with the probability that the likeliest rival is better than the leader."""
 
     def mixture(self) -> tuple[int, float]:
-        """The rival, and the part of the rounds."""
+        """Return the rival and its fraction of the rounds."""
         rival, part = super().mixture()
         squared = np.einsum("ij,jk,ik->i", self.apart, self.covariance, self.apart)[1:]
         behind = self.behind[1:] / np.sqrt(np.maximum(squared, 1e-300))
@@ -49,16 +49,16 @@ class AsOftenAsWrong(ExploreFirst):
 
 
 class WorthNow(AdaptiveDuel):
-    """A rival is out by its worth now."""
+    """Eliminates rivals by their current worth."""
 
     def worth(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The worth now, twice."""
+        """Return the current worth twice."""
         now, _ = super().worth()
         return now, now
 
 
 class Sure(AdaptiveDuel):
-    """Takes the belief at its word, from however few rewards."""
+    """Trusts the belief after any number of rewards."""
 
     caution = property(lambda self: 0.0, lambda self, value: None)
 

@@ -50,11 +50,11 @@ SIZES = (2, 3, 4, 6, 8)
 INSTANCES = 5
 COMPARED = ("adaptive", "rise", "risk-ucb")
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.75**0.5]])
-"""Where a triangle shows everything in the first, second and third slot."""
+"""Corners of the triangle: all shares in the first, second and third slot."""
 
 
 def draw_risk(path: Path) -> Iterator[str]:
-    """Mean against variance of every split, and the best split as the risk tolerance grows."""
+    """Draw mean against variance of every split, and the best split by risk tolerance."""
     splits = rr.routing.list_splits(SHARES, len(VENUES))
     means = np.array([sum(v.mean_of(q) for v, q in zip(VENUES, row, strict=True)) for row in splits.tolist()])
     variances = np.array([sum(v.variance_of(q) for v, q in zip(VENUES, row, strict=True)) for row in splits.tolist()])
@@ -92,7 +92,7 @@ def draw_risk(path: Path) -> Iterator[str]:
 
 
 def draw_regret_and_size(path: Path) -> Iterator[str]:
-    """Regret over time on one problem, and regret at the end as splits become many while the dimension stays."""
+    """Draw regret over time on one problem, and final regret by number of splits at a fixed dimension."""
     figure = new_figure(12, 4.6)
     left, right = figure.subplots(1, 2)
     problem = rr.random_routing_problem(shares=SIZES[-1], slots=SLOTS, seed=0)
@@ -126,7 +126,7 @@ def draw_regret_and_size(path: Path) -> Iterator[str]:
 
 
 def draw_exploration(path: Path) -> Iterator[str]:
-    """Where a G-optimal design looks, where `adaptive` looks, and how much of its time it spends on looking."""
+    """Draw the rounds of a G-optimal design and of `adaptive`, and the fraction `adaptive` spends on exploration."""
     shares, slots = 12, 3
     problem = rr.random_routing_problem(shares=shares, slots=slots, seed=7)
     splits = rr.routing.list_splits(shares, slots)
@@ -165,7 +165,7 @@ def draw_exploration(path: Path) -> Iterator[str]:
 
 
 def _play(problem: rr.Problem, policy: rr.Policy) -> tuple[Counter[rr.Action], list[int], list[float]]:
-    """Rounds per split; rounds and summed gaps after every plan, from nothing."""
+    """Return rounds per split, and cumulative rounds and gaps after every plan."""
     environment = rr.Environment(problem)
     policy.start(environment.setting(HORIZON), seed=1)
     rewards = environment.run(np.random.default_rng(1))
@@ -182,7 +182,7 @@ def _play(problem: rr.Problem, policy: rr.Policy) -> tuple[Counter[rr.Action], l
 
 
 def _draw_triangle(axes: Axes, places: NDArray[np.float64], parts: NDArray[np.float64], best: Any = None) -> None:
-    """Draw splits over three slots as dots in a triangle, with an area that grows with their part."""
+    """Draw splits over three slots as dots in a triangle, with areas in proportion to their rounds."""
     axes.plot(*places.T, ".", color="#c4ccd4", markersize=4, label="a split")
     some = parts > 0
     along, up = places[some].T
@@ -202,7 +202,7 @@ def _draw_triangle(axes: Axes, places: NDArray[np.float64], parts: NDArray[np.fl
 
 
 def draw_market(path: Path) -> Iterator[str]:
-    """From sampled books to a venue model, and what the model says beside what the books say."""
+    """Draw sampled profits, the venue model fitted to them, and the model's moments against the samples'."""
     shares = 200
     scenarios = _recorded(shares)
     caps = scenarios.caps()
@@ -256,7 +256,7 @@ def draw_market(path: Path) -> Iterator[str]:
 
 
 def _recorded(shares: int) -> Scenarios:
-    """Scenarios of a synthetic day: market and limit orders at XNAS, and a dark pool whose rest crosses there."""
+    """Return scenarios of a synthetic day: market and limit orders at XNAS, and a dark pool that crosses there."""
     pool = rr.market.DarkPool(presence=0.4, tail=1.0, smallest=20, name="Dark")
     slots = (Slot("XNAS"), Slot("XNAS", "limit"), Slot("XNAS", pool=pool))
     with TemporaryDirectory() as folder:

@@ -27,10 +27,10 @@ STUDY = {
 
 
 def main(folder: Path) -> None:
-    """Play the study, and print what its table says."""
+    """Run the sweep and print its table."""
     config = SweepConfig.of(STUDY)
-    backend = Backend("dask", workers=2)  # Backend("dask", address="tcp://...:8786") for one that is running
-    swept = sweep(config, folder, backend, resume=True)  # what a broken-off sweep had finished is not played again
+    backend = Backend("dask", workers=2)  # Backend("dask", address="tcp://...:8786") for a running cluster
+    swept = sweep(config, folder, backend, resume=True)  # continues an interrupted sweep
     table = polars.read_parquet(folder / "sweep.parquet")
     print(f"{config.all_runs} runs on dask; files: {', '.join(path.name for path in swept.files)}")
     standings = (
@@ -42,7 +42,7 @@ def main(folder: Path) -> None:
         print(standings)
 
 
-if __name__ == "__main__":  # dask's workers import this file: nothing may start there
+if __name__ == "__main__":  # dask's workers import this file
     if len(sys.argv) > 1:
         main(Path(sys.argv[1]))
     else:
