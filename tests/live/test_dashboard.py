@@ -98,7 +98,7 @@ def load(served: ServedRouter) -> Iterator[list[int]]:
 def test_the_page_updates_when_orders_arrive(served: ServedRouter, browser: Any) -> None:
     assert "Live" in text(browser, "line")
     assert text(browser, "status") == "Ready"
-    assert "No order came yet" in text(browser, "orders")
+    assert "No orders yet" in text(browser, "orders")
     key = "<img src=x onerror=alert(1)>"
     assert served.order(key, quantity=700) == 200
     eventually(lambda: key in text(browser, "orders") and "settled" in text(browser, "orders"))
@@ -110,7 +110,7 @@ def test_the_page_updates_when_orders_arrive(served: ServedRouter, browser: Any)
     assert "Orders of the day" in shown["limits"]
     assert "dark pool" in shown["places"]
     eventually(lambda: "saving per share sent" in text(browser, "beliefs"))  # learned a moment after it settled
-    eventually(lambda: "the chance that a child is filled wholly" in text(browser, "beliefs"))
+    eventually(lambda: "Probability of a complete fill" in text(browser, "beliefs"))
     assert "DEMO" in shown["positions"]
     assert errors(browser) == []
 
