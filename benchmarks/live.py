@@ -20,10 +20,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from riskroute.core.runtime import extra_is_installed
@@ -31,10 +33,12 @@ from riskroute.live.engine import TradingEngine
 from riskroute.live.learner import Learner, RefitWorker
 from riskroute.live.log.interface import Entry, Log, entries_of
 from riskroute.live.log.postgres import PostgresLog
-from riskroute.live.log.recovery import recover, snapshot_saver
+from riskroute.live.log.recovery import recover
 from riskroute.live.log.sqlite import SqliteLog
+from riskroute.live.log.state_store import PostgresStateStore, Snapshot, SqliteStateStore, StateStore
+from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.events import AnyEvent, ChildOrder
-from riskroute.live.state.trading_state import TradingState
+from riskroute.live.state.trading_state import TradingState, encode_state
 from riskroute.live.venues.gateway import ReportSink
 from riskroute.routers.registry import make_router
 from riskroute.routers.router import Router
@@ -185,48 +189,38 @@ def fill(log: Log, router: Router) -> None:
     log.append(entries_of(batch)).result()
 
 
-def recovered(log: Log) -> tuple[float, TradingState, Learner]:
-    """Return the seconds from an open log to the state."""
+def recovered(log: Log, store: StateStore) -> tuple[float, TradingState, OrderArchive, int, Learner]:
+    """Return the seconds from an open log to the state, and all that was recovered."""
     learner = Learner(make_router("sweep"))
     began = time.perf_counter()
-    state = recover(log, learner)
-    return time.perf_counter() - began, state, learner
+    found = recover(log, learner, store)
+    return time.perf_counter() - began, *found, learner
 
 
-def recovery_in_child(open_log: Callable[[], Log]) -> tuple[float, float, float]:
+def recovery_in_child(open_log: Callable[[], Log], open_store: Callable[[], StateStore]) -> tuple[float, float, float]:
     """Return the seconds without and with a snapshot, and the megabytes of this process, which does nothing else."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with open_log() as log:
+    with open_log() as log, closing(open_store()) as store:
         log.lease("benchmark", math.inf)
-        without, state, learner = recovered(log)
+        without, state, archive, term, learner = recovered(log, store)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        head: Future[list[int]] = Future()
-        head.set_result([log.head().seq])
-        snapshot_saver(log, state, learner, head)()
-        events, state = state.events, TradingState()
-        with_one, state, _ = recovered(log)
-        assert state.events == events == EVENTS
+        head, body = log.head(), msgspec.msgpack.encode((encode_state(state), learner.state()))
+        snapshot = Snapshot(head.seq, head.chain, state.archived, state.day.day, body)
+        store.save(term, snapshot, list(archive.unsaved.values()))
+        with_one, again, *_ = recovered(log, store)
+        assert again.events == state.events == EVENTS
     assert memory >= before / 1024
     return without, with_one, memory
 
 
-def recovery(open_log: Callable[..., Log], *words: Any) -> tuple[float, float, float]:
+def recovery(open_log: Callable[[], Log], open_store: Callable[[], StateStore]) -> tuple[float, float, float]:
     """Measure recovery in a separate process, on a log that this one writes."""
-    with open_log(*words) as log:
+    with open_log() as log:
         fill(log, make_router("sweep"))
     if quick():
-        return recovery_in_child(_Opener(open_log, words))
+        return recovery_in_child(open_log, open_store)
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as worker:
-        return worker.submit(recovery_in_child, _Opener(open_log, words)).result()
-
-
-class _Opener:
-    def __init__(self, open_log: Callable[..., Log], words: tuple[Any, ...]) -> None:
-        self.parts = open_log, words
-
-    def __call__(self) -> Log:
-        open_log, words = self.parts
-        return open_log(*words)
+        return worker.submit(recovery_in_child, open_log, open_store).result()
 
 
 # takeover
@@ -275,14 +269,19 @@ def main() -> None:
             )
         for label, (open_log, given) in stores.items():
             measured(label, open_log, given, folder, rows, held)
-        for label, opener, words in (
-            ("SQLite", SqliteLog, (folder / "recovery.db",)),
-            ("PostgreSQL", PostgresLog, (database, "recovery")),
+        file, stream = folder / "recovery.db", "recovery"
+        for label, opener, store_opener in (
+            ("SQLite", partial(SqliteLog, file, stream), partial(SqliteStateStore, folder / "recovery.state", stream)),
+            (
+                "PostgreSQL",
+                partial(PostgresLog, str(database), stream),
+                partial(PostgresStateStore, str(database), stream),
+            ),
         ):
             if label not in stores:
                 continue
             progress(f"{label}, recovery")
-            without, with_one, memory = recovery(opener, *words)
+            without, with_one, memory = recovery(opener, store_opener)
             rows.append([label, f"recovery of {EVENTS:,} events", duration(without), "", "", ""])
             rows.append([label, "the same with a snapshot", duration(with_one), "", "", ""])
             rows.append([label, "memory of it", f"{memory:.0f} MB", "", "", ""])

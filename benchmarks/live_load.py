@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from live_services import HEADERS, order_json
 from riskroute.live.children import child_id
 from riskroute.live.learner import router_bytes
+from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.events import (
     NANO,
     Accepted,
@@ -65,7 +66,7 @@ def filled(child: ChildOrder, quantity: int, cum: int, number: int) -> Execution
 
 def order_events(router: Router, events: int) -> Iterator[AnyEvent]:
     """Yield the events of sequential orders, each sent to two venues and filled in two parts at each."""
-    state, at, number = TradingState(), 1_767_600_000 * NANO, 0
+    state, archive, at, number = TradingState(), OrderArchive(), 1_767_600_000 * NANO, 0
     first: list[AnyEvent] = [
         Planned(at=at, belief=0, router=router.name, after=0, learned=0, state=router_bytes(router))
     ]
@@ -76,7 +77,7 @@ def order_events(router: Router, events: int) -> Iterator[AnyEvent]:
             todo.extend(_order(number, at))
             number += 1
         event = todo.popleft()
-        for effect in apply(state, event)[1]:
+        for effect in apply(state, event, archive)[1]:
             if isinstance(effect, Learn):
                 todo.appendleft(Settled(at=at, outcome=effect.outcome, benchmark_cost=effect.outcome.cost))
         yield event

@@ -12,7 +12,7 @@ import pytest
 from live_engines import CENT, START, World, parent_order, quotes, stored_events
 from live_logs import MemoryLog
 from riskroute.core.errors import InputError, StateError
-from riskroute.live.engine import RefusedError
+from riskroute.live.engine import OverloadedError, RefusedError, new_answer
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import Entry, WriteError, row_events
 from riskroute.live.log.recovery import replay, verify
@@ -237,6 +237,24 @@ def test_a_jump_of_the_clock_a_slow_disk_and_old_quotes_halt() -> None:
     assert "the log took more than 10 s to write" in engine.state.halted
 
 
+def test_the_age_of_quotes_counts_until_the_receipt_of_an_order() -> None:
+    """A stall of the router makes no quotes old, and does not halt; an order that waited for too long is not traded."""
+    world = started(limits=Limits(stale_quotes=2))
+    received = world.clock.now
+    orders = [parent_order(f"order {number}", received=received - NANO) for number in range(8)]
+    world.clock.now += 3 * NANO // 2
+    for order in orders[:4]:
+        assert world.engine.accept(order, b"", new_answer(), received).result(9).parent == order.key
+    world.clock.now += NANO
+    for order in orders[4:]:
+        with pytest.raises(OverloadedError, match=r"the router is overloaded: the order waited 2\.5 s; try again"):
+            world.engine.accept(order, b"", new_answer(), received)
+    with pytest.raises(RefusedError, match="quotes must not be from the future, was 6 s ahead"):
+        world.engine.submit(parent_order(received=world.clock.now + 6 * NANO))
+    assert not world.state.halted
+    assert world.state.decisions == 4
+
+
 def test_a_log_that_cannot_be_written_stops_everything() -> None:
     world = started()
 
@@ -268,7 +286,7 @@ def test_the_same_log_gives_the_same_state_and_the_same_decisions() -> None:
         engine.submit(parent_order(f"order {number}", 400, received=world.clock.now))
         world.pass_time(0.05)
     world.pass_time(30)
-    assert world.store.snapshots
+    assert world.states.kept
     assert encode_state(replay(engine.log)) == encode_state(world.state)
     result = verify(engine.log)
     assert result.holds
@@ -369,7 +387,7 @@ def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
     with SqliteLog(tmp_path / "log.db") as log:
         assert encode_state(replay(log)) == state
         assert verify(log).holds
-        assert log.snapshot() is not None
+        assert world.states.kept
 
 
 def test_a_partly_filled_resting_child_is_not_unknown() -> None:

@@ -7,13 +7,15 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from live_engines import World, child_order, parent_order, quotes, stored_events
+from riskroute.core.errors import StateError
 from riskroute.live.engine import TradingEngine
 from riskroute.live.log.recovery import verify
-from riskroute.live.state.events import Accepted, Decision, ExecutionReport, Reported, Sent
+from riskroute.live.state.events import NANO, Accepted, Decision, ExecutionReport, Reported, Sent
 
 
 @contextmanager
@@ -109,24 +111,58 @@ def test_orders_that_waited_together_are_durable_before_anything_of_them_is_sent
     assert verify(engine.log).holds
 
 
-def test_a_snapshot_waits_for_a_quiet_moment_but_not_forever() -> None:
+def test_a_snapshot_is_due_after_so_many_events_but_not_soon_after_a_slow_one() -> None:
     world = World(snapshot_every=10)
-    engine = world.start()
+    engine, states = world.start(), world.states
+    save = states.save
 
-    def trade(until: int) -> None:
-        while engine.state.events < until:
+    def slowly(*arguments: Any) -> None:
+        world.clock.now += NANO // 10
+        save(*arguments)
+
+    states.save = slowly  # type: ignore[method-assign, assignment]  # stand-in
+
+    def trade(events: int) -> None:
+        end = engine.state.events + events
+        while engine.state.events < end:
             engine.submit(parent_order(f"order {engine.state.decisions}", received=world.clock.now))
             engine.flush()
-            engine.tick(quiet=False)
+            engine.tick()
 
-    trade(engine.overdue * 10 // 2)
-    assert engine.log.snapshot() is None
-    engine.tick()
-    engine.pump()
-    assert engine.log.snapshot() is not None
-    taken = engine.state.events
-    trade(taken + engine.overdue * 10)
-    engine.pump()
-    newest = engine.log.snapshot()
-    assert newest is not None
-    assert newest.seq > taken
+    trade(5)
+    assert not states.kept
+    trade(10)
+    assert len(states.kept) == 1
+    assert engine.snapshots is not None
+    assert engine.snapshots.seconds == 0.1
+    trade(100)
+    assert len(states.kept) == 1
+    world.clock.now += 2 * NANO
+    trade(1)
+    assert len(states.kept) == 2
+    engine.snapshots.most_unsaved = -1  # what waits in memory makes one due, whatever the last one took
+    trade(1)
+    assert engine.snapshots.saved == 3
+
+
+def test_a_snapshot_that_fails_is_tried_again_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(snapshot_every=1)
+    engine, save = world.start(), world.states.save
+    assert engine.snapshots is not None
+    before = engine.snapshots.saved
+
+    def fail(*arguments: Any) -> None:
+        raise StateError("the disk is full")
+
+    world.states.save = fail  # type: ignore[method-assign, assignment]  # stand-in
+    world.clock.now += 10 * NANO
+    engine.submit(parent_order("one", received=world.clock.now)).result(9)
+    world.pass_time(1)
+    assert "a snapshot could not be saved: the disk is full" in caplog.text
+    assert (engine.snapshots.failed, engine.snapshots.saved, engine.failed) == (1, before, "")
+    world.states.save = save  # type: ignore[method-assign]  # as it was
+    world.pass_time(11)
+    engine.submit(parent_order("two", received=world.clock.now)).result(9)
+    world.pass_time(1)
+    assert engine.snapshots.saved > before
+    assert engine.state.settled == 2

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
-from functools import partial
 
+import msgspec
 import pytest
 
 from live_engines import World, parent_order, report, stored_events
 from riskroute.core.errors import StateError
 from riskroute.live.learner import Learner
 from riskroute.live.limits import order_digest
-from riskroute.live.log import recovery
 from riskroute.live.log.interface import WriteError
-from riskroute.live.log.recovery import recover, snapshot_saver
-from riskroute.live.state import trading_state
+from riskroute.live.log.recovery import recover
+from riskroute.live.state import fold
 from riskroute.live.state.events import Decision, Reported, Sent
 from riskroute.live.state.trading_state import encode_state
 from riskroute.routers.registry import make_router
@@ -69,7 +69,7 @@ def test_gathered_events_are_refused_after_a_failed_write(fails: str) -> None:
     engine, answer = world.start(), Future[Decision]()
     engine.ledger.thread = threading.current_thread()
     order = parent_order(received=world.clock.now)
-    engine.accept(order, order_digest(order), answer)
+    engine.accept(order, order_digest(order), answer, world.clock.now)
     rows = len(world.store.rows)
     if fails == "before":
         engine.ledger.fail(WriteError("the disk is full", definite=True, cause="the disk is full"))
@@ -83,13 +83,15 @@ def test_gathered_events_are_refused_after_a_failed_write(fails: str) -> None:
     assert len(world.store.rows) == rows
 
 
-@pytest.mark.parametrize("kept", [3, trading_state.SETTLED_KEPT])
-def test_a_snapshot_saved_late_holds_the_state_of_its_row(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
-    monkeypatch.setattr(trading_state, "SETTLED_KEPT", kept)
-    monkeypatch.setattr(trading_state, "PACKED_TOGETHER", 0)
-    monkeypatch.setattr(recovery, "encode_parts", partial(trading_state.encode_parts, together=2))
+@pytest.mark.parametrize("kept", [3, fold.SETTLED_KEPT])
+def test_a_snapshot_is_of_its_time_however_late_it_is_saved(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
+    monkeypatch.setattr(fold, "SETTLED_KEPT", kept)
+    monkeypatch.setattr(fold, "ARCHIVED_TOGETHER", 0)
+    later: list[Callable[[], None]] = []
     world = World(snapshot_every=0)
     engine = world.start()
+    assert engine.snapshots is not None
+    engine.snapshots._submit = later.append
 
     def trade(numbers: range) -> None:
         for number in numbers:
@@ -97,21 +99,22 @@ def test_a_snapshot_saved_late_holds_the_state_of_its_row(monkeypatch: pytest.Mo
             world.pass_time(0.1)
 
     trade(range(10))
-    head: Future[list[int]] = Future()
-    head.set_result([engine.log.head().seq])
-    save = snapshot_saver(engine.log, engine.state, engine.learner, head)
-    first = next(iter(engine.state.children or engine.state.owners))
-    assert (len(engine.state.archive) > 0) == (kept == 3)
+    first = [event.report for event in stored_events(world.store) if isinstance(event, Reported)][-1 if kept > 9 else 0]
+    engine.snapshots.every, engine.snapshots.due = 10**6, 0
+    engine.tick()
+    waiting = list(engine.ledger.archive.unsaved)
+    assert (len(waiting) > 0) == (kept == 3)
+    engine.report(msgspec.structs.replace(first, exec_id="bust", kind="busted", reference=first.exec_id))
     trade(range(10, 15))
-    unpacked = engine.state.owners.get(first)
-    if unpacked is not None:
-        trading_state.unpack_order(engine.state, unpacked)  # what is packed now is no longer what it was
-        trading_state.archive_settled(engine.state, kept)
-    save()
-    learner = Learner(make_router("sweep"))
-    assert engine.log.snapshot() is not None
-    recovered = recover(engine.log, learner)
-    del engine.log.store.snapshots[:]  # type: ignore[attr-defined]  # a log in memory
-    assert encode_state(recovered) == encode_state(recover(engine.log, Learner(make_router("sweep"))))
+    assert engine.state.corrections == 1
+    later.pop()()
+    assert [one.id for one in world.states.orders] == waiting
+    assert not set(waiting) & set(engine.ledger.archive.unsaved) or kept == 3
+    (snapshot,) = world.states.kept
+    recovered, archive, _ = recover(engine.log, Learner(make_router("sweep")), world.states)
+    whole, everything, _ = recover(engine.log, Learner(make_router("sweep")))
+    assert encode_state(recovered) == encode_state(whole) == encode_state(engine.state)
+    assert snapshot.archived == len(waiting)
+    for order in everything.unsaved.values():
+        assert archive.find(order.id) == order
     assert recovered.events == engine.state.events
-    assert list(recovered.owners) == [name for one in recovered.archive.values() for name in one.children]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import msgspec
 import pytest
 
 from live_engines import CENT, START, accepted, child_order, parent_order, report
+from live_logs import MemoryStateStore
 from riskroute.core.errors import DataError, StateError
-from riskroute.live.state import trading_state
+from riskroute.live.state import fold
+from riskroute.live.state.archive import OrderArchive, archived_state
 from riskroute.live.state.events import (
     NANO,
     AnyEvent,
@@ -25,7 +28,7 @@ from riskroute.live.state.events import (
     Unanswered,
     Withheld,
 )
-from riskroute.live.state.fold import apply, fold
+from riskroute.live.state.fold import apply
 from riskroute.live.state.trading_state import (
     DAY,
     Alert,
@@ -50,12 +53,12 @@ class Desk:
     """A book to which events are put one by one."""
 
     def __init__(self, *children: ChildOrder) -> None:
-        self.state, self.at = TradingState(), START
+        self.state, self.archive, self.at = TradingState(), OrderArchive(), START
         self.effects: list[Effect] = self.put(accepted(ORDER, *(children or (CHILD,))))
 
     def put(self, event: AnyEvent) -> list[Effect]:
         self.at += 1000
-        self.state, self.effects = apply(self.state, event)
+        self.state, self.effects = apply(self.state, event, self.archive)
         return self.effects
 
     def hear(self, kind: str, exec_id: str, child: ChildOrder = CHILD, **more: Any) -> list[Effect]:
@@ -205,10 +208,9 @@ def test_limits_of_a_day_end_with_it_and_old_orders_are_dropped() -> None:
     desk.put(Halted(at=START + 2 * DAY, reason="", by="night"))
     assert list(desk.state.parents) == ["second"]
     assert list(desk.state.children) == [child_order(second, 0, 100).id]
-    assert ORDER.key in desk.state.retired
     assert desk.state.reports == {}
-    desk.put(accepted(ORDER, CHILD, at=START + 2 * DAY))
-    assert list(desk.state.parents) == ["second"]
+    desk.hear("filled", "late", quantity=1, cum=1)
+    assert desk.state.orphans == 1
 
 
 def test_events_of_unknown_orders_are_refused() -> None:
@@ -219,39 +221,88 @@ def test_events_of_unknown_orders_are_refused() -> None:
         desk.put(Sent(at=desk.at, child="no"))
     with pytest.raises(DataError, match="a state must be one that encode_state returned"):
         decode_state(b"nonsense")
-    with pytest.raises(DataError, match="a state must have version 2, had 1"):
+    with pytest.raises(DataError, match="a state must have version 3, had 1"):
         decode_state(msgspec.msgpack.encode({"version": 1, "unknown_field": 3, "parents": 0}))
 
 
-def test_folding_a_batch_equals_applying_its_events_one_by_one() -> None:
-    desk = Desk()
-    fill = Reported(at=START, report=report(CHILD, "filled", "1", quantity=100, cum=100, price=PRICE))
-    desk.put(fill)
-    again = fold(TradingState(), [accepted(ORDER, CHILD), fill])
-    assert encode_state(again) == encode_state(desk.state)
+def test_settled_orders_are_archived_and_restored_by_late_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold, "SETTLED_KEPT", 10)
+    monkeypatch.setattr(fold, "ARCHIVED_TOGETHER", 0)
+    state, archive, children = TradingState(), OrderArchive(), []
 
+    def put(event: AnyEvent) -> list[Effect]:
+        return apply(state, event, archive)[1]
 
-def test_settled_orders_are_packed_and_unpacked_by_late_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trading_state, "SETTLED_KEPT", 10)
-    monkeypatch.setattr(trading_state, "PACKED_TOGETHER", 0)
-    state, children = TradingState(), []
     for number in range(300):
         order = parent_order(f"order {number}")
         children.append(child_order(order, 0, 100))
-        apply(state, accepted(order, children[-1]))
+        put(accepted(order, children[-1]))
         fill = report(children[-1], "filled", str(number), quantity=100, cum=100, price=PRICE)
-        _, effects = apply(state, Reported(at=START, report=fill))
-        (outcome,) = (effect.outcome for effect in effects if isinstance(effect, Learn))
-        apply(state, Settled(at=START, outcome=outcome))
-    assert (len(state.parents), len(state.archive), len(state.reports)) == (10, 290, 10)
-    assert len(encode_state(state)) < 1000 * 300
-    found = trading_state.archived_order(state, "order 3")
+        (outcome,) = (one.outcome for one in put(Reported(at=START, report=fill)) if isinstance(one, Learn))
+        put(Settled(at=START, outcome=outcome))
+    assert (len(state.parents), len(archive.unsaved), len(state.reports)) == (10, 290, 10)
+    assert state.archived == 290
+    assert len(encode_state(state)) < 1000 * 20
+    found = archived_state(archive, "order 3", state)
     assert found is not None
-    assert found.filled == 100
+    assert found.parents["order 3"].filled == 100
     again = report(children[3], "filled", "3", quantity=100, cum=100, price=PRICE)
-    assert apply(state, Reported(at=START, report=again))[1] == []
+    assert put(Reported(at=START, report=again)) == []
     assert state.duplicates == 1
     bust = report(children[5], "busted", "bust", reference="5", quantity=100)
-    assert apply(state, Reported(at=START, report=bust))[1] == [Correct("order 5")]
+    assert put(Reported(at=START, report=bust)) == [Correct("order 5")]
     assert state.positions["QVEX"].shares == 29_900
     assert len(state.parents) == 10
+    assert (len(archive.unsaved), archive.unsaved_bytes) == (
+        290,
+        sum(len(one.body) for one in archive.unsaved.values()),
+    )
+    for number in range(10, 30):  # until the busted order is archived again, with what it replaced
+        put(Reported(at=START, report=report(children[number], "cancel_rejected", f"late {number}")))
+    assert "order 5" not in state.parents
+    assert state.replaced == {}
+    assert put(Reported(at=START, report=bust)) == []
+    assert state.duplicates == 2
+    late = report(children[5], "filled", "5", quantity=100, cum=100, price=PRICE)
+    assert put(Reported(at=START, report=late)) == []
+    put(Halted(at=START + 2 * DAY, reason="", by="night"))
+    assert (state.parents, state.children, state.executions, state.replaced, archive.unsaved) == ({}, {}, {}, {}, {})
+    assert archive.unsaved_bytes == 0
+    assert isinstance(put(Reported(at=START + 2 * DAY, report=bust))[0], Alert)
+
+
+def test_an_archive_with_a_store_gives_the_same_state_as_one_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Orders are moved to the store at any time, restored, archived again, and expire."""
+    monkeypatch.setattr(fold, "SETTLED_KEPT", 3)
+    monkeypatch.setattr(fold, "ARCHIVED_TOGETHER", 2)
+    rng, store = random.Random(5), MemoryStateStore()
+    one, other = (TradingState(), OrderArchive()), (TradingState(), OrderArchive("main", store))
+    term, at, reports = store.begin(None), START, list[Reported]()
+    for number in range(400):
+        at += DAY // 100
+        if reports and rng.random() < 0.5:
+            events: list[AnyEvent] = [msgspec.structs.replace(rng.choice(reports[-200:]), at=at)]
+        elif reports and rng.random() < 0.3:
+            old = rng.choice(reports[-200:]).report
+            if old.kind != "filled":
+                continue
+            again = {"exec_id": f"{old.exec_id} {number}", "kind": "busted", "reference": old.exec_id, "at": at}
+            events = [Reported(at=at, report=msgspec.structs.replace(old, **again))]
+        else:
+            order = parent_order(f"order {number}")
+            child = child_order(order, 0, 100)
+            fill = report(child, "filled", str(number), quantity=100, cum=100, price=PRICE)
+            events = [accepted(order, child, at=at), Reported(at=at, report=fill)]
+        for event in events:
+            effects = [apply(*both[:1], event, both[1])[1] for both in (one, other)]
+            assert effects[0] == effects[1]
+            if isinstance(event, Reported):
+                reports.append(event)
+        if rng.random() < 0.1:
+            some = [order for order in other[1].unsaved.values() if rng.random() < 0.7]
+            store.save(term, None, some)
+            other[1].forget(some)
+        assert encode_state(one[0]) == encode_state(other[0])
+    assert one[0].corrections > 10
+    assert one[0].orphans > 10
+    assert len(one[1].unsaved) < 300

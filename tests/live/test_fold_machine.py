@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from live_engines import CENT, START, accepted, child_order, parent_order, stored_again
-from riskroute.live.state import fold, trading_state
+from riskroute.live.state import fold
+from riskroute.live.state.archive import OrderArchive, restore_order
 from riskroute.live.state.events import (
     Accepted,
     AnyEvent,
@@ -29,9 +30,8 @@ from riskroute.live.state.events import (
     ParentOrder,
     Reported,
 )
-from riskroute.live.state.fold import apply
+from riskroute.live.state.fold import SETTLED_KEPT, apply
 from riskroute.live.state.trading_state import (
-    SETTLED_KEPT,
     ChildState,
     Effect,
     Learn,
@@ -39,7 +39,6 @@ from riskroute.live.state.trading_state import (
     TradingState,
     decode_state,
     encode_state,
-    unpack_order,
 )
 
 
@@ -181,7 +180,7 @@ class Market(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.state = TradingState()
+        self.state, self.archive = TradingState(), OrderArchive()
         self.events: list[AnyEvent] = []
         self.venues: dict[str, AtVenue] = {}
         self.days: dict[str, str] = {}
@@ -197,7 +196,7 @@ class Market(RuleBasedStateMachine):
     def put(self, event: AnyEvent) -> list[Effect]:
         event = stored_again(event)
         self.events.append(event)
-        self.state, effects = apply(self.state, event)
+        self.state, effects = apply(self.state, event, self.archive)
         for effect in effects:
             if isinstance(effect, Learn):
                 key = effect.outcome.parent
@@ -214,7 +213,9 @@ class Market(RuleBasedStateMachine):
         came = [one for one in self.delivered if one.child == name]
         if is_over(self.venues[name].child, [one for k, one in enumerate(came) if one not in came[:k]]):
             self.over.add(name)
-        done = name in self.state.owners or self.state.children[name].done
+        child = self.state.children.get(name)
+        assert child is not None or self.archive.find(name.rsplit("-", 2)[0]) is not None
+        done = child is None or child.done
         assert done == (name in self.over)
 
     def truly_filled(self, key: str) -> int:
@@ -344,15 +345,15 @@ class Market(RuleBasedStateMachine):
             assert parent.open == 0, "a child waits for a fill that has come"
             self.put(Marked(at=self.now(), parent=key, price=1002 * CENT))
         self.compare_with_itself()
-        for key in list(self.state.archive):
-            unpack_order(self.state, key)
+        for id in list(self.archive.unsaved):
+            restore_order(self.state, self.archive, id)
         self.compare_with_venues()
         self.compare_with_twin()
 
     def compare_with_itself(self) -> None:
-        again = TradingState()
+        again, archive = TradingState(), OrderArchive()
         for event in self.events:
-            apply(again, event)
+            apply(again, event, archive)
         assert encode_state(again) == encode_state(self.state)
 
     def compare_with_venues(self) -> None:
@@ -388,8 +389,8 @@ class Market(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("kept", [1, SETTLED_KEPT])
 def test_every_fill_is_booked_once_and_every_order_learned_once(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trading_state, "SETTLED_KEPT", kept)
-    monkeypatch.setattr(trading_state, "PACKED_TOGETHER", 0)
+    monkeypatch.setattr(fold, "SETTLED_KEPT", kept)
+    monkeypatch.setattr(fold, "ARCHIVED_TOGETHER", 0)
     run_state_machine_as_test(Market, settings=QUICK)
 
 

@@ -25,7 +25,6 @@ from riskroute.live.log.interface import (
     LeaseError,
     Log,
     Row,
-    Snapshot,
     chained,
     header_of,
     header_row,
@@ -128,24 +127,15 @@ def test_reading_refuses_invalid_ranges(log: Log) -> None:
         list(log.read(limit=-1))
 
 
-def test_the_newest_snapshot_that_fits_is_returned(log: Log) -> None:
-    assert log.snapshot() is None
-    append(log, [entry("a"), entry("b")])
-    first, second = (Snapshot(row.seq, row.chain, f"state {row.seq}".encode()) for row in log.read())
-    assert log.snapshot(second) == second
-    assert log.snapshot(first) == first
-    assert log.snapshot() == second
-    again = Snapshot(second.seq, second.chain, b"another state")
-    log.snapshot(again)
-    assert log.snapshot() == again
-
-
-@pytest.mark.parametrize("wrong", [Snapshot(1, b"\1" * 16, b""), Snapshot(2, NO_CHAIN, b"")])
-def test_a_snapshot_of_another_history_is_refused(log: Log, wrong: Snapshot) -> None:
-    append(log, [entry("a")])
-    with pytest.raises(InputError, match=f"snapshot must fit a row of the log, was of row {wrong.seq}"):
-        log.snapshot(wrong)
-    assert log.snapshot() is None
+def test_a_row_is_found_by_its_key_once_it_is_durable(log: Log) -> None:
+    append(log, [entry("a", "one"), entry("", "two"), entry("b", kind="fill"), entry("a", kind="fill")])
+    found = log.find(("order", "other"), "a")
+    assert found is not None
+    assert (found.seq, found.body) == (1, b"one")
+    assert found == next(log.read(0, 1))
+    assert log.find(("order",), "b") is None
+    assert log.find(("order", "fill"), "") is None
+    assert log.find(("order",), "c") is None
 
 
 def test_two_leaders_never_both_write(opener: LogOpener) -> None:
@@ -177,8 +167,6 @@ def test_two_leaders_never_both_write(opener: LogOpener) -> None:
 def test_a_lease_that_was_taken_over_can_be_taken_back(opener: LogOpener) -> None:
     one, other = opener(), opener()
     assert [log.lease("either", 0).term for log in (one, other, one, other)] == [1, 2, 3, 4]
-    head = one.head()
-    assert one.snapshot(Snapshot(head.seq, head.chain, b"state")) == other.snapshot()
     with pytest.raises(FencedError):
         append(one, [entry("a")])
     assert append(other, [entry("a")]) == [1]
@@ -212,7 +200,13 @@ def test_a_lease_takes_a_time_and_a_name(opener: LogOpener, seconds: float) -> N
 def test_a_closed_log_says_so(log: Log) -> None:
     log.close()
     log.close()
-    for call in (lambda: log.append([]), log.head, log.read, log.snapshot, lambda: log.lease("desk", 1)):
+    for call in (
+        lambda: log.append([]),
+        log.head,
+        log.read,
+        lambda: log.find(("order",), "a"),
+        lambda: log.lease("desk", 1),
+    ):
         with pytest.raises(StateError, match="the log is closed"):
             call()
 

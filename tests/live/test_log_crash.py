@@ -17,11 +17,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from faulty_disk import DiskImage, FaultyDisk, FaultyLog, Operation, disk_images
+from faulty_disk import DiskImage, FaultyDisk, FaultyLog, FaultyStateStore, Operation, disk_images
 from killed_logs import PROGRAM, LogWriter
 from live_logs import BATCHES, ENVIRONMENT, LONG, append, complaint, entry, live
 from riskroute.live.log.group_commit import _Call
-from riskroute.live.log.interface import LeaseError, Snapshot, WriteError, verify_chain
+from riskroute.live.log.interface import LeaseError, WriteError, verify_chain
 from riskroute.live.log.sqlite import SqliteLog
 
 pytestmark = pytest.mark.crash
@@ -73,9 +73,11 @@ def recorded_life(folder: Path, synchronous: str = "") -> list[DiskImage]:
     folder.mkdir()
     disk = FaultyDisk()
     with FaultyLog(folder / "live.db", disk, synchronous, pages=8) as log:
-        live(log, disk.answered)
+        store = FaultyStateStore(folder / "live.db-state", disk, pages=8)
+        live(log, store, disk.answered)
+        store.close()
     assert {one.what for one in disk.operations} == {"create", "write", "sync", "truncate", "delete", "answer"}
-    return list(disk_images(disk.operations, ["live.db"]))
+    return list(disk_images(disk.operations, ["live.db", "live.db-state"]))
 
 
 def complaints(folder: Path, images: list[DiskImage]) -> list[str]:
@@ -172,7 +174,7 @@ def test_appends_after_a_failed_one_fail_too(quick_folder: Path) -> None:
         futures = [log.append([entry("first")])]
         assert going.wait(30)
         futures += [log.append([entry(f"later {k}")]) for k in range(5)]
-        between = threading.Thread(target=log.snapshot, args=(Snapshot(0, log.head().chain, b"state"),))
+        between = threading.Thread(target=log.lease, args=("desk", math.inf))
         between.start()
         while not isinstance(log._jobs[-1], _Call):
             time.sleep(0.001)

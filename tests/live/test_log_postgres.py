@@ -19,7 +19,7 @@ from once import one_at_a_time, shared_folder
 from postgres_server import postgres_server
 from riskroute.core.errors import DataError, InputError, RiskrouteError, StateError
 from riskroute.live.log import postgres as postgres_log
-from riskroute.live.log.interface import FencedError, Lease, LeaseError, Snapshot, WriteError, verify_chain
+from riskroute.live.log.interface import FencedError, Lease, LeaseError, WriteError, verify_chain
 from riskroute.live.log.postgres import PostgresLog
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg: pip install 'riskroute[postgres]'")
@@ -63,20 +63,8 @@ def test_streams_in_one_database_are_separate(postgres: str, stream: str, log: P
     with PostgresLog(postgres, f"{stream}-other") as other:
         assert other.lease("other", math.inf).term == 1
         assert append(other, [entry("a", "two")]) == [1]
-        other.snapshot(Snapshot(1, other.head().chain, b"state"))
         assert [row.body for row in other.read()] == [b"two"]
     assert [row.body for row in log.read()] == [b"one"]
-    assert log.snapshot() is None
-
-
-def test_only_the_newest_snapshots_are_kept(postgres: str, stream: str, log: PostgresLog) -> None:
-    append(log, [entry("b"), entry("c")])
-    for row in log.read():
-        log.snapshot(Snapshot(row.seq, row.chain, b"state"))
-    kept = execute(postgres, f"SELECT seq FROM riskroute_snapshot WHERE stream = '{stream}' ORDER BY seq")
-    assert kept == [(2,), (3,)]
-    execute(postgres, f"UPDATE riskroute_snapshot SET body = 'x' WHERE stream = '{stream}' AND seq = 3")
-    assert log.snapshot() == Snapshot(2, next(log.read(1, 1)).chain, b"state")
 
 
 def test_a_database_that_cannot_be_used_is_refused(postgres: str, stream: str) -> None:
@@ -147,8 +135,7 @@ def test_a_lost_connection_is_reopened_and_nothing_was_written(postgres: str, lo
 
 def test_a_new_connection_locks_the_log_before_writing(postgres: str, stream: str, log: PostgresLog) -> None:
     end_session(postgres, log._writer)
-    head = log.head()
-    log.snapshot(Snapshot(head.seq, head.chain, b"state"))  # connects again
+    log._awake_writer()
     assert append(log, [entry("b")]) == [2]
     with PostgresLog(postgres, stream) as second, pytest.raises(LeaseError, match="'first' writes this log"):
         second.lease("second", 1)
@@ -158,8 +145,7 @@ def test_a_replaced_writer_is_refused(postgres: str, stream: str, log: PostgresL
     log.lease("first", 0)
     with PostgresLog(postgres, stream) as second:
         second.lease("second", math.inf)
-        head = log.head()
-        log.snapshot(Snapshot(head.seq, head.chain, b"state"))
+        log._awake_writer()
         with pytest.raises(FencedError, match="'second' took over the lease"):
             append(log, [entry("b")])
         assert append(second, [entry("c")]) == [2]

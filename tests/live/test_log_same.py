@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from live_logs import LONG, LogOpener, new_store
 from riskroute.core.errors import RiskrouteError
-from riskroute.live.log.interface import Entry, Log, Snapshot, verify_chain
+from riskroute.live.log.interface import Entry, Log, verify_chain
 
 KEYS = ["", "a", "b", "c"]
 ENTRIES = st.builds(
@@ -43,8 +43,7 @@ STEPS = st.lists(
         step("lease", st.sampled_from([0, math.inf])),
         step("read", st.tuples(st.integers(-1, 6), st.none() | st.integers(0, 4))),
         step("head", st.none()),
-        step("save", st.integers(-1, 5)),
-        step("snapshot", st.none()),
+        step("find", st.sampled_from(KEYS)),
         step("reopen", st.none()),
     ),
     max_size=12,
@@ -82,14 +81,9 @@ class Users:
             ]
         if step.what == "head":
             return log.head().seq
-        if step.what == "save":
-            row = next(log.read(step.value, 1), None)
-            body = f"state {len(self.outcomes)}".encode()
-            saved = log.snapshot(Snapshot(row.seq, row.chain, body) if row else Snapshot(9, bytes(16), body))
-            return saved and (saved.seq, saved.body)
-        if step.what == "snapshot":
-            found = log.snapshot()
-            return found and (found.seq, found.body)
+        if step.what == "find":
+            row = log.find(("order",), step.value)
+            return row and (row.seq, row.body)
         log.close()
         self.logs[step.user] = self.opener()
         return None

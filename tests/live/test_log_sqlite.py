@@ -20,7 +20,6 @@ from riskroute.live.log.interface import (
     Entry,
     Head,
     LeaseError,
-    Snapshot,
     WriteError,
     header_row,
     verify_chain,
@@ -30,12 +29,11 @@ from riskroute.live.log.sqlite import SqliteLog
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """The file of a log with three rows and a snapshot."""
+    """The file of a log with three rows."""
     path = tmp_path / "live.db"
     with SqliteLog(path, "desk") as log:
         log.lease("first", math.inf)
         append(log, [entry("a", "one"), entry("b", "two"), entry("c", "three")])
-        log.snapshot(Snapshot(3, log.head().chain, b"state"))
     return path
 
 
@@ -61,7 +59,6 @@ def test_a_log_is_reopened(path: Path) -> None:
     with SqliteLog(path) as log:
         assert log.header.stream == "desk"
         assert [row.body for row in log.read()] == [b"one", b"two", b"three"]
-        assert log.snapshot() == Snapshot(3, log.head().chain, b"state")
         assert log.lease("second", 60).term == 2
         assert append(log, [entry("b", "two"), entry("d", "four")]) == [2, 4]
 
@@ -122,27 +119,6 @@ def test_reading_finds_a_broken_chain(path: Path, statement: str) -> None:
         for read in (lambda: list(log.read()), lambda: verify_chain(log)):
             with pytest.raises(DataError, match="row 1 of the log"):
                 read()
-
-
-def test_a_damaged_snapshot_is_ignored(path: Path) -> None:
-    change(path, "UPDATE snapshot SET body = x'00'")
-    with SqliteLog(path) as log:
-        assert log.snapshot() is None
-    change(path, "UPDATE snapshot SET body = CAST('state' AS BLOB)")
-    with SqliteLog(path) as log:
-        assert log.snapshot() is not None
-    change(path, "UPDATE snapshot SET chain = x'00'")
-    with SqliteLog(path) as log:
-        assert log.snapshot() is None
-
-
-def test_only_the_newest_snapshots_are_kept(path: Path) -> None:
-    with SqliteLog(path) as log:
-        for row in log.read():
-            log.snapshot(Snapshot(row.seq, row.chain, b"state"))
-    connection = sqlite3.connect(path)
-    assert connection.execute("SELECT seq FROM snapshot ORDER BY seq").fetchall() == [(2,), (3,)]
-    connection.close()
 
 
 class StallingLog(SqliteLog):

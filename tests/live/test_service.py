@@ -13,8 +13,8 @@ import pytest
 from live_engines import stored_events
 from live_logs import MemoryStore
 from live_services import TOKENS, Running, order_json, running, service_config
+from riskroute.live.state.archive import archive_settled
 from riskroute.live.state.events import NANO, Accepted
-from riskroute.live.state.trading_state import archive_settled
 
 
 @pytest.fixture(scope="module")
@@ -261,8 +261,8 @@ def test_an_archived_order_is_found(up: Running) -> None:
     up.client.post("/orders", json=order_json("packed"))
     before = up.client.settled("packed")
     with up.service.engine.lock:
-        archive_settled(up.service.engine.state, 0)
-        assert "packed" in up.service.engine.state.archive
+        archive_settled(up.service.engine.state, up.service.engine.ledger.archive, 0)
+        assert "packed" not in up.service.engine.state.parents
     assert up.client.get("/orders/packed").json() == before
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from riskroute.live.log.sqlite import SqliteLog
+from riskroute.live.log.state_store import SqliteStateStore
 
 
 class Operation(NamedTuple):
@@ -222,7 +223,7 @@ class _Connection:
                 return self._connection.execute(query, values)
         except sqlite3.Error:
             failed = self._disk.failed
-            if query == "COMMIT" and failed is not None and failed.file.endswith(".db"):
+            if query == "COMMIT" and failed is not None and not failed.file.endswith(("-wal", "-shm")):
                 return None  # a commit does not fail with its checkpoint, but apsw hands on the exception all the same
             raise
 
@@ -263,5 +264,21 @@ class FaultyLog(SqliteLog):
         connection = super()._opened()
         if self.synchronous:
             connection.execute(f"PRAGMA synchronous = {self.synchronous}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {self.pages}")
+        return connection
+
+
+class FaultyStateStore(SqliteStateStore):
+    """A store of snapshots and archived orders on a faulty disk."""
+
+    def __init__(self, path: Path, disk: FaultyDisk, pages: int = 1000) -> None:
+        self.disk, self.pages = disk, pages
+        super().__init__(path, "test")
+
+    def _connected(self) -> Any:
+        return _Connection(self.path, self.disk)
+
+    def _connect(self) -> Any:
+        connection = super()._connect()
         connection.execute(f"PRAGMA wal_autocheckpoint = {self.pages}")
         return connection

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from faulty_disk import FaultyDisk, FaultyLog, Operation
-from live_logs import ENVIRONMENT, LONG, append, complaint, entry, live
+from faulty_disk import FaultyDisk, FaultyLog, FaultyStateStore, Operation
+from live_logs import ENVIRONMENT, LONG, append, complaint, entry, live, store_beside
 from riskroute.live.log.interface import LeaseError, Log
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.sqlite import SqliteLog
@@ -75,7 +75,7 @@ def killed_once(folder: Path, when: int, manner: str) -> str | None:
     if child == 0:
         disk = FaultyDisk(killing(when, manner, folder))
         with FaultyLog(folder / "live.db", disk, pages=8) as log:
-            live(log, lambda key: _say(writing, key))
+            live(log, FaultyStateStore(folder / "live.db-state", disk, pages=8), lambda key: _say(writing, key))
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as said:
@@ -125,7 +125,7 @@ if __name__ == "__main__":
         kill_all(Path(where), int(more[0]))
     elif what == "live":
         with SqliteLog(where, "test") as log:
-            live(log, lambda key: _say(1, key))
+            live(log, store_beside(Path(where)), lambda key: _say(1, key))
     else:
         with PostgresLog(where, more[1]) if len(more) > 1 else SqliteLog(where, "test") as waiting:
             wait(waiting, float(more[0]))

@@ -25,18 +25,24 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-from faulty_disk import FaultyDisk, FaultyLog, Operation, no_fault
+from faulty_disk import FaultyDisk, FaultyLog, FaultyStateStore, Operation, no_fault
 from live_engines import World, parent_order
 from live_logs import LONG
 from live_services import order_json, served, service_config
 from riskroute.live import engine as engine_module
 from riskroute.live.config import LiveConfig
+from riskroute.live.engine import TradingEngine
 from riskroute.live.log.interface import Log, events_after, verify_chain
 from riskroute.live.log.recovery import replay, verify
+from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.log.sqlite import SqliteLog
+from riskroute.live.log.state_store import SqliteStateStore, StateStore
 from riskroute.live.service import Service
-from riskroute.live.state.events import NANO, Accepted, ChildOrder, Settled
+from riskroute.live.state import fold
+from riskroute.live.state.archive import OrderArchive
+from riskroute.live.state.events import NANO, Accepted, ChildOrder, Settled, order_id
 from riskroute.live.state.trading_state import Send, TradingState, encode_state
 from riskroute.live.venues.simulated import Faults, JournalledVenue, QuotedMarket, ServedVenue
 from riskroute.routers.registry import make_router, router_parameters
@@ -50,10 +56,11 @@ Perform = Callable[[Operation, Callable[[], None]], None]
 
 
 def config_of(folder: Path, router: str) -> LiveConfig:
-    """Two venues and a pool that answer at once, and where those who rest soon meet others."""
+    """Two venues and a pool that answer at once, and where those who rest soon meet others; snapshots all the time."""
     quick = {"latency_ms": 0.0, "fill_seconds": 0.002, "partial": 0.3}
     return service_config(
         folder,
+        log={"path": str(folder / "live.sqlite"), "snapshot_every": 5},
         router={"name": router},
         venues={"A": quick, "B": quick | {"seed": 1}},
         pools={"P": quick | {"hidden": 100}},
@@ -137,10 +144,17 @@ def killing(when: int, manner: str, folder: Path) -> Callable[[int, Operation, C
     return fault
 
 
-def live(folder: Path, router: str, log: Log, orders: list[dict[str, Any]], answered: Callable[[str, str], None],
-         perform: Perform) -> TradingState:  # fmt: skip
+def live(
+    folder: Path,
+    router: str,
+    log: Log,
+    store: StateStore,
+    orders: list[dict[str, Any]],
+    answered: Callable[[str, str], None],
+    perform: Perform,
+) -> TradingState:
     """Send all orders, and wait until they are settled; tell of every answer."""
-    service = Service(config_of(folder, router), log=log)
+    service = Service(config_of(folder, router), log=log, store=store)
     watch(service, folder, perform)
     with served(service) as client:
         while not service.engine.ready:
@@ -154,6 +168,8 @@ def live(folder: Path, router: str, log: Log, orders: list[dict[str, Any]], answ
         while service.engine.state.unsettled and time.monotonic() < end:
             time.sleep(0.001)
         service.engine.flush()
+        if lost := archive_complaint(log, service.engine):
+            raise RuntimeError(lost)
         return service.engine.state
 
 
@@ -161,12 +177,13 @@ def first_life(folder: Path, router: str, when: int, manner: str, orders: list[d
     """A life that is cut short at a change."""
     disk = FaultyDisk(killing(when, manner, folder))
     log = FaultyLog(folder / "live.sqlite", disk, pages=8)
+    store = FaultyStateStore(folder / "live.sqlite-state", disk, pages=8)
 
     def answered(key: str, text: str) -> None:
         line = f"{json.dumps([key, text])}\n".encode()
         disk.perform(Operation("answer", key), lambda: _said(file, line))
 
-    live(folder, router, log, orders, answered, disk.perform)
+    live(folder, router, log, store, orders, answered, disk.perform)
 
 
 def _said(file: int, line: bytes) -> None:
@@ -177,7 +194,8 @@ def second_life(folder: Path, router: str, orders: list[dict[str, Any]], answers
     """Go on after a life that was cut short; say what is wrong, nothing if all promises hold."""
     found: dict[str, str] = {}
     log = SqliteLog(folder / "live.sqlite", "test")
-    state = live(folder, router, log, orders, found.__setitem__, lambda operation, call: _done(call))
+    store = SqliteStateStore(folder / "live.sqlite-state", "test")
+    state = live(folder, router, log, store, orders, found.__setitem__, lambda operation, call: _done(call))
     if any(found[key] != text for key, text in answers.items()):
         return "an answer was lost"
     with SqliteLog(folder / "live.sqlite", "test") as log:
@@ -202,7 +220,20 @@ def complaint(folder: Path, log: Log, state: TradingState, symbol: str = "DEMO",
         return "the log does not lead to the state"
     if not verify(log).holds:
         return "a decision comes out differently"
-    return venues_complaint(folder, state, symbol, stem)
+    with mock.patch.object(fold, "SETTLED_KEPT", 10**9):  # all orders in the state
+        return venues_complaint(folder, replay(log), symbol, stem)
+
+
+def archive_complaint(log: Log, engine: TradingEngine) -> str:
+    """What the archive of an engine has not as its log says."""
+    state, archive = TradingState(), OrderArchive(log.header.stream)
+    for _, event in events_after(log):
+        fold.apply(state, event, archive)
+    with engine.lock:
+        if archive.unsaved.keys() & {order_id(archive.stream, key) for key in engine.state.parents}:
+            return "an order is archived and in the state"
+        wrong = [one for one in archive.unsaved.values() if engine.ledger.archive.find(one.id) != one]
+    return f"{len(wrong)} archived orders are lost or different" if wrong else ""
 
 
 def venues_complaint(folder: Path, state: TradingState, symbol: str, stem: str) -> str:
@@ -401,6 +432,7 @@ def shake(folder: Path, router: str, orders: int, kills: int, seed: int, pace: f
 
 
 if __name__ == "__main__":
+    fold.SETTLED_KEPT, fold.ARCHIVED_TOGETHER, SnapshotWriter.pause = 1, 0, 1  # few orders, but archived, and snapshots
     task, *words = sys.argv[1:]
     if task == "engine":
         where, name, orders, kills, seed, pace = words

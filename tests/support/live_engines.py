@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from live_logs import MemoryLog, MemoryStore
+from live_logs import MemoryLog, MemoryStateStore, MemoryStore
 from riskroute.live.children import child_id
 from riskroute.live.engine import TradingEngine
 from riskroute.live.log.interface import NO_CHAIN, Log, chained, entries_of, events_after, row_events
@@ -103,7 +103,7 @@ class World:
         self.venues = {
             name: SimulatedVenue(name, market, self.clock, faults=faults, seed=seed) for name in ("A", "B", "P")
         }
-        self.store = MemoryStore()
+        self.store, self.states = MemoryStore(), MemoryStateStore()
         self.make_log = log or (lambda: MemoryLog(self.store))
         self.arguments = {"patience": 0.1, "snapshot_every": 0} | engine
         self.engine: TradingEngine
@@ -113,6 +113,7 @@ class World:
 
     def start(self, router: Router | None = None, **more: Any) -> TradingEngine:
         log: Log = self.make_log()
+        more.setdefault("store", self.states)
         arguments: dict[str, Any] = (
             {"clock": self.clock, "monotonic": self.clock, "quotes": self.books} | self.arguments | more
         )

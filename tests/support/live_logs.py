@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from riskroute.core.errors import InputError, StateError
+from riskroute.core.errors import StateError
 from riskroute.live.log.interface import (
     NO_CHAIN,
     ConflictError,
@@ -26,7 +26,6 @@ from riskroute.live.log.interface import (
     LeaseError,
     Log,
     Row,
-    Snapshot,
     chained,
     checked_entries,
     checked_range,
@@ -38,15 +37,16 @@ from riskroute.live.log.interface import (
     verify_chain,
 )
 from riskroute.live.log.sqlite import SqliteLog
+from riskroute.live.log.state_store import Snapshot, SqliteStateStore, StateStore
+from riskroute.live.state.archive import ARCHIVE_DAYS, ArchivedOrder
 
 
 @dataclass
 class MemoryStore:
-    """What a file or a database is to the other logs: rows, snapshots and the lease, for any number of logs."""
+    """What a file or a database is to the other logs: rows and the lease, for any number of logs."""
 
     stream: str = "main"
     rows: list[Row] = field(default_factory=list)
-    snapshots: list[Snapshot] = field(default_factory=list)
     lease: Lease = field(default_factory=lambda: Lease("", 0, 0))
     holder: MemoryLog | None = None
 
@@ -119,18 +119,9 @@ class MemoryLog:
         self._must_be_open()
         return Head(self.store.rows[-1].seq, self.store.rows[-1].chain)
 
-    def snapshot(self, save: Snapshot | None = None) -> Snapshot | None:
+    def find(self, kinds: Sequence[str], key: str) -> Row | None:
         self._must_be_open()
-        if save is not None:
-            if not self._fits(save):
-                raise InputError(f"snapshot must fit a row of the log, was of row {save.seq} with another hash")
-            self.store.snapshots.append(save)
-            return save
-        fitting = [snapshot for snapshot in reversed(self.store.snapshots) if self._fits(snapshot)]
-        return max(fitting, key=lambda snapshot: snapshot.seq, default=None)
-
-    def _fits(self, snapshot: Snapshot) -> bool:
-        return any((row.seq, row.chain) == (snapshot.seq, snapshot.chain) for row in self.store.rows)
+        return next((row for row in self.store.rows if row.kind in kinds and row.key == key != ""), None)
 
     def lease(self, owner: str, seconds: float) -> Lease:
         self._must_be_open()
@@ -172,6 +163,51 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 _NUMBERS = itertools.count()
 
 
+class MemoryStateStore:
+    """A store of snapshots and archived orders in memory: the plain definition of what the others do."""
+
+    def __init__(self) -> None:
+        self.kept: list[Snapshot] = []
+        self.orders: list[ArchivedOrder] = []
+        self.term = 0
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        return iter(sorted(self.kept, key=lambda one: -one.seq))
+
+    def begin(self, start: Snapshot | None) -> int:
+        seq, archived = (-1, 0) if start is None else (start.seq, start.archived)
+        self.kept = [one for one in self.kept if one.seq <= seq]
+        self.orders = [one for one in self.orders if one.number <= archived]
+        self.term += 1
+        return self.term
+
+    def save(self, term: int, snapshot: Snapshot | None, orders: Sequence[ArchivedOrder]) -> None:
+        self._check(term)
+        known = {one.number for one in self.orders}
+        assert known.isdisjoint(one.number for one in orders), "written twice"
+        self.orders = sorted([*self.orders, *orders], key=lambda one: one.number)
+        if snapshot is not None:
+            kept = [one for one in self.kept if one.seq != snapshot.seq] + [snapshot]
+            self.kept = sorted(kept, key=lambda one: one.seq)[-2:]
+
+    def expire(self, term: int, orders: int) -> bool:
+        self._check(term)
+        oldest = min((one.day for one in self.kept), default=0)
+        gone = {one.number for one in self.orders[:orders] if one.day <= oldest - ARCHIVE_DAYS}
+        self.orders = [one for one in self.orders if one.number not in gone]
+        return len(gone) == orders
+
+    def find(self, id: str) -> ArchivedOrder | None:
+        return next((one for one in reversed(self.orders) if one.id == id), None)
+
+    def close(self) -> None:
+        pass
+
+    def _check(self, term: int) -> None:
+        if term != self.term:
+            raise StateError("another process writes the snapshots of this log")
+
+
 @contextmanager
 def new_store(kind: str, folder: Path, database: str = "") -> Iterator[LogOpener]:
     """A new store of some kind: in memory, in a folder, or in a database. Closes all that was opened on it."""
@@ -211,16 +247,32 @@ BATCHES: list[list[Entry]] = [
 """What is appended, one batch after another."""
 
 
-def live(log: Log, answered: Callable[[str], None]) -> None:
-    """Take the lease, append all batches, and save snapshots, telling of every key once it is durable."""
+def store_beside(path: Path) -> SqliteStateStore:
+    """The store of snapshots and archived orders beside a log."""
+    return SqliteStateStore(path.with_name(f"{path.name}-state"), "test")
+
+
+def archived(number: int) -> ArchivedOrder:
+    """An archived order."""
+    return ArchivedOrder(number, f"order {number % 7}", 0, bytes([number]) * (53 * number % 900))
+
+
+def live(log: Log, store: StateStore, answered: Callable[[str], None]) -> None:
+    """Take the lease, append all batches, and save snapshots with orders, telling of every key once it is durable."""
     log.lease("desk", math.inf)
+    term, count = store.begin(None), 0
     for number, batch in enumerate(BATCHES):
         append(log, batch)
         for one in batch:
             answered(one.key)
         if number % 5 == 4:
             head = log.head()
-            log.snapshot(Snapshot(head.seq, head.chain, b"state" * 100))
+            orders = [archived(count + 1 + k) for k in range(number)]
+            count += len(orders)
+            if number > 10:  # those that wait in memory may be moved before a snapshot is taken
+                store.save(term, None, orders[:3])
+                orders = orders[3:]
+            store.save(term, Snapshot(head.seq, head.chain, count, 0, b"state" * 100), orders)
 
 
 def complaint(path: Path, answered: Collection[str]) -> str:
@@ -232,14 +284,33 @@ def complaint(path: Path, answered: Collection[str]) -> str:
             return f"{len(lost)} answered entries are lost"
         if rows not in _PREFIXES:
             return "a batch is there in part, or in another sequence"
-        snapshot = log.snapshot()
-        if snapshot is not None and snapshot.body != b"state" * 100:
-            return "a snapshot is damaged"
+        if text := _store_complaint(path, log):
+            return text
         log.lease("next", math.inf)
         numbers = append(log, _PREFIXES[-1])
         if numbers != list(range(1, len(numbers) + 1)):
             return "a second life does not end where the first would have"
         verify_chain(log)
+    return ""
+
+
+def _store_complaint(path: Path, log: Log) -> str:
+    """What is wrong with the store beside a log: a snapshot must fit the log, and have all orders before it."""
+    store = store_beside(path)
+    try:
+        for snapshot in store.snapshots():
+            if [(row.seq, row.chain) for row in log.read(snapshot.seq - 1, 1)] != [(snapshot.seq, snapshot.chain)]:
+                return "a snapshot is ahead of its log"
+            if snapshot.body != b"state" * 100:
+                return "a snapshot is damaged"
+            store.begin(snapshot)
+            newest = {one.id: one for one in map(archived, range(1, snapshot.archived + 1))}
+            if any(store.find(id) != one for id, one in newest.items()):
+                return "orders of a snapshot are lost"
+            if store.find(archived(snapshot.archived + 1).id) != newest.get(archived(snapshot.archived + 1).id):
+                return "an order is there that was archived after the snapshot"
+    finally:
+        store.close()
     return ""
 
 

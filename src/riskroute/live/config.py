@@ -23,6 +23,7 @@ from riskroute.core.files import in_file_name
 from riskroute.live.limits import LARGEST_QUANTITY, Limits
 from riskroute.live.log.interface import Log
 from riskroute.live.log.sqlite import SqliteLog
+from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateStore
 from riskroute.live.market_history import MarketHistory
 from riskroute.live.state.events import NANO
 from riskroute.live.venues.gateway import Gateway
@@ -221,6 +222,12 @@ class LiveConfig(_Section):
         from riskroute.live.log.postgres import PostgresLog
 
         return PostgresLog(str(self.log.postgres), self.stream, create=create)
+
+    def open_state_store(self) -> StateStore:
+        """Open the store of snapshots and settled orders beside the log."""
+        if self.log.path is not None:
+            return SqliteStateStore(self.log.path.with_name(f"{self.log.path.name}-state"), self.stream)
+        return PostgresStateStore(str(self.log.postgres), self.stream)
 
     def build_router(self) -> Router:
         """Return the router, by name or from its state file; if both are given, they must agree."""

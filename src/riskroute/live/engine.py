@@ -24,9 +24,12 @@ from riskroute.live.decider import Decider
 from riskroute.live.learner import Learner, router_bytes, router_from
 from riskroute.live.ledger import LOGGER, Ledger, Outbox, Task, Timers, Written
 from riskroute.live.limits import Limits, check_order, order_digest
-from riskroute.live.log.interface import FencedError, LeaseError, Log, WriteError
-from riskroute.live.log.recovery import recover, snapshot_saver
+from riskroute.live.log.interface import FencedError, LeaseError, Log, WriteError, event_kind, row_events
+from riskroute.live.log.recovery import recover
+from riskroute.live.log.snapshot_writer import SnapshotWriter
+from riskroute.live.log.state_store import StateStore
 from riskroute.live.market_history import MarketHistory
+from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.events import (
     NANO,
     Accepted,
@@ -42,9 +45,10 @@ from riskroute.live.state.events import (
     Recalled,
     Reported,
     Resumed,
+    Shadowed,
     Unanswered,
 )
-from riskroute.live.state.trading_state import Next, Query, TradingState, archived_order
+from riskroute.live.state.trading_state import Next, Query, TradingState
 from riskroute.live.venues.gateway import Gateway
 from riskroute.routers.execution import PUBLIC_AFTER
 from riskroute.routers.router import Router
@@ -52,6 +56,10 @@ from riskroute.routers.router import Router
 
 class RefusedError(StateError):
     """An order is refused for now; the message says why."""
+
+
+class OverloadedError(RefusedError):
+    """An order waited for too long before the router got to it; it may be sent again."""
 
 
 class KeyUsedError(InputError):
@@ -83,8 +91,13 @@ class TradingEngine:
         Seconds without an answer after which a venue is queried.
     decision_seconds : float, optional
         Time limit of a decision; a router that takes longer is put out of service.
+    store : StateStore, optional
+        Where snapshots and settled orders are kept, beside the log. Default: nowhere; settled orders stay in memory for
+        two days.
     snapshot_every : int
-        Events between snapshots, ten times as many under continuous load; 0 takes none.
+        Events between snapshots; 0 takes none.
+    saver : Executor, optional
+        Saves snapshots. Default: the engine's thread.
     owner : str
         Holder of the lease.
     lease_seconds : float
@@ -95,7 +108,6 @@ class TradingEngine:
         Public market data around orders, for routers that learn from them.
     """
 
-    overdue = 10  # a snapshot waits for a quiet moment, but no longer than this many intervals
     turn = NANO // 200  # the thread takes calls and reports for so long before it works on the outbox
     longest_pump = NANO // 20  # under load the outbox never empties: timers and refits have their turn after so long
     longest_backoff = 5  # a silent venue is queried after the patience, twice that, ... up to 2^5 times
@@ -116,7 +128,9 @@ class TradingEngine:
         monotonic: Callable[[], int] = time.monotonic_ns,
         patience: float = 2.0,
         decision_seconds: float | None = None,
+        store: StateStore | None = None,
         snapshot_every: int = 10_000,
+        saver: Executor | None = None,
         owner: str = "engine",
         lease_seconds: float = math.inf,
         reopen: Callable[[], Log] | None = None,
@@ -130,10 +144,12 @@ class TradingEngine:
         self.decider.maker.on_wait = lambda key, when: self.timers.add(when, "look", key)
         self.outbox = Outbox(gateways, self.ledger, self.timers, int(patience * 1e9))
         self.on_recovered: Callable[[TradingState], None] = lambda state: None  # called before venues are queried
-        self._snapshot_every, self._snapshot_at = snapshot_every, 0
+        self._store, self._saver = store, saver
+        self.snapshots = None if store is None else SnapshotWriter(store, snapshot_every, self._save_later, monotonic)
         self._owner, self._lease_seconds, self._term, self._leased = owner, lease_seconds, 0, 0
         self._worker, self._reopen, self._first_router = worker, reopen, router_bytes(router)
         self._answers: dict[str, Future[Decision]] = {}  # of orders that are not durable yet
+        self.unwritten_digests: dict[str, bytes] = {}  # of orders executed elsewhere, by key, that are not durable yet
         self._inbox: queue.SimpleQueue[Callable[[], None] | Sequence[ExecutionReport]] = queue.SimpleQueue()
         self._unobserved: dict[str, ParentOrder] = {}  # public data are awaited until after their deadlines
         self._started = self._closed = self._refitting = False
@@ -186,7 +202,7 @@ class TradingEngine:
     def start(self) -> None:
         """Take the lease, recover the state, and query every venue; orders are accepted once `ready`."""
         self._take_lease()
-        self._begin(recover(self.log, self.learner))
+        self._begin(*recover(self.log, self.learner, self._store))
         self.on_recovered(self.state)
         for gateway in self.outbox.gateways.values():
             gateway.connect(self.report)
@@ -209,11 +225,12 @@ class TradingEngine:
             LOGGER.error("the lease was lost: %s", one_line_error(error))
             self.ledger.fail(error)
 
-    def _begin(self, state: TradingState) -> None:
+    def _begin(self, state: TradingState, archive: OrderArchive, term: int) -> None:
         """Continue from a recovered state."""
         with self.lock:
-            self.ledger.reset(state)
-            self._snapshot_at = state.events
+            self.ledger.reset(state, archive)
+            if self.snapshots is not None:
+                self.snapshots.begin(state.events, term)
             if self.learner.belief < 0 or self.learner.disabled:
                 self.ledger.record(self._first_belief())
             self.decider.warm_up(self.clock())
@@ -270,7 +287,7 @@ class TradingEngine:
                 self.ledger.log = self._reopen()
             self._take_lease()
             learner = Learner(router_from(self.learner.kind, self._first_router), self.learner.refit_every)
-            state = recover(self.log, learner)
+            recovered = recover(self.log, learner, self._store)
         except LeaseError as error:
             self.ledger.failure = error
             return False
@@ -282,7 +299,7 @@ class TradingEngine:
             self.decider.maker.looks.clear()
             self.outbox.clear()
             self._refitting, self._unobserved = False, {}
-            self._begin(state)
+            self._begin(*recovered)
             written = self.ledger.record(
                 Halted(at=self.clock(), reason=f"the log could not be written: {failure.cause}", by="limits")
             )
@@ -301,22 +318,29 @@ class TradingEngine:
         refused for now.
         """
         check_order(order)
-        return self.accept(order, order_digest(order), new_answer())
+        digest = order_digest(order)
+        with self.lock:
+            made = self.known(order.key, digest) or self.accept(order, digest, new_answer(), self.clock())
+        self._pump_unless_served()
+        return made
 
-    def accept(self, order: ParentOrder, digest: bytes, answer: Future[Decision]) -> Future[Decision]:
-        """Accept a valid order as `submit` does; ``digest`` is its `order_digest`, ``answer`` gets its decision.
+    def accept(self, order: ParentOrder, digest: bytes, answer: Future[Decision], received: int) -> Future[Decision]:
+        """Accept a valid order whose key is not `known`, with `lock` held since then; ``answer`` gets its decision.
 
-        Returns ``answer``, or the answer of the same order that came before.
+        ``digest`` is its `order_digest`. The age of its quotes counts until ``received``: a stall of the router neither
+        makes quotes old nor halts trading.
         """
         with self.lock:
             now = self.clock()
-            if (known := self.known(order.key, digest)) is not None:
-                return known
             self.check_working()
             if self.outbox.unresolved:
                 count = len(self.outbox.unresolved)
                 raise RefusedError(f"{count} children from before the start are not answered for yet")
-            if stale := self.limits.stale_quotes_refusal(order, now):
+            if now - received > self.limits.quote_age:
+                raise OverloadedError(
+                    f"the router is overloaded: the order waited {(now - received) / NANO:.1f} s; try again"
+                )
+            if stale := self.limits.stale_quotes_refusal(order, received, now):
                 self._stale += 1
                 if self._stale > self.limits.stale_quotes and not self.state.halted:
                     self.ledger.record(
@@ -339,25 +363,31 @@ class TradingEngine:
             )
             self._start_timers(order.key)
             self.await_public_data(order)
-        self._pump_unless_served()
         return answer
 
     def known(self, key: str, digest: bytes) -> Future[Decision] | None:
         """Return the answer to an order that came before, None for a new key; `KeyUsedError` for another order."""
         with self.lock:
-            parent = self.state.parents.get(key) or archived_order(self.state, key)
-            before = self.state.retired.get(key) if parent is None else parent.digest
-            if before is None:
+            if (parent := self.state.parents.get(key)) is not None:
+                before, decision = parent.digest, parent.decision
+            elif (event := self.order_event(key)) is not None:
+                before = event.digest if isinstance(event, Accepted) else b""  # nothing was traded for the other
+                decision = event.decision
+            else:
                 return None
             if before != digest:
                 raise KeyUsedError(f"key must be new for a new order, was {shown(key)}, which another order has")
-            if parent is None:
-                raise InputError(f"key must be of the last two days, was {shown(key)}, whose order is done with")
             if (waiting := self._answers.get(key)) is not None:
                 return waiting
             answer: Future[Decision] = new_answer()
-            answer.set_result(parent.decision)
+            answer.set_result(decision)
             return answer
+
+    def order_event(self, key: str) -> Accepted | Shadowed | None:
+        """Return the durable event of an order, however old; None for a new key."""
+        kinds = event_kind(Accepted), event_kind(Shadowed)
+        row = self.log.find(kinds, key) if key.isprintable() else None  # of others, no store could have it
+        return None if row is None else row_events(row)[0]  # type: ignore[return-value]  # of these kinds
 
     def _answer(self, key: str, decision: Decision, written: Written) -> None:
         answer = self._answers.pop(key)
@@ -469,8 +499,8 @@ class TradingEngine:
 
     # time
 
-    def tick(self, *, quiet: bool = True) -> None:
-        """Do what is due: deadlines, recalls, queries, refits and snapshots; ``quiet`` if nothing else waits."""
+    def tick(self) -> None:
+        """Do what is due: deadlines, recalls, queries, refits and snapshots."""
         with self.lock:
             if not self._started or self._closed or self.failed:
                 return
@@ -479,7 +509,9 @@ class TradingEngine:
             for kind, name, attempts in self.timers.due(now):
                 self._on_timer(now, kind, name, attempts)
             self._refit()
-            self._snapshot(quiet=quiet)
+            writer, archive = self.snapshots, self.ledger.archive
+            if writer is not None and (self.state.events >= writer.due or archive.unsaved_bytes > writer.most_unsaved):
+                writer.take(self.log, self.state, archive, self.learner, self.ledger.last, self.lock)
         self.pump()
 
     def _watch_clocks(self, now: int) -> None:
@@ -564,15 +596,11 @@ class TradingEngine:
         else:
             self._worker.submit(job).add_done_callback(on_fitted)
 
-    def _snapshot(self, *, quiet: bool) -> None:
-        """Take a snapshot if one is due. Nothing is written while it is saved, so it waits for a quiet moment."""
-        every = self._snapshot_every if quiet else self.overdue * self._snapshot_every
-        last = self.ledger.last
-        if last is None or not every or self.state.events - self._snapshot_at < every:
-            return
-        self._snapshot_at = self.state.events
-        save = snapshot_saver(self.log, self.state, self.learner, last)
-        last.add_done_callback(lambda _: self.outbox.post_last(save))
+    def _save_later(self, save: Callable[[], None]) -> None:
+        if self._saver is None:
+            self.outbox.post_last(save)
+        else:
+            self._saver.submit(save)
 
     # the engine's thread
 
@@ -625,7 +653,7 @@ class TradingEngine:
                 if busy and self.monotonic() < ticked + NANO // 200:  # under load, look at the clock every 5 ms
                     continue
                 self._renew_lease()
-                self.tick(quiet=not busy)
+                self.tick()
                 ticked = self.monotonic()
                 if self.failed and ticked >= tried + NANO // 2:
                     self.revive()
@@ -666,6 +694,8 @@ class TradingEngine:
             self.ledger.thread.join()
         self.outbox.close()
         self.decider.close()
+        if self.snapshots is not None:
+            self.snapshots.close()
         self.log.close()
 
 

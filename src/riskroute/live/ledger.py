@@ -16,6 +16,7 @@ from riskroute.live.decider import Decider
 from riskroute.live.learner import Learner
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import Entry, LeaseError, Log, entries_of, public_message
+from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.events import (
     Accepted,
     AnyEvent,
@@ -74,7 +75,7 @@ class Ledger:
     ) -> None:
         self.log, self.decider, self.limits, self.clock, self.monotonic = log, decider, limits, clock, monotonic
         self._on_durable = on_durable
-        self.state = TradingState()
+        self.state, self.archive = TradingState(), OrderArchive()
         self.lock = threading.RLock()
         self.thread: threading.Thread | None = None  # the engine's own thread, once it runs
         self.failed = ""  # reason reported to clients while events cannot be recorded
@@ -90,9 +91,9 @@ class Ledger:
         """Whether another process holds the lease: this engine can never write again."""
         return isinstance(self.failure, LeaseError)
 
-    def reset(self, state: TradingState) -> None:
+    def reset(self, state: TradingState, archive: OrderArchive) -> None:
         """Continue from a state that was recovered from the log."""
-        self.state, self.failed, self.failure, self.last = state, "", None, None
+        self.state, self.archive, self.failed, self.failure, self.last = state, archive, "", None, None
 
     def fail(self, error: BaseException) -> None:
         """Record nothing more after the first failure: later events would build on events that the log lacks."""
@@ -162,7 +163,7 @@ class Ledger:
             event = self.decider.next_event(state, one.parent, self.clock()) if isinstance(one, Next) else one
             if event is None:
                 continue
-            state, effects = apply(state, event)
+            state, effects = apply(state, event, self.archive)
             kind = type(event)
             if kind in Learner.events:
                 learner.on_event(state.events, event, live=True)

@@ -97,7 +97,7 @@ class Limits(Record, frozen=True):
     collar
         Maximum distance of a child's limit price from the arrival mid, in basis points.
     quote_age
-        Maximum age of an order's newest quote.
+        Maximum age of an order's newest quote at the order's receipt, and time that an order may wait in the router.
     stale_quotes
         Orders in a row refused for old quotes; more halts trading.
     clock_jump
@@ -139,14 +139,13 @@ class Limits(Record, frozen=True):
         """
         return mid + sign * (mid * self.collar // 10_000)
 
-    def stale_quotes_refusal(self, order: ParentOrder, now: int) -> str:
-        """Return why the quotes of an order are too old or in the future; empty if they are not."""
+    def stale_quotes_refusal(self, order: ParentOrder, received: int, now: int) -> str:
+        """Return why the quotes of an order were too old at its receipt or are in the future; empty if neither."""
         newest = max(quote.at for quote in order.quotes)
-        age = now - newest
-        if age > self.quote_age:
+        if (age := received - newest) > self.quote_age:
             return f"quotes must be at most {self.quote_age / NANO:g} s old, was {age / NANO:g} s"
-        if -age > self.clock_jump:
-            return f"quotes must not be from the future, was {-age / NANO:g} s ahead"
+        if (ahead := newest - now) > self.clock_jump:
+            return f"quotes must not be from the future, was {ahead / NANO:g} s ahead"
         return ""
 
     def order_refusal(self, state: TradingState, order: ParentOrder, now: int) -> str:

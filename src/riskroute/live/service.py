@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from riskroute.live.http.requests import OrderIn, OrderTerms, QuotesIn, ShadowIn
 from riskroute.live.learner import Refit, RefitWorker, router_bytes
 from riskroute.live.limits import check_order, check_quotes, order_digest
 from riskroute.live.log.interface import LeaseError, Log, events_after
+from riskroute.live.log.state_store import StateStore
 from riskroute.live.market_history import MarketHistory
 from riskroute.live.readiness import warm_up
 from riskroute.live.shadow import ShadowComparison, compare_execution
@@ -42,6 +43,8 @@ class Service:
         The configuration.
     log : Log, optional
         Default: the log of the configuration.
+    store : StateStore, optional
+        Store of snapshots and settled orders. Default: that of the configuration, none with a ``log``.
     clock, monotonic : Callable[[], int]
         Nanoseconds since 1970, and since any time.
     """
@@ -53,6 +56,7 @@ class Service:
         config: LiveConfig,
         *,
         log: Log | None = None,
+        store: StateStore | None = None,
         clock: Callable[[], int] = time.time_ns,
         monotonic: Callable[[], int] = time.monotonic_ns,
     ) -> None:
@@ -61,6 +65,7 @@ class Service:
         self._terms = OrderTerms(config)
         router = config.build_router()
         self._worker: Executor | None = RefitWorker() if config.router.refit_every else None
+        self._saver = ThreadPoolExecutor(1, "riskroute snapshots")
         self.engine = TradingEngine(
             config.open_log() if log is None else log,
             config.build_venues(self.history, clock),
@@ -73,7 +78,9 @@ class Service:
             monotonic=monotonic,
             patience=config.patience_seconds,
             decision_seconds=None if config.router.decision_ms is None else config.router.decision_ms / 1000,
+            store=config.open_state_store() if log is None else store,
             snapshot_every=config.log.snapshot_every,
+            saver=self._saver,
             owner=f"{socket.gethostname()}:{os.getpid()}"[-64:],
             lease_seconds=config.lease_seconds,
             reopen=config.open_log if log is None else None,
@@ -156,6 +163,7 @@ class Service:
             self.engine.flush()
         finally:
             self.engine.close()
+            self._saver.shutdown()
             if self._worker is not None:
                 self._worker.shutdown(wait=True, cancel_futures=True)
 
@@ -163,7 +171,7 @@ class Service:
 
     def submit(self, order: OrderIn) -> Future[Decision]:
         """Hand an order to the engine's thread; the future has its decision once that is durable."""
-        return self._in_engine(partial(self._accept, order))
+        return self._in_engine(partial(self._accept, order, self.clock()))
 
     def compare(self, given: ShadowIn) -> Future[ShadowComparison | None]:
         """Hand an order that another router has executed to the engine's thread."""
@@ -197,27 +205,29 @@ class Service:
             self.engine.call_soon(run)
         return answer
 
-    def _accept(self, given: OrderIn, answer: Future[Decision]) -> Future[Decision]:
+    def _accept(self, given: OrderIn, received: int, answer: Future[Decision]) -> Future[Decision]:
         if self.config.mode == "shadow":
             raise StateError("mode must be live for orders, was shadow: send executed orders to /shadow/orders")
         engine, now = self.engine, self.clock()
         order = self._terms.order(given)
         digest, brought = order_digest(order), order.quotes
-        # A repeated order gets its first answer, even if its quotes would be refused by now.
-        if (known := engine.known(order.key, digest)) is not None:
-            return known
-        if not brought:
-            order = msgspec.structs.replace(order, quotes=self.history(order.symbol) or ())
-        check_order(order)
-        self._terms.check_deadline(order, now)
-        if engine.state.halted:
-            raise HaltedError(f"trading is halted: {engine.state.halted}")
-        if not engine.ready:
-            raise HaltedError(f"the router is not ready: {engine.failed or 'venues are being asked for old children'}")
-        made = engine.accept(self._with_outflows(order, now), digest, answer)
+        with engine.lock:
+            # A repeated order gets its first answer, even if its quotes would be refused by now.
+            if (known := engine.known(order.key, digest)) is not None:
+                return known
+            if not brought:
+                order = msgspec.structs.replace(order, quotes=self.history(order.symbol) or ())
+            check_order(order)
+            self._terms.check_deadline(order, now)
+            if engine.state.halted:
+                raise HaltedError(f"trading is halted: {engine.state.halted}")
+            if not engine.ready:
+                reason = engine.failed or "venues are being asked for old children"
+                raise HaltedError(f"the router is not ready: {reason}")
+            engine.accept(self._with_outflows(order, now), digest, answer, received)
         if brought:
             self.history.put(order.symbol, brought)
-        return made
+        return answer
 
     def _with_outflows(self, order: ParentOrder, now: int) -> ParentOrder:
         """Add recent queue outflows to the features, as routers know them from backtests; the client's own count."""

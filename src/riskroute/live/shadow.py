@@ -138,7 +138,9 @@ def compare_execution(
     answer: Future[ShadowComparison | None] = Future()
     with engine.lock:
         engine.check_working()
-        known = engine.state.retired.get(order.key)
+        known = engine.unwritten_digests.get(order.key)
+        if known is None and (before := engine.order_event(order.key)) is not None:
+            known = before.digest if isinstance(before, Shadowed) else b""
         if known is not None and known != digest:
             raise KeyUsedError(f"key must be new for a new order, was {shown(order.key)}, which another order has")
         if known is not None:
@@ -158,6 +160,7 @@ def compare_execution(
             guessed=round(estimate.guessed),
             digest=digest,
         )
+        engine.unwritten_digests[order.key] = digest
         done = engine.ledger.record(event)
         engine.await_public_data(order)
     comparison = ShadowComparison(
@@ -172,6 +175,7 @@ def compare_execution(
     )
 
     def written(rows: Future[list[int]]) -> None:
+        engine.unwritten_digests.pop(order.key, None)
         error = rows.exception()
         if error is None:
             answer.set_result(comparison)

@@ -24,7 +24,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from riskroute.core.errors import DataError, InputError, RiskrouteError
-from riskroute.live.engine import KeyUsedError, RefusedError
+from riskroute.live.engine import KeyUsedError, OverloadedError, RefusedError
 from riskroute.live.http.requests import HaltIn, MalformedError, OrderIn, QuotesIn, ShadowIn, read_json
 from riskroute.live.http.views import (
     Metrics,
@@ -47,6 +47,7 @@ _STATUS = (
     (MalformedError, 400),
     (KeyUsedError, 409),
     (HaltedError, 503),
+    (OverloadedError, 503),
     (RefusedError, 422),
     (InputError, 422),
     (WriteError, 503),
@@ -408,7 +409,7 @@ def _rows(service: Service, after: int, most: int = 500) -> list[tuple[int, list
             body = msgspec.to_builtins(event)
             if isinstance(event, Planned):
                 del body["state"]
-            events.append((event_kind(event), body))
+            events.append((event_kind(type(event)), body))
         found.append((row.seq, events))
     return found
 

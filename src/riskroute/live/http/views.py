@@ -13,9 +13,10 @@ from prometheus_client.registry import Collector
 from riskroute.core.errors import InputError, shown
 from riskroute.live.limits import Limits
 from riskroute.live.service import Service
+from riskroute.live.state.archive import archived_state
 from riskroute.live.state.events import NANO
 from riskroute.live.state.fold import outcome_of
-from riskroute.live.state.trading_state import ParentState, TradingState, archived_state
+from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.router import FEEDBACK, Router
 
 _BENCHMARK = "dark-first+sweep"  # the standard routing rule that savings are measured against
@@ -27,16 +28,19 @@ class NotFoundError(InputError):
 
 def order_view(service: Service, key: str) -> dict[str, Any]:
     """Return an order with its decision and children; `NotFoundError` for an unknown key."""
-    with service.engine.lock:
-        state = service.engine.state
-        if key in state.archive:
-            state = archived_state(state, key)
-        parent = state.parents.get(key)
-        if parent is None:
-            if key in state.retired:
-                raise NotFoundError(f"order {shown(key)} is older than two days; see the log")
-            raise NotFoundError(f"unknown order {shown(key)}")
-        return _order(state, parent) | {"decision": msgspec.to_builtins(parent.decision)}
+    engine = service.engine
+    with engine.lock:
+        if (parent := engine.state.parents.get(key)) is not None:
+            return _order(engine.state, parent) | {"decision": msgspec.to_builtins(parent.decision)}
+        archive = engine.ledger.archive
+    # Without the lock: orders must not wait for the store.
+    state = archived_state(archive, key, engine.state) if key.isprintable() else None
+    if state is None:
+        if engine.order_event(key) is not None:
+            raise NotFoundError(f"order {shown(key)} is older than two days; see the log")
+        raise NotFoundError(f"unknown order {shown(key)}")
+    parent = state.parents[key]
+    return _order(state, parent) | {"decision": msgspec.to_builtins(parent.decision)}
 
 
 def _order(state: TradingState, parent: ParentState) -> dict[str, Any]:

@@ -9,11 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from hashlib import blake2b
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from riskroute.core.errors import DataError, InputError, StateError
+from riskroute.core.errors import DataError, StateError
 from riskroute.live.log.interface import (
     NO_CHAIN,
     PAGE,
@@ -24,7 +23,6 @@ from riskroute.live.log.interface import (
     Lease,
     LeaseError,
     Row,
-    Snapshot,
     WriteError,
     chained,
     check_links,
@@ -122,7 +120,6 @@ class GroupCommitLog(ABC):
 
     linger = 0.005  # seconds that deferrable appends are held back, to be written with others
     most_lingering = 64  # appends held back
-    snapshots_kept = 2  # the newest, and one before it in case its body is damaged
 
     def __init__(self, *, slow_commit: float = 1.0, on_slow_commit: Callable[[float], None] | None = None) -> None:
         self.times = _CommitTimes()
@@ -178,15 +175,6 @@ class GroupCommitLog(ABC):
             yield page
             begin, most = page[-1].seq + 1, most - len(page)
 
-    def snapshot(self, save: Snapshot | None = None) -> Snapshot | None:
-        self._must_be_open()
-        if save is None:
-            fitting = (one for one, digest in self._snapshots() if digest == _digest(one.body))
-            return next(fitting, None)
-        if not self._in_writer(lambda: self._save(save, _digest(save.body))):
-            raise InputError(f"snapshot must fit a row of the log, was of row {save.seq} with another hash")
-        return save
-
     def close(self) -> None:
         with self._wake:
             if self._closed:
@@ -208,14 +196,6 @@ class GroupCommitLog(ABC):
     @abstractmethod
     def _page(self, begin: int, most: int) -> list[Row]:
         """Return up to ``most`` rows in sequence, with numbers of at least ``begin``."""
-
-    @abstractmethod
-    def _snapshots(self) -> Iterator[tuple[Snapshot, bytes]]:
-        """Yield snapshots that fit a row, newest first, each with the hash of its body when it was saved."""
-
-    @abstractmethod
-    def _save(self, save: Snapshot, digest: bytes) -> bool:
-        """Save a snapshot if it fits a row, and remove old ones; return whether it fits."""
 
     @abstractmethod
     def _let_go(self) -> None:
@@ -356,10 +336,6 @@ def fenced(owner: str) -> FencedError:
 def held(owner: str) -> LeaseError:
     """Return the error of a process that asks for a lease held by another."""
     return LeaseError(f"{owner!r} writes this log, and is not done")
-
-
-def _digest(body: bytes) -> bytes:
-    return blake2b(body, digest_size=16).digest()
 
 
 def _warn_of_slow_commit(seconds: float) -> None:

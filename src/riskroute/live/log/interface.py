@@ -27,7 +27,7 @@ from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.core.validation import real_number, whole_number
 from riskroute.live.state.events import Accepted, AnyEvent, Settled, Shadowed
 
-FORMAT = 2  # version of the stored log, its events and snapshots; logs of any other are refused
+FORMAT = 2  # version of the stored log and its events; logs of any other are refused
 NO_CHAIN = bytes(16)  # the hash before row 0
 PAGE = 2000  # rows read at once
 LARGEST_BODY = 1 << 24  # bytes
@@ -100,14 +100,6 @@ class Head(msgspec.Struct, frozen=True):
     chain: bytes
 
 
-class Snapshot(msgspec.Struct, frozen=True):
-    """The encoded state after row ``seq``, whose hash is ``chain``."""
-
-    seq: int
-    chain: bytes
-    body: bytes
-
-
 class Lease(msgspec.Struct, frozen=True):
     """The right to write: its owner, its term (the fencing token), and its end in nanoseconds since 1970."""
 
@@ -156,8 +148,8 @@ class Log(Protocol):
         """Return number and hash of the last durable row."""
         ...
 
-    def snapshot(self, save: Snapshot | None = None) -> Snapshot | None:
-        """Save a snapshot and return it; without one, return the newest that fits the rows, or None."""
+    def find(self, kinds: Sequence[str], key: str) -> Row | None:
+        """Return the durable row with one of these kinds and this key, which is not empty; None if there is none."""
         ...
 
     def lease(self, owner: str, seconds: float) -> Lease:
@@ -321,9 +313,9 @@ _KEYS: dict[type, Callable[[AnyEvent], str]] = {  # events that must not be in t
 _BODY: msgspec.msgpack.Decoder[_Body] = msgspec.msgpack.Decoder(_Body)
 
 
-def event_kind(event: AnyEvent) -> str:
-    """Return the kind of a row that holds this event alone."""
-    return _KINDS[type(event)]
+def event_kind(event: type) -> str:
+    """Return the kind of a row that holds one event of a type alone."""
+    return _KINDS[event]
 
 
 def entries_of(events: Iterable[AnyEvent]) -> list[Entry]:

@@ -29,7 +29,6 @@ from riskroute.live.log.interface import (
     Header,
     Lease,
     Row,
-    Snapshot,
     WriteError,
     checked_text,
     header_of,
@@ -45,10 +44,6 @@ CREATE TABLE IF NOT EXISTS riskroute_log (
     stream text NOT NULL, seq bigint NOT NULL, at bigint NOT NULL, kind text NOT NULL, key text NOT NULL,
     body bytea NOT NULL, chain bytea NOT NULL, CONSTRAINT riskroute_log_seq PRIMARY KEY (stream, seq));
 CREATE UNIQUE INDEX IF NOT EXISTS riskroute_log_key ON riskroute_log (stream, kind, key) WHERE key <> '';
-CREATE TABLE IF NOT EXISTS riskroute_snapshot (
-    stream text NOT NULL, seq bigint NOT NULL, chain bytea NOT NULL, body bytea NOT NULL, digest bytea NOT NULL,
-    PRIMARY KEY (stream, seq));
-ALTER TABLE riskroute_snapshot ALTER body SET STORAGE EXTERNAL;
 CREATE TABLE IF NOT EXISTS riskroute_lease (
     stream text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL, until bigint NOT NULL)
 """
@@ -175,28 +170,11 @@ class PostgresLog(GroupCommitLog):
                 yield page
                 page = self._page(begin, min(PAGE, most)) if coming is None else coming.result()
 
-    def _snapshots(self) -> Iterator[tuple[Snapshot, bytes]]:
-        fitting = """SELECT seq FROM riskroute_snapshot JOIN riskroute_log USING (stream, seq, chain)
-                     WHERE stream = %s ORDER BY seq DESC"""
-        query = "SELECT seq, chain, body, digest FROM riskroute_snapshot WHERE stream = %s AND seq = %s"
-        for (seq,) in self._query(fitting, self.stream):
-            for *snapshot, digest in self._query(query, self.stream, seq):
-                yield Snapshot(*snapshot), digest
-
-    def _save(self, save: Snapshot, digest: bytes) -> bool:
-        with self._failing_as_write_error(), self._awake_writer().transaction():
-            saved = self._live_writer().execute(
-                """INSERT INTO riskroute_snapshot SELECT stream, seq, chain, %s, %s FROM riskroute_log
-                   WHERE stream = %s AND seq = %s AND chain = %s
-                   ON CONFLICT (stream, seq) DO UPDATE SET body = excluded.body, digest = excluded.digest""",
-                (save.body, digest, self.stream, save.seq, save.chain),
-            )
-            self._live_writer().execute(
-                """DELETE FROM riskroute_snapshot WHERE stream = %s AND seq NOT IN (
-                   SELECT seq FROM riskroute_snapshot WHERE stream = %s ORDER BY seq DESC LIMIT %s)""",
-                (self.stream, self.stream, self.snapshots_kept),
-            )
-        return saved.rowcount == 1
+    def find(self, kinds: Sequence[str], key: str) -> Row | None:
+        query = f"""SELECT {_COLUMNS} FROM riskroute_log
+                    WHERE stream = %s AND kind = ANY(%s) AND key = %s AND key <> ''"""
+        found = self._query(query, self.stream, list(kinds), key)
+        return Row(*found[0]) if found else None
 
     def _take_lease(self, owner: str, seconds: float) -> tuple[Lease, Head]:
         with self._failing_as_write_error():

@@ -3,43 +3,77 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import msgspec
 
-from riskroute.core.errors import DataError
+from riskroute.core.errors import DataError, one_line_error
 from riskroute.live.learner import Learner, RouterError
-from riskroute.live.log.interface import Log, Snapshot, events_after, pages_after, rows_events
+from riskroute.live.ledger import LOGGER
+from riskroute.live.log.interface import Log, events_after, pages_after, rows_events
+from riskroute.live.log.state_store import Snapshot, StateStore
+from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.events import Accepted, AnyEvent, Planned, Shadowed
 from riskroute.live.state.fold import apply
-from riskroute.live.state.trading_state import (
-    Learn,
-    TradingState,
-    decode_state,
-    encode_parts,
-)
+from riskroute.live.state.trading_state import Learn, TradingState, decode_state
 from riskroute.routers.registry import restore_router
 from riskroute.routers.router import Router
 
 
-def recover(log: Log, learner: Learner) -> TradingState:
-    """Return the state at the end of the log, from its newest snapshot on; bring the learner there too."""
+def recover(
+    log: Log, learner: Learner, store: StateStore | None = None, most_bytes: int = 1 << 24
+) -> tuple[TradingState, OrderArchive, int]:
+    """Return the state at the end of the log, its archive, and the term under which the store may be written.
+
+    Starts from the newest snapshot that fits the log, and brings the learner to the end too. Orders that are archived
+    on the way are moved to the store whenever they have more than ``most_bytes``.
+    """
     with _no_collection():
-        state, seq = TradingState(), 0
-        saved = log.snapshot()
-        if saved is not None:
-            body, learned, *packed = msgspec.msgpack.decode(saved.body, type=list[bytes])
-            state, seq = decode_state(body, packed), saved.seq
+        first = learner.state()
+        for start in () if store is None else store.snapshots():
+            if store is not None and _fits(log, start):
+                try:
+                    return _recover_from(start, log, learner, store, most_bytes)
+                except DataError as error:
+                    LOGGER.warning("the snapshot after row %d is not used: %s", start.seq, one_line_error(error))
+        learner.restore(first)
+        return _recover_from(None, log, learner, store, most_bytes)
+
+
+def _fits(log: Log, snapshot: Snapshot) -> bool:
+    """Return whether a snapshot is of a row that the log has."""
+    if snapshot.seq > log.head().seq:
+        return False
+    (row,) = log.read(snapshot.seq - 1, 1)
+    return row.chain == snapshot.chain
+
+
+def _recover_from(
+    start: Snapshot | None, log: Log, learner: Learner, store: StateStore | None, most_bytes: int
+) -> tuple[TradingState, OrderArchive, int]:
+    """Recover from a snapshot, or from the beginning of the log."""
+    state, seq = TradingState(), 0
+    if start is not None:
+        try:
+            body, learned = msgspec.msgpack.decode(start.body, type=tuple[bytes, bytes])
+            state, seq = decode_state(body), start.seq
             learner.restore(learned)
-        with learner.reading():
-            for page in pages_after(log, seq):
-                for events in rows_events(page):
-                    for event in events:
-                        _step(state, learner, event, decided=False)
-    return state
+        except msgspec.MsgspecError as error:
+            raise DataError(f"a snapshot cannot be decoded: {one_line_error(error)}") from None
+    term = 0 if store is None else store.begin(start)
+    archive = OrderArchive(log.header.stream, store)
+    with learner.reading():
+        for page in pages_after(log, seq):
+            for events in rows_events(page):
+                for event in events:
+                    _step(state, learner, event, archive, decided=False)
+            if store is not None and archive.unsaved_bytes > most_bytes:
+                orders = list(archive.unsaved.values())
+                store.save(term, None, orders)
+                archive.forget(orders)
+    return state, archive, term
 
 
 @contextmanager
@@ -54,36 +88,19 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _step(state: TradingState, learner: Learner, event: AnyEvent, *, decided: bool) -> None:
-    _, effects = apply(state, event)
+def _step(state: TradingState, learner: Learner, event: AnyEvent, archive: OrderArchive, *, decided: bool) -> None:
+    _, effects = apply(state, event, archive)
     learner.on_event(state.events, event, live=decided)
     for effect in effects:
         if type(effect) is Learn:
             learner.settle(state.events, effect.outcome)
 
 
-def snapshot_saver(log: Log, state: TradingState, learner: Learner, written: Future[list[int]]) -> Callable[[], None]:
-    """Capture the state now; the returned function saves it, once its last event (``written``) is durable.
-
-    Packed orders, most of the state, never change and are encoded by that function, off the commit path.
-    """
-    body, packed = encode_parts(state)
-    learned = learner.state()
-
-    def save() -> None:
-        if written.exception() is None:
-            seq = max(written.result())
-            row = next(iter(log.read(seq - 1, 1)))
-            log.snapshot(Snapshot(seq, row.chain, msgspec.msgpack.encode((body, learned, *packed()))))
-
-    return save
-
-
 def replay(log: Log) -> TradingState:
     """Apply the whole log, with decisions as logged: the same state on any machine."""
-    state = TradingState()
+    state, archive = TradingState(), OrderArchive(log.header.stream)
     for _, event in events_after(log):
-        apply(state, event)
+        apply(state, event, archive)
     return state
 
 
@@ -113,7 +130,7 @@ def verify(log: Log, kind: type[Router] | None = None, *, refits: bool = False) 
         Whether the engine learned in a worker (``refit_every`` above 0).
     """
     learner: Learner | None = None
-    state, count, different = TradingState(), 0, []
+    state, archive, count, different = TradingState(), OrderArchive(log.header.stream), 0, []
     for _, event in events_after(log):
         if learner is None:
             if not isinstance(event, Planned):
@@ -129,7 +146,7 @@ def verify(log: Log, kind: type[Router] | None = None, *, refits: bool = False) 
             count += 1
             if not _same(learner, event):
                 different.append(event.order.key)
-        _step(state, learner, event, decided=decided)
+        _step(state, learner, event, archive, decided=decided)
     return Verification(count, tuple(different))
 
 

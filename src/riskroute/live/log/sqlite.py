@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from itertools import starmap
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,6 @@ from riskroute.live.log.interface import (
     Header,
     Lease,
     Row,
-    Snapshot,
     WriteError,
     check_format,
     checked_text,
@@ -87,7 +87,6 @@ _SCHEMA = (
     "CREATE TABLE log (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,"
     " body BLOB NOT NULL, chain BLOB NOT NULL)",
     "CREATE UNIQUE INDEX log_key ON log (kind, key) WHERE key <> ''",
-    "CREATE TABLE snapshot (seq INTEGER PRIMARY KEY, chain BLOB NOT NULL, body BLOB NOT NULL, digest BLOB NOT NULL)",
     "CREATE TABLE lease (one INTEGER PRIMARY KEY CHECK (one = 1), owner TEXT NOT NULL, term INTEGER NOT NULL,"
     " until INTEGER NOT NULL)",
     "INSERT INTO lease VALUES (1, '', 0, 0)",
@@ -99,6 +98,12 @@ _LAST = "SELECT seq, chain FROM log ORDER BY seq DESC LIMIT 1"
 _INSERTS = {  # by number of rows: every statement lets other threads run, so there should be few
     size: f"INSERT INTO log ({_COLUMNS}) VALUES {', '.join(['(?, ?, ?, ?, ?, ?)'] * size)}" for size in (64, 16, 4, 1)
 }
+
+
+@cache
+def _found_by(kinds: int) -> str:
+    marks = ", ".join("?" * kinds)
+    return f"SELECT {_COLUMNS} FROM log WHERE kind IN ({marks}) AND key = ? AND key <> ''"
 
 
 class _KnownKeyError(Exception):
@@ -139,14 +144,14 @@ class SqliteLog(GroupCommitLog):
             checked_text("stream", stream, 64)
         self._make_file(create)
         self._lock = _LeaseFile(self.path.with_name(f"{self.path.name}-lease"))
-        self._reading = threading.Lock()
+        self._reading, self._finding = threading.Lock(), threading.Lock()
         self._connections: list[sqlite3.Connection] = []
         try:
             with self._as_data_error():
                 self._writer = self._opened()
                 if create:
                     self._set_up(stream or "main")
-                self._reader = self._opened()
+                self._reader, self._finder = self._opened(), self._opened()
                 self.header: Header = self._checked(stream)
         except BaseException:
             self._let_go()
@@ -212,23 +217,11 @@ class SqliteLog(GroupCommitLog):
         query = f"SELECT {_COLUMNS} FROM log WHERE seq >= ? ORDER BY seq LIMIT ?"
         return list(starmap(Row, self._query(query, begin, most)))
 
-    def _snapshots(self) -> Iterator[tuple[Snapshot, bytes]]:
-        for (seq,) in self._query("SELECT seq FROM snapshot s JOIN log USING (seq, chain) ORDER BY seq DESC"):
-            for *snapshot, digest in self._query("SELECT seq, chain, body, digest FROM snapshot WHERE seq = ?", seq):
-                yield Snapshot(*snapshot), digest
-
-    def _save(self, save: Snapshot, digest: bytes) -> bool:
-        with self._transaction():
-            fitting = self._writer.execute("SELECT 1 FROM log WHERE seq = ? AND chain = ?", (save.seq, save.chain))
-            if fitting.fetchone() is None:
-                return False
-            values = (save.seq, save.chain, save.body, digest)
-            self._writer.execute("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?, ?)", values)
-            self._writer.execute(
-                "DELETE FROM snapshot WHERE seq NOT IN (SELECT seq FROM snapshot ORDER BY seq DESC LIMIT ?)",
-                (self.snapshots_kept,),
-            )
-        return True
+    def find(self, kinds: Sequence[str], key: str) -> Row | None:
+        with self._finding, self._as_data_error():  # a connection of its own: the engine must not wait for readers
+            self._must_be_open()
+            found = self._finder.execute(_found_by(len(kinds)), (*kinds, key)).fetchone()
+        return Row(*found) if found else None
 
     def _take_lease(self, owner: str, seconds: float) -> tuple[Lease, Head]:
         taken = False
@@ -342,6 +335,6 @@ class SqliteLog(GroupCommitLog):
             except (WriteError, DataError):
                 pass  # the system drops the lock anyway
         self._lock.release()
-        with self._reading:
+        with self._reading, self._finding:
             for connection in self._connections:
                 connection.close()

@@ -5,6 +5,8 @@ Money and prices are integers of 1e-9 dollars (`NANO`), shares are integers, tim
 
 from __future__ import annotations
 
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, Literal
 
 import msgspec
@@ -66,6 +68,17 @@ class ParentOrder(Record, frozen=True):
     def sign(self) -> int:
         """1 for a buy order, -1 for a sell order."""
         return 1 if self.side == "buy" else -1
+
+
+_BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+_PAIRS = [first + second for first in _BASE32 for second in _BASE32]  # by ten bits: four times as fast as `b32encode`
+
+
+@lru_cache(4096)
+def order_id(stream: str, key: str) -> str:
+    """Return the id of an order, with which the ids of its children begin."""
+    number = int.from_bytes(blake2b(f"{stream}\x1f{key}".encode(), digest_size=10).digest())
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(70, -1, -10)])
 
 
 class Decision(Record, frozen=True):

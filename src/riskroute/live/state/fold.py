@@ -1,7 +1,8 @@
 """The fold: `apply` takes the state and one event to the next state and its effects.
 
-There is no clock, no input or output and no randomness here, so the same log gives the same state on any machine. The
-state is changed in place, because a million events must be folded in seconds.
+There is no clock, no input or output and no randomness here, so the same log gives the same state on any machine.
+Reading an archived order gives the same as if it had stayed in memory. The state is changed in place, because a million
+events must be folded in seconds.
 
 - Reports are identified by venue, session day and exec id; duplicates are counted and ignored.
 - Fills are booked in any sequence. A bust removes the fill it refers to, a correction replaces it, whichever arrives
@@ -14,13 +15,14 @@ state is changed in place, because a million events must be folded in seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from riskroute.core.errors import StateError
-from riskroute.live.state import trading_state
+from riskroute.live.state.archive import OrderArchive, archive_settled, expire_settled, restore_order
 from riskroute.live.state.events import (
     Accepted,
     AnyEvent,
@@ -44,6 +46,7 @@ from riskroute.live.state.events import (
     Shadowed,
     Unanswered,
     Withheld,
+    order_id,
     report_key,
     touch_prices,
 )
@@ -65,54 +68,43 @@ from riskroute.live.state.trading_state import (
     SymbolUse,
     TradingState,
     VenueUse,
-    unpack_order,
 )
 
+SETTLED_KEPT = 300  # newest settled orders that stay in the state: encoding them takes a few milliseconds
+ARCHIVED_TOGETHER = 50  # archive this many at once: finding the oldest costs as much for one
 BEYOND = "beyond"  # place of the unfilled remainder in outcomes
 
 
-def apply(state: TradingState, event: AnyEvent) -> tuple[TradingState, list[Effect]]:
-    """Apply an event to the state in place; return the state and the effects."""
+def apply(state: TradingState, event: AnyEvent, archive: OrderArchive) -> tuple[TradingState, list[Effect]]:
+    """Apply an event to the state in place; return the state and the effects.
+
+    Settled orders move from the state to ``archive`` and back; the same ones, wherever the archive keeps them.
+    """
     at = event.at
     if at > state.now:
         state.now = at
         if at // DAY > state.day.day:
-            _new_day(state, at // DAY)
+            _new_day(state, at // DAY, archive)
     state.events += 1
+    kind = type(event)
+    if kind in _CHILD_OF:
+        if (child := _CHILD_OF[kind](event)) not in state.children:
+            restore_order(state, archive, child.rsplit("-", 2)[0])
+    elif kind in _PARENT_OF and (parent := _PARENT_OF[kind](event)) not in state.parents:
+        restore_order(state, archive, order_id(archive.stream, parent))
     effects: list[Effect] = []
-    _HANDLERS[type(event)](state, event, effects)
-    if len(state.recent) > trading_state.SETTLED_KEPT + trading_state.PACKED_TOGETHER:
-        trading_state.archive_settled(state, trading_state.SETTLED_KEPT)
+    _HANDLERS[kind](state, event, effects)
+    if len(state.recent) > SETTLED_KEPT + ARCHIVED_TOGETHER:
+        archive_settled(state, archive, SETTLED_KEPT)
     return state, effects
 
 
-def fold(state: TradingState, events: Iterable[AnyEvent]) -> TradingState:
-    """Apply many events and drop their effects."""
-    for event in events:
-        apply(state, event)
-    return state
-
-
-def _new_day(state: TradingState, day: int) -> None:
+def _new_day(state: TradingState, day: int, archive: OrderArchive) -> None:
     """Reset the day's counters, and drop orders settled before yesterday."""
     state.day = DayUse(day=day)
     for use in state.venues.values():
         use.rejects = 0
-    for key in [key for key in state.recent if state.parents[key].settled_day < day - 1]:
-        del state.recent[key]
-        gone = state.parents.pop(key)
-        state.retired[key] = gone.digest
-        for name in gone.children:
-            child = state.children.pop(name)
-            for execution in child.executions:
-                del state.executions[execution]
-            for report in child.reports:
-                del state.reports[report]
-    for key in [key for key, packed in state.archive.items() if packed.day < day - 1]:
-        packed = state.archive.pop(key)
-        state.retired[key] = packed.digest
-        for name in packed.children:
-            del state.owners[name]
+    expire_settled(state, archive)
 
 
 # orders and children
@@ -120,7 +112,7 @@ def _new_day(state: TradingState, day: int) -> None:
 
 def _accepted(state: TradingState, event: Accepted, effects: list[Effect]) -> None:
     order = event.order
-    if order.key in state.parents or order.key in state.archive or order.key in state.retired:
+    if order.key in state.parents:
         state.duplicates += 1
         return
     bid, ask = touch_prices(order.quotes)
@@ -227,10 +219,6 @@ def _settled(state: TradingState, event: Settled, effects: list[Effect]) -> None
 
 def _shadowed(state: TradingState, event: Shadowed, effects: list[Effect]) -> None:
     order, outcome = event.order, event.outcome
-    if order.key in state.parents or order.key in state.retired:
-        state.duplicates += 1
-        return
-    state.retired[order.key] = event.digest
     state.decisions += 1
     state.settled += 1
     state.day.orders += 1
@@ -260,8 +248,6 @@ def _resumed(state: TradingState, event: Resumed, effects: list[Effect]) -> None
 
 
 def _parent(state: TradingState, key: str) -> ParentState:
-    if key in state.archive:
-        trading_state.unpack_order(state, key)
     try:
         return state.parents[key]
     except KeyError:
@@ -269,8 +255,6 @@ def _parent(state: TradingState, key: str) -> ParentState:
 
 
 def _child(state: TradingState, name: str) -> ChildState:
-    if name in state.owners:
-        trading_state.unpack_order(state, state.owners[name])
     try:
         return state.children[name]
     except KeyError:
@@ -406,9 +390,6 @@ def _book_report(state: TradingState, event: Reported, effects: list[Effect]) ->
     report = event.report
     key = report.key
     child = state.children.get(report.child)
-    if child is None and report.child in state.owners:
-        unpack_order(state, state.owners[report.child])
-        child = state.children[report.child]
     if key in state.reports:
         state.duplicates += 1
         return
@@ -556,6 +537,17 @@ def _counted(state: TradingState, child: ChildState) -> set[int]:
         counts.add(sum(one.quantity for key, one in kept if one.kind != "busted" and key not in gone))
     return counts
 
+
+# Child or parent of events that may concern an archived order:
+_CHILD_OF: dict[type, Callable[[Any], str]] = {
+    Sent: attrgetter("child"),
+    Withheld: attrgetter("child"),
+    Unanswered: attrgetter("child"),
+    Reported: attrgetter("report.child"),
+}
+_PARENT_OF: dict[type, Callable[[Any], str]] = dict.fromkeys(
+    (Intended, Recalled, Expired, Marked), attrgetter("parent")
+)
 
 _HANDLERS: dict[type, Callable[[TradingState, Any, list[Effect]], None]] = {
     Accepted: _accepted,

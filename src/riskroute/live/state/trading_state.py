@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -152,7 +150,7 @@ class CostTotals(msgspec.Struct):
         }
 
 
-STATE_VERSION = 2  # of encoded states; others are refused
+STATE_VERSION = 3  # of encoded states; others are refused
 DAY = 86_400 * 10**9  # nanoseconds; daily limits count from midnight UTC
 
 
@@ -228,15 +226,6 @@ class ParentState(msgspec.Struct, array_like=True, gc=False):
         return self.order.quantity - self.filled - self.held
 
 
-class _Archived(msgspec.Struct, array_like=True, gc=False):
-    """A settled order, packed: its day, its digest, the ids of its children, and the rest as bytes."""
-
-    day: int
-    digest: bytes
-    children: tuple[str, ...]
-    body: bytes
-
-
 class Position(msgspec.Struct, gc=False):
     """Net position in a symbol: shares, cash without fees, and fees paid."""
 
@@ -272,10 +261,10 @@ class DayUse(msgspec.Struct, gc=False):
 
 
 class TradingState(msgspec.Struct):
-    """Everything that follows from the log.
+    """Everything that follows from the log and that events change: small, since snapshots are encoded between events.
 
-    Orders that are settled are in ``recent`` until they are packed into ``archive``, with ``owners`` from child to
-    order, and ``retired`` two days later. ``replaced`` has what was busted or corrected, and by what.
+    Orders that are settled are in ``recent`` until they are moved to the archive (`riskroute.live.state.archive`),
+    which ``archived`` counts. ``replaced`` has what was busted or corrected, and by what.
     """
 
     version: int = STATE_VERSION
@@ -283,9 +272,6 @@ class TradingState(msgspec.Struct):
     now: int = 0
     parents: dict[str, ParentState] = {}
     recent: dict[str, None] = {}
-    archive: dict[str, _Archived] = {}
-    owners: dict[str, str] = {}
-    retired: dict[str, bytes] = {}
     children: dict[str, ChildState] = {}
     executions: dict[str, Execution] = {}
     reports: dict[str, None] = {}
@@ -302,6 +288,7 @@ class TradingState(msgspec.Struct):
     decisions: int = 0
     declined: int = 0
     settled: int = 0
+    archived: int = 0
     belief: int = -1
     duplicates: int = 0
     corrections: int = 0
@@ -319,21 +306,16 @@ def encode_state(state: TradingState) -> bytes:
     return msgspec.msgpack.encode(state)
 
 
-def decode_state(body: bytes, packed: Iterable[bytes] = ()) -> TradingState:
-    """Decode what `encode_state` or `encode_parts` returned."""
+def decode_state(body: bytes) -> TradingState:
+    """Decode what `encode_state` returned."""
     try:
         # the version alone first: a state of another version need not have the fields of this one
         version = msgspec.msgpack.decode(body, type=_StateVersion).version
         if version != STATE_VERSION:
             raise DataError(f"a state must have version {STATE_VERSION}, had {version}")
-        state = msgspec.msgpack.decode(body, type=TradingState)
-        for piece in packed:
-            orders = msgspec.msgpack.decode(piece, type=dict[str, _Archived])
-            state.archive |= orders
-            state.owners |= {name: key for key, order in orders.items() for name in order.children}
+        return msgspec.msgpack.decode(body, type=TradingState)
     except msgspec.MsgspecError as error:
         raise DataError(f"a state must be one that encode_state returned: {one_line_error(error)}") from None
-    return state
 
 
 class Send(NamedTuple):
@@ -380,74 +362,3 @@ class Alert(NamedTuple):
 
 
 Effect = Send | Cancel | Query | Next | Learn | Correct | Alert
-
-
-# Settled orders are packed into bytes, because a snapshot must be taken between two orders: without packing, encoding
-# 40,000 orders takes 0.7 s instead of 0.02 s, and a settled order takes twice the memory. A report that comes late or
-# again unpacks its order.
-
-SETTLED_KEPT = 2_000  # newest settled orders that stay unpacked
-PACKED_TOGETHER = 100  # pack this many at once: finding the oldest costs as much for one
-
-
-class _Packed(msgspec.Struct, array_like=True):
-    parent: ParentState
-    children: list[ChildState]
-    executions: dict[str, Execution]
-
-
-def encode_parts(state: TradingState, together: int = 1_000) -> tuple[bytes, Callable[[], list[bytes]]]:
-    """Encode a state without its packed orders, which never change: the returned function encodes those later.
-
-    It encodes ``together`` of them at a time, since other threads wait meanwhile.
-    """
-    archive = dict(state.archive)
-
-    def packed() -> list[bytes]:
-        orders, pieces = iter(archive.items()), []
-        while piece := dict(islice(orders, together)):
-            pieces.append(msgspec.msgpack.encode(piece))
-        return pieces
-
-    return encode_state(msgspec.structs.replace(state, archive={}, owners={})), packed
-
-
-def archive_settled(state: TradingState, kept: int) -> None:
-    """Pack the oldest settled orders until ``kept`` are left."""
-    for key in list(islice(state.recent, max(len(state.recent) - kept, 0))):
-        del state.recent[key]
-        parent = state.parents.pop(key)
-        children = [state.children.pop(name) for name in parent.children]
-        executions = {name: state.executions.pop(name) for child in children for name in child.executions}
-        for child in children:
-            state.owners[child.order.id] = key
-            for name in child.reports:
-                del state.reports[name]
-        body = msgspec.msgpack.encode(_Packed(parent, children, executions))
-        state.archive[key] = _Archived(parent.settled_day, parent.digest, tuple(parent.children), body)
-
-
-def unpack_order(state: TradingState, key: str) -> None:
-    """Unpack an order."""
-    packed = msgspec.msgpack.decode(state.archive.pop(key).body, type=_Packed)
-    state.parents[key] = packed.parent
-    state.recent[key] = None
-    for child in packed.children:
-        state.children[child.order.id] = child
-        del state.owners[child.order.id]
-        for name in child.reports:
-            state.reports[name] = None
-    state.executions.update(packed.executions)
-
-
-def archived_order(state: TradingState, key: str) -> ParentState | None:
-    """Return a packed order to look at; None if there is none with this key. The state stays as it is."""
-    found = state.archive.get(key)
-    return None if found is None else msgspec.msgpack.decode(found.body, type=_Packed).parent
-
-
-def archived_state(state: TradingState, key: str) -> TradingState:
-    """Return a state that holds a packed order and its children alone, to look at."""
-    packed = msgspec.msgpack.decode(state.archive[key].body, type=_Packed)
-    children = {child.order.id: child for child in packed.children}
-    return TradingState(now=state.now, parents={key: packed.parent}, children=children)

@@ -1,0 +1,134 @@
+"""Writes snapshots of an engine in the background; trading neither waits for them nor stops when they fail."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+import msgspec
+
+from riskroute.core.errors import one_line_error
+from riskroute.live.learner import Learner
+from riskroute.live.ledger import LOGGER
+from riskroute.live.log.interface import Log
+from riskroute.live.log.state_store import Snapshot, StateStore
+from riskroute.live.state.archive import ArchivedOrder, OrderArchive
+from riskroute.live.state.events import NANO
+from riskroute.live.state.trading_state import TradingState, encode_state
+
+
+class SnapshotWriter:
+    """Takes snapshots when they are due, and saves them together with the orders archived before.
+
+    The state is encoded between two events, which takes a few milliseconds. The rest is done by ``submit``, once the
+    log is durable up to that event.
+
+    Parameters
+    ----------
+    store : StateStore
+        Where snapshots are saved.
+    every : int
+        Events between snapshots; 0 takes none.
+    submit : Callable
+        Makes a call later, or in another thread.
+    monotonic : Callable[[], int]
+        Nanoseconds since any time.
+
+    Attributes
+    ----------
+    due : float
+        Number of the event at which a snapshot is due.
+    saved, failed : int
+        Numbers of snapshots.
+    bytes : int
+        Size of the last snapshot and the orders saved with it.
+    encoding_seconds, seconds : float
+        How long the last snapshot held the engine's lock, and how long saving it took.
+    """
+
+    pause = 20  # a snapshot is taken no sooner than this many times the duration of the last one after it
+    pause_after_failure = 10 * NANO
+    most_unsaved = 1 << 24  # bytes of archived orders in memory that make a snapshot due at once
+    expired_together = 200  # orders removed from the store in one transaction
+
+    def __init__(
+        self,
+        store: StateStore,
+        every: int,
+        submit: Callable[[Callable[[], None]], object],
+        monotonic: Callable[[], int],
+    ) -> None:
+        self.store, self.every = store, every
+        self._submit, self._monotonic = submit, monotonic
+        self.saved = self.failed = self.bytes = 0
+        self.encoding_seconds = self.seconds = 0.0
+        self.due = math.inf
+        self._term = self._not_before = self._retry_at = 0
+        self._busy = self._closed = False
+        self._saving = threading.Lock()
+
+    def begin(self, events: int, term: int) -> None:
+        """Continue after a recovery; snapshots of before are abandoned."""
+        self.due, self._term, self._busy = events + self.every if self.every else math.inf, term, False
+
+    def take(
+        self,
+        log: Log,
+        state: TradingState,
+        archive: OrderArchive,
+        learner: Learner,
+        written: Future[list[int]] | None,
+        lock: threading.RLock,
+    ) -> None:
+        """Take a snapshot, unless the last was too recent; it is saved once its last event (``written``) is durable.
+
+        Call it with ``lock`` held, under which the state changes, when one is `due` or `most_unsaved` is exceeded.
+        """
+        now = self._monotonic()
+        if written is None or not self.every or self._busy or self._closed or now < self._retry_at:
+            return
+        if now < self._not_before and archive.unsaved_bytes <= self.most_unsaved:
+            return
+        self._busy, self.due, term = True, state.events + self.every, self._term
+        body = msgspec.msgpack.encode((encode_state(state), learner.state()))
+        archived, day, orders = state.archived, state.day.day, list(archive.unsaved.values())
+        self.encoding_seconds = (self._monotonic() - now) / NANO
+
+        def save() -> None:
+            with self._saving:
+                if self._closed or term != self._term or written.exception() is not None:
+                    return
+                seq = max(written.result())
+                try:
+                    (row,) = log.read(seq - 1, 1)
+                    self._save(term, Snapshot(seq, row.chain, archived, day, body), orders)
+                except Exception as error:  # trading continues; the orders stay in memory until the next snapshot
+                    self.failed += 1
+                    self._retry_at = self._monotonic() + self.pause_after_failure
+                    LOGGER.warning("a snapshot could not be saved: %s", one_line_error(error))
+                else:
+                    with lock:
+                        archive.forget(orders)
+                finally:
+                    self._busy = False
+
+        written.add_done_callback(lambda _: self._submit(save))
+
+    def _save(self, term: int, snapshot: Snapshot, orders: Sequence[ArchivedOrder]) -> None:
+        began = self._monotonic()
+        self.store.save(term, snapshot, orders)
+        left = 2 * len(orders) + self.expired_together  # faster than orders come
+        while left > 0 and self.store.expire(term, self.expired_together):
+            left -= self.expired_together
+        took = self._monotonic() - began
+        self.saved += 1
+        self.bytes = len(snapshot.body) + sum(len(one.body) for one in orders)
+        self.seconds, self._not_before = took / NANO, self._monotonic() + self.pause * took
+
+    def close(self) -> None:
+        """Wait for a snapshot that is being saved, take no other, and close the store."""
+        self._closed = True
+        with self._saving:
+            self.store.close()

@@ -1,0 +1,149 @@
+"""The archive of settled orders: those packed since the last snapshot are in memory, older ones in a store.
+
+The state keeps the newest settled orders only. A report that arrives late or twice restores its order from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Protocol
+
+import msgspec
+
+from riskroute.core.errors import DataError, one_line_error
+from riskroute.live.state.events import order_id
+from riskroute.live.state.trading_state import ChildState, Execution, ParentState, TradingState
+
+ARCHIVE_DAYS = 2  # days after which a settled order leaves the archive; the log has it for ever
+
+
+class ArchivedOrder(msgspec.Struct, frozen=True, gc=False):
+    """A packed order: its number in the sequence of archiving, its id, and the day (UTC) on which it was settled."""
+
+    number: int
+    id: str
+    day: int
+    body: bytes
+
+
+class _Packed(msgspec.Struct, array_like=True):
+    parent: ParentState
+    children: list[ChildState]
+    executions: dict[str, Execution]
+    replaced: dict[str, str]
+
+
+class ArchiveStore(Protocol):
+    """Holds archived orders that are no longer in memory."""
+
+    def find(self, id: str) -> ArchivedOrder | None:
+        """Return the version of an order that was archived last; None if there is none."""
+        ...
+
+
+class OrderArchive:
+    """Settled orders that are not in the state.
+
+    Parameters
+    ----------
+    stream : str
+        Name of the log: part of the ids of orders.
+    store : ArchiveStore, optional
+        Where orders are that `forget` has dropped. Default: all stay in memory until they expire.
+    """
+
+    def __init__(self, stream: str = "main", store: ArchiveStore | None = None) -> None:
+        self.stream, self._store = stream, store
+        self.unsaved: dict[str, ArchivedOrder] = {}
+        self.unsaved_bytes = 0
+
+    def add(self, order: ArchivedOrder) -> None:
+        """Add an order."""
+        self.unsaved[order.id] = order
+        self.unsaved_bytes += len(order.body)
+
+    def find(self, id: str) -> ArchivedOrder | None:
+        """Return an order, which may have expired; None if there is none."""
+        found = self.unsaved.get(id)
+        return self._store.find(id) if found is None and self._store is not None else found
+
+    def forget(self, orders: Iterable[ArchivedOrder]) -> None:
+        """Drop orders from memory, unless they were archived again: they are in the store, in the state, or expired."""
+        for order in orders:
+            if self.unsaved.get(order.id) is order:
+                del self.unsaved[order.id]
+                self.unsaved_bytes -= len(order.body)
+
+    def expire(self, today: int) -> None:
+        """Drop orders from memory that were settled too long before a day."""
+        self.forget([order for order in self.unsaved.values() if order.day <= today - ARCHIVE_DAYS])
+
+
+def _unpacked(order: ArchivedOrder) -> _Packed:
+    try:
+        return msgspec.msgpack.decode(order.body, type=_Packed)
+    except msgspec.MsgspecError as error:
+        raise DataError(f"archived order {order.number} is damaged: {one_line_error(error)}") from None
+
+
+def archived_state(archive: OrderArchive, key: str, state: TradingState) -> TradingState | None:
+    """Return a state that holds an archived order and its children alone; None if there is none, or it has expired."""
+    found = archive.find(order_id(archive.stream, key))
+    if found is None or found.day <= state.day.day - ARCHIVE_DAYS:
+        return None
+    packed = _unpacked(found)
+    children = {child.order.id: child for child in packed.children}
+    return TradingState(now=state.now, parents={key: packed.parent}, children=children)
+
+
+def archive_settled(state: TradingState, archive: OrderArchive, kept: int) -> None:
+    """Move the oldest settled orders into the archive until ``kept`` are left."""
+    for key in list(islice(state.recent, max(len(state.recent) - kept, 0))):
+        packed = _removed(state, key)
+        state.archived += 1
+        body = msgspec.msgpack.encode(packed)
+        archive.add(ArchivedOrder(state.archived, order_id(archive.stream, key), packed.parent.settled_day, body))
+
+
+def expire_settled(state: TradingState, archive: OrderArchive) -> None:
+    """Drop orders that were settled too long before the day of the state."""
+    archive.expire(state.day.day)
+    for key in [key for key in state.recent if state.parents[key].settled_day <= state.day.day - ARCHIVE_DAYS]:
+        _removed(state, key)
+
+
+def _removed(state: TradingState, key: str) -> _Packed:
+    """Remove a settled order from the state; return all that belongs to it."""
+    del state.recent[key]
+    parent = state.parents.pop(key)
+    children = [state.children.pop(name) for name in parent.children]
+    executions = {name: state.executions.pop(name) for child in children for name in child.executions}
+    replaced = {}
+    for name, one in executions.items():
+        if one.reference and state.replaced.get(one.reference) == name:
+            replaced[one.reference] = state.replaced.pop(one.reference)
+    for child in children:
+        for name in child.reports:
+            del state.reports[name]
+    return _Packed(parent, children, executions, replaced)
+
+
+def restore_order(state: TradingState, archive: OrderArchive, id: str) -> None:
+    """Move an order from the archive back into the state, if it is there and has not expired."""
+    found = archive.find(id)
+    if found is None or found.day <= state.day.day - ARCHIVE_DAYS:
+        return
+    packed = _unpacked(found)
+    key = packed.parent.order.key
+    if key in state.parents:  # the store has a version from before it was restored
+        return
+    archive.forget([found])
+    state.parents[key] = packed.parent
+    state.recent[key] = None
+    for child in packed.children:
+        state.children[child.order.id] = child
+        for name in child.reports:
+            state.reports[name] = None
+    state.executions.update(packed.executions)
+    state.replaced.update(packed.replaced)
