@@ -7,7 +7,9 @@ much worse.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -16,16 +18,18 @@ from numpy.typing import NDArray
 from crowd import final_regret, geometric_mean, side_by_side
 from riskroute import Belief, Policy, random_routing_problem
 from riskroute.core.arrays import Matrix
-from riskroute.learning.policies.adaptive_duel import AdaptiveDuel
 from riskroute.policies import Adaptive, Greedy, Thompson
 from timing import leave, print_heading, print_table, say, sized
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+from naive_duel import NaiveDuel
 
 SIZES = sized(((4, 4), (4, 5), (6, 6), (8, 6)), ((3, 3),))
 INSTANCES = range(100, sized(108, 101))
 HORIZON, RUNS = sized(100_000, 200), sized(4, 1)
 
 
-class ExploreFirst(AdaptiveDuel):
+class ExploreFirst(NaiveDuel):
     """Explores in every round while any rival is worth its cost, with the best rival by worth per cost."""
 
     def mixture(self) -> tuple[int, float]:
@@ -48,7 +52,7 @@ class AsOftenAsWrong(ExploreFirst):
         return rival, part * float(np.exp(-(behind**2) / 2).max(initial=0.0)) / 2
 
 
-class WorthNow(AdaptiveDuel):
+class WorthNow(NaiveDuel):
     """Eliminates rivals by their current worth."""
 
     def worth(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -57,7 +61,7 @@ class WorthNow(AdaptiveDuel):
         return now, now
 
 
-class Sure(AdaptiveDuel):
+class Sure(NaiveDuel):
     """Trusts the belief after any number of rewards."""
 
     caution = property(lambda self: 0.0, lambda self, value: None)
@@ -74,9 +78,9 @@ class Variant(Adaptive):
 
     kind: str = ""
 
-    def duel(self, belief: Belief, features: Matrix, loss: float) -> AdaptiveDuel:
+    def duel(self, belief: Belief, features: Matrix, loss: float) -> NaiveDuel:
         """Return the changed duel."""
-        duel = DUELS.get(self.kind, AdaptiveDuel)(self, belief, features, loss)
+        duel = DUELS.get(self.kind, NaiveDuel)(self, belief, features, loss)
         if self.kind == "gap only":
             duel.costs = duel.behind
         return duel

@@ -22,11 +22,11 @@ from riskroute.market.scenarios import Scenarios, Slot, sample_scenarios
 from riskroute.paper.figures import (
     COLOURS,
     VENUE_COLOURS,
-    draw_regret,
-    format_axes,
-    new_figure,
-    remove_frame,
-    save_figure,
+    _draw_regret,
+    _format_axes,
+    _new_figure,
+    _remove_frame,
+    _save_figure,
 )
 from riskroute.simulation.replay import Replay
 
@@ -62,7 +62,7 @@ def draw_risk(path: Path) -> Iterator[str]:
     def best(tolerance: float) -> int:
         return int(np.argmin(variances - tolerance * means))
 
-    figure = new_figure(12, 4.6)
+    figure = _new_figure(12, 4.6)
     left, right = figure.subplots(1, 2)
     left.plot(variances, means, "o", color="#9aa7b4", markersize=4, label=f"the {len(splits)} splits")
     reach = np.array([0.0, variances.max()])
@@ -88,16 +88,16 @@ def draw_risk(path: Path) -> Iterator[str]:
     right.set_ylabel("shares")
     right.set_title(f"the best split of {SHARES} shares", fontsize=10)
     _finish([left, right])
-    save_figure(figure, path)
+    _save_figure(figure, path)
 
 
 def draw_regret_and_size(path: Path) -> Iterator[str]:
     """Draw regret over time on one problem, and final regret by number of splits at a fixed dimension."""
-    figure = new_figure(12, 4.6)
+    figure = _new_figure(12, 4.6)
     left, right = figure.subplots(1, 2)
     problem = rr.random_routing_problem(shares=SIZES[-1], slots=SLOTS, seed=0)
     result = rr.simulate(problem, [*COMPARED, "uniform"], horizon=HORIZON, runs=10)
-    draw_regret(left, {name: one.curve() for name, one in result.policies.items()})
+    _draw_regret(left, {name: one.summary() for name, one in result.policies.items()})
     left.set_title(f"{SIZES[-1]} shares over {SLOTS} slots: {problem.actions.size:,} splits, 10 runs", fontsize=10)
 
     counts = [rr.routing.count_splits(size, SLOTS) for size in SIZES]
@@ -119,10 +119,10 @@ def draw_regret_and_size(path: Path) -> Iterator[str]:
     right.set_xlabel(f"splits K, on a log scale ({SLOTS} slots, dimension d = {2 * SLOTS} throughout)")
     right.set_ylabel(f"regret after {HORIZON:,} rounds (squared reward units)")
     right.set_title(f"mean of {INSTANCES} instances, with standard errors", fontsize=10)
-    format_axes(right)
+    _format_axes(right)
     right.set_ylim(bottom=0)
     right.legend(frameon=False, loc="best")
-    save_figure(figure, path)
+    _save_figure(figure, path)
 
 
 def draw_exploration(path: Path) -> Iterator[str]:
@@ -132,7 +132,7 @@ def draw_exploration(path: Path) -> Iterator[str]:
     splits = rr.routing.list_splits(shares, slots)
     places = splits / shares @ CORNERS
     row_of = {split: row for row, split in enumerate(map(tuple, splits.tolist()))}
-    figure = new_figure(14, 4.6)
+    figure = _new_figure(14, 4.6)
     first, second, third = figure.subplots(1, 3)
 
     design = problem.actions.design(tolerance=0.01)
@@ -159,9 +159,9 @@ def draw_exploration(path: Path) -> Iterator[str]:
     third.set_xlabel("round")
     third.set_ylabel("summed gaps to the best split (squared reward units)")
     third.set_title("what exploring has cost so far", fontsize=10)
-    format_axes(third)
+    _format_axes(third)
     third.legend(frameon=False, loc="best", fontsize=9)
-    save_figure(figure, path)
+    _save_figure(figure, path)
 
 
 def _play(problem: rr.Problem, policy: rr.Policy) -> tuple[Counter[rr.Action], list[int], list[float]]:
@@ -218,7 +218,7 @@ def draw_market(path: Path) -> Iterator[str]:
         f"{replay.scenarios} recorded scenarios say {mean:.2f} and {deviation:.2f}"
     )
 
-    figure = new_figure(15, 4.6)
+    figure = _new_figure(15, 4.6)
     first, second, third = figure.subplots(1, 3)
     name = scenarios.slots[0].name
     buckets = len(scenarios.buckets) // scenarios.repeats
@@ -252,7 +252,7 @@ def draw_market(path: Path) -> Iterator[str]:
     third.set_ylabel("density (per dollar)")
     third.set_title("the model's best split, in the model and on the books", fontsize=10)
     _finish([first, second, third])
-    save_figure(figure, path)
+    _save_figure(figure, path)
 
 
 def _recorded(shares: int) -> Scenarios:
@@ -270,7 +270,7 @@ def _recorded(shares: int) -> Scenarios:
 
 def _finish(panels: list[Axes]) -> None:
     for axes in panels:
-        remove_frame(axes)
+        _remove_frame(axes)
         axes.legend(frameon=False, loc="best", fontsize=9)
 
 

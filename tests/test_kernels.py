@@ -2,95 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from riskroute.core.errors import InputError
-from riskroute.learning.design.canonical import canonical_weights
-from riskroute.learning.hazards import hazard_tails
-from riskroute.learning.regret import RegretBlocks, block_regret_curves
+from riskroute.learning.hazards import Hazards
 from riskroute.learning.tally import Tallies, merge_tallies_compiled, merge_tally_groups
 from riskroute.market.synthetic.order_flow import _FlowParameters, _simulate_compiled
 
-WHOLE, REAL = np.array([1, 2, 0]), np.array([0.5, 0.1, 0.2])
 RNG = np.random.default_rng(0)
 CHARACTER = _FlowParameters(1e9, 2, 10, 5, 0.3, 2.0, 4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, False)
 
 
-def curves_of_columns(checkpoints: Any, anchors: Any, risk_tolerance: float, **columns: Any) -> Any:
-    return block_regret_curves(RegretBlocks(**columns), checkpoints, anchors, risk_tolerance)
+@pytest.mark.parametrize("wrong", [np.zeros(1), np.zeros(3), np.zeros((2, 1)), np.zeros(2, dtype=object)])
+def test_hazards_of_another_shape_or_type_do_not_get_in(wrong: Any) -> None:
+    belief = Hazards([1, 2])
+    with pytest.raises(InputError, match="hazards must"):
+        belief.tails(3, wrong)
 
 
-KERNELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "merge_groups": (
-        merge_tally_groups,
-        {"group": np.array([0, 1, 0]), "n_groups": 2, "counts": WHOLE, "means": REAL, "spreads": REAL},
-    ),
-    "block_curves": (
-        curves_of_columns,
-        {
-            "counts": np.array([1, 2, 3]),
-            "reward_means": REAL,
-            "reward_spreads": REAL,
-            "true_means": REAL,
-            "true_variances": REAL,
-            "gaps": REAL,
-            "checkpoints": np.array([1, 6]),
-            "anchors": np.zeros(2),
-            "risk_tolerance": 2.0,
-        },
-    ),
-    "basic_weights": (canonical_weights, {"columns": np.eye(3)[:2].copy(), "weights": np.full(3, 0.3), "limit": 2}),
-    "hazard_tails": (hazard_tails, {"edges": np.array([1, 2]), "hazards": np.zeros((3, 2)), "units": 3}),
-}
-
-
-def spoiled(array: np.ndarray) -> dict[str, Any]:
-    """The array in shapes and types that it must not have."""
-    other = np.float32 if array.dtype == np.float64 else np.int32
-    return {
-        "shorter": array[:-1],
-        "longer": np.concatenate([array, array[-1:]]),
-        "another axis": array[..., None],
-        "flat": array.ravel()[:1].reshape(()),
-        "another type": array.astype(other),
-        "objects": array.astype(object),
-        "a list": array.tolist(),
-        "nothing": None,
-    }
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_arrays_of_another_shape_or_type_do_not_get_in(name: str) -> None:
-    kernel, arguments = KERNELS[name]
-    kernel(**arguments)
-    for field, value in arguments.items():
-        if not isinstance(value, np.ndarray):
-            continue
-        for what, wrong in spoiled(value).items():
-            any_length: list[tuple[str, str]] = []
-            any_length += [("basic_weights", "columns"), ("hazard_tails", "hazards")]
-            if (name, field) in any_length and what in ("shorter", "longer"):
-                continue
-            with pytest.raises(InputError) as error:
-                kernel(**arguments | {field: wrong})
-            assert "\n" not in str(error.value), (field, what)
-
-
-@pytest.mark.parametrize(
-    ("name", "changes", "message"),
-    [
-        ("merge_groups", {"n_groups": 1}, "places that exist"),
-        ("block_curves", {"checkpoints": WHOLE[:0], "anchors": REAL[:0]}, "checkpoints must not be empty"),
-    ],
-)
-def test_places_that_do_not_exist_do_not_get_in(name: str, changes: dict[str, Any], message: str) -> None:
-    kernel, arguments = KERNELS[name]
-    with pytest.raises(InputError, match=message):
-        kernel(**arguments | changes)
+def test_places_that_do_not_exist_do_not_get_in() -> None:
+    with pytest.raises(InputError, match="places that exist"):
+        merge_tally_groups(np.array([0, 1, 0]), 1, np.array([1, 2, 0]), np.zeros(3), np.zeros(3))
 
 
 def test_nothing_is_merged_if_one_place_does_not_exist() -> None:

@@ -27,8 +27,8 @@ from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.scenarios import Slot
 from riskroute.market.store import Recording
 from riskroute.market.synthetic.generate import generate_market
-from riskroute.paper.claims import Claim, ClaimVerdict, claims_markdown
-from riskroute.paper.figures import plot_fits, plot_panels
+from riskroute.paper.claims import _Claim, _ClaimVerdict, claims_markdown
+from riskroute.paper.figures import _plot_panels, plot_fits
 from riskroute.routing.fees import Fee, load_fees
 from riskroute.routing.venues import VenueModel
 from riskroute.study.config import split_config
@@ -179,8 +179,8 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
 
 
 def test_claims_keep_their_columns_whatever_venues_are_called() -> None:
-    claim = Claim("figure5", "figure 5", "the mean is linear", lambda _: ("", True))
-    rows = claims_markdown([ClaimVerdict(claim, f"R^2: {name} 0.99", True) for name in HOSTILE]).splitlines()
+    claim = _Claim("figure5", "figure 5", "the mean is linear", lambda _: ("", True))
+    rows = claims_markdown([_ClaimVerdict(claim, f"R^2: {name} 0.99", True) for name in HOSTILE]).splitlines()
     assert {len(cells_of(row)) for row in rows} == {5}
     assert len(rows) == 2 + len(HOSTILE)
 
@@ -191,9 +191,9 @@ CURVE = {"checkpoints": (1, 2), "mean_regret": (0.0, 1.0), "std_regret": (0.0, 0
 def test_figures_draw_whatever_venues_and_policies_are_called(tmp_path: Path) -> None:
     """Two dollar signs would make a formula, and a broken one an error."""
     name = r"$\frac{a$"
-    fit = SimpleNamespace(
+    fit: Any = SimpleNamespace(
         quantities=(1, 2, 3), means=(1.0, 2.0, 3.0), variances=(1.0, 4.0, 9.0), r2_mean=1, r2_variance=1
     )
     panel = {"title": name, "policies": {name: CURVE}}
-    assert plot_panels([panel], tmp_path / "panels.png", columns=1, title=name).exists()
+    assert _plot_panels([panel], tmp_path / "panels.png", columns=1, title=name).exists()
     assert plot_fits({name: fit}, tmp_path / "fits.png", title=name).exists()

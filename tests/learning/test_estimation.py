@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from riskroute.core.errors import InputError
-from riskroute.learning.estimation import Estimate, least_squares
+from riskroute.learning.estimation import LeastSquaresEstimate, least_squares
 from riskroute.learning.tally import Tallies, Tally
 
 Matrix = NDArray[np.float64]
@@ -218,7 +218,7 @@ def test_zero_features_say_nothing() -> None:
 
 def test_score_is_the_mean_variance_up_to_a_constant() -> None:
     """RISE, eq. for the action it commits to: phi-hat - rho theta-hat."""
-    estimate = Estimate(np.array([1.0, -2.0]), np.array([0.5, 0.25]))
+    estimate = LeastSquaresEstimate(np.array([1.0, -2.0]), np.array([0.5, 0.25]))
     assert estimate.score(2.0).tolist() == [-1.5, 4.25]
     assert estimate.score(0.0).tolist() == [0.5, 0.25]
 

@@ -11,7 +11,7 @@ import pytest
 from riskroute.core.arrays import Integers, Vector
 from riskroute.core.errors import InputError, StateError
 from riskroute.core.records import to_plain
-from riskroute.learning.hazards import Hazards, _capped_moments, hazard_tails
+from riskroute.learning.hazards import Hazards
 
 EDGES = [1, 2, 4, 8, 16]
 TRUE = np.array([0.4, 0.2, 0.1, 0.05, 0.15])
@@ -76,15 +76,12 @@ def test_expected_units_are_those_of_the_law_with_these_hazards() -> None:
         assert abs(found.mean() - expected[d]) < 4 * found.std() / np.sqrt(len(found))
 
 
-def test_capped_moments_are_those_of_the_enumerated_law() -> None:
-    chances = np.array([0.3, 0.1, 0.4, 0.0, 0.2])  # of 0 .. 4
+def test_expected_units_are_those_of_the_enumerated_law() -> None:
+    chances = np.array([0.3, 0.1, 0.4, 0.1, 0.1])  # of 0 .. 4
     tails = np.array([chances[s:].sum() for s in range(1, 5)])
-    mean, variance = _capped_moments(np.array([tails, tails]))
-    for d in range(5):
-        capped = np.minimum(np.arange(5), d)
-        first = float(chances @ capped)
-        assert mean[:, d].tolist() == pytest.approx([first, first])
-        assert variance[:, d].tolist() == pytest.approx([float(chances @ capped**2) - first**2] * 2)
+    hazards = 1 - tails / np.append(1.0, tails[:-1])
+    found = Hazards([1, 2, 3, 4]).expected(4, hazards)
+    assert found.tolist() == pytest.approx([float(chances @ np.minimum(np.arange(5), d)) for d in range(5)])
 
 
 def test_draws_have_the_tails_of_the_belief_on_average(trials: list[tuple[int, int]]) -> None:
@@ -110,7 +107,8 @@ def test_discounting_and_merging_count_trials_by_their_weight(trials: list[tuple
     weighted = Hazards(EDGES)
     for tried, reached in trials[:50]:
         weighted.add(tried, reached, 0.25)
-    faded = some.weakened(0.25)
+    faded = some.merged(some, 0.0)
+    faded.discount(0.25)
     assert faded.events.tolist() == pytest.approx(weighted.events.tolist())
     assert faded.at_risk.tolist() == pytest.approx(weighted.at_risk.tolist())
     assert some.at_risk[0] == 50  # the belief itself is as it was
@@ -165,7 +163,5 @@ def test_what_cannot_be_is_refused() -> None:
         belief.merged(Hazards([1]))
     with pytest.raises(InputError, match="tails must fall"):
         Hazards.from_tails([1, 2], [0.5, 0.5], 1)
-    with pytest.raises(InputError, match="tails must be a list of probabilities"):
-        _capped_moments(np.float64(0.5))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"hazards must have shape \(any, 2\), was \(1, 3\)"):
-        hazard_tails(np.array([1, 2]), np.zeros((1, 3)), 4)
+    with pytest.raises(InputError, match=r"hazards must have shape \(2,\), was \(3,\)"):
+        Hazards([1, 2]).tails(4, np.zeros(3))

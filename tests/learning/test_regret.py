@@ -10,18 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from naive_regret import comparator, path_mean_variance, pseudo_regret
 from riskroute import Actions, InputError, Problem, simulate
 from riskroute.environments import Autocorrelated, PiecewiseStationary
 from riskroute.learning.bounds import temporal_remainder
-from riskroute.learning.regret import (
-    RegretBlocks,
-    _comparator,
-    _harmonic,
-    _path_mean_variance,
-    block_regret_curves,
-    pseudo_regret,
-    regret_checkpoints,
-)
+from riskroute.learning.regret import RegretBlocks, _harmonic, block_regret_curves, regret_checkpoints
 from riskroute.policies import Greedy, Rise, RiskUcb
 from riskroute.simulation.checks import _easy_problem
 
@@ -32,13 +25,13 @@ REWARDS = arrays(np.float64, st.integers(1, 40), elements=st.floats(-10, 10, wid
 def test_path_mean_variance_is_the_definition(rewards: np.ndarray, rho: float) -> None:
     """Eq. (mv_def): squared deviations from the path's own mean, minus rho times the sum."""
     expected = np.sum((rewards - rewards.mean()) ** 2) - rho * rewards.sum()
-    assert _path_mean_variance(rewards, rho) == pytest.approx(expected, abs=1e-8)
+    assert path_mean_variance(rewards, rho) == pytest.approx(expected, abs=1e-8)
 
 
 @given(REWARDS, st.floats(0, 5))
 def test_temporal_identity(rewards: np.ndarray, rho: float) -> None:
     """Every increment of the path's mean-variance is (t x - sum)^2 / (t (t + 1)) - rho x, exactly (Lemma 1)."""
-    xi = np.array([_path_mean_variance(rewards[: t + 1], rho) for t in range(len(rewards))])
+    xi = np.array([path_mean_variance(rewards[: t + 1], rho) for t in range(len(rewards))])
     t = np.arange(1, len(rewards))
     growth = (t * rewards[1:] - np.cumsum(rewards)[:-1]) ** 2 / (t * (t + 1))
     np.testing.assert_allclose(np.cumsum(np.concatenate([[0.0], growth]) - rho * rewards), xi, atol=1e-8)
@@ -47,7 +40,7 @@ def test_temporal_identity(rewards: np.ndarray, rho: float) -> None:
 def test_large_offsets_do_not_lose_the_variance() -> None:
     """E[x^2] - mean^2 would be off by hundreds here."""
     rewards = 1e9 + np.array([0.0, 1.0, 2.0, 3.0])
-    assert _path_mean_variance(rewards, 0.0) == pytest.approx(5.0)
+    assert path_mean_variance(rewards, 0.0) == pytest.approx(5.0)
 
 
 @given(
@@ -68,7 +61,7 @@ def test_block_curves_equal_the_round_by_round_definitions(blocks: list[tuple[in
     anchors = rng.normal(size=len(ends))
     blocks_played = RegretBlocks(counts, means, spreads, true_mean[arms], variance[arms], gap[arms])
     xi, pseudo, luck = block_regret_curves(blocks_played, ends, anchors, 1.5)
-    np.testing.assert_allclose(xi, [_path_mean_variance(rewards[:t], 1.5) for t in ends], atol=1e-9)
+    np.testing.assert_allclose(xi, [path_mean_variance(rewards[:t], 1.5) for t in ends], atol=1e-9)
     np.testing.assert_allclose(pseudo, pseudo_regret(true_mean[by_round], gap[by_round])[ends - 1], atol=1e-9)
     moments = true_mean[by_round], variance[by_round]
     expected = [naive_luck(rewards[:t], *moments, c, 1.5) for t, c in zip(ends, anchors, strict=True)]
@@ -152,7 +145,7 @@ def test_expected_comparator_is_that_of_repeated_plays() -> None:
     """E xi(t) = (t - 1) variance - rho t mean: 20,000 simulated paths, within five standard errors."""
     paths = np.random.default_rng(0).normal(0.4, 1.3, size=(20_000, 12))
     xi = ((paths - paths.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) - 2.0 * paths.sum(axis=1)
-    expected = _comparator(np.array([12]), mean=0.4, variance=1.69, risk_tolerance=2.0)[0]
+    expected = comparator(np.array([12]), mean=0.4, variance=1.69, risk_tolerance=2.0)[0]
     assert abs(xi.mean() - expected) < 5 * xi.std() / np.sqrt(20_000)
 
 
@@ -198,8 +191,6 @@ def test_checkpoints_ascend_to_the_horizon(horizon: int, count: int, spacing: st
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: _path_mean_variance(np.array([]), 1.0), "rewards must not be empty"),
-        (lambda: pseudo_regret(np.zeros(3), np.zeros(2)), "gaps must have 3 entries, had 2"),
         (lambda: regret_checkpoints(0), "horizon must be a positive integer, was 0"),
         (lambda: regret_checkpoints(10, -1), "checkpoints must be a positive integer, was -1"),
         (lambda: regret_checkpoints(10, 5, "cubic"), "spacing must be one of log, linear, both, was 'cubic'"),

@@ -25,7 +25,7 @@ from riskroute import InputError
 from riskroute.cli.app import run as command
 from riskroute.learning.policy import Policy
 from riskroute.paper.claims import CLAIMS
-from riskroute.paper.experiments import changing_environment, run_story
+from riskroute.paper.experiments import _changing_environment, _restart_gse_episode
 from riskroute.paper.presets import DEFAULT, PRESETS, PaperChoices
 from riskroute.paper.reproduce import Experiment, plan_experiments, reproduce
 from riskroute.simulation.backends import Backend
@@ -83,9 +83,9 @@ def test_choices_reach_every_experiment() -> None:
     assert {panel.environment.pieces[0].base_variance for panel in experiments["figure4"].panels} == {0.5}
     (changing,) = experiments["nonstationary"].panels
     assert len(changing.facts["changes"]) == 3
-    ours = changing_environment(400)
+    ours = _changing_environment(400)
     assert not np.array_equal(changing.environment.pieces[0].mean_coef, ours.pieces[0].mean_coef)
-    story = run_story(PanelSize(400, 1), choices=CHOSEN)
+    story = _restart_gse_episode(PanelSize(400, 1), choices=CHOSEN)
     assert story["changes"] == changing.facts["changes"]
 
 

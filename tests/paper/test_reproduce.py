@@ -16,7 +16,7 @@ from riskroute.cli.app import run as command
 from riskroute.core.seeding import seed_stream
 from riskroute.learning.regret import regret_checkpoints
 from riskroute.paper.claims import CLAIMS, claims_markdown, judge_claims
-from riskroute.paper.experiments import changing_environment, experiment_panels, regret_bounds, run_story
+from riskroute.paper.experiments import _changing_environment, _restart_gse_episode, experiment_panels, regret_bounds
 from riskroute.paper.order_books import TITLES as BOOK_TITLES
 from riskroute.paper.reproduce import TITLES, plan_experiments, reproduce
 from riskroute.simulation import runner
@@ -157,7 +157,7 @@ def test_more_runs_later_reuse_the_first_ones(tmp_path: Path, monkeypatch: pytes
 def test_the_story_is_the_first_run_of_the_panel() -> None:
     scale = PanelSize(20_000, 1, 3)
     story, (panel,) = (
-        run_story(scale),
+        _restart_gse_episode(scale),
         experiment_panels("nonstationary", scale, ["restart-gse"]),
     )
     rounds = regret_checkpoints(scale.horizon, 1000, "linear")
@@ -173,9 +173,9 @@ def test_the_story_is_the_first_run_of_the_panel() -> None:
 
 def test_the_story_of_a_run_is_consistent() -> None:
     scale = PanelSize(horizon=20_000, runs=1, seed=3)
-    world = changing_environment(scale.horizon)
+    world = _changing_environment(scale.horizon)
     for label in ("restart-gse", "restart-gse short"):
-        story = run_story(scale, label)
+        story = _restart_gse_episode(scale, label)
         assert story["changes"] == list(world.starts[1:])
         cycle = int(np.ceil(scale.horizon ** (2 / 3)))
         assert story["restarts"] == list(range(0, scale.horizon, cycle))
@@ -199,7 +199,7 @@ def test_enough_exploration_concentrates_the_gaps() -> None:
 
     Elsewhere it was 0.09 to 0.24: the ratio was 2.7 at least, and 2.9 at least for the means of any two runs.
     """
-    stories = [run_story(PanelSize(seed=seed)) for seed in range(2)]
+    stories = [_restart_gse_episode(PanelSize(seed=seed)) for seed in range(2)]
     inside, elsewhere = (np.mean([one[name] for one in stories]) for name in ("gap_inside", "gap_elsewhere"))
     assert inside > 2 * elsewhere
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from riskroute.learning.heteroscedastic import MeanVarianceEstimate, MeanVarianceRows, _fit_mean_variance
+from batch_fit import batch_fit
+from riskroute.learning.mean_variance_regression import MeanVarianceEstimate, MeanVarianceRows
 from riskroute.routing.quadratic_search import minimise_quadratic
 from riskroute.routing.separable import cheapest_totals, units_of_total
 
@@ -33,7 +34,7 @@ def variance_coef(sizes: np.ndarray, rewards: np.ndarray, factor: bool) -> np.nd
         more = {"pairs": np.arange(2 * n).reshape(n, 2), "pair_features": between}
     prior = MeanVarianceEstimate.independent([0.0], [0.01], np.ones(chi.shape[1]), np.full(chi.shape[1], 10.0))
     rows = MeanVarianceRows(sizes.reshape(-1, 1), chi, rewards.ravel(), rounds=rounds, **more)
-    return _fit_mean_variance(rows, prior).var_coef
+    return batch_fit(rows, prior).var_coef
 
 
 def cheapest(own: np.ndarray, common: float) -> tuple[float, list[int]]:

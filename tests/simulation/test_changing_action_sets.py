@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from naive_regret import path_mean_variance, pseudo_regret
 from riskroute import (
     Actions,
     ActionSet,
@@ -28,7 +29,6 @@ from riskroute import (
     simulate,
 )
 from riskroute.core.seeding import seed_stream
-from riskroute.learning.regret import _path_mean_variance, pseudo_regret
 from riskroute.policies import Uniform
 from riskroute.routing.instances import random_order_sizes
 from riskroute.routing.splits import list_splits
@@ -92,7 +92,7 @@ def test_equals_a_naive_twin(method: str) -> None:
         for c, t in enumerate(one.checkpoints):
             m = np.array(best_means[:t])
             expected = sum(best_variances[:t]) * (1 - 1 / t) + ((m - m.mean()) ** 2).sum() - rho * m.sum()
-            assert one.regret[run, c] == pytest.approx(_path_mean_variance(np.array(rewards[:t]), rho) - expected)
+            assert one.regret[run, c] == pytest.approx(path_mean_variance(np.array(rewards[:t]), rho) - expected)
             luck = 0.0
             for x, mu, v in zip(rewards[:t], means, variances, strict=False):
                 luck += (x - mu) ** 2 - v - rho * (x - mu) + 2 * (mu - m.mean()) * (x - mu)

@@ -104,10 +104,10 @@ def test_figure_is_written(result: SimulationResult, tmp_path: Path, ending: str
 def test_figure_draws_every_policy_with_labelled_axes(result: SimulationResult) -> None:
     from matplotlib.figure import Figure
 
-    from riskroute.paper.figures import COLOURS, draw_regret
+    from riskroute.paper.figures import COLOURS, _draw_regret
 
     axes = Figure().add_subplot()
-    draw_regret(axes, {name: one.curve() for name, one in result.policies.items()})
+    _draw_regret(axes, {name: one.summary() for name, one in result.policies.items()})
     assert [line.get_label() for line in axes.get_lines()] == ["rise", "uniform"]
     assert axes.get_lines()[0].get_color() == COLOURS["rise"]
     np.testing.assert_allclose(

@@ -16,7 +16,7 @@ import numpy as np
 
 import riskroute as rr
 from riskroute.learning.hazards import Hazards
-from riskroute.learning.heteroscedastic import _nonnegative_least_squares
+from riskroute.learning.mean_variance_regression import _nonnegative_least_squares
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.databento import _DatabentoBook

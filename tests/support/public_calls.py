@@ -184,8 +184,11 @@ def learning() -> Iterator[tuple[str, Call]]:
     yield "Tickets.abandon", (_tickets().abandon, {"number": 0})
     yield "Tickets.action", (_tickets().action, {"number": 0})
     yield "Design", (rr.Design, {"actions": [0, 1], "weights": [0.5, 0.5], "bound": 2.0, "rank": 2})
-    yield "Estimate", (rr.learning.Estimate, {"mean_coef": [0.5], "var_coef": [0.1]})
-    yield "Estimate.score", (rr.learning.Estimate(np.array([0.5]), np.array([0.1])).score, {"risk_tolerance": 2.0})
+    yield "LeastSquaresEstimate", (rr.learning.LeastSquaresEstimate, {"mean_coef": [0.5], "var_coef": [0.1]})
+    yield (
+        "LeastSquaresEstimate.score",
+        (rr.learning.LeastSquaresEstimate(np.array([0.5]), np.array([0.1])).score, {"risk_tolerance": 2.0}),
+    )
     yield (
         "least_squares",
         (

@@ -24,16 +24,6 @@ QUANTILES = (0.05, 0.5, 0.95)  # of the regret over runs
 
 
 @dataclass(frozen=True)
-class RegretCurve:
-    """Mean regret of a policy and its standard deviation over ``runs`` runs, at each checkpoint."""
-
-    checkpoints: tuple[int, ...]
-    mean_regret: tuple[float, ...]
-    std_regret: tuple[float, ...]
-    runs: int
-
-
-@dataclass(frozen=True)
 class PolicyResult:
     """Regret of one policy in R runs, recorded at C checkpoints.
 
@@ -89,13 +79,6 @@ class PolicyResult:
     def std_regret(self) -> Floats:
         """Sample standard deviation of the regret over runs, ``(C,)``; zero for a single run."""
         return _deviation(self.regret)
-
-    def curve(self) -> RegretCurve:
-        """Return the data of a regret figure."""
-        checkpoints, mean, deviation = (
-            tuple(values.tolist()) for values in (self.checkpoints, self.mean_regret(), self.std_regret())
-        )
-        return RegretCurve(checkpoints, mean, deviation, self.runs)
 
     def quantiles(self) -> dict[float, Floats]:
         """Quantiles of the regret over runs at each checkpoint."""

@@ -17,7 +17,7 @@ from numba.extending import register_jitable
 from riskroute.core.arrays import Flags, Floats, Integers
 from riskroute.core.errors import InputError, shown
 from riskroute.core.seeding import checked_seed, seeding_digest, seeding_hash
-from riskroute.core.validation import LARGEST, check_array, exact_array, finite_array, real_number, whole_number
+from riskroute.core.validation import LARGEST, exact_array, finite_array, real_number, whole_number
 from riskroute.learning.design.g_optimal import Design, g_optimal
 from riskroute.learning.tally import ActionBatch
 
@@ -97,23 +97,18 @@ def _same(first: Integers, i: int, second: Integers, j: int) -> bool:
     return True
 
 
-def different_handles(actions: ActionBatch) -> tuple[ActionBatch, Integers]:
-    """Return the distinct handles of a batch in order of appearance, and the index of each entry among them.
+def distinct_handles(handles: Integers) -> tuple[Integers, Integers]:
+    """Return the first position of each distinct handle, and the index of each handle among the distinct ones.
+
+    Handles are numbers ``(n,)`` or vectors ``(n, m)``.
 
     Examples
     --------
-    >>> different, place = different_handles(np.array([7, 4, 7, 5]))
-    >>> different.tolist(), place.tolist()
-    ([7, 4, 5], [0, 1, 0, 2])
+    >>> first, place = distinct_handles(np.array([7, 4, 7, 5]))
+    >>> first.tolist(), place.tolist()
+    ([0, 1, 3], [0, 1, 0, 2])
     """
-    several = getattr(actions, "ndim", 1) > 1
-    check_array("actions", actions, np.int64, (None, None) if several else (None,))
-    first, place = first_of_each(np.ascontiguousarray(actions if several else actions[:, None]))
-    return actions[first], place
-
-
-def first_of_each(rows: Integers) -> tuple[Integers, Integers]:
-    """Return the first position of each distinct row ``(n, m)``, and the index of each row among the distinct ones."""
+    rows = np.ascontiguousarray(handles if handles.ndim > 1 else handles[:, None])
     first, place = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
     return first[: _first_of_each(rows, first, place)], place
 
@@ -141,6 +136,7 @@ def _first_of_each(actions: Integers, first: Integers, place: Integers) -> int:
     return known
 
 
+MOST_DRAWN = 10**8  # actions drawn at once, which are held in memory
 _WHOLE = np.dtype(np.int64)
 
 Action = int | tuple[int, ...]  # handle: a row number, or a tuple of whole numbers for sets without row numbers
@@ -163,11 +159,6 @@ def as_batch(*actions: Action) -> ActionBatch:
         given = shown(actions[0] if len(actions) == 1 else actions)
         raise InputError(f"an action must be a row number or a vector of whole numbers, was {given}")
     return batch
-
-
-def action_sample_size(count: int) -> int:
-    """Check the number of actions to draw at once, which are held in memory."""
-    return whole_number("count", count, minimum=0, maximum=10**8)
 
 
 class ActionSet(ABC):
@@ -407,7 +398,8 @@ class Actions(ActionSet):
         return self._subset(np.sort(kept))
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
-        return self._named(self.members[checked_seed(rng).integers(self.size, size=action_sample_size(count))])
+        count = whole_number("count", count, minimum=0, maximum=MOST_DRAWN)
+        return self._named(self.members[checked_seed(rng).integers(self.size, size=count)])
 
     def listed(self) -> Actions:
         return self

@@ -32,14 +32,7 @@ from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.validation import finite_array
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
-from riskroute.learning.kernels import (
-    LONGEST,
-    add_products,
-    padded_length,
-    solve_by_root,
-    upper_inverse,
-    upper_root,
-)
+from riskroute.learning.kernels import LONGEST, padded_length, upper_inverse, upper_root
 from riskroute.learning.observations import Observations
 
 ITERATIONS = 3  # alternations of the fits of mean and variance
@@ -245,8 +238,8 @@ def _fit_compiled(
     typical = _typical_variance(*pooled, prior.variance, base_variance, size, unit)
 
     values, expected = np.zeros((2, width))
-    add_products(columns, center, values)
-    add_products(columns, prior.var_coef, expected)
+    _add_products(columns, center, values)
+    _add_products(columns, prior.var_coef, expected)
     expected = expected[:n] + base_variance
     signal = _average_square(observations, means - values[:n], typical, _total)
     mean_known = prior.mean_precision + vague / (typical + signal)
@@ -270,7 +263,7 @@ def _fit_compiled(
         ):
             return None
         values = np.zeros(width)
-        add_products(columns, var_coef, values)
+        _add_products(columns, var_coef, values)
         variance = np.maximum(values[:n] + base_variance, variance_floor * typical)
     rounds = _total(counts, prior.rounds)
     return Belief(mean_coef, mean_precision, var_coef, var_precision, typical, rounds)
@@ -279,6 +272,30 @@ def _fit_compiled(
 @cache
 def _upper_triangle(dim: int) -> tuple[Integers, Integers]:
     return np.triu_indices(dim)
+
+
+@njit(cache=True, error_model="numpy")
+def _add_products(columns: Matrix, coef: Vector, found: Vector) -> None:
+    """Add ``columns' coef`` to ``found``, where features are given as columns ``(dim, n)``."""
+    for a in range(len(coef)):
+        factor = coef[a]
+        for i in range(columns.shape[1]):
+            found[i] += columns[a, i] * factor
+
+
+@njit(cache=True, error_model="numpy")
+def _solve_by_root(root: Matrix, vector: Vector) -> None:
+    """Replace ``vector`` by the solution ``x`` of ``U' U x = vector``."""
+    size = len(root)
+    for k in range(size):
+        vector[k] /= root[k, k]
+        for b in range(k + 1, size):
+            vector[b] -= root[k, b] * vector[k]
+    for k in range(size - 1, -1, -1):
+        total = vector[k]
+        for b in range(k + 1, size):
+            total -= root[k, b] * vector[b]
+        vector[k] = total / root[k, k]
 
 
 @njit(cache=True, error_model="numpy")
@@ -332,12 +349,12 @@ def _solve_kernel(
     for _ in range(2):
         for i in range(len(fitted)):
             fitted[i] = 0.0
-        add_products(columns, coef, fitted)
+        _add_products(columns, coef, fitted)
         for i in range(n):
             fitted[i] = totals[i] - weights[i] * fitted[i]  # what the step misses
         for a in range(dim):
             right[a] = _product(columns[a], fitted, n) - _product(known[a], step, dim)
-        solve_by_root(root, right)
+        _solve_by_root(root, right)
         for a in range(dim):
             step[a] += right[a]
             coef[a] = center[a] + step[a]
@@ -376,7 +393,7 @@ def _squared_errors_kernel(
     n = len(counts)
     for i in range(len(squares)):
         squares[i] = 0.0
-    add_products(columns, coef, squares)
+    _add_products(columns, coef, squares)
     inside, outside, within, beyond = 0.0, 0.0, 0.0, 0.0
     for i in range(n):
         error = means[i] - squares[i]
@@ -466,8 +483,8 @@ def _temper_factor(
     features, counts, means, spreads, free = observations.columns
     n, dim = features.shape
     columns, expected, mean = np.ascontiguousarray(features.T), np.full(n, base_variance), np.zeros(n)
-    add_products(columns, prior.var_coef, expected)
-    add_products(columns, prior.mean_coef, mean)
+    _add_products(columns, prior.var_coef, expected)
+    _add_products(columns, prior.mean_coef, mean)
     variance = np.maximum(np.maximum(expected, LEAST_VARIANCE * prior.variance), spreads / counts)
     found = np.divide(spreads, free, out=np.zeros(n), where=free > 0)
     missed_variance = np.where(free > 0, found - expected, 0.0)

@@ -22,7 +22,7 @@ from riskroute.learning.tally import Tallies
 
 
 @dataclass(frozen=True)
-class Estimate:
+class LeastSquaresEstimate:
     """Estimated coefficients, each ``(dim,)``."""
 
     mean_coef: Vector
@@ -67,7 +67,7 @@ class _Solver:
 
 def least_squares(
     features: Matrix, tallies: Tallies, base_variance: float, *, ridge: float = 0.0, corrected: bool = False
-) -> Estimate:
+) -> LeastSquaresEstimate:
     """Estimate both coefficient vectors as the paper does.
 
     Parameters
@@ -101,7 +101,7 @@ def least_squares(
     if not seen.all():
         solver = _Solver(features[seen], counts[seen], ridge)
     var_coef = solver.solve(spread[seen] - base_variance)
-    return Estimate(mean_coef, var_coef)
+    return LeastSquaresEstimate(mean_coef, var_coef)
 
 
 def unbiased_score(features: Matrix, tallies: Tallies, base_variance: float, risk_tolerance: float) -> Vector:

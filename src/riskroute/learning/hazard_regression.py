@@ -27,9 +27,8 @@ from scipy.special import expit, logit
 from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import DataError, InputError, StateError
 from riskroute.core.records import from_plain, to_plain
-from riskroute.core.seeding import checked_seed
 from riskroute.core.validation import LARGEST, exact_array, finite_array, real_number, whole_number
-from riskroute.learning.hazards import hazard_edges, hazard_tails
+from riskroute.learning.hazards import hazard_edges
 
 
 class HazardRegression:
@@ -64,8 +63,6 @@ class HazardRegression:
     >>> model.refresh()
     >>> model.coef[[0, 2]].round(1).tolist()
     [0.0, 1.0]
-    >>> model.tails([2.0], 1).round(2).tolist()
-    [0.12]
     """
 
     def __init__(
@@ -97,7 +94,7 @@ class HazardRegression:
         self.weights = np.zeros(0)
         self._news: list[tuple[Vector, int, int, float]] = []
         self.coef = self._center.copy()
-        self._settle(self._known)
+        self.covariance = np.linalg.inv(self._known)
 
     def _prior_precision(self) -> Matrix:
         """Return the prior precision: level, independent differences between neighbours, and slopes."""
@@ -170,11 +167,7 @@ class HazardRegression:
             self.coef, value = candidate, found
             if length < 1e-9**2:  # Newton decrement: a step of 1e-9 posterior deviations
                 break
-        self._settle(self._derivatives(self.coef, events, at_risk)[1])
-
-    def _settle(self, precision: Matrix) -> None:
-        self.covariance = np.linalg.inv(precision)
-        self._root = np.linalg.cholesky(self.covariance)
+        self.covariance = np.linalg.inv(self._derivatives(self.coef, events, at_risk)[1])
 
     def _exposures(self) -> tuple[Matrix, Matrix]:
         """Return the weighted ends and units at risk of every trial and bin, ``(n, B)`` each."""
@@ -206,21 +199,6 @@ class HazardRegression:
         curvature[bins:, bins:] += (self.x * weights.sum(axis=1)[:, None]).T @ self.x
         return gradient + self._known @ (coef - self._center), curvature
 
-    def draw(self, rng: np.random.Generator, scale: float = 1.0) -> Vector:
-        """Draw coefficients from the Laplace approximation, with standard deviations times ``scale``."""
-        noise = checked_seed(rng).standard_normal(len(self.coef))
-        return np.asarray(self.coef + real_number("scale", scale, minimum=0) * (self._root @ noise))
-
-    def hazards(self, x: Sequence[float] | Vector, coef: Vector | None = None) -> Vector:
-        """Return the hazards ``(B,)`` given ``x``, at the mode or under other coefficients."""
-        given = self.coef if coef is None else exact_array("coef", coef, np.float64, self.coef.shape)
-        bins = len(self.edges)
-        return np.asarray(expit(given[:bins] + self._covariates_of(x) @ given[bins:]))
-
-    def tails(self, x: Sequence[float] | Vector, units: int, coef: Vector | None = None) -> Vector:
-        """Return ``P(V >= s)`` for ``s = 1 .. units`` given ``x``."""
-        return np.asarray(hazard_tails(self.edges, self.hazards(x, coef)[None, :], units)[0])
-
     def state(self) -> dict[str, Any]:
         """Return the complete state as plain JSON values."""
         self._gather()
@@ -251,7 +229,7 @@ class HazardRegression:
             setattr(self, name, exact_array(name, getattr(saved, name), np.int64, (n,)))
         if n and (self.weights.min() < 0 or self.reached.min() < 0 or (self.reached > self.tried).any()):
             raise InputError("trials must have weights and units of at least 0, and reach what they tried at most")
-        self._root = np.linalg.cholesky(self.covariance)
+        np.linalg.cholesky(self.covariance)  # fails unless positive definite
 
 
 @dataclass(frozen=True)

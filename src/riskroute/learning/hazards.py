@@ -24,12 +24,11 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 
-from riskroute.core.arrays import Floats, Integers, Matrix, Vector
+from riskroute.core.arrays import Integers, Vector
 from riskroute.core.errors import DataError, InputError, StateError
 from riskroute.core.records import from_plain, to_plain
 from riskroute.core.seeding import checked_seed
 from riskroute.core.validation import (
-    check_array,
     exact_array,
     finite_array,
     instance_of,
@@ -135,12 +134,6 @@ class Hazards:
         self.at_risk *= factor
         self.trials *= factor
 
-    def weakened(self, factor: float) -> Self:
-        """Return a copy with observations down-weighted by ``factor``, for use as the next day's prior."""
-        copy = self.merged(self, 0.0)
-        copy.discount(factor)
-        return copy
-
     def merged(self, other: Hazards, weight: float = 1.0) -> Self:
         """Return this belief with the other's observations added at weight ``weight``; the prior is this one's."""
         instance_of("other", other, Hazards, "a Hazards")
@@ -193,15 +186,12 @@ class Hazards:
         """Return ``P(V >= s)`` for ``s = 1 .. units``: the posterior mean, or the value under given hazards."""
         units = whole_number("units", units, minimum=0, maximum=MOST_UNITS)
         if hazards is not None:
-            drawn = exact_array("hazards", hazards, np.float64, (None,))[None, :]
-            return np.asarray(hazard_tails(self.edges, drawn, units)[0])
-        alpha, beta = self.posterior
-        tails: Vector = _mean_tails(self.edges, alpha, beta, units)
-        return tails
+            return np.asarray(_tails(self.edges, exact_array("hazards", hazards, np.float64, self.edges.shape), units))
+        return np.asarray(_mean_tails(self.edges, *self.posterior, units))
 
     def expected(self, units: int, hazards: Vector | None = None) -> Vector:
         """Return ``E min(d, V)`` for ``d = 0 .. units``, ``(units + 1,)``."""
-        return _capped_moments(self.tails(units, hazards))[0]
+        return np.cumsum(np.append(0.0, self.tails(units, hazards)))
 
     def state(self) -> dict[str, Any]:
         """Return the complete state as plain JSON values."""
@@ -245,39 +235,6 @@ def hazard_edges(edges: Any) -> Integers:
     return given
 
 
-def hazard_tails(edges: Integers, hazards: Matrix, units: int) -> Matrix:
-    """Return ``P(V >= s)`` for ``s = 1 .. units`` under hazards ``(m, B)``: ``(m, units)``.
-
-    Examples
-    --------
-    >>> hazard_tails(np.array([1, 3]), np.array([[0.5, 0.1]]), 4).round(5).tolist()
-    [[0.5, 0.45, 0.405, 0.3645]]
-    """
-    check_array("edges", edges, np.int64, (None,))
-    if len(edges) == 0:
-        raise InputError("edges must not be empty")
-    check_array("hazards", hazards, np.float64, (None, len(edges)))
-    tails: Matrix = _tails(edges, hazards, whole_number("units", units, minimum=0, maximum=MOST_UNITS))
-    return tails
-
-
-def _capped_moments(tails: Floats) -> tuple[Floats, Floats]:
-    """Return mean and variance of ``min(d, V)`` for ``d = 0 .. U`` from tails ``(.., U)``, each ``(.., U + 1)``.
-
-    Examples
-    --------
-    >>> mean, variance = _capped_moments(np.array([0.5, 0.5]))  # nothing or at least two
-    >>> mean.tolist(), variance.tolist()
-    ([0.0, 0.5, 1.0], [0.0, 0.25, 1.0])
-    """
-    if np.ndim(tails) == 0:
-        raise InputError("tails must be a list of probabilities, was a number")
-    given = np.ascontiguousarray(tails, dtype=np.float64)
-    mean, variance = _capped(given.reshape(-1, given.shape[-1]))
-    shape = (*given.shape[:-1], given.shape[-1] + 1)
-    return mean.reshape(shape), variance.reshape(shape)
-
-
 @njit(cache=True)
 def _expose(edges: Integers, tried: int, reached: int, weight: float, events: Vector, at_risk: Vector) -> None:
     """Add a weighted trial to the ends and the units at risk."""
@@ -293,31 +250,16 @@ def _expose(edges: Integers, tried: int, reached: int, weight: float, events: Ve
 
 
 @njit(cache=True)
-def _tails(edges: Integers, hazards: Matrix, units: int) -> Matrix:
-    tails = np.empty((len(hazards), units))
-    for i in range(len(hazards)):
-        tail, b = 1.0, 0
-        for s in range(units):
-            if s == edges[b] and b < len(edges) - 1:
-                b += 1
-            tail *= 1 - hazards[i, b]
-            tails[i, s] = tail
+def _tails(edges: Integers, hazards: Vector, units: int) -> Vector:
+    """Return ``P(V >= s)`` for ``s = 1 .. units`` under hazards ``(B,)``."""
+    tails = np.empty(units)
+    tail, b = 1.0, 0
+    for s in range(units):
+        if s == edges[b] and b < len(edges) - 1:
+            b += 1
+        tail *= 1 - hazards[b]
+        tails[s] = tail
     return tails
-
-
-@njit(cache=True)
-def _capped(tails: Matrix) -> tuple[Matrix, Matrix]:
-    """Sum ``P(V >= s)`` to means and ``(2 s - 1) P(V >= s)`` to second moments."""
-    m, units = tails.shape
-    means, variances = np.zeros((m, units + 1)), np.zeros((m, units + 1))
-    for i in range(m):
-        mean, square = 0.0, 0.0
-        for s in range(units):
-            mean += tails[i, s]
-            square += (2 * s + 1) * tails[i, s]
-            means[i, s + 1] = mean
-            variances[i, s + 1] = max(square - mean * mean, 0.0)
-    return means, variances
 
 
 @njit(cache=True)

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.core.arrays import Floats, Integers, Matrix, Vector
+from riskroute.core.arrays import Floats, Integers, Matrix
 
 LONGEST = 64  # beyond this dimension a linear algebra library is faster than the kernels
 
@@ -82,21 +82,6 @@ def upper_inverse(root: Matrix, inverse: Matrix) -> None:
 
 
 @njit(cache=True, error_model="numpy")
-def solve_by_root(root: Matrix, vector: Vector) -> None:
-    """Replace ``vector`` by the solution ``x`` of ``U' U x = vector``."""
-    size = len(root)
-    for k in range(size):
-        vector[k] /= root[k, k]
-        for b in range(k + 1, size):
-            vector[b] -= root[k, b] * vector[k]
-    for k in range(size - 1, -1, -1):
-        total = vector[k]
-        for b in range(k + 1, size):
-            total -= root[k, b] * vector[b]
-        vector[k] = total / root[k, k]
-
-
-@njit(cache=True, error_model="numpy")
 def _outer_square(upper: Matrix, square: Matrix) -> None:
     """Write ``V V'`` of an upper triangular ``V`` into ``square``."""
     size = len(upper)
@@ -126,15 +111,6 @@ def inverse(matrix: Matrix) -> Matrix | None:
     upper_inverse(root, work)
     _outer_square(work, found)
     return found
-
-
-@njit(cache=True, error_model="numpy")
-def add_products(columns: Matrix, coef: Vector, found: Vector) -> None:
-    """Add ``columns' coef`` to ``found``, where features are given as columns ``(dim, n)``."""
-    for a in range(len(coef)):
-        factor = coef[a]
-        for i in range(columns.shape[1]):
-            found[i] += columns[a, i] * factor
 
 
 @register_jitable

@@ -12,7 +12,7 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import LARGEST, exact_array, sized_number, whole_number
 from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.design.rounding import round_exact_counts
-from riskroute.learning.tally import ActionBatch, are_tally_counts, tally_handles
+from riskroute.learning.tally import ActionBatch, tally_handles
 
 LONGEST_HORIZON = 10**12  # rounds; counts of this size are exact in floating point
 MOST_DRAWS = 10**6  # posterior draws per plan, which are held in memory
@@ -48,17 +48,14 @@ class Plan:
     counts: Integers
 
     def __post_init__(self) -> None:
-        if not are_tally_counts(self.actions, self.counts):
-            counts = exact_array("counts", self.counts, np.int64, (None,))
-            object.__setattr__(self, "actions", tally_handles(self.actions, len(counts)))
-            object.__setattr__(self, "counts", counts)
+        counts = exact_array("counts", self.counts, np.int64, (None,))
+        object.__setattr__(self, "actions", tally_handles(self.actions, len(counts)))
+        object.__setattr__(self, "counts", counts)
 
     @classmethod
     def repeat(cls, action: Action, count: int) -> Plan:
         """Return a plan that plays one action ``count`` times."""
-        count = count if type(count) is int else whole_number("count", count, minimum=0)
-        if not 0 <= count <= LONGEST_HORIZON:
-            raise InputError(f"count must be from 0 to {LONGEST_HORIZON:,}, was {count}")
+        count = whole_number("count", count, minimum=0, maximum=LONGEST_HORIZON)
         return cls(as_batch(action), np.array([count], dtype=np.int64))
 
     @cached_property
@@ -68,8 +65,7 @@ class Plan:
 
     def fitted(self, rounds: int) -> Plan:
         """Return the plan scaled down to at most ``rounds`` rounds, without entries of zero rounds."""
-        if type(rounds) is not int:
-            rounds = whole_number("rounds", rounds, minimum=0)
+        rounds = whole_number("rounds", rounds, minimum=0)
         if self.rounds <= rounds and len(self.counts) and self.counts.min() > 0:
             return self
         counts = self.counts if self.rounds <= rounds else round_exact_counts(self.counts.astype(float), rounds)

@@ -157,8 +157,8 @@ class Policy(ABC):
         instance_of("tallies", tallies, Tallies, "Tallies")
         if not (_alike(tallies.actions, plan.actions) and _alike(tallies.counts, plan.counts)):
             raise InputError("tallies must match the plan's actions and counts, entry by entry")
-        size, spread, least = tallies.extremes
-        if not (math.isfinite(size) and math.isfinite(spread) and least >= 0):
+        size, spread = float(np.abs(tallies.means).max()), float(tallies.spreads.max())
+        if not (math.isfinite(size) and math.isfinite(spread) and tallies.spreads.min() >= 0):
             raise InputError("tallies must have finite means and finite, non-negative spreads")
         if max(size, math.sqrt(spread / plan.rounds)) > LARGEST:
             raise InputError(f"rewards must be at most {LARGEST:g} in size, had means up to {size:g}")

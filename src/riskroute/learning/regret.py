@@ -13,47 +13,9 @@ import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Integers, Vector
-from riskroute.core.errors import InputError
-from riskroute.core.validation import check_array, finite_array, one_of, real_number, whole_number
+from riskroute.core.validation import one_of, whole_number
 from riskroute.learning.plan import LONGEST_HORIZON
-from riskroute.learning.tally import Tally, merge_moments_compiled
-
-
-def _path_mean_variance(rewards: Vector, risk_tolerance: float) -> float:
-    """Return the mean-variance ``xi`` of a path of rewards.
-
-    Examples
-    --------
-    >>> _path_mean_variance(np.array([1.0, 3.0]), risk_tolerance=2.0)
-    -6.0
-    """
-    tally = Tally.of(finite_array("rewards", rewards, ndim=1))
-    return tally.spread - risk_tolerance * tally.count * tally.mean
-
-
-def _comparator(rounds: Integers, mean: float, variance: float, risk_tolerance: float) -> Vector:
-    """Return ``(t - 1) variance - risk_tolerance t mean``, the expected mean-variance of one action over ``t`` rounds.
-
-    Examples
-    --------
-    >>> _comparator(np.array([1, 10]), mean=0.5, variance=2.0, risk_tolerance=2.0).tolist()
-    [-1.0, 8.0]
-    """
-    t = np.asarray(rounds, dtype=float)
-    return np.asarray((t - 1) * variance - risk_tolerance * t * mean)
-
-
-def pseudo_regret(means: Vector, gaps: Vector) -> Vector:
-    """Return the first two terms of the temporal decomposition (Proposition 2), summed up to every round.
-
-    ``means`` and ``gaps`` ``(T,)`` are those of the actions played. The first term adds up the gaps; the second is the
-    cost of switching, ``1 / (t + 1)`` times the sum of squared differences to the means of all earlier rounds.
-    """
-    means = finite_array("means", means, ndim=1)
-    switching = np.zeros(len(means))
-    for t in range(1, len(means)):
-        switching[t] = np.sum((means[t] - means[:t]) ** 2) / (t + 1)
-    return np.asarray(np.cumsum(finite_array("gaps", gaps, ndim=1, length=len(means)) + switching))
+from riskroute.learning.tally import merge_moments_compiled
 
 
 @njit(cache=True)
@@ -101,25 +63,17 @@ def block_regret_curves(
     Every checkpoint (ascending) falls on the end of a block. Within a block the squared differences to the means of all
     earlier rounds do not change, so its cost of switching is that sum times a difference of harmonic numbers.
 
-    Luck is the part of the path's mean-variance that noise alone decides. Around any constant ``c`` the path's squared
-    deviations are ``sum (x - c)^2`` less ``t (mean - c)^2``. With ``e = x - mu`` the noise of a round of true mean
-    ``mu`` and variance ``v``, the sum's deviation from its expectation given the actions is that of
+    Luck is a control variate: the part of the path's mean-variance that depends on noise alone. Around a constant ``c``
+    the path's squared deviations are ``sum (x - c)^2`` less ``t (mean - c)^2``. With ``e = x - mu`` the noise of a
+    round of true mean ``mu`` and variance ``v``, luck is the sum over rounds of
 
-        ``e^2 - v - risk_tolerance e + 2 (mu - c) e``
+        ``e^2 - v - risk_tolerance e + 2 (mu - c) e``.
 
-    added up over rounds. If rewards are independent given the actions, every term has expectation zero however the
-    actions were chosen, for any ``c`` fixed in advance; ``anchors`` holds the ``c`` of every checkpoint. Near the
-    path's mean it leaves little noise in what remains.
+    If rewards are independent given the actions, every term has expectation zero for any policy and any ``c`` fixed in
+    advance. ``anchors`` holds the ``c`` of every checkpoint; near the path's mean it removes most of the noise.
     """
-    check_array("counts", blocks.counts, np.int64, (None,))
-    for name in RegretBlocks._fields[1:]:
-        check_array(name, getattr(blocks, name), np.float64, blocks.counts.shape)
-    check_array("checkpoints", checkpoints, np.int64, (None,))
-    check_array("anchors", anchors, np.float64, checkpoints.shape)
-    if len(checkpoints) == 0:
-        raise InputError("checkpoints must not be empty")
-    xi, pseudo, luck = _block_curves(*blocks, checkpoints, anchors, real_number("risk_tolerance", risk_tolerance))
-    return xi, pseudo, luck
+    curves: tuple[Vector, Vector, Vector] = _block_curves(*blocks, checkpoints, anchors, risk_tolerance)
+    return curves
 
 
 @njit(cache=True)

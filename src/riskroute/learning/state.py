@@ -95,23 +95,6 @@ def check_information(name: str, value: Any, policy: Policy) -> None:
     _check_positive_definite(name, exact_array(name, value, np.float64, (dim, dim)), largest=LARGEST**2)
 
 
-def check_counts(name: str, value: Any, policy: Policy) -> None:
-    """Require rounds of every listed action that add up to the rounds played."""
-    counts = exact_array(name, value, np.int64, (policy.setting.actions.size,))
-    if counts.min() < 0 or int(counts.sum()) != policy.played:
-        raise InputError(f"{name} must add up to the {policy.played} rounds played, was {int(counts.sum())}")
-
-
-def check_means(name: str, value: Any, policy: Policy) -> None:
-    """Require a mean reward of every listed action."""
-    finite_array(name, exact_array(name, value, np.float64, (policy.setting.actions.size,)), ndim=1, largest=LARGEST)
-
-
-def check_spreads(name: str, value: Any, policy: Policy) -> None:
-    """Require a sum of squared deviations of every listed action."""
-    _check_spreads(name, exact_array(name, value, np.float64, (policy.setting.actions.size,)))
-
-
 def check_belief(name: str, value: Belief, dim: int) -> None:
     """Require a belief of dimension ``dim`` that rewards could have led to."""
     instance_of(name, value, Belief, "a Belief")
@@ -138,7 +121,7 @@ def _check_observations(name: str, value: Observations, policy: Policy) -> None:
     if free.min() < 0 or (free > value.counts).any():
         raise InputError(f"free of {name} must be from 0 to the counts, was {free.min():g} to {free.max():g}")
     finite_array(f"means of {name}", value.means, ndim=1, largest=LARGEST)
-    _check_spreads(f"spreads of {name}", value.spreads)
+    check_spreads(f"spreads of {name}", value.spreads)
 
 
 def _check_tallies(name: str, value: Tallies, policy: Policy) -> None:
@@ -146,7 +129,7 @@ def _check_tallies(name: str, value: Tallies, policy: Policy) -> None:
     if len(value) == 0 or value.counts.min() < 1 or int(value.counts.sum()) > policy.played:
         raise InputError(f"counts of {name} must be positive and add up to at most {policy.played}, and did not")
     finite_array(f"means of {name}", value.means, ndim=1, largest=LARGEST)
-    _check_spreads(f"spreads of {name}", value.spreads)
+    check_spreads(f"spreads of {name}", value.spreads)
 
 
 def _check_plan(name: str, value: Plan, policy: Policy) -> None:
@@ -168,7 +151,8 @@ def _check_members(name: str, actions: Any, policy: Policy) -> None:
         raise InputError(f"{name} must belong to the action set")
 
 
-def _check_spreads(name: str, value: Any) -> None:
+def check_spreads(name: str, value: Any) -> None:
+    """Require finite, non-negative sums of squared deviations."""
     if finite_array(name, value, ndim=1, largest=LARGEST_SPREAD).min() < 0:
         raise InputError(f"{name} must not be negative, was {value.min():g}")
 

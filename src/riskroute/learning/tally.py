@@ -22,8 +22,6 @@ from riskroute.core.validation import exact_array, instance_of, list_of, real_nu
 
 ActionBatch = Integers  # handles of several actions; the first axis runs over actions
 
-_WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
-
 Number = TypeVar("Number", np.int64, np.float64)  # counts: whole numbers, or fractions after discounting
 
 
@@ -93,13 +91,12 @@ class Tallies:
     spreads: Floats
 
     def __post_init__(self) -> None:
-        if not _are_tallies(self.actions, self.counts, self.means, self.spreads):
-            counts = exact_array("counts", self.counts, np.int64, (None,))
-            store = object.__setattr__
-            store(self, "actions", tally_handles(self.actions, len(counts)))
-            store(self, "counts", counts)
-            store(self, "means", exact_array("means", self.means, np.float64, counts.shape))
-            store(self, "spreads", exact_array("spreads", self.spreads, np.float64, counts.shape))
+        counts = exact_array("counts", self.counts, np.int64, (None,))
+        store = object.__setattr__
+        store(self, "actions", tally_handles(self.actions, len(counts)))
+        store(self, "counts", counts)
+        store(self, "means", exact_array("means", self.means, np.float64, counts.shape))
+        store(self, "spreads", exact_array("spreads", self.spreads, np.float64, counts.shape))
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -112,21 +109,13 @@ class Tallies:
     @classmethod
     def of(cls, actions: ActionBatch, tallies: Iterable[Tally]) -> Tallies:
         """Gather single tallies, one per action handle."""
-        rows = tallies if type(tallies) is list else list_of("tallies", tallies, Tally, "tallies")
-        if not all(type(row) is Tally for row in rows):
-            list_of("tallies", rows, Tally, "tallies")
+        rows = list_of("tallies", tallies, Tally, "tallies")
         return cls(
             actions,
             np.array([t.count for t in rows], dtype=np.int64),
             np.array([t.mean for t in rows], dtype=np.float64),
             np.array([t.spread for t in rows], dtype=np.float64),
         )
-
-    @property
-    def extremes(self) -> tuple[float, float, float]:
-        """Size of the largest mean, the largest spread and the smallest; not a number if any of either is not."""
-        sizes: tuple[float, float, float] = _extremes(self.means, self.spreads)
-        return sizes
 
     def joined(self, other: Tallies) -> Tallies:
         """Return the concatenated entries (an action may appear twice)."""
@@ -160,48 +149,11 @@ class Tallies:
         )
 
 
-@njit(cache=True)
-def _extremes(means: Floats, spreads: Floats) -> tuple[float, float, float]:
-    size, most, least = 0.0, 0.0, np.inf
-    for i in range(len(means)):
-        size = abs(means[i]) if not abs(means[i]) <= size else size  # what is not a number stays
-        most = spreads[i] if not spreads[i] <= most else most
-        least = spreads[i] if not spreads[i] >= least else least
-    return size, most, least
-
-
 def tally_handles(value: Any, length: int) -> ActionBatch:
     """Return ``value`` as a batch of ``length`` handles: whole numbers, or vectors of them."""
     first = value[0] if isinstance(value, list | tuple) and value else None
     several = getattr(value, "ndim", 1) == 2 or isinstance(first, list | tuple | np.ndarray)
     return exact_array("actions", value, np.int64, (length, None) if several else (length,))
-
-
-def _are_tallies(handles: Any, counts: Any, means: Any, spreads: Any) -> bool:
-    """Whether these are arrays of the types and lengths that `Tallies` needs; nothing else is looked at."""
-    return _are_moments(counts, means, spreads) and are_tally_counts(handles, counts)
-
-
-def are_tally_counts(handles: Any, counts: Any) -> bool:
-    """Whether these are arrays of handles ``(n,)`` or ``(n, m)`` and of as many counts, as 64-bit whole numbers."""
-    return (
-        type(handles) is type(counts) is np.ndarray
-        and handles.dtype == counts.dtype == _WHOLE
-        and 1 <= handles.ndim <= 2
-        and counts.ndim == 1
-        and len(handles) == len(counts)
-    )
-
-
-def _are_moments(counts: Any, means: Any, spreads: Any) -> bool:
-    """Whether these are arrays of equal length ``(n,)``, counts of 64-bit numbers of either kind, the rest floats."""
-    return (
-        type(counts) is type(means) is type(spreads) is np.ndarray
-        and counts.ndim == means.ndim == spreads.ndim == 1
-        and len(counts) == len(means) == len(spreads)
-        and means.dtype == spreads.dtype == _REAL
-        and (counts.dtype == _WHOLE or counts.dtype == _REAL)
-    )
 
 
 @njit(cache=True)
@@ -238,15 +190,7 @@ def merge_tally_groups(
     spreads: Floats,
 ) -> tuple[NDArray[Number], Floats, Floats]:
     """Merge the tallies of each group ``0 .. n_groups - 1``, one by one; counts may be fractions."""
-    _check_groups(group, counts, means, spreads)
     merged: NDArray[Number] = np.zeros(n_groups, dtype=counts.dtype)
     merged_means, merged_spreads = np.zeros(n_groups), np.zeros(n_groups)
     merge_tallies_compiled(merged, merged_means, merged_spreads, group, counts, means, spreads)
     return merged, merged_means, merged_spreads
-
-
-def _check_groups(group: Any, counts: Any, means: Any, spreads: Any) -> None:
-    if not _are_moments(counts, means, spreads):
-        raise InputError("tallies must be arrays of 64-bit numbers of equal length, and were not")
-    if not (type(group) is np.ndarray and group.dtype == _WHOLE and group.ndim == 1 and len(group) == len(counts)):
-        raise InputError(f"groups must be {len(counts)} 64-bit whole numbers, one per tally, and were not")

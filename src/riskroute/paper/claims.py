@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,9 +17,15 @@ _Verdict = tuple[str, bool]  # the measured values in words, and whether the cla
 _FOUR = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
 _OURS, _BENCHMARKS = _FOUR[:2], _FOUR[2:]
 
+_DATA = "Depends on the data; the default is a synthetic market modelled on the paper's table."
+_CONSTANT = "RISE++ depends on a constant the paper does not state; ours is 0.01, see reading-the-paper.md."
+_INSTANCE = "Depends on the instance, which the paper does not give."
+_UNITS = "The paper does not state the units of its coefficients."
+_BUDGET = "The paper does not state the length of exploration; its rate, T^(2/9), is 12 rounds per cycle."
+
 
 @dataclass(frozen=True)
-class Claim:
+class _Claim:
     """A claim about an experiment; ``remark`` names what the outcome depends on."""
 
     experiment: str
@@ -29,16 +35,71 @@ class Claim:
     remark: str = ""
 
 
+_CLAIMS: list[_Claim] = []  # in the order of the printed table
+_Measure = TypeVar("_Measure", bound=Callable[..., _Verdict])
+
+
+def _claim(
+    experiment: str, where: str, text: str, remark: str = "", **arguments: Any
+) -> Callable[[_Measure], _Measure]:
+    """Return a decorator that adds a claim, checked by the function with these ``arguments``."""
+
+    def add(measure: _Measure) -> _Measure:
+        _CLAIMS.append(_Claim(experiment, where, text, partial(measure, **arguments), remark))
+        return measure
+
+    return add
+
+
+def _figure4_claim(text: str) -> Callable[[_Measure], _Measure]:
+    """Return a decorator that adds a claim about both panels of figure 4."""
+
+    def add(measure: _Measure) -> _Measure:
+        for panel, units in (("a", "norm-1"), ("b", "money")):
+            _claim("figure4", f"figure 4, {units}", text, _UNITS, panel=panel)(measure)
+        return measure
+
+    return add
+
+
 # Order books and venue models
 
 
-def _linear_fit(summary: _Summary, field: str, **stated: float) -> _Verdict:
-    """R^2 of the linear fit at each venue is at least the stated one, to two digits."""
+def _linear_fit(summary: _Summary, field: str, stated: tuple[float, ...]) -> _Verdict:
+    """R^2 of the linear fit at XNAS, XBOS and XPSX is at least the ``stated`` one, to two digits."""
     found = {name: fit[field] for name, fit in summary["venues"].items()}
     text = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
-    return f"R^2: {text}", all(found[name] >= value - 0.005 for name, value in stated.items() if name in found)
+    least = dict(zip(("XNAS", "XBOS", "XPSX"), stated, strict=False))
+    return f"R^2: {text}", all(found[name] >= value - 0.005 for name, value in least.items() if name in found)
 
 
+for _experiment, _field, _stated, _text in (
+    ("figure1", "r2_mean", (0.99,), "the mean profit of a market order is linear in its size, R^2 = 0.99"),
+    ("figure1", "r2_variance", (0.98,), "the variance of the profit is linear in the squared size, R^2 = 0.98"),
+    ("figure5", "r2_mean", (0.99, 0.99, 0.99), "the mean is linear in the size at all three venues, R^2 = 0.99"),
+    (
+        "figure5",
+        "r2_variance",
+        (0.93, 0.94, 0.94),
+        "the variance is roughly linear in the squared size at all three venues, R^2 = 0.93 and 0.94",
+    ),
+):
+    _claim(_experiment, f"figure {_experiment[-1]}", _text, _DATA, field=_field, stated=_stated)(_linear_fit)
+
+
+@_claim("table", "table", "of the lit venues NASDAQ costs least per share", _DATA)
+def _nasdaq_cheapest(summary: _Summary) -> _Verdict:
+    lit = {name: venue["mean"][0] for name, venue in summary["venues"].items()}
+    text = ", ".join(f"{name} {value:.3g}" for name, value in lit.items())
+    return f"profit per share: {text}", max(lit, key=lambda name: lit[name]) == "XNAS"
+
+
+@_claim(
+    "table",
+    "table",
+    "dark pools have higher but more volatile returns, on a scale comparable to the lit venues",
+    "Dark pools are simulated to have this property, as in the paper: no data are public.",
+)
 def _dark_pools_riskier(summary: _Summary) -> _Verdict:
     lit, dark = list(summary["venues"].values()), list(summary["dark"].values())
     worst_dark, best_lit = min(v["mean"][0] for v in dark), max(v["mean"][0] for v in lit)
@@ -47,12 +108,6 @@ def _dark_pools_riskier(summary: _Summary) -> _Verdict:
     profit = f"profit per share: dark at least {worst_dark:.3g}, lit at most {best_lit:.3g}"
     variance = f"variance per squared share: dark at least {dark_variance:.2g}, lit median {lit_variance:.2g}"
     return f"{profit}; {variance}", worst_dark > best_lit and dark_variance > lit_variance
-
-
-def _nasdaq_cheapest(summary: _Summary) -> _Verdict:
-    lit = {name: venue["mean"][0] for name, venue in summary["venues"].items()}
-    text = ", ".join(f"{name} {value:.3g}" for name, value in lit.items())
-    return f"profit per share: {text}", max(lit, key=lambda name: lit[name]) == "XNAS"
 
 
 # Regret of the policies
@@ -93,15 +148,11 @@ def _growth(summary: _Summary, panel: str) -> dict[str, float]:
 _GROWTH = "regret of the second half of the rounds relative to the first"
 
 
-def _comparable(summary: _Summary, panel: str) -> _Verdict:
+@_claim("figure2", "figure 2(a)", "all four are comparable", _INSTANCE)
+def _comparable(summary: _Summary) -> _Verdict:
     """All four policies are within a factor of two."""
-    ends = _final_regrets(summary, panel)
+    ends = _final_regrets(summary, "a")
     return f"final regret: {_listed(ends)}", max(ends.values()) <= 2 * min(ends.values())
-
-
-def _close_to_ucb(summary: _Summary) -> _Verdict:
-    ends = _final_regrets(summary, "b")
-    return f"final regret: {_listed(ends)}", all(0.5 < ends[name] / ends["risk-ucb"] < 2 for name in _OURS)
 
 
 def _extreme(summary: _Summary, panel: str, name: str, pick: Callable[..., str]) -> _Verdict:
@@ -111,6 +162,12 @@ def _extreme(summary: _Summary, panel: str, name: str, pick: Callable[..., str])
     return f"{found} has {ends[found]:,.0f}, {name} {ends[name]:,.0f}", found == name
 
 
+_claim("figure2", "figure 2(a)", "RiskUCB ends lowest of the four", _INSTANCE, panel="a", name="risk-ucb", pick=min)(
+    _extreme
+)
+
+
+@_claim("figure2", "figure 2(a)", "RISE and RISE++ vary less between runs", _INSTANCE)
 def _less_variable(summary: _Summary) -> _Verdict:
     policies = summary["panels"]["a"]["policies"]
     spread = {name: policies[name]["std_regret"][-1] for name in _FOUR}
@@ -118,6 +175,16 @@ def _less_variable(summary: _Summary) -> _Verdict:
     return text, max(spread[name] for name in _OURS) < min(spread[name] for name in _BENCHMARKS)
 
 
+@_claim("figure2", "figure 2(b)", "RISE and RISE++ are close to RiskUCB", _INSTANCE)
+def _close_to_ucb(summary: _Summary) -> _Verdict:
+    ends = _final_regrets(summary, "b")
+    return f"final regret: {_listed(ends)}", all(0.5 < ends[name] / ends["risk-ucb"] < 2 for name in _OURS)
+
+
+_claim("figure2", "figure 2(b)", "RiskExpExp is highest", _INSTANCE, panel="b", name="risk-exp-exp", pick=max)(_extreme)
+
+
+@_claim("figure2", "figure 2(b)", "RISE++ is above RISE most of the time", _CONSTANT)
 def _mostly_above(summary: _Summary) -> _Verdict:
     policies = summary["panels"]["b"]["policies"]
     grid = np.linspace(0, policies["rise"]["checkpoints"][-1], 1001)[1:]
@@ -128,18 +195,26 @@ def _mostly_above(summary: _Summary) -> _Verdict:
     return f"rise++ above rise in {share:.0%} of the rounds", share > 0.5
 
 
+@_claim("figure2", "figure 2(c)", "RISE and RISE++ are below both benchmarks", panel="c")
 def _ours_below(summary: _Summary, panel: str) -> _Verdict:
     """RISE and RISE++ end below both benchmarks."""
     ends = _final_regrets(summary, panel)
     return f"final regret: {_listed(ends)}", max(ends[n] for n in _OURS) < min(ends[n] for n in _BENCHMARKS)
 
 
+@_claim("figure2", "figure 2(c)", "the benchmarks' regret grows much faster")
 def _benchmarks_grow_faster(summary: _Summary) -> _Verdict:
     parts = _growth(summary, "c")
     agrees = min(parts[n] for n in _BENCHMARKS) > max(parts[n] for n in _OURS)
     return f"{_GROWTH}: {_percentages(parts)}", agrees
 
 
+@_claim(
+    "figure2",
+    "figure 2(c)",
+    "RISE varies less over time",
+    "The regret of a path includes the noise of its rewards, which accumulates.",
+)
 def _deviation_falls(summary: _Summary) -> _Verdict:
     policy = summary["panels"]["c"]["policies"]["rise"]
     middle = float(np.interp(policy["checkpoints"][-1] / 2, policy["checkpoints"], policy["std_regret"]))
@@ -147,30 +222,38 @@ def _deviation_falls(summary: _Summary) -> _Verdict:
     return f"standard deviation of RISE: {middle:,.0f} half-way, {end:,.0f} at the end", end < middle
 
 
+_claim("figure2", "figure 2(d)", "RISE and RISE++ are below both benchmarks", panel="d")(_ours_below)
+
+
+@_claim("figure2", "figure 2(d)", "RiskExpExp explores over the whole horizon")
 def _explores_throughout(summary: _Summary) -> _Verdict:
     panel = summary["panels"]["d"]["policies"]["risk-exp-exp"]
     share = panel["final"]["explored_rounds"] / panel["checkpoints"][-1]
     return f"{share:.1%} of the rounds on splits other than its final one", share > 0.99
 
 
+@_claim("figure2", "figure 2", "RISE is below RISE++ in (b), (c) and (d)", _CONSTANT)
 def _rise_below(summary: _Summary) -> _Verdict:
     pairs = {panel: _final_regrets(summary, panel) for panel in "bcd"}
     text = "; ".join(f"({panel}) {_listed({n: ends[n] for n in _OURS})}" for panel, ends in pairs.items())
     return text, all(ends["rise"] < ends["rise++"] for ends in pairs.values())
 
 
+@_claim("figure2", "figure 2", "the growth of RISE and RISE++ does not depend on the number of splits")
 def _independent_of_size(summary: _Summary) -> _Verdict:
     ratios = {name: _final_regrets(summary, "d")[name] / _final_regrets(summary, "c")[name] for name in _OURS}
     text = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
     return f"regret with 1,287 splits over regret with 462: {text} (splits: 2.79)", max(ratios.values()) < 2
 
 
+@_claim("figure2", "figure 2", "the differences are larger in (d) than in (c)", _CONSTANT)
 def _wider(summary: _Summary) -> _Verdict:
     lead = {panel: _lead(_final_regrets(summary, panel)) for panel in "cd"}
     text = f"better benchmark over worse of RISE and RISE++: {lead['c']:.1f} in (c), {lead['d']:.1f} in (d)"
     return text, lead["d"] > lead["c"]
 
 
+@_claim("figure2", "figure 2", "the benchmarks become nearly linear as the number of splits grows")
 def _nearly_linear(summary: _Summary) -> _Verdict:
     parts = {panel: _growth(summary, panel) for panel in "abcd"}
     text = "; ".join(f"({panel}) {_percentages({n: one[n] for n in _BENCHMARKS})}" for panel, one in parts.items())
@@ -178,12 +261,14 @@ def _nearly_linear(summary: _Summary) -> _Verdict:
     return f"{_GROWTH}: {text}", agrees
 
 
+@_claim("figure2", "figure 2", "RISE++ flattens earlier with fewer splits", _CONSTANT)
 def _flattens(summary: _Summary) -> _Verdict:
     parts = [_growth(summary, panel)["rise++"] for panel in "abc"]
     text = ", ".join(f"({panel}) {part:.0%}" for panel, part in zip("abc", parts, strict=True))
     return f"{_GROWTH}, RISE++: {text}", parts[0] < parts[1] < parts[2]
 
 
+@_claim("instances", "30 instances", "RISE and RISE++ lead when there are many splits")
 def _lead_grows_with_splits(summary: _Summary) -> _Verdict:
     sizes: dict[str, list[dict[str, float]]] = {}
     for name, ends in _all_panels(summary).items():
@@ -194,22 +279,29 @@ def _lead_grows_with_splits(summary: _Summary) -> _Verdict:
     return text, min(leads["c"], leads["d"]) > max(1.0, leads["a"], leads["b"])
 
 
+@_figure4_claim("RISE and RISE++ are sublinear")
 def _sublinear(summary: _Summary, panel: str) -> _Verdict:
     parts = _growth(summary, panel)
     return f"{_GROWTH}: {_percentages(parts)}", max(parts[name] for name in _OURS) < 0.8
 
 
+@_figure4_claim("RiskUCB looks logarithmic")
 def _logarithmic(summary: _Summary, panel: str) -> _Verdict:
     """Growth below 20 %; the logarithm of 100,000 rounds grows by 6 % in the second half."""
     part = _growth(summary, panel)["risk-ucb"]
     return f"{_GROWTH}, RiskUCB: {part:.0%}", part < 0.2
 
 
+_figure4_claim("RISE and RISE++ are below both benchmarks")(_ours_below)
+
+
+@_figure4_claim("RiskExpExp is linear")
 def _linear(summary: _Summary, panel: str) -> _Verdict:
     part = _growth(summary, panel)["risk-exp-exp"]
     return f"{_GROWTH}, RiskExpExp: {part:.0%}", part > 0.8
 
 
+@_figure4_claim("RiskUCB falls behind over time")
 def _ucb_falls_behind(summary: _Summary, panel: str) -> _Verdict:
     """RiskUCB over the worse of RISE and RISE++ is larger at the end than after 10 % of the rounds."""
     policies = summary["panels"][panel]["policies"]
@@ -228,6 +320,20 @@ def _ucb_falls_behind(summary: _Summary, panel: str) -> _Verdict:
 # Autocorrelated noise: a panel per correlation and scale of the noise
 
 
+@_claim("autocorrelation", "autocorrelated noise", "RISE++ does about as well as RISE", _CONSTANT)
+def _similar(summary: _Summary) -> _Verdict:
+    ratios = [one["rise++"] / one["rise"] for one in _all_panels(summary).values()]
+    return f"rise++ over rise: {min(ratios):.2f} to {max(ratios):.2f}", 0.5 < min(ratios) <= max(ratios) < 2
+
+
+@_claim("autocorrelation", "no correlation", "RISE and RISE++ keep their lead")
+def _lead_without_correlation(summary: _Summary) -> _Verdict:
+    leads = {name: _lead(one) for name, one in _all_panels(summary).items() if name.startswith("e")}
+    text = ", ".join(f"{lead:.1f} (noise times {name[2:]})" for name, lead in leads.items())
+    return f"better benchmark over worse of RISE and RISE++: {text}", min(leads.values()) > 1
+
+
+@_claim("autocorrelation", "autocorrelated noise", "RISE is lowest at every correlation", _CONSTANT)
 def _rise_lowest(summary: _Summary) -> _Verdict:
     ends = _all_panels(summary)
     lowest = sum(one["rise"] == min(one.values()) for one in ends.values())
@@ -235,29 +341,21 @@ def _rise_lowest(summary: _Summary) -> _Verdict:
     return f"lowest in {lowest} of {len(ends)} panels; below RiskExpExp in {below} of {len(ends)}", lowest == len(ends)
 
 
-def _similar(summary: _Summary) -> _Verdict:
-    ratios = [one["rise++"] / one["rise"] for one in _all_panels(summary).values()]
-    return f"rise++ over rise: {min(ratios):.2f} to {max(ratios):.2f}", 0.5 < min(ratios) <= max(ratios) < 2
-
-
-def _lead_without_correlation(summary: _Summary) -> _Verdict:
-    leads = {name: _lead(one) for name, one in _all_panels(summary).items() if name.startswith("e")}
-    text = ", ".join(f"{lead:.1f} (noise times {name[2:]})" for name, lead in leads.items())
-    return f"better benchmark over worse of RISE and RISE++: {text}", min(leads.values()) > 1
-
-
+@_claim("autocorrelation", "autocorrelated noise", "RISE++ is sometimes above RiskUCB", _CONSTANT)
 def _sometimes_above(summary: _Summary) -> _Verdict:
     ends = _all_panels(summary)
     above = sum(one["rise++"] > one["risk-ucb"] for one in ends.values())
     return f"rise++ above risk-ucb in {above} of {len(ends)} panels", 0 < above < len(ends)
 
 
+@_claim("autocorrelation", "autocorrelated noise", "RiskUCB is mostly above RISE and RISE++", _INSTANCE)
 def _ucb_mostly_above(summary: _Summary) -> _Verdict:
     ends = _all_panels(summary)
     above = sum(one["risk-ucb"] > max(one[name] for name in _OURS) for one in ends.values())
     return f"risk-ucb above both in {above} of {len(ends)} panels", above > len(ends) / 2
 
 
+@_claim("autocorrelation", "autocorrelated noise", "RiskExpExp is worst, whatever the correlation")
 def _exp_exp_worst(summary: _Summary) -> _Verdict:
     ends = _all_panels(summary)
     worst = sum(one["risk-exp-exp"] == max(one.values()) for one in ends.values())
@@ -267,6 +365,7 @@ def _exp_exp_worst(summary: _Summary) -> _Verdict:
     return text, worst == len(ends) and spread < 1.25
 
 
+@_claim("autocorrelation", "autocorrelated noise", "negative correlation widens the lead over the benchmarks")
 def _negative_correlation_helps(summary: _Summary) -> _Verdict:
     margins = {
         name: min(one[n] for n in _BENCHMARKS) - max(one[n] for n in _OURS)
@@ -290,6 +389,15 @@ def _gaps_concentrated(summary: _Summary, label: str) -> _Verdict:
     return text, story["gap_inside"] > 2 * story["gap_elsewhere"]
 
 
+for _where, _label in (
+    ("changes, 500 rounds explored per cycle", "restart-gse"),
+    ("changes, explored at the paper's rate", "restart-gse short"),
+):
+    _text = "positive gaps lie in exploration windows and after changes"
+    _claim("nonstationary", _where, _text, _BUDGET, label=_label)(_gaps_concentrated)
+
+
+@_claim("nonstationary", "changes", "regret rises most where the gap of the rounds is high", _BUDGET)
 def _gaps_drive_regret(summary: _Summary) -> _Verdict:
     policy, story = summary["panels"]["a"]["policies"]["restart-gse"], summary["stories"]["restart-gse"]
     rounds = np.array([0, *policy["checkpoints"]])
@@ -299,163 +407,33 @@ def _gaps_drive_regret(summary: _Summary) -> _Verdict:
     return f"correlation of one run's gaps with the increments of the mean regret: {found:.2f}", found > 0.5
 
 
+@_claim("nonstationary", "changes", "gaps fall towards zero within a window", _BUDGET)
 def _gaps_shrink(summary: _Summary) -> _Verdict:
     story = summary["stories"]["restart-gse"]
     first, last = story["gap_first_quarter"], story["gap_last_quarter"]
     return f"mean gap {first:.2f} in the first quarter of a window, {last:.2f} in the last", last < 0.5 * first
 
 
-_DATA = "Depends on the data; the default is a synthetic market modelled on the paper's table."
-_CONSTANT = "RISE++ depends on a constant the paper does not state; ours is 0.01, see reading-the-paper.md."
-_INSTANCE = "Depends on the instance, which the paper does not give."
-_UNITS = "The paper does not state the units of its coefficients."
-_BUDGET = "The paper does not state the length of exploration; its rate, T^(2/9), is 12 rounds per cycle."
-
-CLAIMS = (
-    Claim(
-        "figure1",
-        "figure 1",
-        "the mean profit of a market order is linear in its size, R^2 = 0.99",
-        partial(_linear_fit, field="r2_mean", XNAS=0.99),
-        _DATA,
-    ),
-    Claim(
-        "figure1",
-        "figure 1",
-        "the variance of the profit is linear in the squared size, R^2 = 0.98",
-        partial(_linear_fit, field="r2_variance", XNAS=0.98),
-        _DATA,
-    ),
-    Claim(
-        "figure5",
-        "figure 5",
-        "the mean is linear in the size at all three venues, R^2 = 0.99",
-        partial(_linear_fit, field="r2_mean", XNAS=0.99, XBOS=0.99, XPSX=0.99),
-        _DATA,
-    ),
-    Claim(
-        "figure5",
-        "figure 5",
-        "the variance is roughly linear in the squared size at all three venues, R^2 = 0.93 and 0.94",
-        partial(_linear_fit, field="r2_variance", XNAS=0.93, XBOS=0.94, XPSX=0.94),
-        _DATA,
-    ),
-    Claim("table", "table", "of the lit venues NASDAQ costs least per share", _nasdaq_cheapest, _DATA),
-    Claim(
-        "table",
-        "table",
-        "dark pools have higher but more volatile returns, on a scale comparable to the lit venues",
-        _dark_pools_riskier,
-        "Dark pools are simulated to have this property, as in the paper: no data are public.",
-    ),
-    *(
-        Claim("figure2", where, text, measure, *remark)
-        for where, text, measure, *remark in (
-            ("figure 2(a)", "all four are comparable", partial(_comparable, panel="a"), _INSTANCE),
-            (
-                "figure 2(a)",
-                "RiskUCB ends lowest of the four",
-                partial(_extreme, panel="a", name="risk-ucb", pick=min),
-                _INSTANCE,
-            ),
-            ("figure 2(a)", "RISE and RISE++ vary less between runs", _less_variable, _INSTANCE),
-            ("figure 2(b)", "RISE and RISE++ are close to RiskUCB", _close_to_ucb, _INSTANCE),
-            (
-                "figure 2(b)",
-                "RiskExpExp is highest",
-                partial(_extreme, panel="b", name="risk-exp-exp", pick=max),
-                _INSTANCE,
-            ),
-            ("figure 2(b)", "RISE++ is above RISE most of the time", _mostly_above, _CONSTANT),
-            ("figure 2(c)", "RISE and RISE++ are below both benchmarks", partial(_ours_below, panel="c")),
-            ("figure 2(c)", "the benchmarks' regret grows much faster", _benchmarks_grow_faster),
-            (
-                "figure 2(c)",
-                "RISE varies less over time",
-                _deviation_falls,
-                "The regret of a path includes the noise of its rewards, which accumulates.",
-            ),
-            ("figure 2(d)", "RISE and RISE++ are below both benchmarks", partial(_ours_below, panel="d")),
-            ("figure 2(d)", "RiskExpExp explores over the whole horizon", _explores_throughout),
-            ("figure 2", "RISE is below RISE++ in (b), (c) and (d)", _rise_below, _CONSTANT),
-            (
-                "figure 2",
-                "the growth of RISE and RISE++ does not depend on the number of splits",
-                _independent_of_size,
-            ),
-            ("figure 2", "the differences are larger in (d) than in (c)", _wider, _CONSTANT),
-            ("figure 2", "the benchmarks become nearly linear as the number of splits grows", _nearly_linear),
-            ("figure 2", "RISE++ flattens earlier with fewer splits", _flattens, _CONSTANT),
-        )
-    ),
-    Claim("instances", "30 instances", "RISE and RISE++ lead when there are many splits", _lead_grows_with_splits),
-    *(
-        Claim("figure4", f"figure 4, {units}", text, partial(measure, panel=panel), _UNITS)
-        for text, measure in (
-            ("RISE and RISE++ are sublinear", _sublinear),
-            ("RiskUCB looks logarithmic", _logarithmic),
-            ("RISE and RISE++ are below both benchmarks", _ours_below),
-            ("RiskExpExp is linear", _linear),
-            ("RiskUCB falls behind over time", _ucb_falls_behind),
-        )
-        for panel, units in (("a", "norm-1"), ("b", "money"))
-    ),
-    *(
-        Claim("autocorrelation", where, text, measure, *remark)
-        for where, text, measure, *remark in (
-            ("autocorrelated noise", "RISE++ does about as well as RISE", _similar, _CONSTANT),
-            ("no correlation", "RISE and RISE++ keep their lead", _lead_without_correlation),
-            ("autocorrelated noise", "RISE is lowest at every correlation", _rise_lowest, _CONSTANT),
-            ("autocorrelated noise", "RISE++ is sometimes above RiskUCB", _sometimes_above, _CONSTANT),
-            ("autocorrelated noise", "RiskUCB is mostly above RISE and RISE++", _ucb_mostly_above, _INSTANCE),
-            ("autocorrelated noise", "RiskExpExp is worst, whatever the correlation", _exp_exp_worst),
-            (
-                "autocorrelated noise",
-                "negative correlation widens the lead over the benchmarks",
-                _negative_correlation_helps,
-            ),
-        )
-    ),
-    *(
-        Claim("nonstationary", where, text, measure, _BUDGET)
-        for where, text, measure in (
-            (
-                "changes, 500 rounds explored per cycle",
-                "positive gaps lie in exploration windows and after changes",
-                partial(_gaps_concentrated, label="restart-gse"),
-            ),
-            (
-                "changes, explored at the paper's rate",
-                "positive gaps lie in exploration windows and after changes",
-                partial(_gaps_concentrated, label="restart-gse short"),
-            ),
-            ("changes", "regret rises most where the gap of the rounds is high", _gaps_drive_regret),
-            ("changes", "gaps fall towards zero within a window", _gaps_shrink),
-        )
-    ),
-)
-
-
 @dataclass(frozen=True)
-class ClaimVerdict:
+class _ClaimVerdict:
     """A claim, the measured values in words, and whether it holds."""
 
-    claim: Claim
+    claim: _Claim
     measured: str
     agrees: bool
 
 
-def judge_claims(summaries: Mapping[str, _Summary]) -> list[ClaimVerdict]:
+def judge_claims(summaries: Mapping[str, _Summary]) -> list[_ClaimVerdict]:
     """Check the claims about experiments that were played in full; ``summaries`` are by experiment."""
     found = []
-    for claim in CLAIMS:
+    for claim in _CLAIMS:
         if claim.experiment in summaries:
             measured, agrees = claim.measure(summaries[claim.experiment])
-            found.append(ClaimVerdict(claim, measured, bool(agrees)))
+            found.append(_ClaimVerdict(claim, measured, bool(agrees)))
     return found
 
 
-def claims_markdown(verdicts: list[ClaimVerdict], *, remarks: bool = True) -> str:
+def claims_markdown(verdicts: list[_ClaimVerdict], *, remarks: bool = True) -> str:
     """Return a table with one row per claim; ``remarks`` adds a column."""
     columns = ["where", "the paper says", "measured", "agrees", *["remark"] * remarks]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]

@@ -150,7 +150,7 @@ def _autocorrelation_panels(size: PanelSize, policies: Sequence[str], choices: P
     ]
 
 
-def changing_environment(horizon: int, choices: PaperChoices = DEFAULT) -> PiecewiseStationary:
+def _changing_environment(horizon: int, choices: PaperChoices = DEFAULT) -> PiecewiseStationary:
     """Return an environment with new random coefficients after every change."""
     slots, shares = _CHANGING
     actions, number = routing_actions(shares, slots), choices.changing_instance
@@ -163,7 +163,7 @@ def changing_environment(horizon: int, choices: PaperChoices = DEFAULT) -> Piece
 def _changing_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoices) -> list[Panel]:
     """One set of runs, for both panels of the paper's figure."""
     slots, shares = _CHANGING
-    environment = changing_environment(size.horizon, choices)
+    environment = _changing_environment(size.horizon, choices)
     facts = {"panel": "ab", "slots": slots, "shares": shares, "changes": list(environment.starts[1:])}
     title = f"{slots} slots, {shares} shares, {len(environment.starts) - 1} changes"
     named = choices.policies(policies, slots)
@@ -173,18 +173,20 @@ def _changing_panels(size: PanelSize, policies: Sequence[str], choices: PaperCho
     return [Panel("a", title, environment, chosen, facts, size, _CHECKPOINTS, "linear")]
 
 
-def run_stories(size: PanelSize, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
+def restart_gse_episodes(size: PanelSize, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
     """Return one run of restart-gse segment by segment, with each exploration budget."""
-    return {label: run_story(size, label, choices) for label in _EXPLORATION}
+    return {label: _restart_gse_episode(size, label, choices) for label in _EXPLORATION}
 
 
-def run_story(size: PanelSize, label: str = "restart-gse", choices: PaperChoices = DEFAULT) -> dict[str, Any]:
+def _restart_gse_episode(
+    size: PanelSize, label: str = "restart-gse", choices: PaperChoices = DEFAULT
+) -> dict[str, Any]:
     """Return the restarts, exploration windows and gaps of one run of the paper's policy.
 
     Keys: ``changes``, ``restarts``, ``windows`` of exploration, ``gap_rounds`` (starts of the segments, and the end),
     ``gaps``, and those of `_concentration`.
     """
-    environment = changing_environment(size.horizon, choices)
+    environment = _changing_environment(size.horizon, choices)
     stream = environment.stream_name
     policy = RestartGse(budget=_EXPLORATION[label]).start(
         environment.setting(size.horizon), seed_stream(size.seed, stream, label, 0, "policy")

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError, shown
 from riskroute.core.files import write_whole
-from riskroute.core.results import RegretCurve, SimulationResult
+from riskroute.core.results import SimulationResult
 from riskroute.core.runtime import require_extra
 from riskroute.core.validation import instance_of, one_of, path_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from riskroute.market.fitting import Fit
 
 
 # One colour per policy in every figure; the paper's four keep the paper's colours.
@@ -47,41 +48,39 @@ COLOURS = {
 VENUE_COLOURS = ("#1f6fd6", "#f08c1e", "#2a9d3a", "#7d4fc4", "#d8343c", "#6d8299")
 _BAND = 0.2  # half-width of the shaded band in standard deviations, as in the paper's figures
 
-Curves = Mapping[str, RegretCurve]  # by policy
+Summary = Mapping[str, Any]  # of an experiment, a panel, a policy or a run, as in the JSON file
 
 
-def escape_math(text: str) -> str:
+def _escape_math(text: str) -> str:
     """Return a text that matplotlib draws verbatim: dollar signs would start a formula."""
     return text.replace("$", r"\$")
 
 
-def draw_regret(axes: Axes, curves: Curves) -> None:
-    """Draw mean regret curves with bands into existing axes."""
-    most = max((one.runs for one in curves.values()), default=0)
-    for name, one in curves.items():
-        label = escape_math(name if one.runs == most else f"{name} ({one.runs} runs)")
+def _draw_regret(axes: Axes, policies: Mapping[str, Summary]) -> None:
+    """Draw mean regret curves with bands into existing axes, from the summaries of policies."""
+    most = max((one["runs"] for one in policies.values()), default=0)
+    for name, one in policies.items():
+        rounds, mean, half_width = one["checkpoints"], np.array(one["mean_regret"]), _BAND * np.array(one["std_regret"])
+        label = _escape_math(name if one["runs"] == most else f"{name} ({one['runs']} runs)")
         # Baselines are dashed, so that a policy as bad as a baseline stays visible under it.
         style = "--" if name in ("uniform", "greedy", "oracle") else "-"
-        (line,) = axes.plot(
-            one.checkpoints, one.mean_regret, style, color=COLOURS.get(name), linewidth=1.8, label=label
-        )
-        mean, half_width = np.array(one.mean_regret), _BAND * np.array(one.std_regret)
+        (line,) = axes.plot(rounds, mean, style, color=COLOURS.get(name), linewidth=1.8, label=label)
         colour = line.get_color()
-        axes.fill_between(one.checkpoints, mean - half_width, mean + half_width, color=colour, alpha=0.2, linewidth=0)
+        axes.fill_between(rounds, mean - half_width, mean + half_width, color=colour, alpha=0.2, linewidth=0)
     axes.set_xlabel("round")
     axes.set_ylabel("mean-variance regret (squared reward units)")
-    format_axes(axes)
+    _format_axes(axes)
     axes.legend(frameon=False, loc="best")
 
 
-def format_axes(axes: Axes) -> None:
+def _format_axes(axes: Axes) -> None:
     """Write numbers with thousands separators; draw a light grid and no frame."""
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.10g}")
-    remove_frame(axes)
+    _remove_frame(axes)
 
 
-def remove_frame(axes: Axes) -> None:
+def _remove_frame(axes: Axes) -> None:
     """Draw a light grid and no top and right spine."""
     axes.grid(alpha=0.25)
     for side in ("top", "right"):
@@ -92,16 +91,16 @@ def plot_regret(result: SimulationResult, path: str | os.PathLike[str], *, title
     """Write a figure of the regret curves to ``path`` (.png, .pdf or .svg)."""
     if not instance_of("result", result, SimulationResult, "a SimulationResult").policies:
         raise InputError("result must hold at least one policy to be drawn")
-    figure = new_figure(8, 5)
+    figure = _new_figure(8, 5)
     axes = figure.add_subplot()
-    draw_regret(axes, {name: one.curve() for name, one in result.policies.items()})
+    _draw_regret(axes, {name: one.summary() for name, one in result.policies.items()})
     if title is not None and not (isinstance(title, str) and title.isprintable()):
         raise InputError(f"title must be a text on one line, was {shown(title)}")
     axes.set_title(_title(result) if title is None else title, fontsize=11, parse_math=False)
-    return save_figure(figure, path)
+    return _save_figure(figure, path)
 
 
-def new_figure(width: float, height: float) -> Figure:
+def _new_figure(width: float, height: float) -> Figure:
     """Return an empty figure, sizes in inches."""
     require_extra("figures and pages", "report", "matplotlib")
     from matplotlib.figure import Figure
@@ -109,7 +108,7 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
+def _save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     """Write a figure to ``path`` (.png, .pdf or .svg)."""
     target = path_of("path", path)
     one_of("figure ending", target.suffix.lower(), (".png", ".pdf", ".svg"))
@@ -123,50 +122,32 @@ def _title(result: SimulationResult) -> str:
     return f"Regret over {actions} actions, mean of {runs} runs (band: {_BAND:.0%} of the standard deviation)"
 
 
-class FittedPoints(Protocol):
-    """Mean and variance of the profit at each quantity, and R² of straight lines through them."""
-
-    @property
-    def quantities(self) -> Sequence[int] | Integers: ...
-    @property
-    def means(self) -> Sequence[float] | Floats: ...
-    @property
-    def variances(self) -> Sequence[float] | Floats: ...
-    @property
-    def r2_mean(self) -> float: ...
-    @property
-    def r2_variance(self) -> float: ...
-
-
-def plot_fits(fits: Mapping[str, FittedPoints], path: str | os.PathLike[str], *, title: str) -> Path:
+def plot_fits(fits: Mapping[str, Fit], path: str | os.PathLike[str], *, title: str) -> Path:
     """Write a figure with a row per venue: mean profit against quantity, variance against its square, with lines."""
     if not fits:
         raise InputError("fits must hold at least one venue to be drawn")
-    figure = new_figure(11, 3.6 * len(fits) + 0.4)
+    figure = _new_figure(11, 3.6 * len(fits) + 0.4)
     rows = figure.subplots(len(fits), 2, squeeze=False)
     for (name, fit), (left, right) in zip(fits.items(), rows, strict=True):
         quantities = np.array(fit.quantities, dtype=float)
         _draw_line(left, quantities, np.array(fit.means))
-        left.set_title(f"{escape_math(name)}: mean, R² = {fit.r2_mean:.3f}", fontsize=10)
+        left.set_title(f"{_escape_math(name)}: mean, R² = {fit.r2_mean:.3f}", fontsize=10)
         left.set_xlabel("quantity (shares)")
         left.set_ylabel("mean profit (dollars)")
         _draw_line(right, quantities**2, np.array(fit.variances))
-        right.set_title(f"{escape_math(name)}: variance, R² = {fit.r2_variance:.3f}", fontsize=10)
+        right.set_title(f"{_escape_math(name)}: variance, R² = {fit.r2_variance:.3f}", fontsize=10)
         right.set_xlabel("squared quantity (shares²)")
         right.set_ylabel("variance of the profit (dollars²)")
-    figure.suptitle(escape_math(title), fontsize=12)
-    return save_figure(figure, path)
+    figure.suptitle(_escape_math(title), fontsize=12)
+    return _save_figure(figure, path)
 
 
 def _draw_line(axes: Axes, along: Any, values: Any) -> None:
     axes.plot(along, values, "o", color=VENUE_COLOURS[0], markersize=4, label="sampled")
     slope, start = np.polyfit(along, values, 1)
     axes.plot(along, start + slope * along, color=VENUE_COLOURS[4], linewidth=1.4, label="straight line")
-    format_axes(axes)
+    _format_axes(axes)
     axes.legend(frameon=False, loc="best")
-
-
-Summary = Mapping[str, Any]  # of an experiment, a panel or a run, as in the JSON file
 
 
 def draw_experiment(summary: Summary, path: Path, *, title: str, panel: str | None = None) -> list[Path]:
@@ -178,28 +159,21 @@ def draw_experiment(summary: Summary, path: Path, *, title: str, panel: str | No
     if story is not None:
         return [_plot_changes(panels[0], story, path, title=title, panels=panel or "ab")]
     columns = 5 if summary["experiment"] == "autocorrelation" else 2
-    return [plot_panels(panels, path, columns=columns, title=title)]
+    return [_plot_panels(panels, path, columns=columns, title=title)]
 
 
-def plot_panels(panels: list[Summary], path: str | os.PathLike[str], *, columns: int, title: str) -> Path:
+def _plot_panels(panels: list[Summary], path: str | os.PathLike[str], *, columns: int, title: str) -> Path:
     """Write a figure of several panels side by side."""
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    figure = new_figure(5.5 * columns, 4.2 * rows + 0.4)
+    figure = _new_figure(5.5 * columns, 4.2 * rows + 0.4)
     for k, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, k + 1)
-        draw_regret(axes, _curves(panel))
+        _draw_regret(axes, panel["policies"])
         _draw_bounds(axes, panel.get("bounds", {}))
-        axes.set_title(escape_math(panel["title"]), fontsize=10)
-    figure.suptitle(escape_math(title), fontsize=12)
-    return save_figure(figure, path)
-
-
-def _curves(panel: Summary) -> dict[str, RegretCurve]:
-    return {
-        name: RegretCurve(tuple(one["checkpoints"]), tuple(one["mean_regret"]), tuple(one["std_regret"]), one["runs"])
-        for name, one in panel["policies"].items()
-    }
+        axes.set_title(_escape_math(panel["title"]), fontsize=10)
+    figure.suptitle(_escape_math(title), fontsize=12)
+    return _save_figure(figure, path)
 
 
 def _draw_bounds(axes: Axes, bounds: Mapping[str, Summary]) -> None:
@@ -218,7 +192,7 @@ def _draw_bounds(axes: Axes, bounds: Mapping[str, Summary]) -> None:
 
 def _plot_changes(panel: Summary, story: Summary, path: Path, *, title: str, panels: str) -> Path:
     """Write the figure of changing coefficients: (a) regret, (b) the gap of every round of one run."""
-    figure = new_figure(11, 4 * len(panels))
+    figure = _new_figure(11, 4 * len(panels))
     drawn = dict(zip(panels, figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0], strict=True))
     for axes in drawn.values():
         for k, (start, end) in enumerate(story["windows"]):
@@ -228,12 +202,12 @@ def _plot_changes(panel: Summary, story: Summary, path: Path, *, title: str, pan
         for k, start in enumerate(story["changes"]):
             axes.axvline(start, color="#777777", linestyle="--", linewidth=1.4, label="change" if k == 0 else None)
     if "a" in drawn:
-        draw_regret(drawn["a"], _curves(panel))
+        _draw_regret(drawn["a"], panel["policies"])
         drawn["a"].set_title("(a) regret", fontsize=10)
     if "b" in drawn:
         _draw_gaps(drawn["b"], story)
     figure.suptitle(title, fontsize=12)
-    return save_figure(figure, path)
+    return _save_figure(figure, path)
 
 
 def _draw_gaps(axes: Axes, story: Summary) -> None:
@@ -242,15 +216,15 @@ def _draw_gaps(axes: Axes, story: Summary) -> None:
     axes.set_xlabel("round")
     axes.set_ylabel("gap of the round to the comparator\n(squared reward units)")
     axes.set_title("(b) mean-variance gap of every round, one run of restart-gse", fontsize=10)
-    format_axes(axes)
+    _format_axes(axes)
 
 
 def plot_sampling(picture: Summary, path: str | os.PathLike[str], *, title: str) -> Path:
     """Write the figure of the sampling scheme: sampled times and matched books per bucket, and one book walked."""
-    figure = new_figure(11, 7.5)
+    figure = _new_figure(11, 7.5)
     above, below = figure.subplots(2, 1, height_ratios=(3, 2))
     for colour, (venue, course) in zip(VENUE_COLOURS, picture["venues"].items(), strict=False):
-        label = escape_math(venue)
+        label = _escape_math(venue)
         above.step(course["minutes"], course["mids"], where="post", color=colour, linewidth=1, label=label)
         above.plot(course["matched"], course["matched_mids"], "o", color=colour, markersize=6)
     for k, edge in enumerate(picture["edges"]):
@@ -267,9 +241,9 @@ def plot_sampling(picture: Summary, path: str | os.PathLike[str], *, title: str)
     below.bar(labels, book["taken"], color=VENUE_COLOURS[0], label=f"taken by {sum(book['taken']):,.0f} shares sold")
     below.set_xlabel(f"bid price (dollars); mid {book['mid']:.3f}")
     below.set_ylabel("shares")
-    below.set_title(f"one of these books ({escape_math(book['venue'])}), walked from the best bid down", fontsize=10)
+    below.set_title(f"one of these books ({_escape_math(book['venue'])}), walked from the best bid down", fontsize=10)
     below.legend(frameon=False, loc="best")
     for axes in (above, below):
-        remove_frame(axes)
-    figure.suptitle(escape_math(title), fontsize=12)
-    return save_figure(figure, path)
+        _remove_frame(axes)
+    figure.suptitle(_escape_math(title), fontsize=12)
+    return _save_figure(figure, path)

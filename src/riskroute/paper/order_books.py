@@ -16,10 +16,11 @@ from riskroute.core.runtime import provenance_versions
 from riskroute.core.validation import one_of
 from riskroute.market.calibration import Calibration, calibrate
 from riskroute.market.clock import SECOND, Window, zone_label
+from riskroute.market.fitting import Fit
 from riskroute.market.importing import SymbolBooks
 from riskroute.market.order_profits import walk_book
 from riskroute.market.sampling import books_at, closest_books, draw_sample_times
-from riskroute.paper.figures import FittedPoints, plot_fits, plot_sampling
+from riskroute.paper.figures import plot_fits, plot_sampling
 from riskroute.routing.instances import PAPER_VENUES
 from riskroute.routing.venues import venue_model_table
 
@@ -35,18 +36,18 @@ LEVELS = 5  # of a book that an order walks in the paper
 _QUANTITIES = tuple(range(1, 11))  # shares, where the thinnest venue must keep up
 _BUCKETS = 4  # shown in figure 3
 
-_Made = tuple[dict[str, Any], str, polars.DataFrame, Mapping[str, FittedPoints]]  # summary, text, table, fits to draw
+_Made = tuple[dict[str, Any], str, polars.DataFrame, Mapping[str, Fit]]  # summary, text, table, fits to draw
 
 
 @dataclass(frozen=True)
-class OrderBookFigure:
+class _OrderBookFigure:
     """A figure or table made from order books: its summary, as in the JSON file, a text to print, and its files."""
 
     name: str
     summary: dict[str, Any]
     text: str
     files: list[Path]
-    fits: Mapping[str, FittedPoints]
+    fits: Mapping[str, Fit]
 
     @property
     def title(self) -> str:
@@ -61,7 +62,7 @@ class OrderBookFigure:
         return plot_fits(self.fits, path, title=self.title)
 
 
-def make_book_figure(name: str, data: SymbolBooks, out: Path, seed: int) -> OrderBookFigure:
+def make_book_figure(name: str, data: SymbolBooks, out: Path, seed: int) -> _OrderBookFigure:
     """Make one of `TITLES`, and write table, summary and configuration below ``out``."""
     make: dict[str, Callable[[SymbolBooks, int], _Made]] = {
         "figure1": _figure1,
@@ -79,7 +80,7 @@ def make_book_figure(name: str, data: SymbolBooks, out: Path, seed: int) -> Orde
             stem / f"{name}.config.json", head | {"versions": provenance_versions(), "seed": seed} | summary["config"]
         ),
     ]
-    return OrderBookFigure(name, head | summary, text, files, fits)
+    return _OrderBookFigure(name, head | summary, text, files, fits)
 
 
 def _figure1(data: SymbolBooks, seed: int) -> _Made:

@@ -14,7 +14,7 @@ from riskroute.core.text import TextTable
 from riskroute.core.validation import one_of, whole_number
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
-from riskroute.paper.experiments import experiment_panels, regret_bounds, run_stories
+from riskroute.paper.experiments import experiment_panels, regret_bounds, restart_gse_episodes
 from riskroute.paper.figures import draw_experiment
 from riskroute.paper.presets import DEFAULT, PRESETS, PaperChoices
 from riskroute.simulation.backends import Backend, Finished
@@ -52,7 +52,7 @@ class Experiment:
 
 
 @dataclass(frozen=True)
-class ExperimentResult:
+class _ExperimentResult:
     """A simulated experiment: its summary, as in the JSON file, and the files written."""
 
     experiment: Experiment
@@ -138,7 +138,7 @@ def reproduce(
     *,
     resume: bool = False,
     finished: Finished | None = None,
-) -> Iterator[ExperimentResult]:
+) -> Iterator[_ExperimentResult]:
     """Simulate everything, then write and yield one experiment after the other.
 
     Finished tasks are kept in ``out/tasks``; ``resume`` continues from them.
@@ -162,7 +162,7 @@ def experiment_summary(experiment: Experiment, digests: Mapping[str, Mapping[str
     extra = {}
     if experiment.name == "nonstationary":
         included = "restart-gse" in experiment.panels[0].policies
-        extra = {"stories": run_stories(size, choices) if included else {}}
+        extra = {"stories": restart_gse_episodes(size, choices) if included else {}}
     panels = {}
     for panel in experiment.panels:
         facts = {"title": panel.title, **panel.facts}
@@ -179,7 +179,7 @@ def _heading(experiment: Experiment) -> dict[str, Any]:
 
 def _write(
     experiment: Experiment, digests: dict[str, dict[str, Any]], configs: dict[str, Any], table: PanelWriter
-) -> ExperimentResult:
+) -> _ExperimentResult:
     stem, choices = table.target.with_suffix(""), experiment.choices
     chosen = {} if choices == DEFAULT else {"choices": asdict(choices)}
     contents = {
@@ -188,4 +188,4 @@ def _write(
     }
     written = [write_json(stem.with_name(f"{stem.name}.{ending}"), content) for ending, content in contents.items()]
     files = [table.close(), *written]
-    return ExperimentResult(experiment, contents["json"], files)
+    return _ExperimentResult(experiment, contents["json"], files)

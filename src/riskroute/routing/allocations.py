@@ -24,8 +24,9 @@ from riskroute.core.errors import InputError, shown
 from riskroute.core.files import write_whole
 from riskroute.core.seeding import checked_seed
 from riskroute.core.validation import LARGEST, finite_array, real_number, whole_number
-from riskroute.learning.actions import Action, Actions, ActionSet, action_sample_size, as_action, as_batch
-from riskroute.learning.design.g_optimal import Design, is_wide
+from riskroute.learning.actions import MOST_DRAWN, Action, Actions, ActionSet, as_action, as_batch
+from riskroute.learning.design.g_optimal import Design
+from riskroute.learning.design.wide import is_wide
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.cut_search import CutLattice
 from riskroute.routing.designs.large import MOST_KINDS, large_design
@@ -216,7 +217,8 @@ class Allocations(LatticeSet):
         return survivors_of(self, (), self.best(coef)).top(coef, count)
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
-        return self._rows(self.lattice.sample(checked_seed(rng), action_sample_size(count)))
+        count = whole_number("count", count, minimum=0, maximum=MOST_DRAWN)
+        return self._rows(self.lattice.sample(checked_seed(rng), count))
 
     def rank(self, action: Action) -> int:
         """Return the number of allocations before this one in lexicographic order."""

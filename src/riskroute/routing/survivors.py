@@ -22,7 +22,7 @@ from riskroute.core.arrays import Flags, Floats, Matrix, Units, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.seeding import checked_seed, seeding_digest, seeding_hash
 from riskroute.core.validation import finite_array, real_number, whole_number
-from riskroute.learning.actions import Action, Actions, ActionSet, action_sample_size, as_action
+from riskroute.learning.actions import MOST_DRAWN, Action, Actions, ActionSet, as_action
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import WideDesign, few_wide_rows, wide_design
 from riskroute.learning.tally import ActionBatch
@@ -147,7 +147,7 @@ class Survivors(ActionSet):
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
         """Draw uniformly: exactly without cuts, by a long random walk with them."""
-        count = action_sample_size(count)
+        count = whole_number("count", count, minimum=0, maximum=MOST_DRAWN)
         if not self.cuts:
             return self.root.sample(rng, count)
         start = np.array(self.witness, dtype=np.int64) // self.root.lot

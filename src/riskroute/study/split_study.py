@@ -586,18 +586,19 @@ def _best_policy(policies: dict[str, PolicyOutcome]) -> str:
 
 
 def _policy(name: str, result: SimulationResult, panel: Panel) -> PolicyMeasures:
-    one, environment, curve = result.policies[name], panel.environment, result.policies[name].curve()
+    one, environment = result.policies[name], panel.environment
+    rounds, means, deviations = (tuple(x.tolist()) for x in (one.checkpoints, one.mean_regret(), one.std_regret()))
     horizon = int(one.checkpoints[-1])
     comparator = float(environment.expected_comparator(np.array([horizon]))[0])
     each = (one.regret[:, -1] + comparator) / horizon  # mean-variance of an order, learning included
     error = float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else None
-    regret = curve.mean_regret[-1]
+    regret = means[-1]
     ends = [tuple(int(share) for share in np.atleast_1d(action)) for action in one.recommended]
     common = max(set(ends), key=ends.count)
     tolerance = environment.risk_tolerance
     return PolicyMeasures(
         regret=regret,
-        regret_error=curve.std_regret[-1] / one.runs**0.5,
+        regret_error=deviations[-1] / one.runs**0.5,
         learning_cost=_charged(regret, tolerance),
         mean_variance=float(each.mean()),
         cost_each=_charged(float(each.mean()), tolerance),
@@ -607,9 +608,9 @@ def _policy(name: str, result: SimulationResult, panel: Panel) -> PolicyMeasures
         ended_on=common,
         ended_on_share=ends.count(common) / len(ends),
         runs=one.runs,
-        checkpoints=curve.checkpoints,
-        mean_regret=curve.mean_regret,
-        std_regret=curve.std_regret,
+        checkpoints=rounds,
+        mean_regret=means,
+        std_regret=deviations,
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from naive_duel import NaiveDuel
 from naive_learning import naive_fit
 from riskroute import (
     Actions,
@@ -25,7 +26,7 @@ from riskroute import (
 )
 from riskroute.learning.actions import as_action
 from riskroute.learning.design.rounding import round_even_counts
-from riskroute.learning.policies.adaptive_duel import AdaptiveDuel, CompiledDuel
+from riskroute.learning.policies.adaptive_duel import AdaptiveDuel
 from riskroute.policies import Adaptive
 from riskroute.routing import routing_actions
 
@@ -46,20 +47,20 @@ def some_policy(horizon: int = 10_000, dim: int = 4, **parameters: Any) -> Adapt
     return Adaptive(**parameters).start(Setting(actions=Actions.scaled(features), horizon=horizon), seed=3)
 
 
-def duel(seed: int, loss: float = 0.02, firmness: float = 30.0, count: int = 12, **parameters: Any) -> AdaptiveDuel:
+def duel(seed: int, loss: float = 0.02, firmness: float = 30.0, count: int = 12, **parameters: Any) -> NaiveDuel:
     """A random duel; the leader comes first."""
     policy, belief = some_policy(**parameters), some_belief(seed, 4, firmness)
     order = np.argsort(policy.setting.actions.listed().scores(belief.score(2.0)), kind="stable")
-    return AdaptiveDuel(policy, belief, policy.setting.actions.features(order[:count]), loss)
+    return NaiveDuel(policy, belief, policy.setting.actions.features(order[:count]), loss)
 
 
-def squared_deviations(fight: AdaptiveDuel) -> Vector:
+def squared_deviations(fight: NaiveDuel) -> Vector:
     """Variance of every difference, ``1 + 2 log(N) / n`` times, if ``n`` rewards of the rival make it so well known."""
     plain = np.array([apart @ fight.covariance @ apart for apart in fight.apart[1:]])
     return plain * (1 + 2 * math.log(10_000) / (fight.noise[1:] / plain))  # 10,000 rounds lie ahead in these duels
 
 
-def expected_losses(fight: AdaptiveDuel, squared: Vector | None = None) -> Vector:
+def expected_losses(fight: NaiveDuel, squared: Vector | None = None) -> Vector:
     """``s psi(l / s)`` of every rival, ``psi(z) = phi(z) - z Phi(-z)``."""
     losses = []
     for behind, square in zip(fight.behind[1:], squared_deviations(fight) if squared is None else squared, strict=True):
@@ -68,19 +69,19 @@ def expected_losses(fight: AdaptiveDuel, squared: Vector | None = None) -> Vecto
     return np.array(losses)
 
 
-def duel_of_arms(seed: int, loss: float, patience: float) -> AdaptiveDuel:
+def duel_of_arms(seed: int, loss: float, patience: float) -> NaiveDuel:
     """Eight separate actions, each known about as well as from 5 to 2,000 rewards."""
     rng = np.random.default_rng(seed)
     firmness = np.diag(np.exp(rng.uniform(math.log(5), math.log(2000), 8)))
     belief = Belief(rng.uniform(0, 0.2, 8), firmness, rng.uniform(-0.1, 0.1, 8), firmness / 2, 1.0, 4000.0)
     policy = Adaptive(patience=patience).start(Setting(actions=Actions(np.eye(8)), horizon=10_000))
-    return AdaptiveDuel(policy, belief, np.eye(8)[np.argsort(belief.score(2.0))], loss)
+    return NaiveDuel(policy, belief, np.eye(8)[np.argsort(belief.score(2.0))], loss)
 
 
 CASES = [(seed, loss, patience) for seed in range(12) for loss in (1e-4, 0.02, 0.06, 0.3) for patience in (1e-4, 0.1)]
 
 
-def brute_force(fight: AdaptiveDuel) -> tuple[float, int, float]:
+def brute_force(fight: NaiveDuel) -> tuple[float, int, float]:
     """Smallest ``(loss + part * cost)^2 / worth`` over all rivals that pay and a fine grid of parts."""
     worth, average = fight.worth()
     best = (fight.loss**2 / worth[0], 0, 0.0)
@@ -156,7 +157,7 @@ def test_imagined_rounds_are_a_gaussian_update(rounds: int) -> None:
         np.testing.assert_allclose(fight.covariance, expected, rtol=1e-4, atol=1e-7)
 
 
-@pytest.mark.parametrize("kind", [AdaptiveDuel, CompiledDuel])
+@pytest.mark.parametrize("kind", [NaiveDuel, AdaptiveDuel])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_portion_explores_no_longer_than_it_teaches(kind: type[AdaptiveDuel], seed: int) -> None:
     """Until the variance of the rival has fallen to a twentieth: some 20 rounds of 1,000 if it was seen once."""

@@ -7,18 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from naive_duel import NaiveDuel, naive_leader_loss
 from riskroute import Actions, ActionSet, Allocations, Belief, Environment, Setting, random_problem
 from riskroute.learning import belief, belief_fit
 from riskroute.learning.belief import _draw_gaussian_numpy
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.policies import adaptive
 from riskroute.learning.policies.adaptive import _candidate_scores
-from riskroute.learning.policies.adaptive_duel import (
-    AdaptiveDuel,
-    CompiledDuel,
-    _leader_loss_numpy,
-    leader_loss,
-)
+from riskroute.learning.policies.adaptive_duel import AdaptiveDuel, leader_loss
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.policies import Adaptive, ChangeTest, Discounted, SlidingWindow, Thompson
 from riskroute.routing import routing_actions
@@ -49,8 +45,8 @@ def test_compiled_duels_fill_plans_alike(dim: int, budget: float | None) -> None
         for count, loss in ((1, 0.0), (5, 1e-3), (17, 0.02), (48, 0.1)):
             given = (policy, believed, actions.features(order[:count]), loss)
             portions = round_even_counts(int(rng.integers(1, 500)), 8)
-            plain = AdaptiveDuel(*given).fill(np.random.default_rng(7), portions)
-            compiled = CompiledDuel(*given).fill(np.random.default_rng(7), portions)
+            plain = NaiveDuel(*given).fill(np.random.default_rng(7), portions)
+            compiled = AdaptiveDuel(*given).fill(np.random.default_rng(7), portions)
             assert compiled.tolist() == plain.tolist()
             explored += int(plain[1:].sum() > 0)
     assert 2 <= explored <= 18  # of 20 plans
@@ -66,7 +62,7 @@ def test_scores_of_rivals_and_loss_are_the_plain_ones(draws: int) -> None:
     np.testing.assert_allclose(scores[1 : draws + 1], plain, rtol=1e-9, atol=1e-12)
     assert len(scores) == 1 + draws + len(plain[::4]) + len(plain[1::4])
     drawn, place = scores[1 : draws + 1], rng.integers(0, 6, draws)
-    expected = _leader_loss_numpy(drawn, features, place)
+    expected = naive_leader_loss(drawn, features, place)
     assert leader_loss(drawn, features, place) == pytest.approx(expected, rel=1e-12)
 
 
@@ -100,8 +96,8 @@ def test_whole_runs_decide_alike_without_compiled_code(
     compiled = played(policy, SETS[kind])
     for module in (belief, belief_fit):  # fits, covariances and draws by linear algebra on whole arrays
         monkeypatch.setattr(module, "LONGEST", 0)
-    monkeypatch.setattr(adaptive, "CompiledDuel", AdaptiveDuel)
-    monkeypatch.setattr(adaptive, "leader_loss", _leader_loss_numpy)
+    monkeypatch.setattr(adaptive, "AdaptiveDuel", NaiveDuel)
+    monkeypatch.setattr(adaptive, "leader_loss", naive_leader_loss)
     monkeypatch.setattr(type(SETS[kind]), "best_each", ActionSet.best_each)
     calls = []
 

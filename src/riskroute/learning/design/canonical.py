@@ -16,7 +16,6 @@ import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Integers, Matrix, Vector
-from riskroute.core.validation import check_array
 
 CONTACT = 1e-5  # actions with a leverage within this fraction of the largest may carry weight in an optimal design
 _DEPENDENT = 1e-8  # entries of a column below this count as zero; others are about one
@@ -88,6 +87,7 @@ def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slo
     return 0.0
 
 
+@njit(cache=True)
 def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     """Reduce the support of weights on columns ``(q, n)`` to at most ``limit``, keeping ``columns @ weights``.
 
@@ -95,14 +95,6 @@ def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     weight moves along it until a column has none (Caratheodory). It moves in the direction that does not increase the
     total weight or, if the total is unchanged, away from the later column. Entries should be of order one.
     """
-    check_array("columns", columns, np.float64, (None, None))
-    check_array("weights", weights, np.float64, columns.shape[1:])
-    moved: Vector = _basic_weights(columns, weights, limit)
-    return moved
-
-
-@njit(cache=True)
-def _basic_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     table = columns.copy()  # after Gauss-Jordan elimination: every column in terms of the basis columns
     weights = weights.copy()
     n_rows, n = table.shape

@@ -314,12 +314,6 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
     return Design(index, weights, bound, rank)
 
 
-def is_wide(count: int, dim: int) -> bool:
-    """Return whether `g_optimal` needs too large tables for ``count`` points of dimension ``dim``; see `wide`."""
-    rank = min(count, dim)
-    return rank > 24 and count * rank * (rank + 1) // 2 > 1_000_000  # tables hold every pair of coordinates
-
-
 def _canonical(features: Matrix, to_round: Matrix, grid: float) -> tuple[ActionBatch, Floats, float]:
     """Return the rows and weights of the canonical design, and its largest leverage."""
     # to choose among designs, the optimal information matrix must be accurate

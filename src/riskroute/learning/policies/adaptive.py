@@ -26,11 +26,11 @@ import numpy as np
 
 from riskroute.core.arrays import Matrix, Vector
 from riskroute.core.validation import parameter, sized_number, whole_number
-from riskroute.learning.actions import different_handles
+from riskroute.learning.actions import distinct_handles
 from riskroute.learning.belief import Belief, draw_gaussian
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.plan import MOST_DRAWS, Plan
-from riskroute.learning.policies.adaptive_duel import AdaptiveDuel, CompiledDuel, leader_loss
+from riskroute.learning.policies.adaptive_duel import AdaptiveDuel, leader_loss
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.policy import memory
 from riskroute.learning.tally import ActionBatch
@@ -142,7 +142,7 @@ class Adaptive(LinearPolicy):
 
     def duel(self, belief: Belief, features: Matrix, loss: float) -> AdaptiveDuel:
         """Return the duel between leader and rivals, with features ``(n, dim)``, the leader first."""
-        return CompiledDuel(self, belief, features, loss)
+        return AdaptiveDuel(self, belief, features, loss)
 
     def ahead(self) -> int:
         """Return the number of rounds in which exploration can pay off."""
@@ -152,7 +152,9 @@ class Adaptive(LinearPolicy):
         """Return the leader and its rivals, their features, and the expected loss of committing to the leader."""
         actions, drawn = self.setting.actions, slice(1, self.draws + 1)
         scores = _candidate_scores(*self.objective(belief), self.rng.standard_normal((self.draws, belief.dim)))
-        rivals, place = different_handles(actions.best_each(scores))
+        best = actions.best_each(scores)
+        first, place = distinct_handles(best)
+        rivals = best[first]
         features = actions.features(rivals)
         return rivals, features, leader_loss(scores[drawn], features, place[drawn])
 

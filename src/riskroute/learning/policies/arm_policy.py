@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from riskroute.core.arrays import Floats, Integers
-from riskroute.core.errors import StateError
+from riskroute.core.errors import InputError, StateError
+from riskroute.core.validation import LARGEST, exact_array, finite_array
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.state import check_counts, check_means, check_spreads
+from riskroute.learning.state import check_spreads
 from riskroute.learning.tally import Tallies, merge_tallies_compiled
+
+
+def _check_counts(name: str, value: Any, policy: Policy) -> None:
+    """Require rounds of every arm that add up to the rounds played."""
+    counts = exact_array(name, value, np.int64, (policy.setting.actions.size,))
+    if counts.min() < 0 or int(counts.sum()) != policy.played:
+        raise InputError(f"{name} must add up to the {policy.played} rounds played, was {int(counts.sum())}")
+
+
+def _check_means(name: str, value: Any, policy: Policy) -> None:
+    finite_array(name, exact_array(name, value, np.float64, (policy.setting.actions.size,)), ndim=1, largest=LARGEST)
+
+
+def _check_spreads(name: str, value: Any, policy: Policy) -> None:
+    check_spreads(name, exact_array(name, value, np.float64, (policy.setting.actions.size,)))
 
 
 @dataclass(kw_only=True)
@@ -24,9 +40,9 @@ class ArmPolicy(Policy):
     needs_list: ClassVar[bool] = True
     waits: ClassVar[bool] = False
 
-    counts: Integers = memory(None, check_counts)
-    means: Floats = memory(None, check_means)
-    spreads: Floats = memory(None, check_spreads)
+    counts: Integers = memory(None, _check_counts)
+    means: Floats = memory(None, _check_means)
+    spreads: Floats = memory(None, _check_spreads)
 
     def begin(self) -> None:
         self.resume()

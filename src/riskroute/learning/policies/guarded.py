@@ -25,7 +25,7 @@ import numpy as np
 from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.validation import parameter, sized_number
-from riskroute.learning.actions import Action, ActionSet, as_action, as_batch, different_handles
+from riskroute.learning.actions import Action, ActionSet, as_action, as_batch, distinct_handles
 from riskroute.learning.belief import Belief
 from riskroute.learning.design.rounding import round_up_counts
 from riskroute.learning.estimation import unbiased_score
@@ -320,7 +320,7 @@ class Guarded(Adaptive):
 
     def _places(self, actions: ActionBatch) -> Integers:
         """Return the index of each action in the design; indices beyond its end for other actions."""
-        _, places = different_handles(np.concatenate([self.design.actions, actions]))
+        _, places = distinct_handles(np.concatenate([self.design.actions, actions]))
         return places[len(self.design) :]
 
     def _eliminate(self, explored: Tallies) -> None:

@@ -11,11 +11,11 @@ import numpy as np
 from riskroute.core.validation import parameter, sized_number
 from riskroute.learning.belief import Belief
 from riskroute.learning.plan import Plan
-from riskroute.learning.policies.linear_policy import RiskNeutral
+from riskroute.learning.policies.linear_policy import RiskNeutralPolicy
 
 
 @dataclass(kw_only=True)
-class LinUcb(RiskNeutral):
+class LinUcb(RiskNeutralPolicy):
     """Risk-neutral policy that plays the action with the largest upper confidence bound on its mean.
 
     Rewards are weighted by their estimated variance, so the bound is the estimate plus ``width`` standard deviations,

@@ -159,7 +159,7 @@ class LinearPolicy(Policy):
         return self.setting.actions.best(self.objective(self.belief)[0])
 
 
-class RiskNeutral(LinearPolicy):
+class RiskNeutralPolicy(LinearPolicy):
     """Mixin that makes a policy look at the mean alone."""
 
     def objective(self, belief: Belief) -> tuple[Vector, Matrix]:

@@ -18,7 +18,7 @@ from riskroute.core.arrays import Floats, Integers, Matrix
 from riskroute.core.records import Count, from_plain
 from riskroute.core.validation import real_number
 from riskroute.learning.hazards import Hazards
-from riskroute.learning.heteroscedastic import ResidualTest
+from riskroute.learning.mean_variance_regression import ResidualTest
 from riskroute.routers.contextual.market_features import decay, horizon_class
 from riskroute.routers.router import PlaceBelief
 

@@ -22,7 +22,7 @@ from riskroute.core.arrays import Flags, Floats, Integers, Matrix
 from riskroute.core.records import Count, NonNegative, from_plain
 from riskroute.core.validation import real_number
 from riskroute.learning.hazard_regression import HazardRegression
-from riskroute.learning.heteroscedastic import (
+from riskroute.learning.mean_variance_regression import (
     MeanVarianceEstimate,
     MeanVarianceRegression,
     MeanVarianceRows,

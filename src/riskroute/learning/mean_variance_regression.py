@@ -4,7 +4,7 @@ A reward is ``y = offset + x' theta + noise`` with ``Var = base_variance + chi' 
 consists of squared loadings, every such variance is non-negative and a common factor can be expressed: the product of
 two errors of the same round has expectation ``chi_kl' phi``, where ``chi_kl`` are the features of the pair.
 
-`_fit_mean_variance` alternates weighted least squares for ``theta`` (weights: one over the predicted variance) with
+A fit alternates weighted least squares for ``theta`` (weights: one over the predicted variance) with
 non-negative least squares for ``phi`` (targets: squared errors and products of errors, corrected for leverage). A
 squared error of variance ``v`` has variance ``(kurtosis - 1) v^2``, the inverse of its weight. Predicted variances are
 floored at one tenth of the typical variance, and errors are clipped at six robust standard deviations.
@@ -213,16 +213,6 @@ class MeanVarianceEstimate:
         predicted = rows.base_variance + rows.var_features @ self.var_coef
         return np.maximum(predicted, LEAST_VARIANCE * self.variance)
 
-    @property
-    def mean_errors(self) -> Vector:
-        """Standard errors of the coefficients of the mean, ``(p,)``."""
-        return np.asarray(np.sqrt(np.diag(np.linalg.inv(self.mean_precision))))
-
-    @property
-    def var_errors(self) -> Vector:
-        """Standard errors of the coefficients of the variance, ``(q,)``."""
-        return np.asarray(np.sqrt(np.diag(np.linalg.inv(self.var_precision))))
-
 
 class _NormalEquations(NamedTuple):
     """Additive sufficient statistics of both fits: normal equations, squared errors, fourth moments."""
@@ -295,24 +285,6 @@ def _nonnegative_least_squares(matrix: Matrix, vector: Vector, passes: int = 100
         if moved <= 1e-12 * largest:
             break
     return coef
-
-
-def _fit_mean_variance(rows: MeanVarianceRows, prior: MeanVarianceEstimate, sweeps: int = 3) -> MeanVarianceEstimate:
-    """Fit both coefficient vectors to rows, on top of a prior.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(1)
-    >>> x, chi = rng.standard_normal((4000, 1)), rng.random((4000, 2))
-    >>> rewards = x[:, 0] * 2 + np.sqrt(chi @ [1.0, 0.5]) * rng.standard_normal(4000)
-    >>> prior = MeanVarianceEstimate.independent([0.0], [10.0], [1.0, 1.0], [10.0, 10.0])
-    >>> found = _fit_mean_variance(MeanVarianceRows(x, chi, rewards), prior)
-    >>> found.mean_coef.round(1).tolist(), found.var_coef.round(1).tolist()
-    ([2.0], [1.0, 0.5])
-    """
-    _check_columns(rows, prior)
-    base = _NormalEquations.of(prior)
-    return base.plus(_normal_equations(rows, base, sweeps=whole_number("sweeps", sweeps))).solved()
 
 
 def _normal_equations(

@@ -10,18 +10,23 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
+from batch_fit import batch_fit
+from riskroute.core.arrays import Matrix, Vector
 from riskroute.core.errors import InputError, StateError
-from riskroute.learning.heteroscedastic import (
+from riskroute.learning.mean_variance_regression import (
     MeanVarianceEstimate,
     MeanVarianceRegression,
     MeanVarianceRows,
     ResidualTest,
-    _fit_mean_variance,
     _nonnegative_least_squares,
 )
 
 THETA, PHI = np.array([1.0, -0.5, 0.2, 0.0]), np.array([0.5, 2.0, 0.0])
 VAGUE = MeanVarianceEstimate.independent(np.zeros(4), np.full(4, 100.0), np.ones(3), np.full(3, 100.0))
+
+
+def standard_errors(precision: Matrix) -> Vector:
+    return np.asarray(np.sqrt(np.diag(np.linalg.inv(precision))))
 
 
 def drawn(rng: np.random.Generator, count: int) -> MeanVarianceRows:
@@ -57,17 +62,17 @@ def test_the_non_negative_minimum_is_that_of_an_active_set_method() -> None:
 
 def test_the_batch_fit_recovers_the_coefficients(rows: MeanVarianceRows) -> None:
     """Within three standard errors in each of seven coefficients."""
-    found = _fit_mean_variance(rows, VAGUE)
-    assert (np.abs(found.mean_coef - THETA) < 3 * found.mean_errors).all()
-    assert (np.abs(found.var_coef - PHI) < 3 * found.var_errors).all()
+    found = batch_fit(rows, VAGUE)
+    assert (np.abs(found.mean_coef - THETA) < 3 * standard_errors(found.mean_precision)).all()
+    assert (np.abs(found.var_coef - PHI) < 3 * standard_errors(found.var_precision)).all()
     assert found.var_coef.min() >= 0
 
 
 def test_weights_by_variance_make_the_mean_better_known(rows: MeanVarianceRows) -> None:
     """The weighted fit claims smaller errors than the same variance for every row would leave, as it should."""
-    once, swept = _fit_mean_variance(rows, VAGUE, sweeps=1), _fit_mean_variance(rows, VAGUE)
-    plain = once.mean_errors * np.sqrt(once.variance / VAGUE.variance)
-    assert (swept.mean_errors < 0.95 * plain).all()
+    once, swept = batch_fit(rows, VAGUE, sweeps=1), batch_fit(rows, VAGUE)
+    plain = standard_errors(once.mean_precision) * np.sqrt(once.variance / VAGUE.variance)
+    assert (standard_errors(swept.mean_precision) < 0.95 * plain).all()
 
 
 def test_streaming_is_the_batch_fit_while_all_rows_are_kept(rows: MeanVarianceRows) -> None:
@@ -75,7 +80,7 @@ def test_streaming_is_the_batch_fit_while_all_rows_are_kept(rows: MeanVarianceRo
     for start in range(0, 400, 7):
         regression.add(rows.part(start, min(start + 7, 400)))
     regression.refresh()
-    found, batch = regression.estimate, _fit_mean_variance(rows.part(0, 400), VAGUE)
+    found, batch = regression.estimate, batch_fit(rows.part(0, 400), VAGUE)
     assert found.mean_coef.tolist() == pytest.approx(batch.mean_coef.tolist(), rel=1e-9)
     assert found.mean_precision == pytest.approx(batch.mean_precision, rel=1e-9)
     assert found.var_coef.tolist() == pytest.approx(batch.var_coef.tolist(), rel=1e-9)
@@ -93,18 +98,18 @@ def test_sums_of_rows_are_the_batch_fit_where_variances_are_known(rows: MeanVari
         regression.add(some.part(start, start + 40))
         regression.refresh()
     assert regression.recent == []
-    batch = _fit_mean_variance(some, known)
+    batch = batch_fit(some, known)
     assert regression.estimate.mean_coef.tolist() == pytest.approx(batch.mean_coef.tolist(), abs=1e-6)
     assert regression.estimate.mean_precision == pytest.approx(batch.mean_precision, rel=1e-6, abs=1e-6)
 
 
 def test_streaming_approaches_the_batch_fit(rows: MeanVarianceRows, streamed: MeanVarianceRegression) -> None:
     """Early rows were weighted by rough variances: that moves coefficients by three quarters of an s.e. at most."""
-    batch, found = _fit_mean_variance(rows, VAGUE), streamed.estimate
-    assert (np.abs(found.mean_coef - batch.mean_coef) < 0.75 * batch.mean_errors).all()
-    assert (np.abs(found.var_coef - batch.var_coef) < 0.75 * batch.var_errors).all()
-    assert (np.abs(found.mean_coef - THETA) < 3 * found.mean_errors).all()
-    assert (np.abs(found.var_coef - PHI) < 3 * found.var_errors).all()
+    batch, found = batch_fit(rows, VAGUE), streamed.estimate
+    assert (np.abs(found.mean_coef - batch.mean_coef) < 0.75 * standard_errors(batch.mean_precision)).all()
+    assert (np.abs(found.var_coef - batch.var_coef) < 0.75 * standard_errors(batch.var_precision)).all()
+    assert (np.abs(found.mean_coef - THETA) < 3 * standard_errors(found.mean_precision)).all()
+    assert (np.abs(found.var_coef - PHI) < 3 * standard_errors(found.var_precision)).all()
 
 
 def factored(rng: np.random.Generator, count: int) -> MeanVarianceRows:
@@ -133,8 +138,8 @@ def test_products_of_errors_find_a_common_factor(streaming: bool) -> None:
             regression.refresh()
         found = regression.estimate
     else:
-        found = _fit_mean_variance(rows, prior)
-    assert (np.abs(found.var_coef - [2.0, 0.5]) < 2 * found.var_errors).all()
+        found = batch_fit(rows, prior)
+    assert (np.abs(found.var_coef - [2.0, 0.5]) < 2 * standard_errors(found.var_precision)).all()
     assert found.var_coef.tolist() == pytest.approx([2.0, 0.5], rel=0.2)
 
 
@@ -157,7 +162,7 @@ def test_an_outlier_counts_as_six_deviations(rows: MeanVarianceRows) -> None:
     some = rows.part(0, 1000)
     moved = some.rewards.copy()
     moved[7] += 30
-    clean, wild = _fit_mean_variance(some, VAGUE), _fit_mean_variance(dataclasses.replace(some, rewards=moved), VAGUE)
+    clean, wild = batch_fit(some, VAGUE), batch_fit(dataclasses.replace(some, rewards=moved), VAGUE)
     assert wild.var_coef.sum() < 1.1 * clean.var_coef.sum()
     assert 3 <= clean.kurtosis <= wild.kurtosis <= 20
 
@@ -234,8 +239,6 @@ def test_a_damaged_state_is_refused(change: dict[str, Any]) -> None:
 
 def test_what_cannot_be_is_refused(rows: MeanVarianceRows) -> None:
     wrong = MeanVarianceRows(np.ones((2, 3)), np.ones((2, 3)), np.zeros(2))
-    with pytest.raises(InputError, match="mean_features must have 4 columns, had 3"):
-        _fit_mean_variance(wrong, VAGUE)
     with pytest.raises(InputError, match="mean_features must have 4 columns, had 3"):
         MeanVarianceRegression(VAGUE).add(wrong)
     cases: list[tuple[str, dict[str, Any]]] = [
