@@ -276,7 +276,7 @@ def test_handles_lead_to_their_rows(seed: int) -> None:
 
 
 def test_equal_handles_are_refused() -> None:
-    with pytest.raises(InputError, match="must be different"):
+    with pytest.raises(InputError, match="must be distinct"):
         _HandleIndex(np.array([[1, 2], [1, 2]]), 2)
 
 

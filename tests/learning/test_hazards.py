@@ -161,7 +161,7 @@ def test_what_cannot_be_is_refused() -> None:
         belief.discount(2)
     with pytest.raises(InputError, match="edges must be equal to be merged"):
         belief.merged(Hazards([1]))
-    with pytest.raises(InputError, match="tails must fall"):
+    with pytest.raises(InputError, match="tails must be between 0 and 1 and strictly decreasing"):
         Hazards.from_tails([1, 2], [0.5, 0.5], 1)
     with pytest.raises(InputError, match=r"hazards must have shape \(2,\), was \(3,\)"):
         Hazards([1, 2]).tails(4, np.zeros(3))

@@ -1,8 +1,8 @@
 """Action sets.
 
-A policy never sees a matrix of K rows. It asks its action set for the features of given actions, for the best
-action under a linear score, for a G-optimal design, and for the actions near the best. `Actions` answers from a
-matrix; sets too large to list compute the same answers, and policies do not depend on which kind they get.
+A policy never sees a matrix of K rows. It asks its action set for the features of given actions, the best action under
+a linear score, a G-optimal design, and the actions near the best. `Actions` answers from a matrix; sets too large to
+list compute the same answers, so policies do not depend on the kind of set.
 """
 
 from __future__ import annotations
@@ -26,12 +26,6 @@ class _HandleIndex:
     """Lookup of matrix rows by vector handles.
 
     Vectors are hashed to 64-bit keys, sums of products modulo ``2^64``; the constructor ensures that keys are distinct.
-
-    Examples
-    --------
-    >>> index = _HandleIndex(np.array([[2, 0], [1, 1], [0, 2]]), 3)
-    >>> index.rows_of(np.array([[0, 2], [2, 0]])).tolist()
-    [2, 0]
     """
 
     def __init__(self, handles: ActionBatch, count: int) -> None:
@@ -45,7 +39,7 @@ class _HandleIndex:
             self.keys = keys[self.order]
             if (np.diff(self.keys) != 0).all():
                 return
-        raise InputError("handles must be different for different actions, some were equal")
+        raise InputError("handles must be distinct, some were equal")
 
     def search(self, actions: ActionBatch) -> tuple[Integers, Flags]:
         """Return the row of each handle (0 if it is not a member), and whether it is a member."""
@@ -56,7 +50,7 @@ class _HandleIndex:
         """Return the row of each handle; all must be members."""
         rows, missed = self._searched(actions)
         if missed:
-            raise InputError("actions must be members of the list they are looked up in")
+            raise InputError("actions must be members of the action set")
         return rows
 
     def _searched(self, actions: ActionBatch) -> tuple[Integers, int]:
@@ -169,7 +163,7 @@ class ActionSet(ABC):
     dim : int
         Length of a feature vector.
     coordinates : int
-        Free coordinates behind the features; `dim` unless the features are functions of fewer numbers.
+        Free coordinates of the features; `dim` unless the features are functions of fewer numbers.
     """
 
     dim: int
@@ -208,7 +202,7 @@ class ActionSet(ABC):
 
     @abstractmethod
     def design(self, tolerance: float) -> Design:
-        """Return a G-optimal design that aims at a bound of at most ``(1 + tolerance) * rank``; it states its bound."""
+        """Return a G-optimal design, aiming at a certified ``bound`` of at most ``(1 + tolerance) * rank``."""
 
     @abstractmethod
     def within(self, coef: Floats, tolerance: float) -> ActionSet:
@@ -224,7 +218,7 @@ class ActionSet(ABC):
 
     @abstractmethod
     def listed(self) -> Actions:
-        """Return the same set as an explicit list, or raise `InputError` when it is too large to list."""
+        """Return the same set as an explicit list; raise `InputError` if it is too large to list."""
 
     def contains(self, actions: ActionBatch) -> Flags:
         """Return whether each handle of a batch is a member; default: whether `features` accepts the batch."""
@@ -242,8 +236,8 @@ class ActionSet(ABC):
 class Actions(ActionSet):
     """A finite action set given as a matrix ``(K, dim)``, one feature vector per row.
 
-    Handles are row numbers of that matrix, also in subsets. A list of members of a larger set may keep that set's own
-    handles: ``handles`` then holds one vector of whole numbers per row.
+    Handles are row numbers of that matrix, also in subsets. A list of members of a larger set may keep the handles of
+    that set: ``handles`` then holds one vector of whole numbers per row.
 
     Examples
     --------
@@ -261,9 +255,8 @@ class Actions(ActionSet):
         coordinates: int | None = None,
         handles: ActionBatch | None = None,
     ) -> None:
-        self.matrix = np.array(
-            finite_array("features", features, ndim=2, largest=LARGEST)
-        )  # a copy, as designs are kept
+        # a copy: designs are cached
+        self.matrix = np.array(finite_array("features", features, ndim=2, largest=LARGEST))
         _check_small(self.matrix)
         self.dim = self.matrix.shape[1]
         self.coordinates = self.dim if coordinates is None else whole_number("coordinates", coordinates)
@@ -360,8 +353,8 @@ class Actions(ActionSet):
 
     def best_each(self, coefs: Floats) -> ActionBatch:
         coefs, rows = finite_array("coefs", coefs, ndim=2), self.rows
-        # Matrix products round differently on every processor. Actions whose scores differ by less than the rounding
-        # error are compared again by sums in a fixed order, so the answer is the same everywhere.
+        # Matrix products round differently on every processor. Scores that differ by less than the rounding error are
+        # compared again by sums in a fixed order, so the answer is the same everywhere.
         error = 4 * self.dim * np.finfo(float).eps * (np.abs(coefs) @ np.abs(rows).max(axis=0))
         best: Integers = np.zeros(len(coefs), dtype=np.int64)
         step = max(1_000_000 // len(rows), 1)  # scores held in memory at a time
@@ -411,7 +404,7 @@ class Actions(ActionSet):
 
 
 def _check_small(features: Floats) -> None:
-    """Refuse columns whose squares underflow: their coefficients could not be estimated."""
+    """Raise `InputError` for columns whose squares underflow: their coefficients could not be estimated."""
     size = np.abs(features).max(axis=0)
     small = np.flatnonzero((size > 0) & (size < 1 / LARGEST))
     if len(small):

@@ -1,8 +1,8 @@
 """Gaussian posterior over the coefficients of mean and variance.
 
-`riskroute.learning.belief_fit` fits it to rewards by weighted least squares. Up to 64 dimensions, covariances and draws
-come from kernels that add in a fixed order; beyond that, and where a matrix has no Cholesky factor in floating-point
-arithmetic, from NumPy.
+`riskroute.learning.belief_fit` fits it to rewards by weighted least squares. Up to 64 dimensions, kernels that add in a
+fixed order compute covariances and draws; NumPy does so in more dimensions, and if a matrix has no Cholesky factor in
+floating-point arithmetic.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Belief:
     variance : float
         Typical variance of a reward.
     rounds : float
-        Number of rewards behind the posterior; fractional after `weakened`.
+        Number of rewards in the posterior; fractional after `weakened`.
     """
 
     mean_coef: Vector
@@ -90,7 +90,7 @@ class Belief:
         )
 
     def weakened(self, factor: float) -> Belief:
-        """Return a down-weighted posterior with ``factor`` times the rewards behind it, for use as a prior."""
+        """Return the posterior down-weighted to ``factor`` times its rewards, for use as a prior."""
         factor = real_number("factor", factor, above=0, maximum=1)
         return Belief(
             self.mean_coef,
@@ -113,7 +113,7 @@ def draw_gaussian(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix
 
 
 def _draw_gaussian_numpy(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:
-    """Define `draw_gaussian` in terms of NumPy's Cholesky factor."""
+    """Compute `draw_gaussian` from NumPy's Cholesky factor."""
     drawn: Matrix = center + normals @ np.linalg.cholesky(covariance).T
     return drawn
 
@@ -136,7 +136,7 @@ def _covariance(precision: Matrix) -> Matrix:
 
 
 def _invert_numpy(matrix: Matrix) -> Matrix:
-    """Define the kernel `riskroute.learning.kernels.inverse` in terms of NumPy's Cholesky factor."""
+    """Compute `riskroute.learning.kernels.inverse` from NumPy's Cholesky factor."""
     root = solve_triangular(np.linalg.cholesky(matrix), np.eye(len(matrix)), lower=True)
     product: Matrix = root.T @ root
     return product

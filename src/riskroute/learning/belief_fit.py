@@ -4,19 +4,18 @@ A reward of variance ``v`` carries the information ``1 / v`` about its mean, and
 its variance (exactly so for Gaussian rewards). Both fits weight rewards by the variance they estimate, so they
 alternate a few times.
 
-There are two kinds of squared errors: of rewards around the mean of their own action, and of these means around the
-fit. The fit follows the rewards, so an error of the second kind has one degree of freedom less its leverage. Errors of
-the second kind are ignored where they clearly exceed what the first kind explains: then the prior is wrong or the
-means are not linear in the features, and the misfit is not noise.
+There are two kinds of squared errors: those of rewards around the mean of their own action, and those of these means
+around the fit. The fit follows the rewards, so an error of the second kind has one degree of freedom less its leverage.
+Errors of the second kind are ignored if they clearly exceed the noise estimated by the first kind: then the prior is
+wrong or the means are not linear in the features, and the misfit is not noise.
 
-The prior is vague unless one is given: a fraction of one reward, spread over an optimal design, around zero. The
-variance of that reward is the noise plus the squared signal, i.e. the average squared distance of the actions' means
-from the prior mean. Without the signal, the vague prior would be a firm belief in zero wherever means lie many noise
-deviations apart, and the misfit would look like noise. With it, the fit does not depend on the units of rewards and
-features.
+The default prior is vague: a fraction of one reward, spread over an optimal design, around zero. The variance of that
+reward is the noise plus the squared signal, the average squared distance of the actions' means from the prior mean.
+Without the signal, the vague prior would be strong where means lie many noise deviations apart, and the misfit would
+look like noise. With it, the fit does not depend on the units of rewards and features.
 
 `_fit_numpy` defines the fit in terms of whole arrays. Up to 64 dimensions `fit_belief` takes the same steps with
-kernels, which add in a fixed order whatever the processor.
+kernels, which add in a fixed order on every processor.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ from riskroute.learning.observations import Observations
 
 ITERATIONS = 3  # alternations of the fits of mean and variance
 SURPRISE = 3.0  # standard deviations by which errors of the fit may exceed those within actions
-TRACE = 1e-9  # fraction of the vague prior that makes the fit behind the typical variance just solvable
-ROUNDING = 1e-12  # relative ridge: keeps the matrix regular where other directions have very many rewards
+TRACE = 1e-9  # fraction of the vague prior that regularises the fit of the typical variance
+ROUNDING = 1e-12  # relative ridge: keeps the matrix regular if rewards are concentrated in few directions
 
 
 def fit_belief(
@@ -99,7 +98,7 @@ def _fit_numpy(
     variance_floor: float,
     unit: float,
 ) -> Belief:
-    """Define the fit in terms of whole arrays; ``prior`` has no information unless ``has_prior``."""
+    """Fit by whole arrays; ``prior`` has zero precision unless ``has_prior``."""
     features, counts, means = observations.features, observations.counts, observations.means
 
     # typical variance, pooled over all rewards
@@ -109,7 +108,7 @@ def _fit_numpy(
     pooled = prior.variance * prior.rounds + float(squares.sum()), prior.rounds + float(freedom.sum())
     typical = _typical_variance(*pooled, prior.variance, base_variance, _average_square(observations, means), unit)
 
-    # vague prior, worth a fraction of one reward of that variance plus the signal's
+    # vague prior: a fraction of one reward with that variance plus the squared signal
     expected = features @ prior.var_coef + base_variance
     signal = _average_square(observations, means - features @ prior.mean_coef, typical)
     mean_known = prior.mean_precision + vague / (typical + signal)
@@ -133,11 +132,7 @@ def _fit_numpy(
 def _typical_variance(
     squares: float, freedom: float, prior: float, base_variance: float, size: float, unit: float
 ) -> float:
-    """Return squared errors per degree of freedom.
-
-    Where rewards are too few to tell, return the first that is positive of the prior's variance, the known constant and
-    the average squared reward.
-    """
+    """Return squared errors per degree of freedom; with too few rewards, the first positive one of the alternatives."""
     # degrees of freedom below which the typical variance is not estimated
     found = squares / freedom if freedom > 0.5 else 0.0
     # squared errors below this fraction of squared rewards are rounding errors
@@ -147,15 +142,11 @@ def _typical_variance(
 
 
 def _solve(features: Matrix, weights: Vector, totals: Vector, known: Matrix, center: Vector) -> tuple[Matrix, Vector]:
-    """Update a prior of precision ``known`` around ``center`` by weighted targets; return posterior precision and mean.
-
-    ``totals`` are targets times weights. The step away from the prior mean is refined once: the ridge would otherwise
-    hold the posterior mean back a little, which matters where means lie many noise deviations apart.
-    """
+    """Return precision and mean of the posterior, given a prior and ``totals``, the targets times their weights."""
     precision = known + (features * weights[:, None]).T @ features
     precision.flat[:: len(precision) + 1] *= 1 + ROUNDING  # the diagonal
     step = np.zeros(len(center))
-    for _ in range(2):
+    for _ in range(2):  # refined once: the ridge biases the first step, which matters if the signal is strong
         missed = totals - weights * (features @ (center + step))
         step = step + np.linalg.solve(precision, features.T @ missed - known @ step)
     return precision, center + step
@@ -169,15 +160,11 @@ def _levers(features: Matrix, precision: Matrix) -> Vector:
 def _squared_errors(
     observations: Observations, coef: Vector, levers: Vector, variance: Vector
 ) -> tuple[Vector, Vector]:
-    """Return the sum of squared errors of each row and its degrees of freedom, given the leverage of one reward.
-
-    Errors within rows do not depend on the fit. Errors of the fit are added unless they clearly exceed what those
-    within rows explain, in units of the ``variance`` of each row.
-    """
+    """Return the sum of squared errors of each row and its degrees of freedom, given the leverage of one reward."""
     missed = observations.counts * (observations.means - observations.features @ coef) ** 2
     left = np.maximum(observations.counts * (1 - levers) - observations.free, 0.0)
     inside, outside = float(observations.free.sum()), float(left.sum())
-    if inside >= outside > 0:
+    if inside >= outside > 0:  # ignore errors of the fit that clearly exceed the noise within rows
         explained = np.sum(observations.spreads / variance) / inside * outside
         if np.sum(missed / variance) > explained * (1 + SURPRISE * math.sqrt(2 / inside + 2 / outside)):
             return observations.spreads, observations.free
@@ -187,10 +174,7 @@ def _squared_errors(
 def _average_square(
     observations: Observations, values: Vector, noise: float = 0.0, add: Callable[[Vector], float] = np.sum
 ) -> float:
-    """Return the average square of one value per row, less the part due to the rewards' noise, at least zero.
-
-    Every row counts once, however often it was played.
-    """
+    """Return the average square over rows, less the part due to the noise of the rewards, at least zero."""
     if len(observations) == 0:
         return 0.0
     counts, weights = observations.counts, np.minimum(observations.counts, 1.0)
@@ -212,7 +196,7 @@ def _fit_compiled(
     variance_floor: float,
     unit: float,
 ) -> Belief | None:
-    """Take the steps of `_fit_numpy` with kernels; None where a matrix cannot be factored."""
+    """Fit by kernels, like `_fit_numpy`; None if a matrix cannot be factored."""
     features, counts, means, spreads, free = observations.columns
     n, dim = features.shape
     width = padded_length(n)
@@ -300,7 +284,7 @@ def _solve_by_root(root: Matrix, vector: Vector) -> None:
 
 @njit(cache=True, error_model="numpy")
 def _product(first: Vector, second: Vector, length: int) -> float:
-    """Return the inner product of the first entries, as four sums side by side, which a processor adds at once."""
+    """Return the inner product of the first ``length`` entries, as four partial sums that vectorise."""
     one, two, three, four = 0.0, 0.0, 0.0, 0.0
     whole = length // 4 * 4
     for i in range(0, whole, 4):
@@ -326,7 +310,7 @@ def _solve_kernel(
     coef: Vector,
     fitted: Vector,
 ) -> bool:
-    """Write posterior precision, its factor and mean, as `_solve` does; False if there is no factor."""
+    """Write posterior precision, its factor and the mean, like `_solve`; return False if there is no factor."""
     dim, n = len(center), len(weights)
     flat = np.zeros(pairs.shape[1])
     for i in range(0, n, 2):  # two rows at a time, and `pairs` has a row of zeros at the end
@@ -363,7 +347,7 @@ def _solve_kernel(
 
 @njit(cache=True, error_model="numpy")
 def _levers_kernel(columns: Matrix, root: Matrix, work: Matrix, levers: Vector) -> None:
-    """Write the variance of each row's fitted value, as `_levers` does."""
+    """Write the variance of each row's fitted value, like `_levers`."""
     dim, n = columns.shape
     upper_inverse(root, work)
     for i in range(n):
@@ -389,7 +373,7 @@ def _squared_errors_kernel(
     squares: Vector,
     freedom: Vector,
 ) -> None:
-    """Write the sum of squared errors of each row and its degrees of freedom, as `_squared_errors` does."""
+    """Write the sum of squared errors of each row and its degrees of freedom, like `_squared_errors`."""
     n = len(counts)
     for i in range(len(squares)):
         squares[i] = 0.0
@@ -435,7 +419,7 @@ def temper_prior(
 def _temper_factor_numpy(
     prior: Belief, observations: Observations, base_variance: float, vague: Matrix, surprise: float
 ) -> float:
-    """Define the factor of `temper_prior` in terms of whole arrays."""
+    """Return the factor of `temper_prior`, by whole arrays."""
     features, counts = observations.features, observations.counts
     variance = np.maximum(features @ prior.var_coef + base_variance, LEAST_VARIANCE * prior.variance)
     variance = np.maximum(variance, observations.spreads / counts)
@@ -459,16 +443,14 @@ def _temper_factor_numpy(
 
 
 def _largest_factor(length: Callable[[float], float], dim: int, surprise: float) -> float:
-    """Return the largest factor, at most 1, with which the down-weighted prior is consistent with the rewards.
-
-    ``length(factor)`` is the squared length of the rewards' pull in the inverse of the joint information; the squared
-    distance from the prior is what the prior takes away from it, and rises with the factor.
-    """
+    """Return the largest factor, at most 1, at which the down-weighted prior is consistent with the rewards."""
+    # `length(factor)` is the squared length of the rewards' score in the inverse of the joint information. The squared
+    # distance from the prior is `length(0) - length(factor)`, which increases with the factor.
     allowed = dim + surprise * math.sqrt(2 * dim)
     alone = length(0.0)
     if math.isnan(alone) or alone - length(1.0) <= allowed:
         return alone if math.isnan(alone) else 1.0
-    # means may be off by very many noise deviations, and then the prior must not matter
+    # the lower end makes the prior negligible even if means are off by very many noise deviations
     low, high = math.log(1e-18), 0.0
     while high - low > 0.05:
         middle = (low + high) / 2
@@ -479,7 +461,7 @@ def _largest_factor(length: Callable[[float], float], dim: int, surprise: float)
 def _temper_factor(
     prior: Belief, observations: Observations, base_variance: float, vague: Matrix, surprise: float
 ) -> float:
-    """Return the factor of `temper_prior` by kernels; not a number where a matrix cannot be factored."""
+    """Return the factor of `temper_prior`, by kernels; NaN if a matrix cannot be factored."""
     features, counts, means, spreads, free = observations.columns
     n, dim = features.shape
     columns, expected, mean = np.ascontiguousarray(features.T), np.full(n, base_variance), np.zeros(n)
@@ -505,7 +487,7 @@ def _temper_factor(
 
 @njit(cache=True, error_model="numpy")
 def _add_information(columns: Matrix, weights: Vector, missed: Vector, information: Matrix, pull: Vector) -> None:
-    """Add weighted squares of features to the upper triangle of ``information``, and weighted errors to ``pull``."""
+    """Add weighted squares of features to the upper triangle of ``information`` and weighted errors to ``pull``."""
     dim, n = columns.shape
     for a in range(dim):
         for b in range(a, dim):

@@ -21,7 +21,7 @@ def temporal_remainder(horizon: int, max_deviation: float, max_mean_difference: 
 
     The noise term sums ``2 G s sqrt(2 pi t) / (t + 1)``, with ``s`` the largest standard deviation and ``G`` the
     largest difference of means, and grows as ``sqrt(T)``. The variance term sums ``var_range / (t + 1)`` and grows as
-    ``log(T)``. The first round may cost ``var_range`` more, since the variance of a single reward is zero.
+    ``log(T)``. The first round adds at most ``var_range``, since the variance of a single reward is zero.
     """
     root = math.sqrt(_horizon(horizon))
     noise_sum = 0.5 + 2 * (root - 1) - 2 * (math.atan(root) - math.atan(1))  # first term, then the integral from 1 to T

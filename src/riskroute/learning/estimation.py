@@ -5,8 +5,8 @@ estimators (eqs. for theta-hat and phi-hat) need only
 
     sum_s X_s a_s = sum_i n_i mean_i a_i        and        R_i = spread_i + n_i (mean_i - fit_i)^2,
 
-the sum of squared residuals of action ``i``. Systems are solved by SVD of the stacked rows ``sqrt(n_i) a_i``, never by
-forming an inverse; with a rank-deficient design and no ridge the smallest solution is returned.
+the sum of squared residuals of action ``i``. Systems are solved by SVD of the stacked rows ``sqrt(n_i) a_i``, without
+forming an inverse; with a rank-deficient design and no ridge, the solution of minimum norm is returned.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from riskroute.learning.tally import Tallies
 
 @dataclass(frozen=True)
 class LeastSquaresEstimate:
-    """Estimated coefficients, each ``(dim,)``."""
+    """Least-squares estimates of the coefficients of mean and variance, ``(dim,)`` each."""
 
     mean_coef: Vector
     var_coef: Vector
@@ -108,8 +108,8 @@ def unbiased_score(features: Matrix, tallies: Tallies, base_variance: float, ris
     """Estimate the coefficients of the mean-variance without bias, from sample means and sample variances of actions.
 
     Each action is observed twice or more. Its sample variance is ``spread / (count - 1)``, independent of its sample
-    mean if rewards are Gaussian; one fit, with counts for weights, goes through the mean-variances of the samples. No
-    fitted mean enters, unlike in `least_squares`.
+    mean if rewards are Gaussian. The fit to the samples' mean-variances is weighted by counts. Unlike in
+    `least_squares`, no residuals of a fitted mean are used.
 
     Examples
     --------
@@ -129,13 +129,12 @@ def unbiased_score(features: Matrix, tallies: Tallies, base_variance: float, ris
 def _residuals(features: Matrix, tallies: Tallies, mean_coef: Vector, solver: _Solver | None) -> tuple[Vector, Flags]:
     """Return the mean squared residual of every tally, and which tallies are informative about the variance.
 
-    With the ``solver`` of the mean, residuals are divided by one minus their leverage. A reward that the fit follows
-    almost entirely is not informative; this is judged without the ridge, which would only hide it.
+    With the ``solver`` of the mean, residuals are divided by one minus their leverage.
     """
     spread = tallies.spreads / tallies.counts + (tallies.means - features @ mean_coef) ** 2
     if solver is None:
         return spread, np.ones(len(spread), dtype=bool)
-    # degrees of freedom that the fit must leave a reward for its residual to mean anything
+    # Rewards of leverage near one have no residual to learn from. The ridge would only hide their leverage.
     seen = solver.leverages(regularised=False) < 1 - 1e-2
     free = 1 - solver.leverages()
     return np.where(seen, spread / np.where(seen, free, 1.0), 0.0), seen

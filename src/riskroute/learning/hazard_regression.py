@@ -1,12 +1,12 @@
 """Discrete-time hazard regression: pooled logistic regression over the units at risk.
 
 The hazard of a unit in bin ``b`` given covariates ``x`` is ``h``, with ``logit h = a_b + beta' x``. Given ``x`` it does
-not depend on the size of the trial, so sizes chosen in view of ``x`` cause no bias, as they would in plain counts of
-ends. A Gaussian prior on differences of neighbouring ``a_b`` smooths over bins, and another shrinks ``beta`` to zero.
-The posterior mode is found by Newton's method; around it the posterior is Gaussian (Laplace approximation).
+not depend on the size of the trial, so unlike plain counts of ends it is not biased if sizes depend on ``x``. A
+Gaussian prior on differences of neighbouring ``a_b`` smooths over bins, and another shrinks ``beta`` to zero. Newton's
+method finds the posterior mode; around it the posterior is approximated by a Gaussian (Laplace).
 
-The last ``capacity`` trials are kept, each with a weight that discounting reduces. Adding a trial is cheap;
-`HazardRegression.refresh` does the fit and should run outside the decision path.
+The last ``capacity`` trials are kept, with weights that discounting reduces. Adding a trial is cheap;
+`HazardRegression.refresh` fits and should run outside the decision path.
 
 References
 ----------
@@ -82,7 +82,7 @@ class HazardRegression:
         given = np.full(bins, 0.2) if prior_hazards is None else prior_hazards
         self.prior_hazards = np.array(finite_array("prior_hazards", given, ndim=1, length=bins))
         if not (self.prior_hazards.min() > 0 and self.prior_hazards.max() < 1):
-            raise InputError("prior_hazards must be between 0 and 1, and were not")
+            raise InputError("prior_hazards must be between 0 and 1")
         self.level_sd = real_number("level_sd", level_sd, above=0)
         self.step_sd = real_number("step_sd", step_sd, above=0)
         self.slope_sd = real_number("slope_sd", slope_sd, above=0)
@@ -224,11 +224,11 @@ class HazardRegression:
         for name, shape in shapes.items():
             setattr(self, name, exact_array(name, getattr(saved, name), np.float64, shape))
             if not np.isfinite(getattr(self, name)).all():
-                raise InputError(f"{name} must be finite, and was not")
+                raise InputError(f"{name} must be finite")
         for name in ("tried", "reached"):
             setattr(self, name, exact_array(name, getattr(saved, name), np.int64, (n,)))
         if n and (self.weights.min() < 0 or self.reached.min() < 0 or (self.reached > self.tried).any()):
-            raise InputError("trials must have weights and units of at least 0, and reach what they tried at most")
+            raise InputError("trials must have weights of at least 0 and 0 <= reached <= tried")
         np.linalg.cholesky(self.covariance)  # fails unless positive definite
 
 

@@ -2,12 +2,12 @@
 
 A trial for ``tried`` units observes ``reached = min(tried, V)`` of a hidden ``V``; if all were found, ``V`` is
 censored. The hazard of unit ``s`` is ``P(V = s - 1 | V >= s - 1)``. Hazards are constant within bins of units, with a
-conjugate beta posterior each: a trial adds the units it passed in a bin to ``beta``, and an end in the bin adds one to
-``alpha``. This is exact whatever the sizes of trials: with bins of one unit it is the Kaplan-Meier estimator, with
-wider bins its piecewise constant form.
+conjugate beta posterior each: the units passed in a bin are added to its ``beta``, an end in the bin adds one to its
+``alpha``. With bins of one unit this is the Kaplan-Meier estimator, with wider bins its piecewise constant form, for
+trials of any size.
 
-Given the hazards, the tail ``P(V >= s)`` falls geometrically within a bin; beyond the last edge it continues with the
-hazard of the last bin. The expected result of a trial is ``E min(d, V) = sum_{s <= d} P(V >= s)``.
+Given the hazards, the tail ``P(V >= s)`` falls geometrically within a bin, and with the hazard of the last bin beyond
+the last edge. The expected result of a trial is ``E min(d, V) = sum_{s <= d} P(V >= s)``.
 
 References
 ----------
@@ -80,7 +80,7 @@ class Hazards:
         beta: float | Sequence[float] | Vector = 1.0,
     ) -> None:
         self.edges = hazard_edges(edges)
-        self.alpha, self.beta = (self._prior(name, value) for name, value in (("alpha", alpha), ("beta", beta)))
+        self.alpha, self.beta = self._prior("alpha", alpha), self._prior("beta", beta)
         self.events, self.at_risk = np.zeros(len(self.edges)), np.zeros(len(self.edges))
         self.trials = 0.0
 
@@ -106,7 +106,7 @@ class Hazards:
         ends = hazard_edges(edges)
         given = np.concatenate([[1.0], finite_array("tails", tails, ndim=1, length=len(ends))])
         if not (given[-1] > 0 and (np.diff(given) < 0).all()):
-            raise InputError("tails must fall from below 1 and stay above 0, and did not")
+            raise InputError("tails must be between 0 and 1 and strictly decreasing")
         width = np.diff(ends, prepend=0)
         chance = 1 - given[1:] / given[:-1]
         hazard = 1 - (1 - chance) ** (1 / width)
@@ -149,7 +149,7 @@ class Hazards:
     def borrowed(self, others: Sequence[Hazards], most: float) -> Self:
         """Return this belief with observations of others added, down-weighted to a total of at most ``most`` trials.
 
-        This is partial pooling for a member of a family with few trials.
+        Partial pooling for a member of a family with few trials.
 
         Examples
         --------

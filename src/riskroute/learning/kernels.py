@@ -1,11 +1,11 @@
 """Small kernels that other kernels call: positive definite matrices and tournament trees.
 
 A matrix ``A`` is factored as ``U' U`` with ``U`` upper triangular: rows of ``U`` are contiguous in memory, and every
-inner loop runs along a row. All sums are formed in a fixed order, so results are the same on every processor, unlike
-those of a linear algebra library.
+inner loop runs along a row. All sums have a fixed order, so results are the same on every processor, unlike those of a
+linear algebra library.
 
-A tournament tree keeps the smallest of many values up to date as one value at a time changes. The winner is at the
-root, and a change affects one path to it: ``log2`` of the number of values.
+A tournament tree tracks the minimum of many values. Updating one value costs one path to the root, ``log2`` of the
+number of values.
 
 Kernels copy arrays element by element: numba takes three seconds to compile an assignment to a slice, most of it for
 the text of an error about shapes.
@@ -24,7 +24,7 @@ LONGEST = 64  # beyond this dimension a linear algebra library is faster than th
 
 @register_jitable
 def padded_length(length: int) -> int:
-    """Round up to a multiple of 16: loops of that length have no remainder to do one by one.
+    """Round up to a multiple of 16, so that vectorised loops have no remainder.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def padded_length(length: int) -> int:
 def upper_root(matrix: Matrix, root: Matrix) -> bool:
     """Write the upper triangular ``U`` with ``U' U = matrix`` into ``root``; return False if the matrix has none.
 
-    Only the upper triangle of either is used, and they may be the same array.
+    Only the upper triangles are used. Both arguments may be the same array.
 
     Examples
     --------

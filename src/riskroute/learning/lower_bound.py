@@ -54,9 +54,9 @@ class LowerBound:
     plays : Vector
         Plays of every action in units of ``log(T)``, ``(K,)``; 0 for the best action.
     weights : Vector
-        Weights of the alternatives, ``(n,)``; they sum to one.
+        Weights of the alternatives, ``(n,)``, summing to one.
     mean_coefs, var_coefs : Floats
-        Coefficients of the alternatives, ``(n, dim)``. In each of them another action is as good as the best one, whose
+        Coefficients of the alternatives, ``(n, dim)``. In each of them another action ties with the best one, whose
         mean and variance are unchanged.
     """
 
@@ -73,16 +73,16 @@ class LowerBound:
         return self.slope * math.log(real_number("horizon", horizon, minimum=1))
 
     def certified_slope(self) -> float:
-        """Recompute the slope from the alternatives and weights, after checking that the alternatives are valid."""
+        """Check that the alternatives are valid, and recompute the slope from them and their weights."""
         game = _Game.of(self.problem)
         shifts = self.var_coefs - self.problem.var_coef
         moved = (self.mean_coefs - self.problem.mean_coef) @ game.features.T, shifts @ game.features.T
         scale = max(1.0, float(game.gaps.max()))
         changes = game.gaps + moved[1] - self.problem.risk_tolerance * moved[0]
         if np.any(np.abs(moved[0][:, game.best]) + np.abs(moved[1][:, game.best]) > 1e-9 * scale):
-            raise InputError("mean_coefs and var_coefs must leave the best action as it is")
+            raise InputError("mean_coefs and var_coefs must leave mean and variance of the best action unchanged")
         if np.any(np.delete(changes, game.best, axis=1).min(axis=1) > 1e-9 * scale):
-            raise InputError("mean_coefs and var_coefs must make another action as good as the best one")
+            raise InputError("mean_coefs and var_coefs must make another action tie with the best one")
         if np.any(game.variances + moved[1] <= 0) or np.any(self.weights < 0):
             raise InputError("var_coefs must give positive variances, and weights must not be negative")
         divergence = self.weights @ _divergence(game.variances, *moved) / self.weights.sum()
@@ -203,11 +203,9 @@ class _Search:
         )
 
     def _alternatives(self, plays: Vector) -> list[tuple[Vector, Vector]]:
-        """Return the alternatives with the smallest divergence under ``plays``, each with another action tied for best.
-
-        For small shifts the divergence is quadratic in them, with the information matrices of mean and variance. Its
-        minimum subject to a tie of action ``x`` has a closed form, from which the descent starts.
-        """
+        """Return the alternatives of smallest divergence under ``plays``, each with another action tied for best."""
+        # For small shifts the divergence is quadratic, with the information matrices of mean and variance. Its minimum
+        # subject to a tie of action x has a closed form, the start of the descent.
         about_mean = _inverse((self.seen * (plays / self.variances)[:, None]).T @ self.seen)
         about_variance = _inverse((self.seen * (plays / (2 * self.variances**2))[:, None]).T @ self.seen)
         to_mean, to_variance = self.seen @ about_mean, self.seen @ about_variance
@@ -225,7 +223,9 @@ class _Search:
                 mean = (self.gaps[x] + self.seen[x] @ shift) / self.rho * to_mean[x] / (to_mean[x] @ self.seen[x])
             found.append(self._descend(plays, int(x), mean, shift, (about_mean, about_variance)))
         if not found:
-            raise InputError("problem must have alternatives: with a risk tolerance of 0, variances leave no room")
+            raise InputError(
+                "problem must have alternatives, had none: with a risk tolerance of 0, variances would be negative"
+            )
         return found
 
     def _descend(

@@ -10,10 +10,9 @@ squared error of variance ``v`` has variance ``(kurtosis - 1) v^2``, the inverse
 floored at one tenth of the typical variance, and errors are clipped at six robust standard deviations.
 
 `MeanVarianceRegression` is the online version. It keeps the normal equations of both fits and the most recent rows. A
-refresh fits the recent rows on top of the normal equations; once there are too many of them, the oldest are folded into
-the normal equations, weighted by the variances estimated by then. So no row is weighted by a variance guessed before
-any data, memory is bounded, and the cost of a refresh does not grow with the number of rows. Adding rows is cheap;
-refresh outside of time-critical decisions.
+refresh fits the recent rows on top of the normal equations; beyond a limit, the oldest are folded into the normal
+equations, weighted by the current estimates of their variances. So weights never depend on a variance assumed before
+any data, and memory and the cost of a refresh are bounded. Adding rows is cheap; refresh outside the decision path.
 
 References
 ----------
@@ -183,7 +182,7 @@ class MeanVarianceEstimate:
             size = len(coef)
             precision = exact_array(f"{kind}_precision", getattr(self, f"{kind}_precision"), np.float64, (size, size))
             if not (np.isfinite(precision).all() and np.diag(precision).min() > 0):
-                raise InputError(f"{kind}_precision must be finite and positive definite, and was not")
+                raise InputError(f"{kind}_precision must be finite and positive definite")
             object.__setattr__(self, f"{kind}_coef", coef)
             object.__setattr__(self, f"{kind}_precision", precision)
         if self.var_coef.min() < 0:
@@ -260,13 +259,7 @@ class _NormalEquations(NamedTuple):
 def _nonnegative_least_squares(matrix: Matrix, vector: Vector, passes: int = 1000) -> Vector:
     """Minimise ``c' matrix c / 2 - vector' c`` over ``c >= 0`` by cyclic coordinate descent.
 
-    ``matrix`` ``(q, q)`` is symmetric and positive definite: the normal equations of a least squares problem with a
-    ridge; ``vector`` ``(q,)`` is their right-hand side. At most ``passes`` passes over all coefficients.
-
-    Examples
-    --------
-    >>> _nonnegative_least_squares(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1.0, -1.0])).tolist()
-    [0.5, 0.0]
+    ``matrix`` ``(q, q)`` is symmetric and positive definite, ``vector`` is ``(q,)``.
     """
     size = len(vector)
     coef = np.zeros(size)
@@ -290,9 +283,9 @@ def _nonnegative_least_squares(matrix: Matrix, vector: Vector, passes: int = 100
 def _normal_equations(
     rows: MeanVarianceRows, base: _NormalEquations, *, start: MeanVarianceEstimate | None = None, sweeps: int = 3
 ) -> _NormalEquations:
-    """Return the normal equations of rows, each weighted by the variance fitted to ``base`` and rows together.
+    """Return the normal equations of rows, weighted by the variances fitted to ``base`` and rows together.
 
-    The first sweep takes variances from ``start``; without it, all variances are assumed equal.
+    Default of ``start``, which gives the variances of the first sweep: equal variances.
     """
     x, portions = rows.mean_features, rows.portions
     estimate, between = start, np.zeros(len(rows.pairs))
@@ -353,8 +346,8 @@ def _variance_equations(
 ) -> tuple[Matrix, Vector]:
     """Return matrix and right-hand side for the coefficients of the variance.
 
-    ``targets`` estimate the variances of rows and ``products`` the covariances of pairs; ``noise`` and ``between`` are
-    the values predicted for them, which determine the weights.
+    ``targets`` estimate the variances of rows and ``products`` the covariances of pairs; their predicted values,
+    ``noise`` and ``between``, determine the weights.
     """
     weights = portions / ((kurtosis - 1) * noise**2)
     matrix = (rows.var_features * weights[:, None]).T @ rows.var_features
@@ -376,10 +369,10 @@ class MeanVarianceRegression:
     prior : MeanVarianceEstimate
         Estimate before any row; it is never discounted.
     offset_sd : float, optional
-        If given, the offset gets a coefficient, the last of ``theta``, with prior mean 1 and this standard deviation. A
-        posterior mean far from 1 shows that the offset was not known after all.
+        Prior standard deviation of a coefficient of the offset, the last of ``theta``, with prior mean 1. A posterior
+        mean far from 1 shows that the offset is misspecified. Default: no such coefficient.
     keep : int
-        Number of recent rows to keep; beyond it, all but half of them are folded into the normal equations.
+        Number of recent rows to keep; beyond it, all but ``keep // 2`` are folded into the normal equations.
 
     Attributes
     ----------
@@ -490,7 +483,7 @@ class MeanVarianceRegression:
     def borrowed(self, others: Sequence[MeanVarianceRegression], most: float) -> Self:
         """Return this regression with the rows of others added, down-weighted to at most ``most`` rows in total.
 
-        Partial pooling for a member of a family with few rows; all have the same features.
+        Partial pooling for a member of a family with few rows; all members have the same features.
         """
         family: list[MeanVarianceRegression] = [self, *others]
         sizes = {(len(one.prior.mean_coef), len(one.prior.var_coef)) for one in family}
@@ -533,7 +526,7 @@ class MeanVarianceRegression:
         for name, part in self.sums._asdict().items():
             given = exact_array(name, getattr(saved.sums, name), np.float64, part.shape)
             if not np.isfinite(given).all():
-                raise InputError(f"{name} must be finite, and was not")
+                raise InputError(f"{name} must be finite")
         self.sums, self.estimate = saved.sums, saved.estimate
         for kind in ("mean_coef", "var_coef"):
             if getattr(self.estimate, kind).shape != getattr(self.prior, kind).shape:
@@ -588,7 +581,7 @@ class ResidualTest:
     >>> test = ResidualTest(length=40)
     >>> any(test.add(rng.standard_normal(1)) for _ in range(2000))
     False
-    >>> next(n for n in range(1, 41) if test.add(rng.standard_normal(1) + 2))  # rows until a shift by two is found
+    >>> next(n for n in range(1, 41) if test.add(rng.standard_normal(1) + 2))  # rows until a shift by two is detected
     15
     """
 
@@ -599,7 +592,7 @@ class ResidualTest:
         self.window: Vector = np.zeros(0)
 
     def add(self, errors: Vector, kurtosis: float = 3.0) -> bool:
-        """Take standardised errors, and say whether the window contradicts the belief; an alarm empties it."""
+        """Add standardised errors and return whether the test raises an alarm, which empties the window."""
         errors = finite_array("errors", errors, ndim=1)
         kurtosis = real_number("kurtosis", kurtosis, minimum=KURTOSIS[0])
         self.window = np.concatenate([self.window, errors])[-self.length :]

@@ -1,4 +1,4 @@
-"""Observations: tallies by feature vector, which stay meaningful when the set of actions changes."""
+"""Observations: tallies by feature vector, which remain valid when the set of actions changes."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Observations:
         return Observations(features[first[order]], *merged, left)
 
     def faded(self, factor: float, least: float = 1e-3) -> Observations:
-        """Down-weight every reward by ``factor``; drop rows that then count for less than ``least`` rewards."""
+        """Return the observations down-weighted by ``factor``, without rows worth less than ``least`` rewards."""
         kept = self.counts * factor > least
         return Observations(
             self.features[kept],

@@ -1,4 +1,4 @@
-"""`Setting`, the input of a policy, and `Plan`, its output."""
+"""`Setting`, the data given to a policy, and `Plan`, its output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import InputError
-from riskroute.core.validation import LARGEST, exact_array, sized_number, whole_number
+from riskroute.core.validation import LARGEST, exact_array, instance_of, sized_number, whole_number
 from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.learning.tally import ActionBatch, tally_handles
@@ -22,7 +22,7 @@ MOST_DRAWS = 10**6  # posterior draws per plan, which are held in memory
 class Setting:
     """Problem data known to a policy: everything but the coefficients.
 
-    Without a ``horizon``, the number of rounds is unlimited; policies that need a horizon raise `InputError`.
+    Default of ``horizon``: unlimited; policies that need a horizon then raise `InputError`.
     """
 
     actions: ActionSet
@@ -31,8 +31,7 @@ class Setting:
     base_variance: float = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.actions, ActionSet):
-            raise InputError(f"actions must be an action set (riskroute.Actions), was {type(self.actions).__name__}")
+        instance_of("actions", self.actions, ActionSet, "an action set (riskroute.Actions)")
         store = object.__setattr__
         if self.horizon is not None:
             store(self, "horizon", whole_number("horizon", self.horizon, maximum=LONGEST_HORIZON))

@@ -1,12 +1,12 @@
 """The interface of policies: they propose plans and learn from tallies.
 
-A *plan* is a list of actions with counts that needs no feedback until it is complete. A policy is written as two
-methods, `Policy.propose` (the next plan) and `Policy.observe` (the tallies of the plan it proposed). Everything else is
-derived here: fitting plans to the horizon, the one-round form `select` / `update` for live use, and a state that can be
-saved in the middle of a plan as plain JSON and restored to the same decisions.
+A *plan* is a list of actions with counts that needs no feedback until it is complete. A policy implements
+`Policy.propose` (the next plan) and `Policy.observe` (the tallies of the proposed plan). The base class derives the
+rest: fitting plans to the horizon, the one-round form `select` / `update` for live use, and a state as plain JSON that
+can be saved in the middle of a plan and restored to the same decisions.
 
-Constructors only store parameters. `Policy.start` begins an episode. A policy stores what it learns in fields declared
-with `memory`, which make up its saved state.
+Constructors only store parameters. `Policy.start` begins an episode. Learned values are in fields declared with
+`memory`, which make up the saved state.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from riskroute.learning.tally import Tallies, Tally
 
 
 def memory(default: Any = None, check: Check | None = None) -> Any:
-    """Declare a field that a policy learns: not a parameter, and part of its saved state.
+    """Declare a learned field of a policy: not a parameter, and part of its saved state.
 
-    A saved state holds it as plain values, and restores it by its annotation, which may be made of numbers, strings,
-    arrays, tuples, lists, dictionaries and records of this package. ``check(name, value, policy)`` raises `InputError`
-    for impossible values in a restored state; a list is checked item by item.
+    The annotation determines how a saved value is restored; it may consist of numbers, strings, arrays, tuples, lists,
+    dictionaries and records of this package. ``check(name, value, policy)`` raises `InputError` for an invalid value in
+    a restored state; lists are checked item by item.
     """
     metadata = {"memory": True, "check": check}
     return dataclasses.field(init=False, repr=False, compare=False, default=default, metadata=metadata)
@@ -50,7 +50,7 @@ class Policy(ABC):
     needs_list: ClassVar[bool] = False  # whether the policy needs a list of all actions
     needs_horizon: ClassVar[bool] = True  # whether it must know the number of rounds
     fixed_set: ClassVar[bool] = True  # whether it needs the same action set in every round
-    waits: ClassVar[bool] = True  # whether it learns from whole plans only, see `riskroute.learning.tickets`
+    waits: ClassVar[bool] = True  # whether it learns from complete plans only, see `riskroute.learning.tickets`
     unit_free: ClassVar[bool] = False  # whether decisions do not depend on the unit of rewards, see `in_units`
 
     _setting: Setting | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
@@ -59,10 +59,10 @@ class Policy(ABC):
     partial: list[Tally] = memory(None)  # tallies of the pending plan, entry by entry, in the one-round form
 
     def check_parameters(self) -> None:
-        """Raise `InputError` for parameters that do not fit each other or the setting.
+        """Raise `InputError` for parameters that are inconsistent with each other or with the setting.
 
-        Declare the range of a single parameter with `riskroute.core.validation.parameter`. Both are checked when an
-        episode begins or is restored.
+        Called when an episode begins or is restored, after the checks of single parameters declared with
+        `riskroute.core.validation.parameter`.
         """
 
     def begin(self) -> None:
@@ -70,7 +70,7 @@ class Policy(ABC):
 
     @abstractmethod
     def propose(self) -> Plan:
-        """Return the next plan; one that exceeds the remaining horizon is shortened."""
+        """Return the next plan; the base class shortens it to the remaining horizon."""
 
     @abstractmethod
     def observe(self, tallies: Tallies) -> None:
@@ -78,7 +78,7 @@ class Policy(ABC):
 
     @abstractmethod
     def recommend(self) -> Action:
-        """Return the action the policy would commit to now."""
+        """Return the action that the policy would commit to now."""
 
     def estimated_seconds(self, horizon: int, *, drawn_singly: bool) -> float:
         """Estimate the seconds of a simulated run on one core, in order to divide work.
@@ -88,7 +88,7 @@ class Policy(ABC):
         horizon : int
             Rounds of the run.
         drawn_singly : bool
-            Whether the environment draws every reward on its own, not the tally of many at once.
+            Whether the environment draws rewards one by one instead of tallies.
         """
         return 1e-2 + (3e-7 * horizon if drawn_singly or self.needs_list else 0.0)
 
@@ -120,27 +120,24 @@ class Policy(ABC):
         return (LONGEST_HORIZON if self.setting.horizon is None else self.setting.horizon) - self.played
 
     def start(self, setting: Setting, seed: int | np.random.SeedSequence | None = 0) -> Self:
-        """Begin an episode, forgetting any earlier one."""
+        """Begin a new episode."""
         self._prepare(instance_of("setting", setting, Setting, "a Setting"), seeded_generator(seed))
         self.begin()
         return self
 
     def _prepare(self, setting: Setting, rng: np.random.Generator) -> None:
         self._setting, self.rng = setting, rng
-        self._reset()
+        for item in dataclasses.fields(self):
+            if item.metadata.get("memory"):
+                setattr(self, item.name, item.default)
+        self.partial = []
         if self.needs_horizon and setting.horizon is None:
             raise InputError(f"horizon must be given to {self.name}, was None")
         checked_parameters(self)
         self.check_parameters()
 
-    def _reset(self) -> None:
-        for item in dataclasses.fields(self):
-            if item.metadata.get("memory"):
-                setattr(self, item.name, item.default)
-        self.partial = []
-
     def plan(self) -> Plan:
-        """Return the current plan; it stays the same until its tallies are learned."""
+        """Return the current plan; it changes only after its tallies are learned."""
         if self.pending is None:
             if self.remaining == 0:
                 raise StateError(f"{self.name} has played all {self.played} rounds of its horizon")
@@ -163,17 +160,17 @@ class Policy(ABC):
         if max(size, math.sqrt(spread / plan.rounds)) > LARGEST:
             raise InputError(f"rewards must be at most {LARGEST:g} in size, had means up to {size:g}")
         if self.partial:
-            raise StateError("the plan is being played round by round: finish it with update()")
+            raise StateError("the current plan is played round by round: finish it with update()")
         self._finish(tallies)
 
     def conclude(self, tallies: Tallies | None) -> None:
-        """End the current plan and learn from the rounds actually played; None if there were none.
+        """End the current plan and learn from the rounds actually played, if any.
 
         `learn` and `update` require exactly the planned rounds. With concurrent decisions, rewards may arrive late, for
         other actions, or never: see `riskroute.learning.tickets`.
         """
         if self.partial:
-            raise StateError("the plan is being played round by round: finish it with update()")
+            raise StateError("the current plan is played round by round: finish it with update()")
         if tallies is None:
             self.pending = None
             return
@@ -182,7 +179,7 @@ class Policy(ABC):
         if not 1 <= rounds <= self.remaining:
             raise InputError(f"rounds of tallies must be from 1 to {self.remaining}, was {rounds}")
         if not self.setting.actions.contains(tallies.actions).all():
-            raise InputError("actions of tallies must all belong to the action set")
+            raise InputError("actions of tallies must be members of the action set")
         self._finish(tallies)
 
     def _finish(self, tallies: Tallies) -> None:
@@ -201,7 +198,7 @@ class Policy(ABC):
         plan = self.plan()
         entry = self._entry(plan)
         expected = as_action(plan.actions[entry])
-        if not _equal(action, expected):
+        if not (isinstance(action, int | np.integer | tuple) and action == expected):
             raise InputError(f"action must be the one select() returned, {expected}, was {shown(action)}")
         reward = real_number("reward", reward, minimum=-LARGEST, maximum=LARGEST)
         if entry == len(self.partial):
@@ -213,7 +210,7 @@ class Policy(ABC):
     def offer(self, actions: ActionSet) -> None:
         """Change the action set of the next round.
 
-        All sets have the same coefficients, so estimates stay valid. The current plan ends, and the policy learns from
+        All sets share their coefficients, so estimates remain valid. The current plan ends, and the policy learns from
         the rounds already played. Policies that need a fixed set raise `StateError`.
         """
         setting = self.setting
@@ -313,7 +310,7 @@ class Policy(ABC):
         return policy
 
     def _check_partial(self) -> None:
-        """Refuse tallies that do not belong to the first entries of the pending plan, all complete but the last."""
+        """Raise `InputError` unless the tallies are those of the first plan entries, all complete except the last."""
         planned = [] if self.pending is None else self.pending.counts.tolist()
         if len(self.partial) > len(planned):
             raise InputError(f"partial must have at most {len(planned)} entries, had {len(self.partial)}")
@@ -330,12 +327,8 @@ class Policy(ABC):
 
 
 def _alike(first: Integers, second: Integers) -> bool:
-    """Whether two arrays are equal; checks identity first, which is the common case."""
+    """Return whether two arrays are equal; identity, the common case, is checked first."""
     return first is second or np.array_equal(first, second)
-
-
-def _equal(action: Any, expected: Action) -> bool:
-    return isinstance(action, int | np.integer | tuple) and bool(action == expected)
 
 
 def _as_saved(state: Any) -> np.random.Generator:

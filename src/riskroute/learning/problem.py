@@ -9,7 +9,15 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
-from riskroute.core.validation import LARGEST, finite_array, real_number, sized_number, true_or_false, whole_number
+from riskroute.core.validation import (
+    LARGEST,
+    finite_array,
+    instance_of,
+    real_number,
+    sized_number,
+    true_or_false,
+    whole_number,
+)
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 
 _REACH = LARGEST / 1000  # largest mean or standard deviation: noise is added
@@ -53,7 +61,7 @@ class Problem:
     check_norms: bool = True
 
     def __post_init__(self) -> None:
-        dim = _require_action_set(self.actions).dim
+        dim = _action_set(self.actions).dim
         store = object.__setattr__
         store(self, "mean_coef", finite_array("mean_coef", self.mean_coef, ndim=1, length=dim).copy())
         store(self, "var_coef", finite_array("var_coef", self.var_coef, ndim=1, length=dim).copy())
@@ -77,7 +85,7 @@ class Problem:
             raise InputError(f"variance must be non-negative for every action, was {least:.6g} for action {riskless}")
 
     def _check_reach(self) -> None:
-        """Refuse coefficients whose rewards or squared rewards could exceed the range of policies."""
+        """Raise `InputError` if rewards or squared rewards could exceed the range of policies."""
         norm = self.actions.largest_norm()
         for name, coef, most in (("mean_coef", self.mean_coef, _REACH), ("var_coef", self.var_coef, _REACH**2)):
             size = float(np.abs(coef).max())
@@ -104,7 +112,7 @@ class Problem:
         risk_tolerance: float = 2.0,
     ) -> Problem:
         """Return a problem with coefficients (and listed actions) scaled down to the norms of the theory."""
-        _require_action_set(actions)
+        _action_set(actions)
         if isinstance(actions, Actions) and actions.largest_norm() > 1:
             actions = actions.shrunk()
         mean_coef = finite_array("mean_coef", mean_coef, ndim=1, length=actions.dim)
@@ -149,13 +157,7 @@ class Problem:
 
 
 def _norm(vector: Floats) -> float:
-    """Return the Euclidean norm, correctly rounded: the same on every processor, unlike a BLAS dot product.
-
-    Examples
-    --------
-    >>> _norm(np.array([3.0, 4.0]))
-    5.0
-    """
+    """Return the Euclidean norm, correctly rounded: the same on every processor, unlike a BLAS dot product."""
     size = float(np.abs(vector).max(initial=0.0))
     if size == 0:
         return 0.0
@@ -163,10 +165,8 @@ def _norm(vector: Floats) -> float:
     return math.ldexp(math.sqrt(math.fsum(x * x for x in np.ldexp(vector, -exponent).tolist())), exponent)
 
 
-def _require_action_set(actions: ActionSet) -> ActionSet:
-    if not isinstance(actions, ActionSet):
-        raise InputError(f"actions must be an action set (riskroute.Actions), was {type(actions).__name__}")
-    return actions
+def _action_set(actions: ActionSet) -> ActionSet:
+    return instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
 
 
 def random_problem(
@@ -182,7 +182,7 @@ def random_problem(
     True
     """
     rng = np.random.default_rng(np.random.SeedSequence(whole_number("seed", seed, minimum=0)))
-    mean_coef, var_coef = rng.standard_normal((2, _require_action_set(actions).dim))
+    mean_coef, var_coef = rng.standard_normal((2, _action_set(actions).dim))
     return Problem.scaled(
         actions=actions,
         mean_coef=mean_coef,

@@ -33,26 +33,14 @@ def _harmonic(n: float) -> float:
 
 
 class RegretBlocks(NamedTuple):
-    """Consecutive blocks of an episode, each of one action: arrays ``(n,)``.
+    """Consecutive blocks of an episode, each of one action: arrays ``(n,)``."""
 
-    Attributes
-    ----------
-    counts : Integers
-        Rounds of each block.
-    reward_means, reward_spreads : Vector
-        Mean of the rewards of a block, and the sum of their squared deviations from it.
-    true_means, true_variances : Vector
-        True mean and variance of a reward of the action.
-    gaps : Vector
-        Gap in mean-variance between the action and the best one.
-    """
-
-    counts: Integers
+    counts: Integers  # rounds
     reward_means: Vector
-    reward_spreads: Vector
+    reward_spreads: Vector  # sums of squared deviations from `reward_means`
     true_means: Vector
     true_variances: Vector
-    gaps: Vector
+    gaps: Vector  # mean-variance minus that of the best action
 
 
 def block_regret_curves(
@@ -60,8 +48,8 @@ def block_regret_curves(
 ) -> tuple[Vector, Vector, Vector]:
     """Return path mean-variance, pseudo-regret and luck at checkpoints, from blocks of one action each.
 
-    Every checkpoint (ascending) falls on the end of a block. Within a block the squared differences to the means of all
-    earlier rounds do not change, so its cost of switching is that sum times a difference of harmonic numbers.
+    Checkpoints ascend, each at the end of a block. Within a block, the squared differences to the means of all earlier
+    rounds are constant, so the cost of switching is their sum times a difference of harmonic numbers.
 
     Luck is a control variate: the part of the path's mean-variance that depends on noise alone. Around a constant ``c``
     the path's squared deviations are ``sum (x - c)^2`` less ``t (mean - c)^2``. With ``e = x - mu`` the noise of a
@@ -88,9 +76,7 @@ def _block_curves(
     anchors: Vector,
     risk_tolerance: float,
 ) -> tuple[Vector, Vector, Vector]:
-    xi = np.zeros(len(checkpoints))
-    pseudo = np.zeros(len(checkpoints))
-    luck = np.zeros(len(checkpoints))
+    xi, pseudo, luck = np.zeros(len(checkpoints)), np.zeros(len(checkpoints)), np.zeros(len(checkpoints))
     count, mean, spread = 0.0, 0.0, 0.0  # tally of the rewards so far
     level, apart = 0.0, 0.0  # mean and summed squared deviations of the true means so far
     loss = 0.0

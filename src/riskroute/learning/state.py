@@ -1,8 +1,8 @@
 """Saved states of policies: conversion by declared types, and checks of the values.
 
-`riskroute.core.records` turns the fields declared with `riskroute.learning.policy.memory` into plain JSON values, and
-back by their types. A state may come from a file that was damaged or edited, so beliefs, observations, tallies and
-plans must also fit the action set and the rounds played. Other fields may name one of the checks below.
+`riskroute.core.records` converts the fields declared with `riskroute.learning.policy.memory` to plain JSON values and
+back by type. A state file may be damaged or edited, so beliefs, observations, tallies and plans must also fit the
+action set and the rounds played. Other fields may declare one of the checks below.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def check_information(name: str, value: Any, policy: Policy) -> None:
 
 
 def check_belief(name: str, value: Belief, dim: int) -> None:
-    """Require a belief of dimension ``dim`` that rewards could have led to."""
+    """Require a belief of dimension ``dim`` with finite coefficients and positive definite precisions."""
     instance_of(name, value, Belief, "a Belief")
     if value.dim != dim:
         raise InputError(f"{name} must have dimension {dim}, was {value.dim}")
@@ -127,14 +127,14 @@ def _check_observations(name: str, value: Observations, policy: Policy) -> None:
 def _check_tallies(name: str, value: Tallies, policy: Policy) -> None:
     _check_members(f"actions of {name}", value.actions, policy)
     if len(value) == 0 or value.counts.min() < 1 or int(value.counts.sum()) > policy.played:
-        raise InputError(f"counts of {name} must be positive and add up to at most {policy.played}, and did not")
+        raise InputError(f"counts of {name} must be positive and add up to at most {policy.played}")
     finite_array(f"means of {name}", value.means, ndim=1, largest=LARGEST)
     check_spreads(f"spreads of {name}", value.spreads)
 
 
 def _check_plan(name: str, value: Plan, policy: Policy) -> None:
     if len(value.counts) == 0 or value.counts.min() < 1 or not 1 <= value.rounds <= policy.remaining:
-        raise InputError(f"counts of {name} must be positive and add up to at most {policy.remaining}, and did not")
+        raise InputError(f"counts of {name} must be positive and add up to at most {policy.remaining}")
     _check_members(f"actions of {name}", value.actions, policy)
 
 
@@ -166,4 +166,4 @@ def _check_positive_definite(name: str, matrix: Any, largest: float | None = Non
     except np.linalg.LinAlgError:
         fits = False
     if not fits:
-        raise InputError(f"{name} must be symmetric and positive definite, and was not")
+        raise InputError(f"{name} must be symmetric and positive definite")

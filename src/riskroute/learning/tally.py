@@ -2,7 +2,7 @@
 
 A tally of some rewards is their count, their mean and the sum of their squared deviations from that mean. Both
 least-squares estimators and the mean-variance of a path are functions of tallies, and tallies merge exactly
-(Chan, Golub and LeVeque 1983), so rewards never need to be kept and ``E[x^2] - mean^2`` is never formed.
+(Chan, Golub and LeVeque 1983). So rewards are not kept, and ``E[x^2] - mean^2``, which cancels, is never computed.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def merge_tally_groups(
     means: Floats,
     spreads: Floats,
 ) -> tuple[NDArray[Number], Floats, Floats]:
-    """Merge the tallies of each group ``0 .. n_groups - 1``, one by one; counts may be fractions."""
+    """Merge the tallies of each group ``0 .. n_groups - 1`` in order; counts may be fractional."""
     merged: NDArray[Number] = np.zeros(n_groups, dtype=counts.dtype)
     merged_means, merged_spreads = np.zeros(n_groups), np.zeros(n_groups)
     merge_tallies_compiled(merged, merged_means, merged_spreads, group, counts, means, spreads)

@@ -1,12 +1,12 @@
-"""Concurrent decisions: each is a ticket, settled in any order when its reward is known.
+"""Concurrent decisions: each is a ticket, settled in any order once its reward is known.
 
 `Policy.select` and `Policy.update` handle one round at a time. `Tickets` issues the rounds of the policy's plans
 without waiting for earlier rewards, and collects rewards into tallies of the plan:
 
-- A policy that may learn at any time (``waits`` is False) makes a new plan when all rounds of the last are issued. It
-  learns the rewards received by then; later ones are learned with the next plan.
-- A phased policy (``waits`` is True) ends a phase when all its tickets are settled or abandoned. Until then further
-  tickets carry its recommendation and are not learned from.
+- A policy that may learn at any time (``waits`` is False) makes a new plan when all rounds of the last are issued, and
+  first learns from the rewards received so far. Later rewards are learned with the next plan.
+- A phased policy (``waits`` is True) ends a phase when all its tickets are settled or abandoned. Further tickets before
+  that carry its recommendation, and their rewards are not learned.
 
 With at most one open ticket, decisions equal those of `select` and `update`, bit for bit.
 """
@@ -27,13 +27,13 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.registry import restore_policy
 from riskroute.learning.tally import Tallies, Tally
 
-# Markers in place of an entry of the current plan: the ticket belongs to an earlier plan, or is not learned from.
+# Markers instead of an entry of the current plan: a ticket of an earlier plan, or one without learning.
 _EARLIER, _UNLEARNED = -1, -2
 
 
 @dataclass(frozen=True)
 class Ticket:
-    """A decision: its number, its action, and whether the policy learns from its reward."""
+    """Decision with its number, its action, and whether the policy learns from its reward."""
 
     number: int
     action: Action
@@ -48,8 +48,8 @@ class Tickets:
     policy : Policy
         A started policy that is not in the middle of a plan played by `select` and `update`.
     ahead : bool
-        Whether only `replan` makes plans, so that `issue` is fast: until then the current plan is repeated. A phased
-        policy issues its recommendation instead.
+        Let only `replan` make plans, so that `issue` is fast; tickets beyond the current plan repeat it, or carry the
+        recommendation of a phased policy. Default: `issue` makes plans.
 
     Examples
     --------
@@ -180,7 +180,7 @@ class Tickets:
         return self.policy.waits and (self._open > 0 or not self._handed_out())
 
     def _stand_in(self, plan: Plan | None) -> Action:
-        """Return an action for a decision that is not learned from: the recommendation, or an entry of the plan."""
+        """Return the action of a ticket without learning: the recommendation, or an entry of the plan."""
         try:
             return self.policy.recommend()
         except StateError:  # too early for a recommendation
@@ -207,7 +207,7 @@ class Tickets:
             self._conclude()
 
     def _conclude(self) -> None:
-        """Learn from the rewards received; tickets that are still open now belong to an earlier plan."""
+        """Learn from the rewards received; mark open tickets as those of an earlier plan."""
         plan = self.policy.pending
         back = [k for k, tally in enumerate(self._tallies) if tally.count]
         actions = [] if plan is None or not back else [plan.actions[back]]

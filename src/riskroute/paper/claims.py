@@ -35,7 +35,7 @@ class _Claim:
     remark: str = ""
 
 
-_CLAIMS: list[_Claim] = []  # in the order of the printed table
+CLAIMS: list[_Claim] = []  # in the order of the printed table
 _Measure = TypeVar("_Measure", bound=Callable[..., _Verdict])
 
 
@@ -45,7 +45,7 @@ def _claim(
     """Return a decorator that adds a claim, checked by the function with these ``arguments``."""
 
     def add(measure: _Measure) -> _Measure:
-        _CLAIMS.append(_Claim(experiment, where, text, partial(measure, **arguments), remark))
+        CLAIMS.append(_Claim(experiment, where, text, partial(measure, **arguments), remark))
         return measure
 
     return add
@@ -426,7 +426,7 @@ class _ClaimVerdict:
 def judge_claims(summaries: Mapping[str, _Summary]) -> list[_ClaimVerdict]:
     """Check the claims about experiments that were played in full; ``summaries`` are by experiment."""
     found = []
-    for claim in _CLAIMS:
+    for claim in CLAIMS:
         if claim.experiment in summaries:
             measured, agrees = claim.measure(summaries[claim.experiment])
             found.append(_ClaimVerdict(claim, measured, bool(agrees)))

@@ -375,7 +375,7 @@ def test_a_bound_spoiled_at_the_end_is_an_error(monkeypatch: pytest.MonkeyPatch)
         return index, np.where(np.arange(len(weights)) == 0, 0.9, 0.1 / (len(weights) - 1))
 
     monkeypatch.setattr(design_module, "thin_support", spoil)
-    with pytest.raises(DesignError, match=r"above the optimum, wanted 0.01"):
+    with pytest.raises(DesignError, match=r"above the optimum, expected 0.01"):
         g_optimal(SETS["gaussian"])
 
 

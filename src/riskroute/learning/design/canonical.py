@@ -1,7 +1,7 @@
 """Canonical choice among optimal designs, the same on every processor.
 
-The optimal information matrix of a set of feature vectors is unique, but often the weights are not, in particular on
-symmetric sets. Which weights a solver finds then depends on rounding errors. This module replaces them by
+The optimal information matrix of a set of feature vectors is unique, but the weights often are not, in particular on
+symmetric sets, and then a solver's weights depend on rounding errors. This module replaces them by
 
 1. the weights of minimum norm (`canonical_least_norm`), which are unique and equal for symmetric actions,
 2. reduced to a smaller support where it is too large (`canonical_weights`), and
@@ -73,7 +73,7 @@ def _damped_solve(rows: Matrix, target: Vector) -> Vector:
 
 
 def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slope: float) -> float:
-    """Return the first step length of 1, 1/2, 1/4 .. that satisfies the Armijo condition; 0 if none does."""
+    """Return the first step length among 1, 1/2, 1/4 .. that satisfies the Armijo condition, or 0."""
 
     def dual(multipliers: Vector) -> float:
         weights = np.maximum(rows @ multipliers, 0.0)
@@ -131,7 +131,7 @@ def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
 def _move_along(table: Matrix, basis: Integers, weights: Vector, j: int) -> int:
     """Move weight along the relation of column ``j`` to the basis until a column has none.
 
-    Return the row of that column, or -1 if it is ``j``; of several, the first column leaves the basis.
+    Return the row of that column (of several, the first), or -1 if it is ``j``.
     """
     total, size = 1.0, 1.0
     for i in range(len(basis)):

@@ -5,18 +5,18 @@ is as small as possible. Kiefer and Wolfowitz (1960): the smallest possible valu
 same design maximises ``log det M``. One scan therefore certifies a design: ``bound`` is its largest leverage,
 and ``bound / rank - 1`` its distance from the optimum, whatever solver found it.
 
-The solver never iterates over the whole set. It (1) whitens the coordinates; (2) solves on a small working set, by
-vertex exchange (`vertex_exchange`) and then by Newton steps near the optimum (`_newton_polish`); (3) scans every
-action; (4) adds the worst violators to the working set and returns to (2) until there are none; (5) chooses, where many
-designs are optimal, a canonical one that does not depend on rounding errors (`canonical`). Its support has at most ``r
-(r + 1) / 2`` actions, by Caratheodory's argument.
+The solver iterates over a working set only. It (1) whitens the coordinates; (2) solves on the working set, by vertex
+exchange (`vertex_exchange`) and then by Newton steps near the optimum (`_newton_polish`); (3) scans every action; (4)
+adds the worst violators to the working set and returns to (2) until there are none; (5) if many designs are optimal,
+chooses a canonical one that does not depend on rounding errors (`canonical`). Its support has at most ``r (r + 1) / 2``
+actions, by Caratheodory's argument.
 
 Every exchange moves weight from the support point of lowest leverage to the point of highest leverage, by the amount
 that maximises ``log det M`` along that line (Boehning 1986): it has a closed form and costs two rank-one updates.
-Exchange slows down near the optimum where the optimal weights are not unique, as on symmetric sets. Newton's model of
-``log det M`` does not: in coordinates where ``M`` is the identity, its best weights bring ``sum w_i z_i z_i'`` closest
-to twice the identity subject to ``w >= 0`` and ``sum w = 1``. That is a non-negative least-squares problem with sparse
-solutions, and a few steps reach an excess of 1e-9.
+Exchange slows down near the optimum if the optimal weights are not unique, as on symmetric sets. Newton steps do not:
+in coordinates where ``M`` is the identity, each minimises the distance of ``sum w_i z_i z_i'`` from twice the identity
+subject to ``w >= 0`` and ``sum w = 1``. That is a non-negative least-squares problem with sparse solutions, and a few
+steps reach an excess of 1e-9.
 """
 
 from __future__ import annotations
@@ -96,10 +96,8 @@ def _information(points: Floats, weights: Floats, matrix: Floats) -> None:
 
 @njit(cache=True, error_model="numpy")
 def _invert(left: Floats, right: Floats) -> bool:
-    """Write the inverse of ``left``, which is overwritten, into ``right``; False if it is singular.
-
-    Gauss-Jordan elimination with partial pivoting gives the same bits whatever LAPACK is installed.
-    """
+    """Write the inverse of ``left``, which is overwritten, into ``right``; return False if it is singular."""
+    # Gauss-Jordan elimination with partial pivoting gives the same bits with every LAPACK.
     r = len(left)
     for a in range(r):
         right[a, a] = 1.0
@@ -138,7 +136,7 @@ def _levers(points: Floats, inverse: Floats, levers: Floats) -> None:
 
 @njit(cache=True, error_model="numpy")
 def _exchange(points: Floats, weights: Floats, inverse: Floats, levers: Floats, tolerance: float, steps: int) -> bool:
-    """Do some steps, in place; return whether the tolerance was reached."""
+    """Do up to ``steps`` exchanges in place; return whether the tolerance was reached."""
     n, r = points.shape
     to_high, to_low = np.zeros(r), np.zeros(r)
     for _ in range(steps):
@@ -178,14 +176,8 @@ def _exchange(points: Floats, weights: Floats, inverse: Floats, levers: Floats, 
     return False
 
 
-_NEWTON_STEPS = 50
-
-
 def _newton_polish(points: Floats, weights: Floats, tolerance: float) -> tuple[Floats, bool]:
-    """Improve ``weights`` until no leverage on ``points`` ``(n, r)`` exceeds ``(1 + tolerance) r``.
-
-    Returns the weights and whether the tolerance was reached.
-    """
+    """Improve weights by Newton steps; return them, and whether no leverage exceeds ``(1 + tolerance) r``."""
     rank = points.shape[1]
     for _ in range(_NEWTON_STEPS):
         white = points @ vertex_inverse_root(points, weights)
@@ -238,19 +230,20 @@ _CHUNK = 4096  # rows scanned at a time: small enough to stay in cache
 _COARSE = 0.02  # excess at which Newton steps take over from vertex exchange
 _MAX_STEPS = 200_000
 _MAX_SCANS = 100
+_NEWTON_STEPS = 50  # a few usually suffice
 _EXTREME = 1e75  # columns larger than this, or smaller than its inverse, are scaled before they are squared
 
 
 class DesignError(RiskrouteError):
-    """The solver could not certify the tolerance asked for."""
+    """The solver could not certify the requested tolerance."""
 
 
 @dataclass(frozen=True)
 class Design:
-    """A distribution over actions, and a proof of how good it is.
+    """A distribution over actions with a certificate.
 
     ``actions`` are the handles of the support and ``weights`` ``(n,)`` their weights, summing to one. Every action of
-    the set the design was made for has leverage at most ``bound``; no design could do better than ``rank``.
+    the set has leverage at most ``bound``; the smallest possible bound is ``rank``.
     """
 
     actions: ActionBatch
@@ -262,13 +255,13 @@ class Design:
         weights = exact_array("weights", self.weights, np.float64, (None,))
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "actions", tally_handles(self.actions, len(weights)))
-        if not (isinstance(self.bound, float) and self.bound == np.inf):  # infinite where nothing is proven
+        if not (isinstance(self.bound, float) and self.bound == np.inf):  # infinite without a certificate
             object.__setattr__(self, "bound", real_number("bound", self.bound, minimum=0))
         object.__setattr__(self, "rank", whole_number("rank", self.rank, minimum=0))
 
     @property
     def excess(self) -> float:
-        """Relative distance of the bound from the optimum (0 for an optimal design)."""
+        """Relative excess of the bound over the optimum; 0 for an optimal design."""
         return self.bound / self.rank - 1 if self.rank else 0.0
 
     def __len__(self) -> int:
@@ -279,8 +272,8 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
     """Find a design over the rows of ``features`` ``(K, d)`` with ``bound <= (1 + tolerance) * rank``.
 
     Rank-deficient sets are handled in an orthonormal basis of their span. The handles of the result are row numbers.
-    The bound is right up to rounding: a relative error of about 1e-16 times the condition number of the features,
-    columns scaled to equal length. Where that is more than the tolerance asked for, `DesignError` is raised.
+    The bound has a relative rounding error of about 1e-16 times the condition number of the features, columns scaled to
+    equal length. `DesignError` is raised if that exceeds the tolerance.
 
     Examples
     --------
@@ -296,27 +289,27 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
         features = features / np.where(size > 0, size, 1.0)
     to_round = round_coordinates(features)
     rank = to_round.shape[1]
-    if rank == 0:  # nothing but zero vectors: there is nothing to learn, and nothing is unknown
+    if rank == 0:  # all vectors are zero
         return Design(np.zeros(1, dtype=np.int64), np.ones(1), 0.0, 0)
     most = rank * (1 + tolerance) * (1 + 1e-12)
     try:
-        # Weights are multiples of one over the grid: the coarse step is far above the solver's errors, which then
-        # rarely change a weight; sharper tolerances need the fine one.
+        # Weights are multiples of one over the grid. The coarse step is far above the solver's errors, which then
+        # rarely change a weight; smaller tolerances need the fine one.
         index, weights, bound = _canonical(features, to_round, 2.0**24 if tolerance >= 1e-4 else 2.0**40)
     except (DesignError, np.linalg.LinAlgError):
         bound = np.inf
-    if bound > most:  # too ill-conditioned to be solved to the end: any design that is good enough
+    if bound > most:  # too ill-conditioned for the canonical design: any design within the tolerance
         index, weights = _solve(features, to_round, tolerance)
         index, weights = thin_support(features[index] @ to_round, weights, index)
         bound = float(_scan(features, to_round, features[index] @ to_round, weights).max())
     if bound > most:
-        raise DesignError(f"design reached {bound / rank - 1:.3g} above the optimum, wanted {tolerance:.3g}")
+        raise DesignError(f"design reached {bound / rank - 1:.3g} above the optimum, expected {tolerance:.3g}")
     return Design(index, weights, bound, rank)
 
 
 def _canonical(features: Matrix, to_round: Matrix, grid: float) -> tuple[ActionBatch, Floats, float]:
     """Return the rows and weights of the canonical design, and its largest leverage."""
-    # to choose among designs, the optimal information matrix must be accurate
+    # the choice among designs needs an accurate information matrix
     index, weights = _solve(features, to_round, 1e-11)
     root = to_round @ vertex_inverse_root(features[index] @ to_round, weights)
     rank = to_round.shape[1]
@@ -334,8 +327,8 @@ def _canonical(features: Matrix, to_round: Matrix, grid: float) -> tuple[ActionB
 def round_coordinates(features: Matrix) -> Matrix:
     """Return ``B`` ``(d, r)`` such that the rows of ``features @ B`` are round: ``B' (X'X) B / K`` is the identity.
 
-    Leverages do not depend on the coordinates, rounding errors do. ``r`` is the numerical rank, judged after each
-    column is scaled to length one, so that units of the features do not decide it.
+    Leverages do not depend on the coordinates, rounding errors do. ``r`` is the numerical rank after each column is
+    scaled to length one, so that it does not depend on the units of the features.
     """
     n_actions, dim = features.shape
     size = np.abs(features).max(axis=0)
@@ -413,17 +406,15 @@ def _solve_small(points: Matrix, weights: Floats, tolerance: float) -> Floats:
 
 
 def _largest(values: Floats, count: int) -> ActionBatch:
-    """Positions of the ``count`` largest values, ascending."""
+    """Return the positions of the ``count`` largest values, ascending."""
     if count >= len(values):
         return np.arange(len(values))
     return np.sort(np.argpartition(values, -count)[-count:])
 
 
 def _spanning_start(points: Matrix) -> Floats | None:
-    """Return equal weights on ``r`` of the ``(n, r)`` points that span the space; None if no ``r`` of them do.
-
-    Pivoted QR takes the point farthest from the span of those before it, as Kumar and Yildirim (2005) start.
-    """
+    """Return equal weights on ``r`` of the ``(n, r)`` points that span the space; None if no ``r`` of them do."""
+    # pivoted QR chooses the point farthest from the span of the earlier ones, as in Kumar and Yildirim (2005)
     n, rank = points.shape
     if n < rank:
         return None
@@ -452,8 +443,8 @@ def thin_support(points: Matrix, weights: Floats, index: ActionBatch) -> tuple[A
     """Drop points until at most ``r (r + 1) / 2`` remain, never raising a leverage (Caratheodory).
 
     More points than that have a linear relation ``sum_i v_i y_i y_i' = 0``. Moving the weights along ``-v`` until one
-    is zero leaves the information matrix as it was; with the sign of ``v`` chosen so that the total weight
-    does not grow, scaling back to total one can only add information.
+    is zero leaves the information matrix unchanged; with the sign of ``v`` chosen so that the total weight does not
+    grow, rescaling it to one can only add information.
     """
     limit = points.shape[1] * (points.shape[1] + 1) // 2
     if int((weights > 0).sum()) > limit:

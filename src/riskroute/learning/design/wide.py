@@ -2,8 +2,8 @@
 
 The canonical choice among optimal designs needs ``r (r + 1) / 2`` table entries per point (`canonical`), which exceeds
 memory for hundreds of coordinates. Here vertex exchange (see `vertex_exchange`) stops slightly above the optimum and
-stores only the points. Its result depends on comparisons of rounded numbers, so all sums are formed by compiled loops
-in a fixed order: BLAS would round differently on every processor.
+stores only the points. Its result depends on comparisons of rounded numbers, so compiled loops add in a fixed order:
+BLAS rounds differently on every processor.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from riskroute.learning.design.g_optimal import (
     thin_support,
 )
 from riskroute.learning.design.g_optimal import vertex_inverse_root as any_inverse_root
-
-REFRESH = 512  # steps between recomputations of the inverse, which keep rank-one updates from drifting
 
 
 @dataclass(frozen=True)
@@ -106,10 +104,9 @@ def few_wide_rows(features: Matrix, design: WideDesign) -> tuple[Integers, Vecto
 
 @njit(cache=True)
 def _orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
-    """Return round points ``(r, n)`` from columns ``(d, n)``: rows of length ``sqrt(n)``, orthogonal to each other.
+    """Return orthogonal rows ``(r, n)`` of length ``sqrt(n)`` from columns ``(d, n)``, by Gram-Schmidt.
 
-    Also returns ``B`` ``(d, r)`` with ``points = B' columns``, and ``r``; linearly dependent columns are
-    dropped. Gram-Schmidt is accurate enough here: coordinates only have to be well conditioned.
+    Also return ``B`` ``(d, r)`` with ``points = B' columns``, and ``r``; linearly dependent columns are dropped.
     """
     d, n = columns.shape
     points = np.zeros((d, n))
@@ -232,10 +229,9 @@ def _leverages(points: Matrix, root: Matrix) -> Vector:
 
 @njit(cache=True)
 def _exchanged(points: Matrix, weights: Vector, tolerance: float, max_steps: int) -> tuple[Vector, Vector, Matrix]:
-    """Improve ``weights`` until no leverage exceeds ``(1 + tolerance) r``, or ``max_steps`` are done.
+    """Improve weights on points ``(r, n)`` of full rank until no leverage exceeds ``(1 + tolerance) r``.
 
-    ``points`` ``(r, n)`` have full rank, and those with ``weights`` ``(n,)`` span the space. Also returns the leverages
-    and the inverse root.
+    At most ``max_steps`` exchanges. Return weights, leverages and the inverse root.
     """
     r, n = points.shape
     weights = weights.copy()
@@ -244,7 +240,7 @@ def _exchanged(points: Matrix, weights: Vector, tolerance: float, max_steps: int
     inverse = np.zeros((r, r))
     _multiplied(root, np.ascontiguousarray(root.T), inverse)
     for step in range(max_steps):
-        if step % REFRESH == REFRESH - 1:
+        if step % 512 == 511:  # rank-one updates drift: recompute
             root = _wide_inverse_root(points, weights)
             levers = _leverages(points, root)
             inverse = np.zeros((r, r))

@@ -1,14 +1,14 @@
 """The recommended policy: information-directed exploration that stops when it no longer pays.
 
-Every plan is made in four steps from the posterior of the coefficients.
+A plan follows from the posterior of the coefficients in four steps.
 
 1. *Rivals.* The leader is the greedy action under the posterior mean. Its rivals are the best actions of posterior
    draws, some of them at two and three times their distance from the mean, to include unlikely rivals.
 2. *Loss.* Committing to the leader has an expected loss per round: the mean over the draws of the gap between the
    leader and the best action.
 3. *Cost and worth.* A round of a rival costs its expected gap to the leader, plus the squared difference of their
-   means, since switching between means adds to the variance of a path. The worth of a round is the reduction of the
-   expected loss when it is observed. It falls as the posterior narrows, so a rival is ruled out if its worth, averaged
+   means, since switching between means adds to the variance of a path. The worth of a round is the reduction in
+   expected loss from observing it. Worth falls as the posterior narrows. A rival is ruled out if its worth, averaged
    down to zero variance and multiplied by the remaining rounds, does not exceed its cost.
 4. *Mixture.* Among the mixtures of the leader with one rival, the policy plays the one with the smallest
    ``(loss + part * cost)^2 / worth of the mixture``: information-directed sampling (Russo and Van Roy 2014). A plan is
@@ -40,8 +40,8 @@ from riskroute.learning.tally import ActionBatch
 class Adaptive(LinearPolicy):
     """Information-directed exploration that stops when it no longer pays.
 
-    The horizon decides when exploration no longer pays. Without one, the policy assumes as many further rounds as it
-    has played.
+    The horizon determines when exploration no longer pays. Without one, the policy assumes as many further rounds as
+    it has played.
 
     Parameters
     ----------
@@ -160,12 +160,8 @@ class Adaptive(LinearPolicy):
 
 
 def _candidate_scores(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:
-    """Return the scores whose best actions are the candidates: the posterior mean, draws, and some widened draws.
-
-    Row 0 is the posterior mean; rows 1 to n are posterior draws from standard normal numbers ``(n, dim)``. Every fourth
-    draw is repeated at twice its distance from the mean, and the draw after it at three times, to include unlikely
-    rivals.
-    """
+    """Return posterior mean, draws from standard normal numbers ``(n, dim)``, and some widened draws, as rows."""
     drawn = draw_gaussian(center, covariance, normals)
+    # every fourth draw at twice its distance from the mean, and its successor at three times: unlikely rivals
     widened = [center + factor * (drawn[k::4] - center) for k, factor in enumerate((2.0, 3.0))]
     return np.vstack([center, drawn, *widened])

@@ -1,4 +1,4 @@
-"""Rivals of the leader in `riskroute.learning.policies.adaptive`, and the duel between them.
+"""The duel between the leader and its rivals in `riskroute.learning.policies.adaptive`.
 
 The worth of an action depends on the covariance through products of two feature vectors only: the kernels form them
 once per plan, and an imagined observation changes each of them by a product of two numbers.
@@ -49,13 +49,13 @@ class AdaptiveDuel:
     losses to single rivals are therefore scaled so that they add up to the loss.
 
     Squared residuals are far from Gaussian: with probability ``1 / N``, an average of ``n`` of them is off not only by
-    the Gaussian ``sqrt(log N / n)`` but by ``log N / n`` as well, up to constants. The variance of a difference that is
-    known as well as from ``n`` rewards of the rival is therefore multiplied by ``1 + 2 log N / n``, where ``N`` is the
+    the Gaussian ``sqrt(log N / n)`` but by ``log N / n`` as well, up to constants. The variance of a difference whose
+    posterior is worth ``n`` rewards of the rival is therefore multiplied by ``1 + 2 log N / n``, where ``N`` is the
     number of rounds that a mistake would last.
 
-    Late plans, and therefore their portions, are long. Where means lie many noise deviations apart, a few rounds of a
-    rival determine its mean-variance, and hundreds would cost more than the rest of the run. A rival therefore gets
-    only the rounds of a portion that reduce the variance of its mean-variance to 5 %; the leader gets the others.
+    Late portions are long. Where means lie many noise deviations apart, a few rounds of a rival determine its
+    mean-variance, and hundreds would cost more than the rest of the run. A rival therefore gets only as many rounds of
+    a portion as reduce the variance of its mean-variance to 5 %; the leader gets the others.
     """
 
     def __init__(self, policy: Adaptive, belief: Belief, features: Matrix, loss: float) -> None:
@@ -137,11 +137,7 @@ def _begin(
     table: Matrix,
     products: Matrix,
 ) -> None:
-    """Write columns of features and of differences to the leader, the table, and posterior covariances between them.
-
-    ``products`` ``(n, width)`` are those of the covariance with a difference to the leader's features on one side, and
-    with features on the other.
-    """
+    """Write columns of features and of differences to the leader, the table, and posterior covariances between them."""
     n, dim = features.shape
     for k in range(n):
         behind, cost, variance = 0.0, 0.0, base_variance
@@ -186,7 +182,7 @@ def _begin(
 def _imagine(
     features: Matrix, covariance: Matrix, columns: Matrix, table: Matrix, chosen: int, rounds: int, seen: Matrix
 ) -> None:
-    """Update the covariance, and the sums that depend on it, as if an action had been observed.
+    """Update covariance and table as if an action had been observed, and write the update of the products.
 
     Each row of the products decreases by a multiple of ``seen[0]``; ``seen[1]`` holds the multiples.
     """

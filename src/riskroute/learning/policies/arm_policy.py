@@ -76,7 +76,7 @@ class ArmPolicy(Policy):
         return Plan(unplayed, np.ones(len(unplayed), dtype=np.int64)) if len(unplayed) else None
 
     def most_played(self) -> Action:
-        """Return the most played arm: the lowest empirical mean-variance may be due to luck in few rounds."""
+        """Return the most played arm: the lowest empirical mean-variance may be noise of few rounds."""
         if self.counts.max() == 0:
             raise StateError(f"{self.name} has not finished its first plan and cannot recommend an action yet")
         return self.arm(np.argmax(self.counts))
@@ -96,7 +96,7 @@ class IndexPolicy(ArmPolicy):
         """Return the confidence width of an arm played once, after ``played`` rounds in total."""
 
     def changes(self, rounds: int) -> list[int]:
-        """Return the values of ``played`` below ``rounds`` at which the bonus may change (default: all)."""
+        """Return the values of ``played`` below ``rounds`` at which the bonus may change; default: all."""
         return list(range(rounds))
 
     def bonuses(self, rounds: int) -> Floats:

@@ -1,4 +1,4 @@
-"""The recommended policy with a test for change: when recent rewards contradict older ones, it restarts."""
+"""The recommended policy with a change test: it restarts when recent rewards contradict the earlier posterior."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class ChangeTest(Adaptive):
     are converted to normal scores, and their squared Mahalanobis distance is compared with a chi-squared distribution.
     After an alarm only the plans that raised it are kept, and exploration restarts.
 
-    Since further changes are likely, exploration must pay off within as many rounds as have passed since the last one.
+    Since further changes are likely, exploration must pay off within as many rounds as have passed since the last
+    restart.
 
     Parameters
     ----------
@@ -107,11 +108,9 @@ class ChangeTest(Adaptive):
         self.restarts.append(self.played)
 
     def _contradicted(self) -> int | None:
-        """Return the smallest number of latest plans that contradict the earlier posterior; None if none do.
-
-        They are compared with observations settled before all recent plans, so that a change a few plans ago does not
-        affect the reference. If these hold too little about the actions now played, all earlier plans are used.
-        """
+        """Return the smallest number of latest plans that contradict the earlier posterior; None if none do."""
+        # The reference are observations before all recent plans, which a change a few plans ago does not affect. If
+        # they contain too little about the actions now played, all earlier plans are used.
         settled: Belief | None = None
         known = self.settled.rounds + (self.base.rounds if self.base else 0.0)
         for span in self.spans:

@@ -1,14 +1,13 @@
-"""`adaptive` with a proven regret bound: it chooses freely among the actions that a short exploration cannot rule out.
+"""`adaptive` with a proven regret bound, restricted to the actions that a short exploration cannot rule out.
 
 1. *Explore.* A G-optimal design is played for a small fraction, ``strength``, of the rounds that would balance the cost
-   of exploration against the remaining uncertainty. `adaptive` learns from these rewards too, and then explores less.
-   The step is skipped if it would not lower the bound.
+   of exploration against the remaining uncertainty. `adaptive` learns from these rewards too. The step is skipped if
+   it would not lower the bound.
 2. *Eliminate.* Least squares on these rewards alone estimates the mean-variance of every action, with an error bounded
-   with probability ``1 - 1/T``. Actions that are worse by more than the bound allows are eliminated.
-3. *Play.* `adaptive` continues with the surviving actions. Whatever it chooses, a round costs at most four times the
-   error bound.
-4. *Commit.* Switching between actions of different means adds to the variance of a path. When `adaptive` has played
-   actions other than its most played one for more rounds than the guarantee allows, that action is played to the end.
+   with probability ``1 - 1/T``. Actions whose estimate exceeds the best by more than twice the bound are eliminated.
+3. *Play.* `adaptive` continues with the survivors. The gap of each of them is at most four times the error bound.
+4. *Commit.* Switching between actions of different means adds to the variance of a path. Once the rounds on actions
+   other than the most played one exceed what the guarantee allows, the most played action is played to the end.
 """
 
 from __future__ import annotations
@@ -43,36 +42,19 @@ class _ConfidenceBounds:
     With ``L`` the largest norm of a feature vector, and ``S`` and ``P`` bounds on the norms of the mean and variance
     coefficients, no variance exceeds ``base_variance + L P``, no two means differ by more than ``2 L S``, and no gap
     exceeds ``2 L (P + risk_tolerance S)``.
-
-    Attributes
-    ----------
-    horizon : int
-        Total rounds.
-    log_actions : float
-        Logarithm of the number of actions.
-    leverage : float
-        Bound on the leverages of the exploration design.
-    risk_tolerance : float
-        Weight of the mean.
-    variance : float
-        Largest possible variance of a reward; infinite if unknown.
-    gap : float
-        Largest possible gap.
-    mean_difference : float
-        Largest possible difference of two means.
     """
 
     horizon: int
-    log_actions: float
-    leverage: float
+    log_actions: float  # logarithm of the number of actions
+    leverage: float  # bound on the leverages of the exploration design
     risk_tolerance: float
-    variance: float
-    gap: float
-    mean_difference: float
+    variance: float  # upper bound on the variance of a reward; infinite if unknown
+    gap: float  # upper bound on gaps
+    mean_difference: float  # upper bound on differences of two means
 
     @classmethod
     def of(cls, setting: Setting, leverage: float, mean_bound: float, var_bound: float | None) -> _ConfidenceBounds:
-        """Derive them from a setting with a horizon; a ``var_bound`` of None is the base variance, unless it is 0."""
+        """Derive the constants from a setting; default of ``var_bound``: the base variance, unless that is 0."""
         norm, rho = setting.actions.largest_norm(), setting.risk_tolerance
         if var_bound is None:
             var_bound = setting.base_variance or math.inf
@@ -88,23 +70,20 @@ class _ConfidenceBounds:
 
     @property
     def known(self) -> bool:
-        """Whether anything can be guaranteed, and there is anything to lose."""
+        """Whether the constants are finite and positive, so that a guarantee exists."""
         return 0 < self.round_cost < math.inf and 0 < self.leverage < math.inf and 0 < self.variance < math.inf
 
     @property
     def round_cost(self) -> float:
-        """Most that one round can add to the expected regret: the gap, and the squared difference of means."""
+        """Upper bound on the expected regret of one round: the gap plus the squared difference of means."""
         return self.gap + self.mean_difference * self.mean_difference
 
     def confidence(self, check: int) -> float:
-        """Return ``u`` such that ``exp(-u)``, for both signs of all actions and for all checks, adds up to ``1/T``."""
+        """Return ``u`` such that ``exp(-u)``, summed over both signs, all actions and all checks, is ``1/T``."""
         return self.log_actions + math.log(2 * check * (check + 1)) + math.log(self.horizon)
 
     def width(self, rounds: float, check: int, ratio: float = 1.0) -> float:
-        """Bound the errors of all estimated mean-variances at a check (1, 2, ...) after ``rounds`` rounds of design.
-
-        ``ratio`` is the largest ``n / (n - 1)`` over the actions explored, each of them ``n`` times.
-        """
+        """Bound the errors of all estimates at a check (1, 2, ...), where ``ratio`` is the largest ``n / (n - 1)``."""
         u, lever = self.confidence(check), self.leverage / rounds
         return math.sqrt(2 * u * lever * self._noise(ratio)) + 2 * ratio * self.variance * u * lever
 
@@ -114,19 +93,14 @@ class _ConfidenceBounds:
 
     @property
     def balanced_rounds(self) -> float:
-        """Rounds of exploration that cost as much as what they leave undecided, at worst; at most the horizon.
-
-        They solve ``round_cost * n = 4 T width``, where only the leading term of the width counts.
-        """
+        """Rounds of exploration that solve ``round_cost * n = 4 T width``, with the leading term of the width only."""
         leading = math.sqrt(2 * self.confidence(1) * self.leverage * self._noise())
         logarithm = math.log(4 * self.horizon) + math.log(leading) - math.log(self.round_cost)
         return math.exp(min(logarithm * 2 / 3, math.log(self.horizon)))
 
     def checks(self, rounds: float) -> list[float]:
-        """Return the rounds of the checks: doubling, the last one at ``rounds``.
-
-        Before the first of them no action could be certified to be better than every other.
-        """
+        """Return the rounds of the checks: doubling, the last one at ``rounds``."""
+        # with fewer rounds, no action can be certified as the best
         least = 32 * self.confidence(1) * self.leverage * (self._noise() / self.gap / self.gap)
         doublings = max(math.floor(math.log2(max(rounds, 1.0) / max(least, 1.0))), 0)
         return [rounds / 2**k for k in range(doublings, -1, -1)]
@@ -134,14 +108,8 @@ class _ConfidenceBounds:
     def regret(self, explored: int, width: float, away: float) -> float:
         """Bound the expected regret (docs/guarantee.md, theorem 1).
 
-        Parameters
-        ----------
-        explored : int
-            Rounds of exploration.
-        width : float
-            Bound on the errors of the estimates after them.
-        away : float
-            Most rounds in which another action is played than the one played most, from then on.
+        After ``explored`` rounds, errors are at most ``width``, and actions other than the most played one get at most
+        ``away`` rounds.
         """
         square, rounds = self.mean_difference * self.mean_difference, float(self.horizon)
         trivial = self.variance + rounds * self.round_cost
@@ -156,19 +124,19 @@ class Guarded(Adaptive):
     """`Adaptive` restricted to the survivors of a short exploration, with a proven bound on the expected regret.
 
     The bound holds for Gaussian rewards whose coefficients have norms of at most `mean_bound` and `var_bound`; see
-    docs/guarantee.md for the theorem, its proof, and the cost of the guard. It is of order ``T^(2/3)``, which no policy
-    can beat on all instances.
+    docs/guarantee.md for theorem, proof and cost. It is of order ``T^(2/3)``, the minimax rate.
 
     Parameters
     ----------
     strength : float
-        Rounds of exploration, as a fraction of those that balance cost and uncertainty in the worst case. The bound is
-        smallest near 0.6, and about five times as large at 0.01; more exploration costs more regret on most instances.
+        Rounds of exploration, as a fraction of the rounds that balance cost and uncertainty in the worst case. The
+        bound is smallest near 0.6 and about five times as large at 0.01, but more exploration costs more regret on most
+        instances.
     mean_bound : float
         Bound on the norm of the coefficients of the mean, in units of reward; the paper's is 1.
     var_bound : float, optional
-        Bound on the norm of the coefficients of the variance. Default: the base variance, as in the paper. Without
-        either there is no guarantee, and the policy is plain `Adaptive`.
+        Bound on the norm of the coefficients of the variance. Default: the base variance, as in the paper. If that is
+        0, there is no guarantee, and the policy is plain `Adaptive`.
     growth, start_rounds, prior, patience, draws, portions, budget
         See `Adaptive`.
 
@@ -197,8 +165,7 @@ class Guarded(Adaptive):
     var_bound: float | None = parameter(None, sized_number, above=0)
 
     explored: Tallies | None = memory(None)  # by action of the design
-    # score and tolerance of every elimination so far
-    cuts: list[tuple[Floats, float]] = memory(None, check_cut)
+    cuts: list[tuple[Floats, float]] = memory(None, check_cut)  # score and tolerance of every elimination
     main: Action | None = memory(None, check_member)  # the action played most
     lead: int = memory(0, check_past_round)  # its rounds not offset by rounds of other actions
     away: int = memory(0, check_past_round)  # the other rounds since exploration ended
@@ -223,7 +190,7 @@ class Guarded(Adaptive):
         for score, tolerance in self.cuts:
             self.survivors = self.survivors.within(score, tolerance)
         if self.explored is not None and (self._places(self.explored.actions) >= len(self.design)).any():
-            raise InputError("explored must be tallies of the design's actions, and had others")
+            raise InputError("explored must be tallies of the design's actions, had others")
         if self.main is not None and not self.survivors.contains(as_batch(self.main)).all():
             raise InputError(f"main must be an action that was not eliminated, was {self.main}")
 
@@ -341,11 +308,8 @@ class Guarded(Adaptive):
         return (wanted if self.explored is None else self.explored.joined(wanted)).by_action()
 
     def _counted(self, actions: ActionBatch, counts: Integers) -> tuple[Action | None, int, int]:
-        """Return `main`, `lead` and `away` after further rounds.
-
-        Rounds of different actions offset each other one by one, as in the Boyer-Moore majority vote: the remainder
-        are rounds of one action, so all others have at most `away` rounds.
-        """
+        """Return `main`, `lead` and `away` after further rounds, by the Boyer-Moore majority vote."""
+        # rounds of different actions offset each other one by one; those left over are rounds of one action
         main, lead, away = self.main, self.lead, self.away
         inside = self.survivors.contains(actions).tolist()
         for action, count, survives in zip(map(as_action, actions), counts.tolist(), inside, strict=True):

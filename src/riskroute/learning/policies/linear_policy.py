@@ -26,26 +26,26 @@ from riskroute.learning.state import check_belief, check_information, check_past
 from riskroute.learning.tally import Tallies
 
 _DESIGN_TOLERANCE = 0.05
-MOST_ROWS = 512  # rows of observations kept as they are; more are summed up in a belief
+MOST_ROWS = 512  # rows of observations kept; beyond it, they are folded into a posterior
 
 
 @dataclass(kw_only=True)
 class LinearPolicy(Policy):
-    """Keep the observations by feature vector, and a belief that is refreshed on a schedule.
+    """Base class that keeps observations by feature vector and refits a Gaussian posterior on a schedule.
 
-    Without a ``prior``, an optimal design is played first, for ``start_rounds`` rounds per dimension. From then on the
-    belief is refreshed whenever the rewards it rests on have grown by the fraction ``growth``; in between, plans need
-    no feedback. Subclasses implement `explore`, which proposes such a plan.
+    Without a ``prior``, the first plan is an optimal design, ``start_rounds`` rounds per dimension. After it, the
+    posterior is refitted whenever the number of rewards has grown by the fraction ``growth``; plans in between need no
+    feedback. Subclasses implement `explore`, which proposes these plans.
 
     Parameters
     ----------
     growth : float
-        Growth of the rewards after which the belief is refreshed; with 0.1, 100,000 rounds take about 90 plans.
+        Relative growth of the number of rewards between refits; with 0.1, 100,000 rounds take about 90 plans.
     start_rounds : int
         Rounds per dimension of the first plan.
     prior : Belief, optional
-        A belief from earlier days (`belief` of another policy, perhaps `Belief.weakened`), over features of the
-        same scale. If rewards contradict it, it counts for less.
+        Posterior of earlier days (`belief` of another policy, perhaps `Belief.weakened`), over features of the same
+        scale. It is down-weighted if rewards contradict it.
     """
 
     needs_horizon: ClassVar[bool] = False
@@ -59,9 +59,9 @@ class LinearPolicy(Policy):
 
     observations: Observations = memory(None)
     vague: Matrix = memory(None, check_information)
-    base: Belief | None = memory(None)  # the prior, and what was summed up
+    base: Belief | None = memory(None)  # the prior, with older observations folded in
     belief: Belief | None = memory(None)
-    fresh: float = memory(0.0, check_past_round)  # rewards not yet in the belief
+    fresh: float = memory(0.0, check_past_round)  # rewards since the last refit
 
     def check_parameters(self) -> None:
         if self.prior is not None:
@@ -70,22 +70,21 @@ class LinearPolicy(Policy):
     def begin(self) -> None:
         actions = self.setting.actions
         design = actions.design(_DESIGN_TOLERANCE)
-        # number of rewards that the vague belief counts for
-        self.vague = vague_information(actions.features(design.actions), design.weights, 0.3)
+        self.vague = vague_information(actions.features(design.actions), design.weights, rewards=0.3)
         self.base, self.belief = self.expected(), self.prior
         self.observations = Observations.none(actions.dim)
 
     def expected(self) -> Belief | None:
-        """Return what is believed before any reward, beyond the vague belief."""
+        """Return the informative prior, on top of the vague one."""
         return self.prior
 
     @property
     def surprise(self) -> float:
-        """Standard deviations by which rewards may be off from what was believed before them."""
+        """Standard deviations by which rewards may differ from the prior before it is down-weighted."""
         return SURPRISE
 
     def in_doubt(self, base: Belief) -> bool:
-        """Tell whether what is built on is still what was believed before any reward, which rewards may contradict."""
+        """Return whether ``base`` is still the prior, which rewards may contradict."""
         return self.prior is not None and np.array_equal(base.mean_coef, self.prior.mean_coef)
 
     def in_units(self, factor: float) -> Self:
@@ -97,7 +96,7 @@ class LinearPolicy(Policy):
         """Return a plan of ``rounds`` rounds."""
 
     def objective(self, belief: Belief) -> tuple[Vector, Matrix]:
-        """Centre and covariance of the coefficients of the score to minimise."""
+        """Return posterior mean and covariance of the coefficients of the score to minimise."""
         tolerance = self.setting.risk_tolerance
         return belief.score(tolerance), belief.score_covariance(tolerance)
 
@@ -112,12 +111,12 @@ class LinearPolicy(Policy):
 
     @property
     def due(self) -> int:
-        """Number of rewards after which the belief is refreshed."""
+        """Number of new rewards after which the posterior is refitted."""
         return max(math.floor(self.pace * (self.belief.rounds if self.belief else 0.0)), 1)
 
     @property
     def pace(self) -> float:
-        """Growth of the rewards after which the belief is refreshed, on the actions that are offered."""
+        """Relative growth of the number of rewards between refits, for the current action set."""
         return self.growth
 
     def estimated_seconds(self, horizon: int, *, drawn_singly: bool) -> float:
@@ -130,23 +129,23 @@ class LinearPolicy(Policy):
             self.refresh()
 
     def remember(self, news: Observations) -> None:
-        """Add to the observations; policies that forget do so here."""
+        """Add to the observations; policies that discount or drop old ones override this."""
         self.observations = self.observations.joined(news)
 
     def refresh(self) -> None:
-        """Fit the belief to the observations."""
+        """Refit the posterior."""
         self.fresh = 0.0
         self.belief = self.believed(self.observations)
         self.sum_up()
 
     def sum_up(self) -> None:
-        """Turn the observations into a belief to build on, if it has too many rows."""
+        """Fold the observations into the base posterior if they have too many rows."""
         if len(self.observations) > MOST_ROWS:
             self.base = self.belief
             self.observations = Observations.none(self.setting.actions.dim)
 
     def believed(self, observations: Observations) -> Belief:
-        """Fit the belief to some observations, on top of what is kept of earlier ones."""
+        """Return the posterior given some observations, on top of the base posterior."""
         base, variance = self.base, self.setting.base_variance
         if base is not None and self.in_doubt(base):
             base = temper_prior(base, observations, base_variance=variance, vague=self.vague, surprise=self.surprise)
@@ -160,29 +159,18 @@ class LinearPolicy(Policy):
 
 
 class RiskNeutralPolicy(LinearPolicy):
-    """Mixin that makes a policy look at the mean alone."""
+    """Mixin of policies that maximise the mean and ignore the variance."""
 
     def objective(self, belief: Belief) -> tuple[Vector, Matrix]:
         return -belief.mean_coef, belief.mean_covariance
 
 
 def _start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
-    """Apportion ``rounds`` rounds to a design, features ``(n, dim)`` with weights ``(n,)``, to identify most.
-
-    With fewer rounds than actions in the design, those with the largest weights may all lie in a subspace. Then the
-    actions that span the space come first, each the farthest from the span of those before it, and the largest weights
-    after them.
-
-    Examples
-    --------
-    >>> weights = np.array([0.4, 0.35, 0.25])
-    >>> _start_counts(np.array([[1.0, 0.0], [0.9, 0.0], [0.0, 1.0]]), weights, 2).tolist()
-    [1, 0, 1]
-    >>> round_exact_counts(weights, 2).tolist()
-    [1, 1, 0]
-    """
+    """Apportion ``rounds`` rounds to a design with features ``(n, dim)`` and weights ``(n,)``."""
     if rounds >= len(weights):
         return round_exact_counts(weights, rounds)
+    # The actions with the largest weights may all lie in a subspace. So actions that span the space come first, each
+    # the farthest from the span of the earlier ones, and then the largest weights.
     rows = features * np.sqrt(weights)[:, None]
     rows = rows @ round_coordinates(rows)
     counts = np.zeros(len(weights), dtype=np.int64)

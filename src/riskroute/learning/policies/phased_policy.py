@@ -22,14 +22,13 @@ from riskroute.learning.tally import Tallies
 class PhasedPolicy(Policy):
     """Successive elimination: each phase plays a design over the survivors, estimates scores, and eliminates actions.
 
-    Subclasses define the length of a phase and the estimate of the score. Phase ``l`` has an accuracy of ``2^-l`` and
-    keeps the actions within twice that of the best. The last survivor is played to the end.
+    Subclasses define the length of a phase and the estimate of the score. Phase ``l`` has accuracy ``2^-l`` and
+    eliminates actions whose score exceeds the best by more than twice that. The last survivor is played to the end.
     """
 
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
-    # score and tolerance of every elimination so far
-    cuts: list[tuple[Floats, float]] = memory(None, check_cut)
+    cuts: list[tuple[Floats, float]] = memory(None, check_cut)  # score and tolerance of every elimination
     score: Floats | None = memory(None, check_vector)  # estimated score to recommend by
 
     @abstractmethod
@@ -58,19 +57,17 @@ class PhasedPolicy(Policy):
         if self.survivors.single:
             return Plan.repeat(self.recommend(), self.remaining)
         design = self.survivors.design(self.design_tolerance)  # step 1: design in the survivors' span
-        return Plan(
-            design.actions, round_up_counts(design.weights, min(self._phase_rounds(), LONGEST_HORIZON))
-        )  # step 2: play it
+        rounds = min(self._phase_rounds(), LONGEST_HORIZON)
+        return Plan(design.actions, round_up_counts(design.weights, rounds))  # step 2: play it
 
     def observe(self, tallies: Tallies) -> None:
         if self.survivors.single:
             return
         done = float(tallies.counts.sum()) / self._phase_rounds()
-        if (
-            self.score is None or done >= 0.25
-        ):  # a phase cut short by the horizon may hold less information than the previous one
+        # a phase cut short by the horizon may hold less information than the previous one
+        if self.score is None or done >= 0.25:
             self.score = self._estimated_score(tallies)  # step 3: estimate from this phase only
-        # with tickets abandoned, three quarters of a phase are enough; with less it is repeated
+        # if tickets were abandoned, three quarters of a phase suffice; with less, the phase is repeated
         if done >= 1 or (done >= 0.75 and self.remaining > 0):
             cut = self.score, 2 * self._accuracy()
             self.survivors = self.survivors.within(*cut)  # step 4: eliminate

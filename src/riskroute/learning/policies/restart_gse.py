@@ -69,8 +69,7 @@ class RestartGse(Policy):
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
     cycle_start: int = memory(0, check_past_round)
-    # score of each halving in the current cycle
-    halvings: list[Floats] = memory(None, check_vector)
+    halvings: list[Floats] = memory(None, check_vector)  # score of each halving in the current cycle
     latest: Action | None = memory(None, check_member)  # winner of the last finished search
 
     def begin(self) -> None:
@@ -122,8 +121,6 @@ class RestartGse(Policy):
 
     def _halving_rounds(self, design: Design) -> int:
         budget = math.floor(self.horizon ** (2 / 9) + 1e-9) if self.budget is None else self.budget
-        halvings = (
-            self.setting.actions.size.bit_length() - 1
-        )  # halvings from K actions to one: floor(log2 K), since floor(K / 2) repeated more often reaches 0
+        halvings = self.setting.actions.size.bit_length() - 1  # from K actions to one: floor(log2 K)
         each = max(budget // halvings, 1)
         return each if self.mode == "theory" else max(each, len(design))

@@ -37,8 +37,7 @@ class SlidingWindow(Thompson):
 
     window: int = parameter(5000, whole_number)
 
-    # per block: the round in which its first plan ended, and its observations
-    pieces: list[tuple[int, Observations]] = memory(None)
+    pieces: list[tuple[int, Observations]] = memory(None)  # per block: the end of its first plan, and observations
 
     def begin(self) -> None:
         self.pieces = []
@@ -57,4 +56,4 @@ class SlidingWindow(Thompson):
             self.base = None
 
     def sum_up(self) -> None:
-        """Do nothing: blocks merged into a posterior could no longer be dropped."""
+        """Do nothing: blocks folded into a posterior could no longer be dropped."""
