@@ -1,4 +1,4 @@
-"""Configuration files: TOML to checked values; the first mistake is reported in one line."""
+"""Configuration files: read TOML and validate it; the error names the first mistake in one line."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_toml_config(path: Path) -> dict[str, Any]:
 
 
 def validated_config(model: type[Model], values: dict[str, Any]) -> Model:
-    """Make a configuration from plain values, or raise `InputError` for the first mistake."""
+    """Return a configuration from plain values, or raise `InputError` for the first mistake."""
     instance_of("config", values, dict, "a dictionary")
     try:
         return model.model_validate(values)

@@ -19,11 +19,11 @@ class DataError(RiskrouteError):
 
 
 class StateError(RiskrouteError):
-    """A call came at the wrong time, or a saved state does not fit."""
+    """A call is out of order, or a saved state is invalid."""
 
 
 class InvariantError(RiskrouteError):
-    """A result contradicts itself: a bug in riskroute, or in a router or gateway of the user."""
+    """A result is inconsistent: a bug in riskroute, or in a router or gateway of the user."""
 
 
 def shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Atomic writes: files are written beside their target, then renamed; names as parts of file names."""
+"""Atomic writes, beside the target and then renamed, and names as parts of file names."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write_whole(target: Path, write: Any) -> Path:
 def in_file_name(text: str) -> str:
     """Escape a text for a file name: percent codes for all but letters, digits, dots and hyphens.
 
-    Different texts stay different, also when joined by underscores.
+    The map is injective, also for texts joined by underscores.
 
     Examples
     --------

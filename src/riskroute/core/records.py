@@ -1,9 +1,9 @@
-"""Records as plain JSON values and back, with every type checked.
+"""Conversion of records to plain JSON values and back, with type checks.
 
 A record is a frozen dataclass or a msgspec struct. Its fields may be numbers, strings, dates, tuples, lists,
 dictionaries, NumPy arrays, records, and unions of these. A tuple becomes a list, a date an ISO string, and an array
 ``{"array": nested lists, "dtype": ..., "shape": ...}``, since nested lists do not give the shape of an empty array.
-Floats keep every bit; NaN and infinities stay floats, which `json` writes and reads.
+Floats are exact; NaN and infinities remain floats, which `json` writes and reads.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[Record], value: Any, what: str = "the record") -> Record:
-    """Make a record of type ``kind`` from plain values, or raise `DataError` naming the path and what was expected.
+    """Return a record of type ``kind`` from plain values; errors name the path and the expected type.
 
-    Fields with a default may be missing; unknown fields are refused. ``what`` names the whole value in errors.
+    Fields with a default may be missing; unknown fields raise `DataError`. ``what`` names the whole value in errors.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def from_plain(kind: type[Record], value: Any, what: str = "the record") -> Reco
 
 
 def check_finite(value: Any, path: str) -> None:
-    """Raise `DataError` if plain values, as of a saved state, contain NaN or an infinity; ``path`` names them.
+    """Raise `DataError` if plain values, such as a saved state, contain NaN or an infinity at or below ``path``.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def check_finite(value: Any, path: str) -> None:
 
 
 def _explain(error: msgspec.ValidationError, value: Any, what: str) -> str:
-    """Return one line that says where ``value`` is invalid and what was expected there."""
+    """Return one line with the path of the invalid entry of ``value`` and its expected type."""
     text, _, location = str(error).partition(" - at `")
     location = location.strip("`").removeprefix("key` in `")
     path = location.removeprefix("$").removeprefix(".")
@@ -113,7 +113,7 @@ def _explain(error: msgspec.ValidationError, value: Any, what: str) -> str:
     return f"{path}: {text}" if path else text
 
 
-# JSON types, as msgspec names them
+# msgspec's names of JSON types
 _EXPECTED = {
     "int": "an integer",
     "float": "a number",
@@ -125,7 +125,7 @@ _EXPECTED = {
 
 
 def _value_at(value: Any, path: str, type_name: str) -> str:
-    """Show the entry of ``value`` at a path such as ``orders[0].shares``; its type if the path skips a key."""
+    """Return the entry at a path such as ``orders[0].shares`` as text; its type if the path skips a key."""
     for name, index in re.findall(r"(\w+)|\[(\d+|\.\.\.)\]", path):
         if index == "..." or (name and not isinstance(value, Mapping)):
             return f"of type {type_name}"
@@ -156,7 +156,7 @@ def _decode(kind: Any, value: Any) -> Any:
 
 
 def _decode_array(kind: Any, value: Any) -> NDArray[Any]:
-    """Return an array of the type that the annotation gives, or the record if the annotation leaves it open."""
+    """Return an array of the annotated type; default: the type in the record."""
     if not isinstance(value, dict) or value.keys() != {"array", "dtype", "shape"}:
         raise InputError(f"an array must have array, dtype and shape, was {shown(value)}")
     annotated = get_args(get_args(kind)[1])[0] if get_args(kind) else Any
@@ -179,7 +179,7 @@ def _decode_array(kind: Any, value: Any) -> NDArray[Any]:
 
 
 def _refuse_unknown_fields(record: Any, plain: Any, path: str, what: str) -> None:
-    """Raise `DataError` for keys that no field reads: msgspec ignores those of dataclasses."""
+    """Raise `DataError` for unknown keys, which msgspec ignores in dataclasses."""
     if dataclasses.is_dataclass(record):
         names = [field.name for field in dataclasses.fields(record)]
         for name, item in plain.items():

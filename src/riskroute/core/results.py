@@ -28,8 +28,8 @@ class PolicyResult:
     """Regret of one policy in R runs, recorded at C checkpoints.
 
     ``regret``, ``pseudo_regret`` and ``luck`` have shape ``(R, C)``. ``recommended`` lists the final action of each
-    run, and ``exploration`` ``(R,)`` counts the rounds spent on other actions (if action sets change, of the rounds
-    that offered the last one). ``seconds`` is the time of all runs.
+    run, and ``exploration`` ``(R,)`` counts the rounds on other actions (with changing action sets: of the rounds with
+    the last set). ``seconds`` is the total time of all runs.
     """
 
     checkpoints: Integers
@@ -66,9 +66,9 @@ class PolicyResult:
         """Regret without luck, ``(R, C)``: the same expectation without the reward noise.
 
         A round of noise ``e``, true mean ``mu`` and true variance ``v`` adds ``e^2 - v - risk_tolerance e + 2 (mu - c)
-        e`` to the regret, with ``c`` the comparator's mean. That is ``luck``. Actions are chosen before the noise is
-        drawn, so its expectation is zero for every policy: a control variate. The remainder varies between runs only
-        as far as actions do. With autocorrelated noise luck is recorded as zero, and this is the regret.
+        e`` to the regret, with ``c`` the comparator's mean. That is ``luck``, a control variate: actions are chosen
+        before the noise is drawn, so its expectation is zero for every policy. Steady regret varies between runs only
+        through the actions. With autocorrelated noise, luck is recorded as zero, and steady regret is the regret.
         """
         return np.asarray(self.regret - self.luck)
 
@@ -101,7 +101,7 @@ class PolicyResult:
         }
 
     def digest(self, best: Any) -> dict[str, Any]:
-        """Return plain values independent of the number of runs and of the machine; ``best`` is the optimal action."""
+        """Return plain values without those of single runs and of the machine; ``best`` is the optimal action."""
         full, per_run = self.summary(), ("exploration", "recommended", "seconds")
         ends = self.steady_regret[:, -1]
         return {name: value for name, value in full.items() if name not in per_run} | {
@@ -142,7 +142,7 @@ class SimulationResult:
         return int(self.config["actions"])
 
     def table(self) -> TextTable:
-        """Header and rows of the final standings, best policy first.
+        """Return the table of final results, best policy first.
 
         *elsewhere* is the fraction of rounds on other actions than the final one, *found best* the fraction of runs
         that ended on the best action. *runs* is shown if it differs between policies.
@@ -180,7 +180,7 @@ class SimulationResult:
         }
 
     def digest(self) -> dict[str, Any]:
-        """Return the summary without single runs and seconds: the source of figures and tables."""
+        """Return the summary without single runs and seconds, for figures and tables."""
         return {
             "config": to_plain(self.config),
             "best": self.best,

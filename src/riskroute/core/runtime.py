@@ -30,7 +30,7 @@ def _version_of(package: str) -> str:
 
 @cache
 def machine_type() -> str:
-    """Return system, architecture and processor: on two machines of one type, sums agree to the last bit."""
+    """Return system, architecture and processor; machines of one type agree in the last bits of sums."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -65,7 +65,7 @@ Value = TypeVar("Value")
 class cached(Generic[Value]):  # noqa: N801 - a decorator, like property
     """A property that is computed once: `functools.cached_property` without the lock of Python 3.11.
 
-    Two threads may both compute it, so the result must be deterministic.
+    Two threads may compute it at once, so the result must be deterministic.
 
     Examples
     --------
@@ -100,7 +100,7 @@ _announce: list[Callable[[str], None]] = []
 
 
 def announce_compilation(say: Callable[[str], None]) -> None:
-    """Let ``say`` print a line whenever `compilation_timed` code begins to compile; the command line does."""
+    """Call ``say`` with a line whenever `compilation_timed` code begins to compile."""
     _announce[:] = [say]
 
 
@@ -108,14 +108,13 @@ def announce_compilation(say: Callable[[str], None]) -> None:
 def compilation_timed(subject: str) -> Iterator[Callable[[], float]]:
     """Yield a function that returns the seconds spent compiling kernels in this context.
 
-    Kernels are compiled at first use and cached on disk, so a table that includes this time charges it to whichever
-    policy happens to come first.
+    Kernels are compiled at first use and cached on disk; tables exclude this time, which the first policy would bear.
     """
     from numba.core.event import Event, Listener, install_listener
 
     class Timer(Listener):
         seconds = began = 0.0
-        depth = 0  # kernels that call others compile them on the way
+        depth = 0  # of nested compilations: a kernel compiles those it calls
 
         def on_start(self, event: Event) -> None:
             if self.depth == 0:

@@ -1,8 +1,7 @@
-"""Random streams by identity: the draws of a task depend on what it is, never on when or where it runs.
+"""Random streams by identity: the draws of a task depend on its identity, never on when or where it runs.
 
-Processors differ in the last bits of a sum. Identities are therefore built from what the user asked for and from
-numbers rounded far above those bits (`seeding_hash`, `seeding_digest`): one seed gives the same draws on every
-machine.
+Processors differ in the last bits of a sum. Identities therefore consist of the user's input and of numbers rounded far
+above those bits (`seeding_hash`, `seeding_digest`): one seed gives the same draws on every machine.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def _digest(identity: tuple[str | int, ...]) -> bytes:
     return hashlib.sha256("\x1f".join([f"{type(part).__name__}:{part}" for part in identity]).encode()).digest()
 
 
-def checked_seed(rng: np.random.Generator) -> np.random.Generator:
+def checked_rng(rng: np.random.Generator) -> np.random.Generator:
     """Return ``rng`` if it is a NumPy generator."""
     return instance_of("rng", rng, np.random.Generator, "a numpy.random.Generator")
 
@@ -67,7 +66,7 @@ def _coarse(value: Any) -> Any:
 def seeding_hash(value: Any, digits: int = 16, *, coarse: bool = False) -> str:
     """Hash a JSON-able value to ``digits`` hexadecimal digits, independent of the order of keys.
 
-    With ``coarse``, floats count as equal if they differ in the seventh digit or beyond.
+    With ``coarse``, floats are rounded to about six digits.
 
     Examples
     --------

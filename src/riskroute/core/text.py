@@ -1,6 +1,6 @@
-"""Text for tables, and escaped text for pages and Markdown.
+"""Text of tables and numbers, and escaped text for pages and Markdown.
 
-Text is escaped on output, whether or not it was checked on input.
+Text is always escaped on output, even if it was checked on input.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 def in_markdown(text: str, *, cell: bool = False) -> str:
     r"""Escape a text as one line of Markdown, or as a ``cell`` of a table: no table, link, tag, heading or list.
 
-    Headings and lists only begin at the start of a line, so a cell keeps its leading signs.
+    A cell cannot start a heading or a list, so its leading signs are not escaped.
 
     Examples
     --------
@@ -128,14 +128,3 @@ def dollars_text(value: float | None) -> str:
     digits = 0 if size >= 1000 else 2 if size >= 1 else 3
     text = f"{size:,.{digits}f}"
     return f"{'-' if value < 0 and float(text.replace(',', '')) else ''}${text}"
-
-
-def split_text(slots: Sequence[str], allocation: Sequence[int]) -> str:
-    """Format an allocation: shares and slot, without empty slots.
-
-    Examples
-    --------
-    >>> split_text(["XNAS", "XPSX", "Dark 1"], [4, 0, 1200])
-    '4 XNAS, 1,200 Dark 1'
-    """
-    return ", ".join(f"{shares:,} {slot}" for slot, shares in zip(slots, allocation, strict=True) if shares)

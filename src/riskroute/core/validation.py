@@ -1,4 +1,4 @@
-"""Checks of user input: each returns the value in the expected type, or raises an `InputError` that names it.
+"""Checks of user input: each returns the value in its expected type, or raises an `InputError` that names it.
 
 Call them at the edge: public constructors and functions, command line, files, HTTP. Internal code trusts its types.
 """
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind")
 
-LARGEST = 1e30  # size of rewards, features and coefficients: products of several of them must stay finite
+LARGEST = 1e30  # size of rewards, features and coefficients: products of several of them must be finite
 SIDES = ("buy", "sell")
-LONGEST_SYMBOL, LONGEST_VENUE = 16, 32  # characters; a symbol and a venue must fit into one file name
+LONGEST_SYMBOL, LONGEST_VENUE = 16, 32  # characters: both must fit into one file name
 MARKS = "._-/"  # characters of a name besides letters, digits and spaces
-LABEL_MARKS = MARKS + "+,:%()="  # the same for labels, which are short descriptions
+LABEL_MARKS = MARKS + "+,:%()="  # of a label
 
 
 def whole_number(name: str, value: Any, *, minimum: int = 1, maximum: int | None = None) -> int:
-    """Return ``value`` as an ``int`` of at least ``minimum``, or raise `InputError`.
+    """Return ``value`` as an ``int`` between ``minimum`` and ``maximum``.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def real_number(
 def sized_number(
     name: str, value: Any, *, largest: float = LARGEST, smallest: float | None = None, **limits: float
 ) -> float:
-    """Return `real_number` of ``value``, which must be 0 or have a size between ``smallest`` and ``largest``.
+    """Return ``value`` as a `real_number` that is 0 or between ``smallest`` and ``largest`` in size.
 
     Default of ``smallest``: ``1 / largest``.
 
@@ -131,7 +131,7 @@ def finite_array(
 ) -> Floats:
     """Return ``value`` as a C-contiguous float array with ``ndim`` axes, no axis empty, all entries finite.
 
-    With ``largest``, no entry may be larger in size.
+    Entries may be at most ``largest`` in size (default: no limit).
 
     Examples
     --------
@@ -168,7 +168,7 @@ def finite_array(
 def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int | None, ...]) -> NDArray[Any]:
     """Return ``value`` as an array of ``dtype`` (int64 or float64) and ``shape``, where None is any length.
 
-    An array with this type and shape is returned as it is; anything else is converted if that loses nothing.
+    An array of this type and shape is returned itself; other values are converted if no information is lost.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
 
 
 def unchecked(kind: type[Kind], values: dict[str, Any]) -> Kind:
-    """Make a dataclass from valid values of all its fields, without its checks.
+    """Construct a dataclass from valid values of all its fields, without its checks.
 
     Examples
     --------
@@ -226,27 +226,6 @@ def _fits(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
         if wanted is not None and length != wanted:
             return False
     return True
-
-
-def check_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int | None, ...]) -> None:
-    """Raise `InputError` unless ``value`` is an array of this type and shape: compiled code would read beyond it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> check_array("noise", np.zeros(3), np.float64, (4,))
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: noise must have shape (4,), was (3,)
-    """
-    import numpy as np
-
-    if exact_array(name, value, dtype, shape) is not value:
-        raise InputError(f"{name} must be an array of type {np.dtype(dtype)}, was {_kind_of(value)}")
-
-
-def _kind_of(value: Any) -> str:
-    return f"{value.dtype}" if hasattr(value, "dtype") else described(value)
 
 
 def true_or_false(name: str, value: Any) -> bool:
@@ -326,7 +305,7 @@ def path_of(name: str, value: Any) -> Path:
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return ``value`` if it is one of ``choices``, else suggest the closest one.
+    """Return ``value`` if it is one of ``choices``; the error suggests the closest one.
 
     Examples
     --------
@@ -352,7 +331,7 @@ def name_rule(longest: int = 64, marks: str = MARKS) -> str:
 def is_name(value: Any, *, longest: int = 64, marks: str = MARKS) -> bool:
     """Return whether a value is a valid name of a venue, pool, symbol or label; letters of any language count.
 
-    Names are checked on input since pages, tables and files show them.
+    Names are checked on input because pages, tables and files contain them.
 
     Examples
     --------
@@ -373,10 +352,10 @@ def as_name(field: str, value: Any, *, longest: int = 64, marks: str = MARKS) ->
 
 
 def parameter(default: Any, check: Callable[..., Any], **limits: Any) -> Any:
-    """Declare a dataclass field of a policy or router with the check of its values.
+    """Declare a dataclass field of a policy or router with a check of its value.
 
     The check is a function of this module, called with name, value and ``limits``. None is valid if it is the default.
-    A subclass that only changes the default keeps the check.
+    A subclass that only changes the default inherits the check.
 
     Examples
     --------
@@ -403,7 +382,7 @@ def checked_parameters(owner: Any) -> dict[str, Any]:
 
 
 def _declared(kind: type[Any]) -> dict[str, tuple[Callable[[str, Any], Any], bool]]:
-    """Return the check of every declared parameter, by the nearest declaration, and whether it may be None."""
+    """Return the check of every declared parameter, by its nearest declaration, and whether None is valid."""
     checks = {
         item.name: item.metadata["parameter"]
         for base in reversed(kind.__mro__)

@@ -16,7 +16,7 @@ from numba.extending import register_jitable
 
 from riskroute.core.arrays import Flags, Floats, Integers
 from riskroute.core.errors import InputError, shown
-from riskroute.core.seeding import checked_seed, seeding_digest, seeding_hash
+from riskroute.core.seeding import checked_rng, seeding_digest, seeding_hash
 from riskroute.core.validation import LARGEST, exact_array, finite_array, real_number, whole_number
 from riskroute.learning.design.g_optimal import Design, g_optimal
 from riskroute.learning.tally import ActionBatch
@@ -392,7 +392,7 @@ class Actions(ActionSet):
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
         count = whole_number("count", count, minimum=0, maximum=MOST_DRAWN)
-        return self._named(self.members[checked_seed(rng).integers(self.size, size=count)])
+        return self._named(self.members[checked_rng(rng).integers(self.size, size=count)])
 
     def listed(self) -> Actions:
         return self

@@ -27,7 +27,7 @@ from numba import njit
 from riskroute.core.arrays import Integers, Vector
 from riskroute.core.errors import DataError, InputError, StateError
 from riskroute.core.records import from_plain, to_plain
-from riskroute.core.seeding import checked_seed
+from riskroute.core.seeding import checked_rng
 from riskroute.core.validation import (
     exact_array,
     finite_array,
@@ -180,7 +180,7 @@ class Hazards:
 
     def draw(self, rng: np.random.Generator) -> Vector:
         """Draw the hazards ``(B,)`` of all bins from the posterior."""
-        return np.asarray(checked_seed(rng).beta(*self.posterior))
+        return np.asarray(checked_rng(rng).beta(*self.posterior))
 
     def tails(self, units: int, hazards: Vector | None = None) -> Vector:
         """Return ``P(V >= s)`` for ``s = 1 .. units``: the posterior mean, or the value under given hazards."""

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from riskroute.core.arrays import Floats, Integers, Units, Vector
 from riskroute.core.errors import InputError, shown
 from riskroute.core.files import write_whole
-from riskroute.core.seeding import checked_seed
+from riskroute.core.seeding import checked_rng
 from riskroute.core.validation import LARGEST, finite_array, real_number, whole_number
 from riskroute.learning.actions import MOST_DRAWN, Action, Actions, ActionSet, as_action, as_batch
 from riskroute.learning.design.g_optimal import Design
@@ -218,7 +218,7 @@ class Allocations(LatticeSet):
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
         count = whole_number("count", count, minimum=0, maximum=MOST_DRAWN)
-        return self._rows(self.lattice.sample(checked_seed(rng), count))
+        return self._rows(self.lattice.sample(checked_rng(rng), count))
 
     def rank(self, action: Action) -> int:
         """Return the number of allocations before this one in lexicographic order."""

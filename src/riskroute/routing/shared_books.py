@@ -9,7 +9,7 @@ import numpy as np
 
 from riskroute.core.arrays import Flags, Floats, Integers
 from riskroute.core.errors import InputError, described
-from riskroute.core.validation import check_array, exact_array, list_of, whole_number
+from riskroute.core.validation import exact_array, list_of, whole_number
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class SharedBook:
 
     def _check(self, splits: Integers) -> None:
         """Raise `InputError` for splits with missing slots or with more shares in a slot than tabulated."""
-        check_array("splits", splits, np.int64, (None, None))
+        exact_array("splits", splits, np.int64, (None, None))
         if splits.shape[1] <= max(self.slots):
             raise InputError(f"splits must have slot {max(self.slots)}, had {splits.shape[1]} slots")
         mine = splits[:, list(self.slots)]

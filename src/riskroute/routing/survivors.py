@@ -20,7 +20,7 @@ import numpy as np
 
 from riskroute.core.arrays import Flags, Floats, Matrix, Units, Vector
 from riskroute.core.errors import InputError
-from riskroute.core.seeding import checked_seed, seeding_digest, seeding_hash
+from riskroute.core.seeding import checked_rng, seeding_digest, seeding_hash
 from riskroute.core.validation import finite_array, real_number, whole_number
 from riskroute.learning.actions import MOST_DRAWN, Action, Actions, ActionSet, as_action
 from riskroute.learning.design.g_optimal import Design
@@ -152,7 +152,7 @@ class Survivors(ActionSet):
             return self.root.sample(rng, count)
         start = np.array(self.witness, dtype=np.int64) // self.root.lot
         thin = 40 * self.root.slots
-        drawn = self._members.random_walk(start, count, 50 * thin, thin, checked_seed(rng))
+        drawn = self._members.random_walk(start, count, 50 * thin, thin, checked_rng(rng))
         return np.asarray(drawn * self.root.lot)
 
     def within(self, coef: Vector, tolerance: float) -> ActionSet:

@@ -19,7 +19,7 @@ import scipy
 
 from riskroute.core.arrays import Floats, Integers, Vector
 from riskroute.core.errors import InputError, StateError, shown
-from riskroute.core.seeding import checked_seed, seed_stream, seeding_hash
+from riskroute.core.seeding import checked_rng, seed_stream, seeding_hash
 from riskroute.core.validation import exact_array, instance_of, list_of, one_of, real_number, sized_number, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
@@ -380,7 +380,7 @@ class Environment:
 
     def noise(self, rng: np.random.Generator) -> Noise:
         """Return the source of standardised noise of one episode."""
-        return Noise(checked_seed(rng))
+        return Noise(checked_rng(rng))
 
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, Integers, Vector]:
         """Return means and deviations ``(P, K)`` by piece and listed action, and piece and noise of every round."""
@@ -392,7 +392,7 @@ class Environment:
 
     def run(self, rng: np.random.Generator) -> Run:
         """Return the rewards of one episode."""
-        return Run(self, checked_seed(rng))
+        return Run(self, checked_rng(rng))
 
 
 class Autocorrelated(Environment):
@@ -430,7 +430,7 @@ class Autocorrelated(Environment):
         return np.asarray(1 - (t + 2 * pairs) / t.astype(float) ** 2)
 
     def noise(self, rng: np.random.Generator) -> Noise:
-        return _AutocorrelatedNoise(checked_seed(rng), self.correlation)
+        return _AutocorrelatedNoise(checked_rng(rng), self.correlation)
 
 
 class PiecewiseStationary(Environment):
@@ -652,7 +652,7 @@ class HeavyTailed(Environment):
         return super().describe() | {"degrees": self.degrees}
 
     def noise(self, rng: np.random.Generator) -> Noise:
-        return _StudentNoise(checked_seed(rng), self.degrees)
+        return _StudentNoise(checked_rng(rng), self.degrees)
 
 
 class NonlinearVariance(Environment):

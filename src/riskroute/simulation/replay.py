@@ -11,7 +11,7 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Integers, Matrix, Vector
 from riskroute.core.errors import InputError
-from riskroute.core.seeding import checked_seed, seed_stream
+from riskroute.core.seeding import checked_rng, seed_stream
 from riskroute.core.validation import exact_array, instance_of, list_of, real_number, sized_number, whole_number
 from riskroute.learning.actions import Action, Actions, as_action, as_batch
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
@@ -129,7 +129,12 @@ class Replay(Environment):
         totals = self.totals(listed.handles) if self.listed_totals is None else self.listed_totals[listed.members]
         means = np.ascontiguousarray(totals.T)
         whole_number("horizon", horizon, maximum=MOST_ROUNDS)
-        return means, np.zeros_like(means), checked_seed(rng).integers(self.scenarios, size=horizon), np.zeros(horizon)
+        return (
+            means,
+            np.zeros_like(means),
+            checked_rng(rng).integers(self.scenarios, size=horizon),
+            np.zeros(horizon),
+        )
 
     @cached_property
     def listed_totals(self) -> Vector | None:
@@ -238,7 +243,7 @@ class Replay(Environment):
         return {name: value for name, value in self.__dict__.items() if name != "_seen"}
 
     def run(self, rng: np.random.Generator) -> Run:
-        return _ReplayRun(self, checked_seed(rng))
+        return _ReplayRun(self, checked_rng(rng))
 
 
 def _score(mean: Vector, deviation: Vector, risk_tolerance: float) -> Vector:

@@ -18,7 +18,7 @@ import numpy as np
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
 from riskroute.core.records import from_plain, to_plain
-from riskroute.core.text import TextTable, dollars_text, split_text
+from riskroute.core.text import TextTable, dollars_text
 from riskroute.core.validation import instance_of, path_of
 from riskroute.study.config import SplitStudyConfig
 from riskroute.study.page import Page, Part, Section, program_text
@@ -321,6 +321,11 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" and {names[-1]}"
 
 
+def _split_text(slots: Sequence[str], allocation: Sequence[int]) -> str:
+    """Return shares and slot of an allocation, without empty slots."""
+    return ", ".join(f"{shares:,} {slot}" for slot, shares in zip(slots, allocation, strict=True) if shares)
+
+
 def _findings(case: SplitCase) -> list[str]:
     """Return the findings in sentences: costs, alternatives, the policy to learn with, and caveats."""
     tested, seen = case.recommended.test, case.moments.test
@@ -367,7 +372,7 @@ def _alternative(case: SplitCase, name: str) -> str:
     if split.allocation == case.recommended.allocation:
         return f"{label}: the same split."
     if sum(shares > 0 for shares in split.allocation) <= 3:  # longer ones are in the table
-        label += f" ({split_text(case.slots, split.allocation)})"
+        label += f" ({_split_text(case.slots, split.allocation)})"
     more, error = split.test.charged_excess, split.test.charged_excess_error
     if more is None or error is None:
         larger, doubt = split.test.excess, f"{split.test.excess_error:.3g}"
@@ -413,7 +418,7 @@ def _splits_table(case: SplitCase) -> TextTable:
         tested = split.test
         rows.append(
             [
-                *(name, split_text(case.slots, split.allocation)),
+                *(name, _split_text(case.slots, split.allocation)),
                 f"{dollars_text(tested.cost)} ± {dollars_text(tested.cost_error)}",
                 *(f"{tested.basis_points:.2f}", dollars_text(tested.tail_cost)),
                 *(dollars_text(tested.charged_cost), dollars_text(split.train.charged_cost)),
@@ -433,7 +438,7 @@ def _policies_table(case: SplitCase) -> TextTable:
                 *(name, f"{tested.runs}", dollars_text(tested.learning_cost)),
                 f"{dollars_text(tested.cost_each)} ± {dollars_text(tested.cost_each_error)}",
                 *(dollars_text(one.train.cost_each), f"{tested.explored:.1%}"),
-                f"{split_text(case.slots, tested.ended_on)} ({tested.ended_on_share:.0%} of runs)",
+                f"{_split_text(case.slots, tested.ended_on)} ({tested.ended_on_share:.0%} of runs)",
             ]
         )
     header = ["", "runs", "cost of learning", "cost per order, learning included", "in sample", "explored"]
@@ -463,7 +468,7 @@ def _frontier_table(case: SplitCase) -> TextTable:
     """Return the risk tolerances at which the best split changes, lowest first."""
     rows = [
         [
-            *(f"{point.risk_tolerance:.3g}", split_text(case.slots, point.allocation)),
+            *(f"{point.risk_tolerance:.3g}", _split_text(case.slots, point.allocation)),
             *(dollars_text(-point.mean), f"{point.variance:.3g}"),
             *(dollars_text(-point.test_mean), f"{point.test_variance:.3g}", dollars_text(-point.tail)),
         ]
