@@ -100,7 +100,7 @@ def test_one_value_stands_for_a_list_and_everything_has_a_default() -> None:
         ({"risk_tolerances": [float("nan")]}, r"risk_tolerances.0 must be a finite number, was nan"),
         ({"instances": [1, 2, 1]}, r"instances must have different values, was 1 twice"),
         ({"horizons": [0]}, r"horizons.0 must be greater than or equal to 1, was 0"),
-        ({"parameters": {"rise": {"x": 3}}}, r"parameters of rise must be its own"),
+        ({"parameters": {"rise": {"x": 3}}}, r"parameters of rise are invalid"),
         (
             {"policies": "rise", "parameters": {"greedy": {}}},
             r"parameters given for 'greedy', which is not in policies",

@@ -149,14 +149,10 @@ def _encode(value: Any) -> Any:
     raise NotImplementedError(f"cannot serialise {type(value).__name__}")
 
 
-def _decode(kind: Any, value: Any) -> Any:
+def _decode(kind: Any, value: Any) -> NDArray[Any]:
+    """Return an array of the annotated type; default: the type in the record."""
     if (get_origin(kind) or kind) is not np.ndarray:
         raise NotImplementedError(f"cannot deserialise {kind}")
-    return _decode_array(kind, value)
-
-
-def _decode_array(kind: Any, value: Any) -> NDArray[Any]:
-    """Return an array of the annotated type; default: the type in the record."""
     if not isinstance(value, dict) or value.keys() != {"array", "dtype", "shape"}:
         raise InputError(f"an array must have array, dtype and shape, was {shown(value)}")
     annotated = get_args(get_args(kind)[1])[0] if get_args(kind) else Any

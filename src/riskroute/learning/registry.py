@@ -31,14 +31,13 @@ POLICIES: dict[str, type[Policy]] = {
         *(Rise, RisePlusPlus, RiskUcb, RiskExpExp, RestartGse),  # the paper's
         *(Adaptive, Thompson, Guarded),  # ours
         *(Discounted, SlidingWindow, ChangeTest),  # ours, for coefficients that change
-        *(LinUcb, LinThompson, PhasedElimination),  # that ignore risk
-        *(MvUcb, MvThompson),  # that ignore the features
+        *(LinUcb, LinThompson, PhasedElimination),  # risk-neutral
+        *(MvUcb, MvThompson),  # without features
         *(Greedy, Uniform, Oracle),
     )
 }
 
-BASELINES = (Greedy.name, Uniform.name, Oracle.name)
-"""Policies to compare with, not to use."""
+BASELINES = (Greedy.name, Uniform.name, Oracle.name)  # for comparison only
 
 
 def make_policy(name: str, **parameters: Any) -> Policy:
@@ -54,7 +53,7 @@ def make_policy(name: str, **parameters: Any) -> Policy:
     try:
         return kind(**parameters)
     except TypeError as error:
-        raise InputError(f"parameters of {name} must be its own: {error}") from None
+        raise InputError(f"parameters of {name} are invalid: {error}") from None
 
 
 def restore_policy(state: dict[str, Any], actions: ActionSet) -> Policy:

@@ -1,4 +1,4 @@
-"""The paper's claims about its experiments, each with a check on the measured results."""
+"""The paper's claims about its experiments, each with a check of the measured results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from riskroute.core.text import in_markdown
 
 _Summary = Mapping[str, Any]  # JSON summary of an experiment
-_Verdict = tuple[str, bool]  # the measured values in words, and whether the claim holds
+_Verdict = tuple[str, bool]  # measured values as text, and whether the claim holds
 
 _FOUR = ("rise", "rise++", "risk-ucb", "risk-exp-exp")
 _OURS, _BENCHMARKS = _FOUR[:2], _FOUR[2:]
@@ -66,7 +66,7 @@ def _figure4_claim(text: str) -> Callable[[_Measure], _Measure]:
 
 
 def _linear_fit(summary: _Summary, field: str, stated: tuple[float, ...]) -> _Verdict:
-    """R^2 of the linear fit at XNAS, XBOS and XPSX is at least the ``stated`` one, to two digits."""
+    """R^2 of the linear fit at XNAS, XBOS and XPSX is at least the ``stated`` one, rounded to two digits."""
     found = {name: fit[field] for name, fit in summary["venues"].items()}
     text = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
     least = dict(zip(("XNAS", "XBOS", "XPSX"), stated, strict=False))
@@ -416,7 +416,7 @@ def _gaps_shrink(summary: _Summary) -> _Verdict:
 
 @dataclass(frozen=True)
 class _ClaimVerdict:
-    """A claim, the measured values in words, and whether it holds."""
+    """A claim, the measured values as text, and whether it holds."""
 
     claim: _Claim
     measured: str
@@ -424,7 +424,7 @@ class _ClaimVerdict:
 
 
 def judge_claims(summaries: Mapping[str, _Summary]) -> list[_ClaimVerdict]:
-    """Check the claims about experiments that were played in full; ``summaries`` are by experiment."""
+    """Check the claims about complete experiments, with ``summaries`` by experiment."""
     found = []
     for claim in CLAIMS:
         if claim.experiment in summaries:

@@ -23,17 +23,17 @@ from riskroute.simulation.environments import Autocorrelated, Environment, Piece
 from riskroute.simulation.runner import Panel, PanelSize
 
 _SIZES = {"a": (4, 4), "b": (5, 4), "c": (6, 6), "d": (6, 8)}  # slots and shares per panel of figure 2
-_CHANGING = (4, 4)  # slots and shares with changing coefficients; unstated, so the smallest problem of figure 2
+_CHANGING = (4, 4)  # slots and shares with changing coefficients; not stated: the smallest problem of figure 2
 _CHECKPOINTS = 1000  # rounds recorded with changing coefficients
 
-# Exploration per cycle of restart-gse: enough rounds to learn from, or what the paper's rate T^(2/9) gives (None).
+# Exploration per cycle of restart-gse in rounds; None: the paper's rate T^(2/9).
 _EXPLORATION = {"restart-gse": 500, "restart-gse short": None}
 
 
 def experiment_panels(
     name: str, size: PanelSize, policies: Sequence[str] | None = None, choices: PaperChoices = DEFAULT
 ) -> list[Panel]:
-    """Return the panels of an experiment by its name (default policies: those of the experiment)."""
+    """Return the panels of an experiment; default of ``policies``: those of the experiment."""
     if name == "nonstationary":
         return _changing_panels(size, policies or ("restart-gse", "change-test", "rise"), choices)
     make: dict[str, Callable[..., list[Panel]]] = {
@@ -50,7 +50,7 @@ def _figure2_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoi
 
 
 def _instance_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoices) -> list[Panel]:
-    """The four problems of figure 2 on 30 random instances each, recorded at the end of every run only."""
+    """Return the four problems of figure 2 on 30 random instances each, recorded at the end of every run only."""
     return [
         _random_panel(f"{name}-{instance:02d}", name, instance, size, policies, choices, checkpoints=1)
         for name in _SIZES
@@ -82,8 +82,8 @@ def _random_panel(
 def regret_bounds(panel: Panel, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
     """Return the paper's bounds on the final regret by policy, for RISE (Theorem 1) and RISE++ (Theorem 2).
 
-    RISE over m slots explores ``m T^(2/3)`` rounds, to the accuracy ``d T^(-1/3)`` of its theory. Theorem 2
-    leaves its constant open; 1 is used.
+    RISE over m slots explores ``m T^(2/3)`` rounds, to the accuracy ``d T^(-1/3)`` of its theory. The constant of
+    Theorem 2 is not stated; 1 is used.
     """
     problem, horizon = panel.environment.pieces[0], panel.size.horizon
     handles = problem.actions.listed().handles
@@ -111,7 +111,7 @@ def regret_bounds(panel: Panel, choices: PaperChoices = DEFAULT) -> dict[str, di
 
 
 def _figure4_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoices) -> list[Panel]:
-    """The paper's table of venues in both units: it does not say which it used."""
+    """Return the paper's table of venues in both units: the paper does not state its own."""
     return [
         Panel(
             name,
@@ -126,7 +126,7 @@ def _figure4_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoi
 
 
 def _autocorrelation_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoices) -> list[Panel]:
-    """Five correlations, each with noise scaled by the deviation (the model) and by the variance (as printed)."""
+    """Return five correlations, with noise scaled by the deviation (the model) and by the variance (as printed)."""
     slots, shares = 5, 6
     problem = random_routing_problem(shares, slots, choices.correlated_instance)
     return [
@@ -155,13 +155,13 @@ def _changing_environment(horizon: int, choices: PaperChoices = DEFAULT) -> Piec
     slots, shares = _CHANGING
     actions, number = routing_actions(shares, slots), choices.changing_instance
     changes = random_changes(horizon, min(choices.changes, horizon - 1), seed=number)
-    # 1,000 numbers per instance, so that no two instances share a piece
+    # 1,000 seeds per instance, so that no two instances share a piece
     problems = [random_problem(actions, 1000 * number + piece) for piece in range(len(changes) + 1)]
     return PiecewiseStationary(problems, changes)
 
 
 def _changing_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoices) -> list[Panel]:
-    """One set of runs, for both panels of the paper's figure."""
+    """Return one panel of runs, for both panels of the paper's figure."""
     slots, shares = _CHANGING
     environment = _changing_environment(size.horizon, choices)
     facts = {"panel": "ab", "slots": slots, "shares": shares, "changes": list(environment.starts[1:])}
@@ -174,7 +174,7 @@ def _changing_panels(size: PanelSize, policies: Sequence[str], choices: PaperCho
 
 
 def restart_gse_episodes(size: PanelSize, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
-    """Return one run of restart-gse segment by segment, with each exploration budget."""
+    """Return one run of restart-gse per exploration budget, segment by segment."""
     return {label: _restart_gse_episode(size, label, choices) for label in _EXPLORATION}
 
 
@@ -192,7 +192,7 @@ def _restart_gse_episode(
         environment.setting(size.horizon), seed_stream(size.seed, stream, label, 0, "policy")
     )
     rewards = environment.run(np.random.default_rng(seed_stream(size.seed, stream, label, 0, "rewards")))
-    cuts = regret_checkpoints(size.horizon, _CHECKPOINTS, "linear")  # the runner cuts there too: the same draws
+    cuts = regret_checkpoints(size.horizon, _CHECKPOINTS, "linear")  # as in the runner, for the same draws
     restarts, windows, lengths, gaps = [], [], [], []
     while policy.remaining:
         plan, begin = policy.plan(), policy.played
@@ -223,10 +223,7 @@ def _concentration(
     windows: Sequence[tuple[int, int]],
     changes: Sequence[int],
 ) -> dict[str, float]:
-    """Return the share of the positive gaps that falls in rounds where they are expected.
-
-    These are the exploration windows, and the rounds from a change to the end of the next window.
-    """
+    """Return the share of positive gaps in the exploration windows and from a change to the end of the next window."""
     expected = np.zeros(int(ends[-1]), dtype=bool)
     for begin, end in windows:
         expected[begin:end] = True

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from riskroute.market.fitting import Fit
 
 
-# One colour per policy in every figure; the paper's four keep the paper's colours.
+# One colour per policy in every figure; the paper's four policies have the paper's colours.
 COLOURS = {
     "adaptive": "#c2185b",
     "adaptive, warm": "#ff7043",
@@ -62,7 +62,7 @@ def _draw_regret(axes: Axes, policies: Mapping[str, Summary]) -> None:
     for name, one in policies.items():
         rounds, mean, half_width = one["checkpoints"], np.array(one["mean_regret"]), _BAND * np.array(one["std_regret"])
         label = _escape_math(name if one["runs"] == most else f"{name} ({one['runs']} runs)")
-        # Baselines are dashed, so that a policy as bad as a baseline stays visible under it.
+        # baselines are dashed, so that a policy as bad as a baseline remains visible
         style = "--" if name in ("uniform", "greedy", "oracle") else "-"
         (line,) = axes.plot(rounds, mean, style, color=COLOURS.get(name), linewidth=1.8, label=label)
         colour = line.get_color()
@@ -74,7 +74,7 @@ def _draw_regret(axes: Axes, policies: Mapping[str, Summary]) -> None:
 
 
 def _format_axes(axes: Axes) -> None:
-    """Write numbers with thousands separators; draw a light grid and no frame."""
+    """Use thousands separators, a light grid and no frame."""
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.10g}")
     _remove_frame(axes)
@@ -151,7 +151,7 @@ def _draw_line(axes: Axes, along: Any, values: Any) -> None:
 
 
 def draw_experiment(summary: Summary, path: Path, *, title: str, panel: str | None = None) -> list[Path]:
-    """Draw an experiment; returns the file, or nothing for the random instances, which have too many panels."""
+    """Draw an experiment; return its path, or nothing for the random instances, which have too many panels."""
     if summary["experiment"] == "instances":
         return []
     panels = list(summary["panels"].values())
@@ -177,10 +177,10 @@ def _plot_panels(panels: list[Summary], path: str | os.PathLike[str], *, columns
 
 
 def _draw_bounds(axes: Axes, bounds: Mapping[str, Summary]) -> None:
-    """Draw each policy's bound on the final regret as a thin dashed line; a bound off the axis is named only."""
+    """Draw each policy's bound on the final regret as a thin dashed line; bounds above the axis only get a label."""
     if not bounds:
         return
-    bottom, top = axes.get_ylim()  # of the measured curves, which the bounds must not squeeze
+    bottom, top = axes.get_ylim()  # of the measured curves: bounds must not rescale the axis
     for policy, bound in bounds.items():
         label = f"{policy} bound ({bound['theorem']})"
         if bound["value"] > top:

@@ -1,4 +1,4 @@
-"""Figures 1, 3 and 5 of the paper and its table of parameters, made from order books."""
+"""Figures 1, 3 and 5 of the paper and its table of parameters, computed from order books."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from riskroute.paper.figures import plot_fits, plot_sampling
 from riskroute.routing.instances import PAPER_VENUES
 from riskroute.routing.venues import venue_model_table
 
-# Figures and tables made from order books, in the order in which they are made.
+# Figures and tables computed from order books, in output order.
 TITLES = {
     "figure1": "Figure 1: profit of market orders, one stock at one venue",
     "figure3": "Figure 3: how books are sampled",
@@ -32,8 +32,8 @@ TITLES = {
     "table": "Table: parameters of venue models",
 }
 
-LEVELS = 5  # of a book that an order walks in the paper
-_QUANTITIES = tuple(range(1, 11))  # shares, where the thinnest venue must keep up
+LEVELS = 5  # of a book that orders walk, as in the paper
+_QUANTITIES = tuple(range(1, 11))  # shares, few enough for the thinnest venue
 _BUCKETS = 4  # shown in figure 3
 
 _Made = tuple[dict[str, Any], str, polars.DataFrame, Mapping[str, Fit]]  # summary, text, table, fits to draw
@@ -41,7 +41,7 @@ _Made = tuple[dict[str, Any], str, polars.DataFrame, Mapping[str, Fit]]  # summa
 
 @dataclass(frozen=True)
 class _OrderBookFigure:
-    """A figure or table made from order books: its summary, as in the JSON file, a text to print, and its files."""
+    """Figure or table computed from order books: its summary, as in the JSON file, a text to print, and its files."""
 
     name: str
     summary: dict[str, Any]
@@ -51,7 +51,7 @@ class _OrderBookFigure:
 
     @property
     def title(self) -> str:
-        """Title with the data it was made from."""
+        """Title with the source of the data."""
         return f"{self.summary['title']} ({self.summary['data']})"
 
     def draw(self) -> Path:
@@ -63,7 +63,7 @@ class _OrderBookFigure:
 
 
 def make_book_figure(name: str, data: SymbolBooks, out: Path, seed: int) -> _OrderBookFigure:
-    """Make one of `TITLES`, and write table, summary and configuration below ``out``."""
+    """Compute one of `TITLES`, and write table, summary and configuration below ``out``."""
     make: dict[str, Callable[[SymbolBooks, int], _Made]] = {
         "figure1": _figure1,
         "figure3": _figure3,
@@ -145,7 +145,10 @@ def _figure3(data: SymbolBooks, seed: int) -> _Made:
         course = _course(snapshots, begin, minutes)
         matched = (stamps - begin) * minutes
         venues[one.venue] = course | {"matched": matched.tolist(), "matched_mids": mids.tolist()}
-        rows += [{"venue": one.venue, "bucket": int(k)} for k in np.flatnonzero(shown)]
+        rows += [
+            {"venue": one.venue, "bucket": int(k), "minute": minute, "mid": mid}
+            for k, minute, mid in zip(np.flatnonzero(shown), matched.tolist(), mids.tolist(), strict=True)
+        ]
     if not rows:
         raise DataError(f"no venue has books of {data.symbol} in the first {_BUCKETS} buckets from {window.start}")
     picture = {
@@ -155,17 +158,9 @@ def _figure3(data: SymbolBooks, seed: int) -> _Made:
         "venues": venues,
         "book": _walked(data, sample_times.times[0], begin, end),
     }
-    flat = [
-        row | {"minute": minute, "mid": mid}
-        for row, (minute, mid) in zip(
-            rows,
-            [pair for one in venues.values() for pair in zip(one["matched"], one["matched_mids"], strict=True)],
-            strict=True,
-        )
-    ]
-    text = f"{len(flat)} books matched in the first {_BUCKETS} of {window.buckets} buckets"
+    text = f"{len(rows)} books matched in the first {_BUCKETS} of {window.buckets} buckets"
     config = {"symbol": data.symbol, "date": str(recordings[0].date), "buckets": window.buckets}
-    return {"config": config, "picture": picture}, text, polars.DataFrame(flat), {}
+    return {"config": config, "picture": picture}, text, polars.DataFrame(rows), {}
 
 
 def _course(snapshots: polars.DataFrame, begin: int, minutes: float) -> dict[str, Any]:
@@ -178,7 +173,7 @@ def _course(snapshots: polars.DataFrame, begin: int, minutes: float) -> dict[str
 
 
 def _walked(data: SymbolBooks, time: int, begin: int, end: int) -> dict[str, Any]:
-    """Return the bids of the deepest venue at a time, and how many of them an order takes."""
+    """Return the bids of the deepest venue at a time, and the shares of each that an order takes."""
     recording = next(one for one in data.recordings if one.venue == data.deepest)
     snapshots = data.store.snapshots(recording, begin, end)
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()

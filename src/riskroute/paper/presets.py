@@ -1,4 +1,4 @@
-"""Presets for the experimental choices the paper leaves open: ours, and those that reproduce most of its claims."""
+"""Presets for the choices that the paper does not state: ours, and those that reproduce most of its claims."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ REGRETS = ("path", "steady")  # steady: without the noise of the rewards (`Polic
 
 @dataclass(frozen=True, kw_only=True)
 class PaperChoices:
-    """Values of everything the paper leaves open, for all of its experiments; the defaults are ours.
+    """Values of the choices that the paper does not state, for all of its experiments; the defaults are ours.
 
     Parameters
     ----------
     horizon : int
         Rounds per run.
     regret : str
-        Regret to average, one of `REGRETS`. Both have the same expectation.
+        Regret to average, one of `REGRETS`; both have the same expectation.
     constant, ridge : float, optional
         C-hat and lambda of RISE++ (default: its practical values).
     delta : float, optional
@@ -38,7 +38,7 @@ class PaperChoices:
     changing_instance, changes : int
         Number of the instance with changing coefficients, and number of changes.
     table_base_variance : float
-        Base variance Omega for the paper's table of venues; the paper states one for synthetic experiments only.
+        Base variance Omega for the paper's table of venues; stated for synthetic experiments only.
     """
 
     horizon: int = parameter(100_000, whole_number)
@@ -57,7 +57,7 @@ class PaperChoices:
         checked_parameters(self)
 
     def policies(self, names: Sequence[str], slots: int) -> tuple[str, ...] | dict[str, str | Policy]:
-        """Return the policies for a panel with ``slots`` slots: just names if every constant has its default."""
+        """Return the policies of a panel with ``slots`` slots; names only if every constant has its default."""
         chosen = self._chosen(slots)
         return {name: chosen.get(name, name) for name in names} if chosen else tuple(names)
 
@@ -72,7 +72,7 @@ class PaperChoices:
         return chosen
 
     def shown(self, digest: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the digest of a panel's result, with the chosen regret in place of the path regret."""
+        """Return the digest of a panel's result with the chosen kind of regret."""
         if self.regret == "path":
             return dict(digest)
         return {**digest, "policies": {label: _without_noise(one) for label, one in digest["policies"].items()}}

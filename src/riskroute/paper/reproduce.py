@@ -32,7 +32,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Experiment:
-    """Panels of one experiment; ``whole`` if they are all of its panels with its default policies."""
+    """Panels of one experiment; ``whole`` if all panels with the default policies are included."""
 
     name: str
     panel: str | None
@@ -42,18 +42,18 @@ class Experiment:
 
     @property
     def stem(self) -> str:
-        """Name of its files, without ending."""
+        """Stem of the file names."""
         return self.name if self.panel is None else f"{self.name}-{self.panel}"
 
     @property
     def runs(self) -> int:
-        """Runs of all policies in all panels."""
+        """Number of runs of all policies in all panels."""
         return sum(panel.runs for panel in self.panels)
 
 
 @dataclass(frozen=True)
 class _ExperimentResult:
-    """A simulated experiment: its summary, as in the JSON file, and the files written."""
+    """Result of an experiment: its summary, as in the JSON file, and the written files."""
 
     experiment: Experiment
     summary: dict[str, Any]
@@ -66,12 +66,12 @@ class _ExperimentResult:
         return f"{TITLES[self.experiment.name]} ({size.runs} runs of {size.horizon:,} rounds)"
 
     def draw(self) -> list[Path]:
-        """Draw the figure beside the other files; returns the file, or nothing if the experiment has no figure."""
+        """Draw the figure beside the other files; return its path, or nothing if the experiment has no figure."""
         path = self.files[0].with_suffix(".png")
         return draw_experiment(self.summary, path, title=self.title, panel=self.experiment.panel)
 
     def table(self) -> TextTable:
-        """Return the final regret of every policy, per panel; instances are averaged over."""
+        """Return the final regret of every policy per panel, averaged over instances."""
         groups: dict[str, list[Final]] = {}
         for panel in self.experiment.panels:
             policies = self.summary["panels"][panel.name]["policies"]
@@ -106,7 +106,7 @@ def plan_experiments(
     policies : Sequence[str], optional
         Names (default: the paper's four and ``adaptive``).
     preset : str or PaperChoices
-        Choices the paper leaves open: a name in `PRESETS`, or a custom `PaperChoices`.
+        Choices that the paper does not state: a name in `PRESETS`, or a custom `PaperChoices`.
     """
     choices = preset if isinstance(preset, PaperChoices) else PRESETS[one_of("preset", preset, tuple(PRESETS))]
     horizon = choices.horizon if horizon is None else horizon
@@ -139,9 +139,9 @@ def reproduce(
     resume: bool = False,
     finished: Finished | None = None,
 ) -> Iterator[_ExperimentResult]:
-    """Simulate everything, then write and yield one experiment after the other.
+    """Simulate all experiments, then write and yield one after the other.
 
-    Finished tasks are kept in ``out/tasks``; ``resume`` continues from them.
+    Finished tasks are stored in ``out/tasks``; ``resume`` continues from them.
     """
     panels = [panel for experiment in experiments for panel in experiment.panels]
     played = play_panels(panels, TaskCache(out / "tasks"), backend, resume=resume, finished=finished)

@@ -198,14 +198,11 @@ def _newton_polish(points: Floats, weights: Floats, tolerance: float) -> tuple[F
 def _newton_target(white: Floats, candidates: Integers) -> Floats | None:
     """Return the best weights on the candidate points for the quadratic model of ``log det``."""
     rank = white.shape[1]
-    row, column = np.triu_indices(rank)
-    on_diagonal = row == column
-    z = white[candidates]
-    outer = (z[:, row] * z[:, column] * np.where(on_diagonal, 1.0, np.sqrt(2.0))).T
-    anchor = 10.0 * rank  # weight of the row that holds the sum of the weights at one
-    system = np.vstack([outer, np.full(len(candidates), anchor)])
+    anchor = 10.0 * rank  # weight of the row that fixes the sum of the weights at one
+    system = np.vstack([canonical_products(white[candidates]).T, np.full(len(candidates), anchor)])
+    twice_identity = 2 * canonical_products(np.eye(rank)).sum(axis=0)
     try:
-        solution, _ = scipy.optimize.nnls(system, np.append(np.where(on_diagonal, 2.0, 0.0), anchor))
+        solution, _ = scipy.optimize.nnls(system, np.append(twice_identity, anchor))
     except RuntimeError:  # did not converge: the caller continues by exchange
         return None
     target = np.zeros(len(white))

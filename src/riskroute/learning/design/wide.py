@@ -235,12 +235,8 @@ def _exchanged(points: Matrix, weights: Vector, tolerance: float, max_steps: int
     """
     r, n = points.shape
     weights = weights.copy()
-    root = _wide_inverse_root(points, weights)
-    levers = _leverages(points, root)
-    inverse = np.zeros((r, r))
-    _multiplied(root, np.ascontiguousarray(root.T), inverse)
     for step in range(max_steps):
-        if step % 512 == 511:  # rank-one updates drift: recompute
+        if step == 0 or step % 512 == 511:  # recompute: rank-one updates drift
             root = _wide_inverse_root(points, weights)
             levers = _leverages(points, root)
             inverse = np.zeros((r, r))
