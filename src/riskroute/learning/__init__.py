@@ -1,6 +1,6 @@
 """Risk-aware linear bandits: problems, action sets, optimal design, estimation, policies, regret.
 
-Pure mathematics: an action here is a feature vector and nothing else.
+No trading: an action is a feature vector.
 """
 
 from riskroute._lazy import attach

@@ -335,7 +335,7 @@ def _solve_kernel(
             fitted[i] = 0.0
         _add_products(columns, coef, fitted)
         for i in range(n):
-            fitted[i] = totals[i] - weights[i] * fitted[i]  # what the step misses
+            fitted[i] = totals[i] - weights[i] * fitted[i]  # residuals of the current step
         for a in range(dim):
             right[a] = _product(columns[a], fitted, n) - _product(known[a], step, dim)
         _solve_by_root(root, right)

@@ -117,7 +117,7 @@ class MeanVarianceRows:
 
     @classmethod
     def joined(cls, parts: Sequence[MeanVarianceRows]) -> MeanVarianceRows:
-        """Concatenate rows; rounds of different parts stay different rounds."""
+        """Concatenate rows; rounds of different parts remain distinct."""
         fields = ("mean_features", "var_features", "rewards", "offset", "base_variance", "weights", "pair_features")
         rounds, pairs, start = [], [], 0
         for part in parts:
@@ -505,7 +505,7 @@ class MeanVarianceRegression:
         return pooled
 
     def state(self) -> dict[str, Any]:
-        """Return everything as plain JSON values."""
+        """Return the complete state as plain JSON values."""
         recent = MeanVarianceRows.joined(self.recent) if self.recent else None
         saved = _State(self.given, self.offset_sd, self.keep, self.sums, recent, self.estimate)
         state: dict[str, Any] = to_plain(saved)

@@ -84,7 +84,7 @@ def make_book_figure(name: str, data: SymbolBooks, out: Path, seed: int) -> _Ord
 
 
 def _figure1(data: SymbolBooks, seed: int) -> _Made:
-    """Linear fits at the deepest venue, over a wide range of quantities."""
+    """Return linear fits at the deepest venue, over a wide range of quantities."""
     return _fitted(
         calibrate(
             data.store,
@@ -99,7 +99,7 @@ def _figure1(data: SymbolBooks, seed: int) -> _Made:
 
 
 def _figure5(data: SymbolBooks, seed: int) -> _Made:
-    """Linear fits at all venues."""
+    """Return linear fits at all venues."""
     return _fitted(calibrate(data.store, data.symbol, quantities=_QUANTITIES, seed=seed, date=data.date, levels=LEVELS))
 
 
@@ -108,7 +108,7 @@ def _fitted(found: Calibration) -> _Made:
 
 
 def _table(data: SymbolBooks, seed: int) -> _Made:
-    """Calibrated parameters, with dark pools drawn relative to them, beside the paper's."""
+    """Return calibrated parameters, with dark pools drawn relative to them, beside the paper's."""
     found = calibrate(
         data.store,
         data.symbol,
@@ -130,7 +130,7 @@ def _table(data: SymbolBooks, seed: int) -> _Made:
 
 
 def _figure3(data: SymbolBooks, seed: int) -> _Made:
-    """The first buckets: sampled times, the books matched with them, and one book walked."""
+    """Return the first buckets: sampled times, the matched books, and one walked book."""
     recordings = data.recordings
     window = Window()
     sample_times = draw_sample_times(recordings[0].date, window, seed, recordings[0].zone)

@@ -3,7 +3,7 @@
 A design is a distribution over actions such that the largest leverage ``x' M^-1 x`` over *all* actions
 is as small as possible. Kiefer and Wolfowitz (1960): the smallest possible value is the rank of the set, and the
 same design maximises ``log det M``. One scan therefore certifies a design: ``bound`` is its largest leverage,
-and ``bound / rank - 1`` its distance from the optimum, whatever solver found it.
+and ``bound / rank - 1`` its distance from the optimum, for any solver.
 
 The solver iterates over a working set only. It (1) whitens the coordinates; (2) solves on the working set, by vertex
 exchange (`vertex_exchange`) and then by Newton steps near the optimum (`_newton_polish`); (3) scans every action; (4)
@@ -211,13 +211,13 @@ def _newton_target(white: Floats, candidates: Integers) -> Floats | None:
 
 
 def _line_search(white: Floats, direction: Floats) -> float:
-    """Return the largest of 1, 1/2, 1/4 .. that gains a quarter of the promised rise of ``log det``; 0 if none does."""
+    """Return the first step of 1, 1/2, 1/4 .. that gains a quarter of the predicted rise of ``log det``, or 0."""
     change = np.linalg.eigvalsh(_vertex_information(white, direction))
-    promised = float(change.sum())
+    predicted = float(change.sum())
     step = 1.0
     while step > 1e-6:
         growth = 1 + step * change
-        if growth.min() > 0 and np.log(growth).sum() >= 0.25 * step * promised - 1e-12:
+        if growth.min() > 0 and np.log(growth).sum() >= 0.25 * step * predicted - 1e-12:
             return step
         step /= 2
     return 0.0

@@ -53,7 +53,7 @@ class ChangeTest(Adaptive):
 
     name: ClassVar[str] = "change-test"
     spans: ClassVar[tuple[int, ...]] = (1, 2, 4, 8, 16)  # numbers of latest plans tested together
-    enough_rewards: ClassVar[float] = 100.0  # rewards behind a posterior variance before it is tested against
+    enough_rewards: ClassVar[float] = 100.0  # rewards that a posterior variance needs before it is tested
 
     check_every: int = parameter(250, whole_number)
     level: float = parameter(1e-6, real_number, above=0, below=1)
@@ -130,11 +130,11 @@ class ChangeTest(Adaptive):
         return None
 
     def _rewards_behind(self, before: Belief, latest: Observations) -> Vector:
-        """Return the effective number of rewards behind the posterior variance of each row."""
+        """Return the effective number of rewards in the posterior variance of each row."""
         believed = latest.features @ before.var_coef + self.setting.base_variance
         variance = np.maximum(believed, LEAST_VARIANCE * before.variance)
         blur = np.einsum("ij,ij->i", latest.features, np.linalg.solve(before.var_precision, latest.features.T).T)
-        # floor on the relative variance: nothing is learned from features of zero
+        # floor on the relative variance: features of zero carry no information
         return np.asarray(2 / np.maximum(blur / variance**2, 1e-12))
 
     def _distance(self, before: Belief, latest: Observations) -> tuple[float, int]:
