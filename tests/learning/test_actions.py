@@ -271,7 +271,7 @@ def test_handles_lead_to_their_rows(seed: int) -> None:
     strange = handles[asked] + np.array([0, 1000, 0])
     assert not index.search(strange)[1].any()
     assert index.search(handles[asked])[1].all()
-    with pytest.raises(InputError, match="members of the list"):
+    with pytest.raises(InputError, match="members of the action set"):
         index.rows_of(np.vstack([handles[asked], strange[:1]]))
 
 

@@ -103,7 +103,7 @@ def test_a_wrong_certificate_is_refused() -> None:
     truth, same = bound.problem.mean_coef + 0 * bound.mean_coefs, bound.problem.var_coef + 0 * bound.var_coefs
     for wrong, words in (
         (dataclasses.replace(bound, mean_coefs=bound.mean_coefs + 0.01), "of the best action unchanged"),
-        (dataclasses.replace(bound, mean_coefs=truth, var_coefs=same), "another action as good"),
+        (dataclasses.replace(bound, mean_coefs=truth, var_coefs=same), "another action tie"),
         (dataclasses.replace(bound, weights=-bound.weights), "must not be negative"),
     ):
         with pytest.raises(rr.InputError, match=words):
