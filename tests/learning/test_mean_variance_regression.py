@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from batch_fit import batch_fit
+from naive_learning import batch_fit
 from riskroute.core.arrays import Matrix, Vector
 from riskroute.core.errors import InputError, StateError
 from riskroute.learning.mean_variance_regression import (

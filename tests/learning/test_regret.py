@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from naive_regret import comparator, path_mean_variance, pseudo_regret
+from naive_learning import comparator, path_mean_variance, pseudo_regret
 from riskroute import Actions, InputError, Problem, simulate
 from riskroute.environments import Autocorrelated, PiecewiseStationary
 from riskroute.learning.bounds import temporal_remainder

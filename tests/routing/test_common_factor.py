@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batch_fit import batch_fit
+from naive_learning import batch_fit
 from riskroute.learning.mean_variance_regression import MeanVarianceEstimate, MeanVarianceRows
 from riskroute.routing.quadratic_search import minimise_quadratic
 from riskroute.routing.separable import cheapest_totals, units_of_total

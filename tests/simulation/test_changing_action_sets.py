@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from naive_regret import path_mean_variance, pseudo_regret
+from naive_learning import path_mean_variance, pseudo_regret
 from riskroute import (
     Actions,
     ActionSet,

@@ -1,4 +1,4 @@
-"""Plain twins and small inputs for tests of learning: the naive fit, numbered problems, lattices and their designs."""
+"""Plain twins and small inputs for tests of learning: naive fits and regret, numbered problems, lattices and designs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from numpy.typing import NDArray
 from riskroute import Actions, Problem, random_routing_problem
 from riskroute.learning.belief import Belief
 from riskroute.learning.design.g_optimal import Design
+from riskroute.learning.mean_variance_regression import (
+    MeanVarianceEstimate,
+    MeanVarianceRows,
+    _normal_equations,
+    _NormalEquations,
+)
 from riskroute.learning.observations import Observations
 from riskroute.learning.tally import Tallies, Tally
 from riskroute.routing.lattice import Lattice
@@ -145,3 +151,33 @@ def check_support(design: Design, lattice: Lattice) -> None:
     assert (rows.sum(axis=1) == lattice.units).all()
     assert (design.weights > 0).all()
     assert design.weights.sum() == pytest.approx(1, abs=1e-12)
+
+
+def batch_fit(rows: MeanVarianceRows, prior: MeanVarianceEstimate, sweeps: int = 3) -> MeanVarianceEstimate:
+    """Fit mean and variance to all rows at once, on top of a prior."""
+    base = _NormalEquations.of(prior)
+    return base.plus(_normal_equations(rows, base, sweeps=sweeps)).solved()
+
+
+def path_mean_variance(rewards: Vector, risk_tolerance: float) -> float:
+    """Return the mean-variance ``xi`` of a path of rewards."""
+    tally = Tally.of(rewards)
+    return tally.spread - risk_tolerance * tally.count * tally.mean
+
+
+def comparator(rounds: NDArray[np.int64], mean: float, variance: float, risk_tolerance: float) -> Vector:
+    """Return the expected mean-variance of one action over ``t`` rounds."""
+    t = np.asarray(rounds, dtype=float)
+    return np.asarray((t - 1) * variance - risk_tolerance * t * mean)
+
+
+def pseudo_regret(means: Vector, gaps: Vector) -> Vector:
+    """Return the first two terms of the temporal decomposition (Proposition 2), summed up to every round.
+
+    ``means`` and ``gaps`` ``(T,)`` are those of the actions played. The first term adds up the gaps; the second is the
+    cost of switching, ``1 / (t + 1)`` times the sum of squared differences to the means of all earlier rounds.
+    """
+    switching = np.zeros(len(means))
+    for t in range(1, len(means)):
+        switching[t] = np.sum((means[t] - means[:t]) ** 2) / (t + 1)
+    return np.asarray(np.cumsum(gaps + switching))
