@@ -1,4 +1,4 @@
-"""Plain twins and small inputs for tests of learning: naive fits and regret, numbered problems, lattices and designs."""
+"""Plain twins and small inputs for tests of learning: naive fits and regret, problems, lattices and designs."""
 
 from __future__ import annotations
 
