@@ -1,6 +1,6 @@
 """Risk-aware linear bandits: problems, action sets, optimal design, estimation, policies, regret.
 
-No trading: an action is a feature vector.
+Pure mathematics: an action is a feature vector.
 """
 
 from riskroute._lazy import attach
