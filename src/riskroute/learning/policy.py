@@ -210,7 +210,7 @@ class Policy(ABC):
     def offer(self, actions: ActionSet) -> None:
         """Change the action set of the next round.
 
-        All sets share their coefficients, so estimates remain valid. The current plan ends, and the policy learns from
+        All sets have the same coefficients, so estimates remain valid. The current plan ends, and the policy learns from
         the rounds already played. Policies that need a fixed set raise `StateError`.
         """
         setting = self.setting
