@@ -210,8 +210,8 @@ class Policy(ABC):
     def offer(self, actions: ActionSet) -> None:
         """Change the action set of the next round.
 
-        All sets have the same coefficients, so estimates remain valid. The current plan ends, and the policy learns from
-        the rounds already played. Policies that need a fixed set raise `StateError`.
+        All sets have the same coefficients, so estimates remain valid. The current plan ends, and the policy learns
+        from the rounds already played. Policies that need a fixed set raise `StateError`.
         """
         setting = self.setting
         instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
