@@ -23,7 +23,7 @@ from riskroute.core.arrays import Floats
 from riskroute.core.text import TextTable
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.router import Contextual, ContextualGreedy
-from riskroute.routers.contextual.wait_or_trade import UnitPlan, WaitOrTrade, _PoolSequence
+from riskroute.routers.contextual.wait_or_trade import UnitPlan, WaitOrTrade, _PingedPools
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import PublicData, Router
@@ -103,7 +103,8 @@ class _Averaging(ContextualGreedy):
         super().begin()
         self.sums: dict[tuple[str, str], list[Floats]] = {}
         self.sweeps: list[Floats] = []
-        self.sequences: list[_PoolSequence] = []
+        self.pinged: list[_PingedPools] = []
+        self.pools: tuple[str, ...] = ()
         self.common: list[float] = []
         self.shares: Floats = np.zeros(0)
 
@@ -113,8 +114,8 @@ class _Averaging(ContextualGreedy):
             self.sums.setdefault(place, []).append(np.stack([cost * problem.per_bp, variance * problem.per_bp**2]))
         self.sweeps.append(mean.sweep * problem.per_bp)
         self.common.append(mean.common * problem.per_bp**2)
-        pools = mean.sequence
-        self.sequences.append(_PoolSequence(pools.pools, pools.fills, pools.empty, pools.price * problem.per_bp))
+        self.pinged.append(mean.pools._replace(price=mean.pools.price * problem.per_bp))
+        self.pools = problem.pinged
         self.shares = mean.shares
         return super().choose(problem, price)
 
@@ -127,14 +128,14 @@ def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> Candid
     half = len(router.sweeps) // 2  # what was believed before is not what is known now
     names = [place for place, seen in router.sums.items() if len(seen) > half]
     means = [np.mean(router.sums[place][-half or None :], axis=0) for place in names]
-    last = router.sequences[-1]
+    last = router.pinged[-1]
     cost, variance = (np.ascontiguousarray(table) for table in np.stack(means).transpose(1, 0, 2))
     sweep, common = np.mean(router.sweeps[half:], axis=0), float(np.mean(router.common[half:]))
     plan = WaitOrTrade(router.shares, sweep, cost, variance, common, last).best_plan(config.kappa)
     total = float(router.shares[-1])
     parts = {place: float(router.shares[n]) / total for place, n in zip(names, plan.units.tolist(), strict=True) if n}
     held = {kind: {name: part for (k, name), part in parts.items() if k == kind} for kind in ("limit", "dark_rest")}
-    fixed = FixedPlan(held["limit"], held["dark_rest"], list(last.pools), plan.before)
+    fixed = FixedPlan(held["limit"], held["dark_rest"], list(router.pools), plan.before)
     return Candidate(FixedPlan.name, FixedPlan.name, begins_as=fixed)
 
 

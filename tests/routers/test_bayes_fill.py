@@ -20,6 +20,7 @@ from riskroute.routers.literature.bayes_fill import (
     FILL_SHARES,
     BayesFill,
     _best_split,
+    _compositions,
     _dirichlet_moments,
     _dirichlet_weights,
     _Drift,
@@ -254,3 +255,14 @@ def test_it_passes_the_router_checks() -> None:
 def test_invalid_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         BayesFill(**parameters)
+
+
+def test_the_parts_of_bayes_fill_by_hand() -> None:
+    assert [_fill_class(filled, 100) for filled in (0, 1, 25, 26, 75, 99, 100)] == [0, 1, 1, 2, 3, 4, 5]
+    assert _dirichlet_moments(np.array([3.0, 0, 0, 0, 0, 1.0])) == (0.25, 0.1875)  # one full fill in four orders
+    one, none = np.array([6.0, 0, 0, 0, 0, 0]), np.zeros(6)
+    market = _dirichlet_weights([one, none], 6).round(2).tolist()  # no counts: the frequencies of the market
+    assert market == [3.5, 0.5, 0.5, 0.5, 0.5, 0.5]
+    books = {"A": {"bids": [[10.00, 200]], "asks": [[10.02, 900]]}}
+    assert _venue_state(read_context({"venues": books}, side="buy", shares=1), "A") == "2-"
+    assert _compositions(2, 1).tolist() == [[0, 0], [1, 0], [0, 1]]

@@ -139,3 +139,13 @@ def test_sharing_what_fills_reveal_learns_faster(pools: Any) -> None:
 def test_invalid_parameters_are_refused(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_the_parts_of_cmab_by_hand() -> None:
+    rng = np.random.default_rng(0)
+    assert _fill_index("ucb", np.array([0.0, 60.0]), np.array([0.0, 15.0]), 100, rng).round(4).tolist() == [
+        1.0,
+        0.5893,
+    ]
+    prices, sizes = _best_super_arm(np.array([[[1.0, 1.5], [0.9, 1.9]], [[0.8, 1.0], [0.2, 0.3]]]), 3)
+    assert (prices.tolist(), sizes.tolist()) == ([1, 0], [2, 1])

@@ -420,3 +420,10 @@ def test_invalid_placement_problems_are_refused() -> None:
         stochastic_placement(10, np.ones(1), np.ones((3, 1)), example(), mode="over")
     with pytest.raises(InputError, match="impact must be a number of at least 0, was -1"):
         example(impact=-1.0)
+
+
+def test_the_cost_of_a_placement_by_hand() -> None:
+    prices = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
+    outflows = np.array([[2100.0], [2300.0]])
+    found = _placement_costs(1000, 728, np.array([272.0]), np.array([2000.0]), outflows, prices)
+    assert found.tolist() == pytest.approx([19.016, 10.76])

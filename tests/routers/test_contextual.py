@@ -13,9 +13,9 @@ import riskroute as rr
 from riskroute.core.errors import InputError, StateError
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual.dark_belief import DarkBelief
-from riskroute.routers.contextual.lit_belief import _POSTING_FEATURES, _fill_fraction, _posting_features
+from riskroute.routers.contextual.lit_belief import _POSTING_FEATURES, _fill_fraction, _FillModel, _posting_features
 from riskroute.routers.contextual.market_features import market_features
-from riskroute.routers.contextual.router import Contextual, ContextualGreedy, ContextualIds
+from riskroute.routers.contextual.router import Contextual, ContextualGreedy, ContextualIds, _order_class
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, outcome_sizes
 from riskroute.routers.rules import Sweep
@@ -379,4 +379,15 @@ def test_the_compiled_choice_is_that_of_plans_compared_one_by_one(budget: float)
         moments = problem.dark.moments(problem.uses, problem.shares, hazards)
         chosen, pools = problem.plan_under_draw(moments, price, budget)
         assert chosen.units.tolist() == wanted.units.tolist()
-        assert (chosen.before, pools) == (wanted.before, mean.sequence.pools)
+        assert (chosen.before, pools) == (wanted.before, problem.pinged)
+
+
+def test_the_parts_of_lit_belief_by_hand() -> None:
+    assert _fill_fraction(np.array([100.0]), np.array([200.0]), np.array([0.0, 100.0])).round(4).tolist() == [
+        [0.6065, 0.4773]
+    ]
+    assert _FillModel().coefficients(60.0).round(3).tolist() == [-0.847, 0.0, 0.0, 0.0, 0.0]
+
+
+def test_the_parts_of_router_by_hand() -> None:
+    assert (_order_class(60.0, 1000), _order_class(50.0, 900)) == ("6 10", "6 10")

@@ -171,3 +171,7 @@ def test_rounding_by_chance_leaves_the_expected_fill() -> None:
     for size in range(6):
         np.testing.assert_allclose(np.minimum(units, size).mean(axis=0), np.minimum(parts, size))
     assert systematic_units(np.array([1.0, 2.0]), np.random.default_rng(0)).tolist() == [1, 2]
+
+
+def test_the_parts_of_dark_allocation_by_hand() -> None:
+    assert _greedy_units(np.array([[0.8, 0.6, 0.1], [0.7, 0.3, 0.0]]), 3).tolist() == [2, 1]

@@ -199,3 +199,16 @@ def test_a_new_pool_weighs_as_much_as_the_others_on_average() -> None:
 def test_invalid_parameters_are_refused(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_the_parts_of_expgrad_by_hand() -> None:
+    assert round(_expgrad_rate(2, 100), 7) == 0.0982348
+    assert _softmax_weights(_expgrad_rate(2, 100), np.array([[1.0, 0.0]])).round(7).tolist() == [
+        [0.524539, 0.475461]
+    ]  # the first pool filled
+    assert (round(_exp3_rate(2, 2, 100), 6), round(_exp3_rate(2, 2, 100, printed=True), 6)) == (0.022901, 0.036354)
+    assert (round(_exp3_mixing(0.022901, 2), 4), _exp3_mixing(0.5, 100)) == (0.3027, 0.5)
+    assert (_estimate_gradient(4, 1, 2, 1, 0.5, 2).tolist(), _estimate_gradient(4, 1, 2, 2, 0.5, 2).tolist()) == (
+        [-1.0, -1.0, 0.0, 0.0],
+        [1.0, 1.0, 2.0, 2.0],
+    )

@@ -246,3 +246,15 @@ def test_without_width_it_is_the_plain_fit() -> None:
 def test_ra_ucb_refuses_a_negative_width() -> None:
     with pytest.raises(InputError, match="width must be a number of at least 0 and of at most 1000, was -1"):
         RaUcb(width=-1.0)
+
+
+def test_the_parts_of_kaplan_meier_by_hand() -> None:
+    assert _bin_edges(210)[-5:].tolist() == [200, 201, 202, 204, 208]
+    assert _bin_edges(3).tolist() == [0, 1, 2, 3]
+    raised = _optimistic_tails(np.array([0.5, 0.4, 0.1, 0.05]), np.array([30.0, 20.0, 8.0]), 20)
+    assert raised.tolist() == [0.5, 0.4, 0.4, 0.05]
+    assert _power_sizes(1.0, 3).round(4).tolist() == [0.5455, 0.2727, 0.1818]
+    assert _power_tails(0.6, 1.0, 3).round(4).tolist() == [0.4, 0.1818, 0.0727]
+    assert _fit_exponent(3, float(np.log([1, 2, 4]).sum()), np.zeros(8), 8) == 1.24
+    assert _fit_exponent(0, 0.0, np.eye(8)[3], 8) == -1.0  # one observation: at least 4
+    assert round(_highest_chance(0, 10, 1.0), 6) == 0.095163  # (1 - p)^10 = 1 / e

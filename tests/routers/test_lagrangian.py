@@ -212,3 +212,11 @@ def test_fills_may_be_weighed_with_what_they_save_or_not() -> None:
 def test_invalid_parameters_are_refused(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_the_parts_of_lagrangian_by_hand() -> None:
+    assert [round(share, 6) for share in _lagrangian_step([0.5, 0.5], [True, False], [1.0, 1.0], 1.0, 0.1)] == [
+        0.55,
+        0.45,
+    ]
+    assert [round(value, 6) for value in _project_on_simplex([1.2, 0.4, -0.3])] == [0.9, 0.1, 0.0]

@@ -12,7 +12,7 @@ from riskroute.core.errors import DataError
 from riskroute.core.records import from_plain, to_plain
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual.router import ContextualGreedy
-from riskroute.routers.contextual.tail_guard import TailGuard
+from riskroute.routers.contextual.tail_guard import TailGuard, _TailCorrection
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow
 
@@ -124,3 +124,11 @@ def test_variance_is_charged_less_as_tails_turn_out_to_be_safe() -> None:
     assert router._variance_price(problem) == pytest.approx(0.8 * ContextualGreedy.guarded_kappa * problem.per_bp)
     guard.price = 0.001
     assert router._variance_price(problem) == pytest.approx(0.67 * ContextualGreedy.guarded_kappa * problem.per_bp)
+
+
+def test_the_parts_of_tail_guard_by_hand() -> None:
+    correction = _TailCorrection()
+    correction.add_predicted(0.1)
+    for _ in range(100):
+        correction.add_realised(0.2)
+    assert round(correction.ratio(prior=10.0), 2) == 1.5

@@ -13,12 +13,16 @@ from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual.lit_belief import _FillModel, _posting_features
 from riskroute.routers.contextual.market_features import market_features
 from riskroute.routers.contextual.router import ContextualGreedy
-from riskroute.routers.contextual.tails import (
+from riskroute.routers.contextual.tail_guard import SHORTFALL_LEVEL
+from riskroute.routers.contextual.wait_or_trade import (
     EXPOSURE_SAVED,
-    SHORTFALL_LEVEL,
-    limit_excess,
-    plan_excess,
-    resting_excess,
+    HorizonModel,
+    OrderTables,
+    UnitPlan,
+    WaitOrTrade,
+    _limit_excess,
+    _PingedPools,
+    _resting_excess,
 )
 from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow
 
@@ -26,7 +30,15 @@ SHARES = np.arange(0, 110, 10.0)
 LAW = np.array([[-0.01, -1.0, 500.0, 800.0], [-0.008, 0.5, 50.0, 400.0]])
 SLOPES = np.array([1.2, 0.6])
 LATER, MOVE = 0.013, 0.03
+HORIZON = HorizonModel(LAW, SLOPES, LATER, MOVE)
 CORRELATION = 0.5  # of fills at two venues, given the move
+
+
+def plan_tables(places: int, sweep: Any, pools: _PingedPools, prices: Any) -> tuple[WaitOrTrade, OrderTables]:
+    """Tables of a plan whose waiting shares cost nothing but their tails."""
+    rows = np.zeros((places, len(SHARES)))
+    order = OrderTables(SHARES, sweep, rows, rows, 0.0, HORIZON, prices, np.zeros(0), 0.013, 0.0)
+    return WaitOrTrade(SHARES, sweep, rows, rows, 0.0, pools), order
 
 
 def chances(law: Any, sizes: Any, move: Any) -> Any:
@@ -39,7 +51,7 @@ def test_a_limit_order_costs_beyond_a_level_what_simulated_ones_do() -> None:
     rng = np.random.default_rng(1)
     move, luck = rng.standard_normal(400_000), rng.random(400_000)
     for level in (-0.02, 0.0, 0.02):
-        found = limit_excess(LAW, SLOPES, LATER, MOVE, SHARES, level)
+        found = _limit_excess(HORIZON, SHARES, level)
         for v, law in enumerate(LAW):
             for k in (1, 10):
                 missed = luck < chances(law, SHARES[k] / 2, move)
@@ -52,7 +64,7 @@ def test_a_resting_order_costs_beyond_a_level_what_simulated_ones_do() -> None:
     rng = np.random.default_rng(2)
     move, luck = rng.standard_normal(400_000), rng.random(400_000)
     filled = np.array([0.7 * SHARES])
-    (found,) = resting_excess(filled, np.array([0.001]), LATER, MOVE, SHARES, 0.005)
+    (found,) = _resting_excess(HORIZON, np.array([0.001]), filled, SHARES, 0.005)
     costs = np.where(luck < 0.7, 0.001 + (1 - EXPOSURE_SAVED) * MOVE * move, LATER + MOVE * move)
     assert found[0] == 0.0
     np.testing.assert_allclose(found[1:], SHARES[1:] * np.maximum(costs - 0.005, 0.0).mean(), rtol=0.02)
@@ -83,11 +95,9 @@ def test_a_plan_costs_beyond_a_level_what_simulated_ones_do(before: bool) -> Non
         costs += law[0] * done + late * (n - done)
     n = factor * SHARES[units[2]]
     costs += n * np.where(rng.random(count) < 0.5, price + (1 - EXPOSURE_SAVED) * MOVE * move, late)
+    tables, order = plan_tables(3, sweep, _PingedPools(found, nothing, price, True), np.array([price]))
     for level in (-1.0, 0.5, 2.0):
-        chance, beyond = plan_excess(
-            *(SHARES, sweep, units, before, found, nothing, price, True),
-            *(LAW, SLOPES, resting, np.array([price]), LATER, MOVE, level),
-        )
+        chance, beyond = tables.excess(order, UnitPlan(units, before), resting, level)
         assert chance == pytest.approx((costs > level).mean(), abs=0.06)  # 200 scenarios: 0.035 if they were by chance
         assert beyond == pytest.approx(np.maximum(costs - level, 0.0).mean(), rel=0.15, abs=0.02)
 
@@ -101,16 +111,18 @@ def test_no_level_gives_less_than_the_expected_shortfall() -> None:
 
 
 def test_tables_of_different_places_are_refused() -> None:
-    with pytest.raises(InputError, match="four numbers per venue and two slopes"):
-        limit_excess(LAW[:, :3].copy(), SLOPES, LATER, MOVE, SHARES, 0.0)
-    with pytest.raises(InputError, match="must have one row per pool"):
-        resting_excess(np.zeros((1, 3)), np.zeros(1), LATER, MOVE, SHARES, 0.0)
-    rest = (np.zeros((0, len(SHARES))), np.zeros(0), LATER, MOVE, 0.0)
-    for units, match in (([1, 1, 1], "one row per place"), ([1, 99], "at most those of the order")):
-        with pytest.raises(InputError, match=match):
-            plan_excess(
-                SHARES, 0.013 * SHARES, np.array(units), False, np.zeros(1), 1.0, 0.0, False, LAW, SLOPES, *rest
-            )
+    model = r"^fill model must have four numbers per venue and two slopes$"
+    with pytest.raises(InputError, match=model):
+        _limit_excess(HORIZON._replace(venues=LAW[:, :3].copy()), SHARES, 0.0)
+    tables, order = plan_tables(2, 0.013 * SHARES, _PingedPools(np.zeros(1), 1.0, 0.0, False), np.zeros(0))
+    resting, plan = np.zeros((0, len(SHARES))), UnitPlan(np.array([1, 1]), before=False)
+    assert tables.excess(order, plan, resting, 0.0)[0] > 0
+    with pytest.raises(InputError, match=model):
+        tables.excess(order._replace(horizon=HORIZON._replace(slopes=SLOPES[:1])), plan, resting, 0.0)
+    with pytest.raises(InputError, match=r"^units of a plan must be at most those of the order$"):
+        tables.excess(order, UnitPlan(np.array([1, 99]), before=False), resting, 0.0)
+    with pytest.raises(InputError, match=r"^tables of a plan must have one row per place and one column per unit$"):
+        tables.excess(order, plan, np.zeros((1, len(SHARES))), 0.0)
 
 
 def moment(number: int) -> Context:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 
 import numpy as np
@@ -14,15 +13,18 @@ from scipy.stats import poisson
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError
 from riskroute.routers.contextual.wait_or_trade import (
-    NO_POOLS,
+    HorizonModel,
+    OrderTables,
     UnitPlan,
     WaitOrTrade,
+    _PingedPools,
     _PlanForecast,
-    _PoolSequence,
-    ping_in_turn,
-    resting_tables,
 )
 from riskroute.routers.literature.cont_kukanov import PlacementPrices, _one_exchange_placement
+
+NO_POOLS = _PingedPools(np.zeros(1), 1.0, 0.0, False)
+SHARES: Floats = np.arange(0, 30, 10.0)
+LIMIT = np.zeros((1, 3))  # tables of one venue
 
 
 def order(seed: int, units: int = 6, places: int = 3, pools: bool = True) -> WaitOrTrade:
@@ -34,14 +36,14 @@ def order(seed: int, units: int = 6, places: int = 3, pools: bool = True) -> Wai
     cost, variance = rng.normal(size=(places, units + 1)), rng.random((places, units + 1)) * 2
     cost[:, 0] = variance[:, 0] = 0.0
     found = np.minimum(np.sort(rng.random(units + 1)) * 30, shares) * 0.6
-    sequence = _PoolSequence(("P",), found, 0.4, 0.002) if pools else NO_POOLS
-    return WaitOrTrade(shares, sweep, cost, variance, float(rng.random()) * 1e-3, sequence)
+    pinged = _PingedPools(found / 0.6, 0.4, 0.002, True) if pools else NO_POOLS
+    return WaitOrTrade(shares, sweep, cost, variance, float(rng.random()) * 1e-3, pinged)
 
 
 def enumerated(one: WaitOrTrade) -> list[UnitPlan]:
     count = range(one.units + 1)
     ways = [np.array(way) for way in itertools.product(count, repeat=len(one.cost)) if sum(way) <= one.units]
-    return [UnitPlan(way, before) for way in ways for before in ((False, True) if one.sequence.pools else (False,))]
+    return [UnitPlan(way, before) for way in ways for before in ((False, True) if one.pools.pinged else (False,))]
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 3.0]), st.booleans())
@@ -67,7 +69,7 @@ def test_the_outlook_is_that_of_simulated_orders(seed: int) -> None:
         waits = one.shares[units]
         total, now = one.shares[-1], one.shares[-1] - waits.sum()
         size = total if before else now
-        filled = min(float(np.interp(size, one.shares, one.sequence.fills_if_any)), size)
+        filled = min(float(np.interp(size, one.shares, one.pools.fills_if_any)), size)
         costs = []
         for any_there in (False, True):
             left = max(now - filled, 0.0) if any_there else now
@@ -117,20 +119,30 @@ def test_tables_that_do_not_belong_together_are_refused() -> None:
     good = order(1)
     short = good.cost[:, :-1].copy()
     for wrong in (
-        dataclasses.replace(good, cost=short),
-        dataclasses.replace(good, variance=short),
-        dataclasses.replace(good, sweep=good.sweep[:-1]),
-        dataclasses.replace(good, sequence=_PoolSequence(("P",), np.zeros(2), 0.4, 0.002)),
+        good._replace(cost=short),
+        good._replace(variance=short),
+        good._replace(sweep=good.sweep[:-1]),
+        good._replace(pools=_PingedPools(np.zeros(2), 0.4, 0.002, True)),
     ):
-        with pytest.raises(InputError, match="tables of a plan must have one row per place"):
+        with pytest.raises(InputError, match=r"^tables of a plan must have one row per place and one column per unit$"):
             wrong.best_plan(0.1)
     for units in ([7, 0, 0], [0, -1, 0]):
-        with pytest.raises(InputError, match="units of a plan must be at most those of the order"):
+        with pytest.raises(InputError, match=r"^units of a plan must be at most those of the order$"):
             good.forecast(UnitPlan(np.array(units), before=False))
-    with pytest.raises(InputError, match="fills must have one row per pool"):
-        ping_in_turn(["P"], np.zeros((1, 3)), np.zeros(2), 0.01, 0.0, np.arange(3.0))
-    two = np.zeros((1, 3))
-    with pytest.raises(InputError, match="tables of resting orders must have one row per pool"):
-        resting_tables(
-            two, two, np.zeros((2, 3)), two, np.zeros(2), 0.01, np.zeros(2), 0.0, np.arange(3.0), 0.0, 0.0, 0.0
-        )
+    with pytest.raises(InputError, match=r"^units of a plan must be one number per place$"):
+        good.forecast(UnitPlan(np.array([1, 1]), before=False))
+
+
+def test_pool_fills_that_do_not_fit_the_order_are_refused() -> None:
+    model = HorizonModel(np.zeros((1, 4)), np.zeros(2), 0.01, 0.0)
+    good = OrderTables(SHARES, 0.01 * SHARES, LIMIT, LIMIT, 0.0, model, np.zeros(1), np.zeros(1), 0.01, 0.0)
+    two = np.zeros((2, 3))  # one pool: a ping and a resting order
+    assert good.with_pools((two, two))[0].cost.shape == (2, 3)
+    fills = r"^fills must have one row per ping and resting order, and one column per unit$"
+    for wrong in ((two, two[:1]), (two[:, :2].copy(), two[:, :2].copy()), (np.zeros((3, 3)), np.zeros((3, 3)))):
+        with pytest.raises(InputError, match=fills):
+            good.with_pools(wrong)
+    with pytest.raises(InputError, match=fills):
+        good._replace(extra=np.zeros(2)).with_pools((two, two))
+    with pytest.raises(InputError, match=r"^tables of an order must have one row per place and one column per unit$"):
+        good._replace(cost=LIMIT[:, :2].copy()).with_pools((two, two))

@@ -30,6 +30,7 @@ from riskroute.learning.mean_variance_regression import (
 )
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.market_features import MarketFeatures, decay, horizon_class
+from riskroute.routers.contextual.wait_or_trade import HorizonModel
 from riskroute.routers.router import PublicData
 
 _POSTING_FEATURES = 11  # features of a limit order with a coefficient
@@ -89,13 +90,7 @@ def _posting_features(context: Context, market: MarketFeatures) -> _PostingFeatu
 
 
 def _fill_fraction(queue: Floats, outflow: Floats, shares: Floats) -> Matrix:
-    """Return the expected filled fraction of limit orders under exponential outflows, ``(V, n)``.
-
-    Examples
-    --------
-    >>> _fill_fraction(np.array([100.0]), np.array([200.0]), np.array([0.0, 100.0])).round(4).tolist()
-    [[0.6065, 0.4773]]
-    """
+    """Return the expected filled fraction of limit orders under exponential outflows, ``(V, n)``."""
     ratio = shares / outflow[:, None]
     reached = np.exp(-queue / outflow)[:, None]
     return np.asarray(reached * np.where(ratio > 0, -np.expm1(-ratio) / np.where(ratio > 0, ratio, 1.0), 1.0))
@@ -106,11 +101,6 @@ class _FillModel:
 
     Covariates are the move of the mid in standard deviations, the logarithm of the shares ahead of the order's middle
     share over the outflow, the ticks behind the best price, and the imbalance.
-
-    Examples
-    --------
-    >>> _FillModel().coefficients(60.0).round(3).tolist()
-    [-0.847, 0.0, 0.0, 0.0, 0.0]
     """
 
     def __init__(self) -> None:
@@ -171,18 +161,14 @@ class _PostingForecast(NamedTuple):
 
     ``cost (V, n)`` and ``variance (V, n)`` are those of limit orders of ``n`` sizes at each venue, in dollars and
     squared dollars, without the component common to all waiting shares: ``common`` squared dollars times their squared
-    number. ``horizon_sweep`` is the cost per share of sweeping at the horizon; ``there`` marks venues to post at.
-    ``fill_model (V, 4)``, ``slopes`` and ``mid_sd`` are inputs of `riskroute.routers.contextual.tails`.
+    number. ``there`` marks venues to post at.
     """
 
     cost: Matrix
     variance: Matrix
     there: Flags
     common: float
-    horizon_sweep: float
-    fill_model: Matrix
-    slopes: Floats
-    mid_sd: float
+    horizon: HorizonModel
 
 
 class LitBelief:
@@ -338,8 +324,8 @@ class LitBelief:
         )
         spread = self._variance_rate(market) * context.horizon
         rise = float((_sweep_features(market) @ self.horizon_sweep.estimate.mean_coef)[0])
-        common, mid_sd = float(var_coef[0]) * spread, math.sqrt(spread)
-        return _PostingForecast(cost, variance, there, common, market.sweep + half * rise, model, fills[1:3], mid_sd)
+        horizon = HorizonModel(model, fills[1:3], market.sweep + half * rise, math.sqrt(spread))
+        return _PostingForecast(cost, variance, there, float(var_coef[0]) * spread, horizon)
 
     def _fill_coefficients(self, horizon: float) -> Floats:
         """Return the coefficients of the own fill model, or of another symbol's before the first own outcome."""

@@ -20,7 +20,7 @@ from riskroute.routers.contextual.lit_belief import MOST_VENUES, LitBelief
 from riskroute.routers.contextual.market_features import horizon_class, market_features
 from riskroute.routers.contextual.planning_problem import PlanningProblem
 from riskroute.routers.contextual.tail_guard import TailGuard
-from riskroute.routers.contextual.wait_or_trade import UnitPlan, WaitOrTrade
+from riskroute.routers.contextual.wait_or_trade import UnitPlan
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import PlaceBelief, PublicData, Router
@@ -29,13 +29,7 @@ from riskroute.routers.rules import quickest_venue
 
 @lru_cache(maxsize=1024)
 def _order_class(seconds: float, shares: int) -> str:
-    """Return the class of an order, by rounded base-2 logarithms of horizon and size.
-
-    Examples
-    --------
-    >>> _order_class(60.0, 1000), _order_class(50.0, 900)
-    ('6 10', '6 10')
-    """
+    """Return the class of an order, by rounded base-2 logarithms of horizon and size."""
     return f"{horizon_class(seconds)} {round(math.log2(shares))}"
 
 
@@ -149,7 +143,7 @@ class ContextualGreedy(Router):
         self.routed += 1
         order = _PendingOrder(context.symbol, context.horizon, context.time)
         if problem.posting is not None:
-            order.horizon_sweep = problem.posting.horizon_sweep
+            order.horizon_sweep = problem.order.horizon.sweep
         if self._guards(context):
             order.tail_class, order.per_bp = _order_class(context.horizon, context.shares), problem.per_bp
         self.pending[context.order] = order
@@ -168,7 +162,7 @@ class ContextualGreedy(Router):
 
     def choose(self, problem: PlanningProblem, price: float) -> tuple[UnitPlan, tuple[str, ...]]:
         """Return the plan to send at a price of variance, and the pools it pings."""
-        return problem.mean.best_plan(price), problem.mean.sequence.pools
+        return problem.mean.best_plan(price), problem.pinged
 
     # tail guard
 
@@ -176,7 +170,10 @@ class ContextualGreedy(Router):
         return self.guard_tails and context.horizon > 0
 
     def _guard(self, context: Context) -> TailGuard:
-        return self.tails.setdefault(_order_class(context.horizon, context.shares), TailGuard())
+        kind = _order_class(context.horizon, context.shares)
+        if kind not in self.tails:
+            self.tails[kind] = TailGuard()
+        return self.tails[kind]
 
     def _variance_price(self, problem: PlanningProblem) -> float:
         """Return the dollars charged per squared dollar of variance."""
@@ -329,7 +326,7 @@ class Contextual(ContextualGreedy):
 
     def greedy(self, context: Context) -> Plan | None:
         problem = self.problem(context)
-        return problem.plan(problem.mean.best_plan(self._variance_price(problem)), problem.mean.sequence.pools)
+        return problem.plan(problem.mean.best_plan(self._variance_price(problem)), problem.pinged)
 
 
 @dataclass
@@ -367,7 +364,7 @@ class ContextualIds(Contextual):
 
     def choose(self, problem: PlanningProblem, price: float) -> tuple[UnitPlan, tuple[str, ...]]:
         mean = problem.mean
-        best, pools = mean.best_plan(price), mean.sequence.pools
+        best, pools = mean.best_plan(price), problem.pinged
         if not problem.pools or not problem.places:
             return best, pools
         rng = np.random.default_rng(seed_stream(self.seed, self.name, problem.context.symbol, self.routed))
@@ -377,7 +374,7 @@ class ContextualIds(Contextual):
         regrets = (losses - losses.min(axis=1, keepdims=True)).mean(axis=0) * problem.per_bp
         greedy = mean.forecast(best).objective(price)
         allowed = [greedy + self.budget / problem.per_bp >= mean.forecast(one).objective(price) for one in candidates]
-        gains = np.array([_information(problem, mean, one) for one in candidates])
+        gains = np.array([_information(problem, one) for one in candidates])
         # information ratio: squared regret per nat; plans beyond the exploration budget are excluded
         ratio = np.where(allowed, regrets**2 / np.maximum(gains, 1e-12), np.inf)
         chosen = int(np.argmin(ratio))
@@ -386,16 +383,16 @@ class ContextualIds(Contextual):
         return (candidates[chosen] if worth else best), pools
 
 
-def _information(problem: PlanningProblem, mean: WaitOrTrade, plan: UnitPlan) -> float:
+def _information(problem: PlanningProblem, plan: UnitPlan) -> float:
     """Return the approximate information gain of a plan about pool sizes, in nats."""
     total = 0.0
     for (kind, pool), units in zip(problem.places, plan.units.tolist(), strict=True):
         if kind == "dark_rest" and units:
-            total += problem.dark.information(pool, problem.context.horizon, float(mean.shares[units]))
-    now = problem.context.shares - float(mean.shares[plan.units].sum())
+            total += problem.dark.information(pool, problem.context.horizon, float(problem.shares[units]))
+    now = problem.context.shares - float(problem.shares[plan.units].sum())
     pinged = problem.context.shares if plan.before else now
     if pinged > 0:
-        total += sum(problem.dark.information(pool, 0.0, pinged) for pool in mean.sequence.pools)
+        total += sum(problem.dark.information(pool, 0.0, pinged) for pool in problem.pinged)
     return total
 
 

@@ -18,24 +18,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from riskroute.core.records import NonNegative, Positive
-from riskroute.routers.contextual.tails import SHORTFALL_LEVEL
 
+SHORTFALL_LEVEL = 0.05  # worst fraction of orders that the expected shortfall averages
 _MEMORY = 0.998  # discount factor of the sums, per update
 
 
 @dataclass
 class _TailCorrection:
-    """Discounted sums of predicted and realised excess, and their numbers of terms.
-
-    Examples
-    --------
-    >>> correction = _TailCorrection()
-    >>> correction.add_predicted(0.1)
-    >>> for _ in range(100):
-    ...     correction.add_realised(0.2)
-    >>> round(correction.ratio(prior=10.0), 2)
-    1.5
-    """
+    """Discounted sums of predicted and realised excess, and their numbers of terms."""
 
     predicted: NonNegative = 0.0
     predictions: NonNegative = 0.0

@@ -5,40 +5,36 @@ books display, less the expected saving of pools pinged first. All waiting share
 mid, whose variance depends on their total alone; the best plan is therefore found exactly by an infimal convolution
 over places (`riskroute.routing.separable`) and a search over totals.
 
+A limit order that fills has a known cost; one that does not is swept at the horizon, mostly when the mid has moved
+away. Its cost is therefore a mixture, skewed to the costly side, and variance understates its tail. Given the move,
+fills at different venues remain correlated, because a price that left early comes back late.
+
+The tail charge is a price per dollar of expected excess over a level: the expected shortfall at 5 % is the minimum over
+levels of ``level + E(cost - level)+ / 0.05``, attained at the level that 5 % of costs exceed. `OrderTables.charged`
+adds the excess of single children over their share of the level; the sum bounds the excess of a plan from above.
+`WaitOrTrade.excess` evaluates a whole plan on fixed scenarios: equally likely moves of the mid, and several fill
+outcomes for each.
+
 The arithmetic is compiled. Kernels check table shapes, because compiled code would read past the end of a short array.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Flags, Floats, Matrix, Units
 from riskroute.core.errors import InputError
-from riskroute.core.runtime import cached
-from riskroute.routers.contextual.tails import EXPOSURE_SAVED, interpolate, limit_excess, resting_excess
 from riskroute.routing.separable import cheapest_totals, units_of_total
 
+EXPOSURE_SAVED = 0.4  # fraction of the exposure to the mid that shares filled in a pool avoid: they fill early
 
-@dataclass(frozen=True, eq=False)
-class _PoolSequence:
-    """Pools pinged one after the other before anything else."""
-
-    pools: tuple[str, ...]  # in ping order
-    fills: Floats  # expected fills of all pools together for orders of 0, 1 .. U units, (U + 1,)
-    empty: float  # probability that all of them are empty
-    price: float  # cost of a filled share, in dollars against the arrival mid
-
-    @cached
-    def fills_if_any(self) -> Floats:
-        """Expected fills given that some pool is not empty, ``(U + 1,)``."""
-        return self.fills / max(1 - self.empty, 1e-9)
-
-
-NO_POOLS = _PoolSequence((), np.zeros(1), 1.0, 0.0)  # nothing to ping
+Moments = tuple[Matrix, Matrix]  # mean and variance of pool fills by unit, pings first, then resting orders
 
 
 @dataclass(frozen=True)
@@ -66,8 +62,31 @@ class UnitPlan:
     before: bool
 
 
-@dataclass(frozen=True, eq=False)
-class WaitOrTrade:
+class HorizonModel(NamedTuple):
+    """Fill model of limit orders until the horizon, and the market at the horizon; amounts in dollars per share.
+
+    ``venues (V, 4)`` holds by venue the cost of a filled share, the log-odds of no fill for a zero move and log-ratio,
+    the shares in the queue, and the expected outflow until the horizon. ``slopes (2,)`` are those of the log-odds in
+    the standardised move and in the log-ratio of queue to outflow. ``sweep`` is the expected cost of sweeping at the
+    horizon, ``mid_sd`` the standard deviation of the mid until then.
+    """
+
+    venues: Matrix
+    slopes: Floats
+    sweep: float
+    mid_sd: float
+
+
+class _PingedPools(NamedTuple):
+    """Pools pinged in turn: joint fills if some pool is not empty, P(all are empty), cost of a filled share."""
+
+    fills_if_any: Floats  # by units of the order, (U + 1,)
+    empty: float
+    price: float
+    pinged: bool  # whether any pool is worth a ping
+
+
+class WaitOrTrade(NamedTuple):
     """Cost tables of one order, in dollars and squared dollars."""
 
     shares: Floats  # shares in 0, 1 .. U units, (U + 1,); the last unit may be smaller
@@ -75,7 +94,7 @@ class WaitOrTrade:
     cost: Matrix  # cost of that many shares waiting at each place, (m, U + 1)
     variance: Matrix  # their own variance, (m, U + 1), without the common part
     common: float  # variance common to all waiting shares, squared dollars per squared share
-    sequence: _PoolSequence  # pools that can be pinged first
+    pools: _PingedPools
 
     @property
     def units(self) -> int:
@@ -84,284 +103,404 @@ class WaitOrTrade:
 
     def best_plan(self, price: float) -> UnitPlan:
         """Return the plan that minimises cost plus ``price`` times variance."""
-        units, before = _best_plan(*self._tables, price)
+        units, before = _best_plan(self, price)
         return UnitPlan(units, bool(before))
 
     def forecast(self, plan: UnitPlan) -> _PlanForecast:
         """Return the predicted cost and variance of a plan."""
-        return _PlanForecast(*_forecast(*self._tables, plan.units, plan.before))
+        return _PlanForecast(*_forecast(self, plan.units, plan.before))
 
-    @cached
-    def _tables(self) -> tuple[Floats, Floats, Matrix, Matrix, float, Floats, float, float, bool]:
-        sequence = self.sequence
-        return (
-            *(self.shares, self.sweep, self.cost, self.variance, self.common),
-            *(sequence.fills_if_any, sequence.empty, sequence.price, bool(sequence.pools)),
-        )
+    def excess(self, order: OrderTables, plan: UnitPlan, resting: Matrix, level: float) -> tuple[float, float]:
+        """Return the probability that a plan costs more than ``level`` dollars, and its expected excess.
+
+        ``resting (J, U + 1)`` are the fills expected of orders that rest in pools.
+        """
+        chance, excess = _plan_excess(self, order, resting, plan.units, plan.before, level)
+        return chance, excess
 
 
-def ping_in_turn(
-    pools: Sequence[str], fills: Matrix, prices: Floats, sweep: float, least: float, shares: Floats
-) -> _PoolSequence:
-    """Return the pools worth pinging one after the other, with their joint fills.
+class OrderTables(NamedTuple):
+    """Costs of one order without pool fills, in dollars: tables by unit of sweeps and limit orders, and pool prices."""
 
-    ``fills (J, U + 1)`` are the expected fills of each pool for orders of ``shares``, ``prices (J,)`` its cost per
-    share, ``sweep`` that of a sweep. A ping must save more than ``least`` dollars.
-    """
-    worth, together, empty, price = _ping_in_turn(fills, prices, sweep, least, shares)
-    names = tuple(name for name, some in zip(pools, worth.tolist(), strict=True) if some)
-    return _PoolSequence(names, together, empty, price) if names else NO_POOLS
+    shares: Floats  # as in WaitOrTrade
+    sweep: Floats
+    cost: Matrix  # of limit orders, (V, U + 1)
+    variance: Matrix
+    common: float
+    horizon: HorizonModel
+    prices: Floats  # cost per share filled in each pool, (J,)
+    extra: Floats  # adverse selection per share that rests in each pool, (J,); empty if none can rest
+    share_sweep: float  # cost per share of sweeping the whole order now
+    least: float  # minimum expected saving of a ping
+    weight: float = 0.0  # price of a dollar of excess over the level
+    level: float = 0.0  # dollars per share
+
+    def charged(self, weight: float, level: float) -> OrderTables:
+        """Return the tables with a charge of ``weight`` per dollar of excess over ``level`` dollars per share."""
+        if not weight > 0:
+            return self
+        sweep, cost = _charged(self.shares, self.sweep, self.cost, self.horizon, weight, level)
+        return self._replace(sweep=sweep, cost=cost, weight=weight, level=level)
+
+    def with_pools(self, fills: Moments) -> tuple[WaitOrTrade, Flags]:
+        """Return the tables of the order given the moments of pool fills, and which pools are worth a ping."""
+        tables, worth = _with_pools(self, fills)
+        return tables, worth
+
+    def plan_under_draw(self, mean: Moments, drawn: Moments, price: float, allowance: float) -> tuple[UnitPlan, Flags]:
+        """Return the best plan under a posterior draw of the pool fills, and the pools worth a ping under their mean.
+
+        If the plan's objective under the mean exceeds the greedy plan's by more than ``allowance`` dollars, the greedy
+        plan is returned.
+        """
+        units, before, worth = _plan_under_draw(self, mean, drawn, price, allowance)
+        return UnitPlan(units, bool(before)), worth
 
 
 @njit(cache=True)
-def _ping_in_turn(
-    fills: Matrix, prices: Floats, sweep: float, least: float, shares: Floats
-) -> tuple[Flags, Floats, float, float]:
-    """Return which pools are worth a ping, their joint fills, the probability of none, and the cost of a fill."""
-    pools, width = fills.shape
-    if len(prices) != pools or len(shares) != width or width < 2:
-        raise InputError("fills must have one row per pool and one column per unit")
-    worth, together, left = np.zeros(pools, dtype=np.bool_), np.zeros(width), shares.copy()
+def _interpolate(x: float, shares: Floats, values: Floats) -> float:
+    """Interpolate ``values`` linearly at ``x``; ``shares`` are evenly spaced, but the last step may be smaller."""
+    step = shares[1]
+    k = min(int(x / step), len(shares) - 2)
+    part = (x - shares[k]) / (shares[k + 1] - shares[k])
+    return float(values[k] + part * (values[k + 1] - values[k]))
+
+
+# pools
+
+
+@njit(cache=True)
+def _ping_in_turn(order: OrderTables, fills: Matrix) -> tuple[_PingedPools, Flags]:
+    """Return the joint fills of pools pinged in turn, and which pools are worth a ping."""
+    shares, width = order.shares, len(order.shares)
+    worth, together, left = np.zeros(len(order.prices), dtype=np.bool_), np.zeros(width), shares.copy()
     empty, spent = 1.0, 0.0
-    for j in range(pools):
-        if fills[j, -1] * (sweep - prices[j]) <= least:
+    for j in range(len(order.prices)):
+        if fills[j, -1] * (order.share_sweep - order.prices[j]) <= order.least:
             continue
         worth[j] = True
         empty *= 1 - min(fills[j, 1] / shares[1], 1.0)
         for k in range(width):
-            got = min(interpolate(left[k], shares, fills[j]), left[k])
+            got = min(_interpolate(left[k], shares, fills[j]), left[k])
             together[k] += got
             left[k] -= got
             if k == width - 1:
-                spent += got * prices[j]
-    return worth, together, empty, spent / max(together[-1], 1e-9)
+                spent += got * order.prices[j]
+    price = spent / max(together[-1], 1e-9)
+    return _PingedPools(together / max(1 - empty, 1e-9), empty, price, bool(worth.any())), worth
 
 
 @njit(cache=True)
-def _check_tables(
-    shares: Floats, sweep: Floats, cost: Matrix, variance: Matrix, fills_if_any: Floats, pools: bool
-) -> None:
-    width = len(shares)
-    if cost.shape != variance.shape or cost.shape[1] != width or len(sweep) != width or width < 2:
-        raise InputError("tables of a plan must have one row per place and one column per unit")
-    if pools and len(fills_if_any) != width:
+def _with_pools(order: OrderTables, moments: Moments) -> tuple[WaitOrTrade, Flags]:
+    """Append rows for orders resting in pools to those of limit orders, and price the pings.
+
+    A fill costs the price of its pool, the remainder a sweep at the horizon, and every share the pool's adverse
+    selection. The own variance is that of the fills times the squared saving of a fill. Filled shares are exposed to
+    the common move for part of the time only, so that part is subtracted.
+    """
+    fills, spread = moments
+    shares, width, first, pools = order.shares, len(order.shares), len(order.cost), len(order.prices)
+    resting = len(fills) - pools
+    if fills.shape != spread.shape or fills.shape[1] != width or width < 2 or resting != len(order.extra):
+        raise InputError("fills must have one row per ping and resting order, and one column per unit")
+    if resting not in (0, pools) or order.cost.shape != order.variance.shape or order.cost.shape[1] != width:
+        raise InputError("tables of an order must have one row per place and one column per unit")
+    cost, variance = np.empty((first + resting, width)), np.empty((first + resting, width))
+    cost[:first], variance[:first] = order.cost, order.variance
+    for j in range(resting):
+        late = order.horizon.sweep
+        for k in range(width):
+            mean = fills[pools + j, k]
+            rest = (shares[k] - mean) * late + order.extra[j] * shares[k]
+            cost[first + j, k] = mean * order.prices[j] + rest
+            exposed = shares[k] - EXPOSURE_SAVED * mean
+            spared = order.common * (shares[k] * shares[k] - exposed * exposed)
+            variance[first + j, k] = spread[pools + j, k] * (late - order.prices[j]) ** 2 - spared
+    if order.weight > 0:
+        excess = _resting_excess(order.horizon, order.prices, fills[pools:], shares, order.level)
+        for j in range(resting):
+            for k in range(width):
+                cost[first + j, k] += order.weight * excess[j, k]
+    pings, worth = _ping_in_turn(order, fills)
+    return WaitOrTrade(shares, order.sweep, cost, variance, order.common, pings), worth
+
+
+# plans
+
+
+@njit(cache=True)
+def _check_tables(tables: WaitOrTrade) -> None:
+    width = len(tables.shares)
+    wrong = tables.cost.shape != tables.variance.shape or tables.cost.shape[1] != width or len(tables.sweep) != width
+    wrong = wrong or (tables.pools.pinged and len(tables.pools.fills_if_any) != width)
+    if wrong or width < 2:
         raise InputError("tables of a plan must have one row per place and one column per unit")
 
 
 @njit(cache=True)
-def _waiting_moments(
-    shares: Floats, cost: Matrix, variance: Matrix, common: float, units: Units, factor: float
-) -> tuple[float, float]:
+def _waiting_shares(tables: WaitOrTrade, units: Units) -> float:
+    """Return the shares that a plan lets wait."""
+    if len(units) != len(tables.cost):
+        raise InputError("units of a plan must be one number per place")
+    waits = 0.0
+    for k in range(len(units)):
+        if units[k] < 0 or units[k] >= len(tables.shares):
+            raise InputError("units of a plan must be at most those of the order")
+        waits += tables.shares[units[k]]
+    return min(waits, tables.shares[-1])
+
+
+@njit(cache=True)
+def _waiting_moments(tables: WaitOrTrade, units: Units, factor: float) -> tuple[float, float]:
     """Return cost and variance of the waiting units, each scaled by ``factor``."""
     money, square, exposed = 0.0, 0.0, 0.0
     for k in range(len(units)):
         if units[k]:
-            waits = factor * shares[units[k]]
-            money += interpolate(waits, shares, cost[k])
-            square += interpolate(waits, shares, variance[k])
+            waits = factor * tables.shares[units[k]]
+            money += _interpolate(waits, tables.shares, tables.cost[k])
+            square += _interpolate(waits, tables.shares, tables.variance[k])
             exposed += waits
-    return money, max(square + common * exposed * exposed, 0.0)
+    return money, max(square + tables.common * exposed * exposed, 0.0)
+
+
+@njit(cache=True)
+def _pinged(tables: WaitOrTrade, waits: float, before: bool) -> tuple[float, float, float]:
+    """Return what follows if some pool fills: shares filled, shares left to trade now, factor on waiting children."""
+    total = tables.shares[-1]
+    now = total - waits
+    size = total if before else now
+    filled = min(_interpolate(size, tables.shares, tables.pools.fills_if_any), size)
+    left = max(now - filled, 0.0)
+    # fills beyond the shares to trade now reduce the waiting children proportionally
+    still = max(total - filled - left, 0.0) / waits if waits > 0 else 0.0
+    return filled, left, min(still, 1.0)
 
 
 @njit(cache=True)
 def _forecast(
-    shares: Floats,
-    sweep: Floats,
-    cost: Matrix,
-    variance: Matrix,
-    common: float,
-    fills_if_any: Floats,
-    empty: float,
-    pool_price: float,
-    pools: bool,
-    units: Units,
-    before: bool,
+    tables: WaitOrTrade, units: Units, before: bool
 ) -> tuple[float, float, float, float, float, float, float]:
     """Return the fields of `_PlanForecast`."""
-    _check_tables(shares, sweep, cost, variance, fills_if_any, pools)
-    if len(units) != len(cost):
-        raise InputError("units of a plan must be one number per place")
-    total, waits = shares[-1], 0.0
-    for k in range(len(units)):
-        if units[k] < 0 or units[k] >= len(shares):
-            raise InputError("units of a plan must be at most those of the order")
-        waits += shares[units[k]]
-    waits = min(waits, total)
-    now = total - waits
-    money, square = _waiting_moments(shares, cost, variance, common, units, 1.0)
-    money += interpolate(now, shares, sweep)
-    if not pools or (now <= 0 and not before):
+    _check_tables(tables)
+    waits = _waiting_shares(tables, units)
+    now = tables.shares[-1] - waits
+    money, square = _waiting_moments(tables, units, 1.0)
+    money += _interpolate(now, tables.shares, tables.sweep)
+    if not tables.pools.pinged or (now <= 0 and not before):
         return money, square, money, square, money, square, 1.0
-    size = total if before else now
-    filled = min(interpolate(size, shares, fills_if_any), size)
-    left = max(now - filled, 0.0)
-    # fills beyond the shares to trade now reduce the waiting children proportionally
-    still = max(total - filled - left, 0.0) / waits if waits > 0 else 0.0
-    lucky, other = _waiting_moments(shares, cost, variance, common, units, min(still, 1.0))
-    lucky += interpolate(left, shares, sweep) + pool_price * filled
+    filled, left, still = _pinged(tables, waits, before)
+    empty = tables.pools.empty
+    lucky, other = _waiting_moments(tables, units, still)
+    lucky += _interpolate(left, tables.shares, tables.sweep) + tables.pools.price * filled
     mean = empty * money + (1 - empty) * lucky
     both = empty * square + (1 - empty) * other + empty * (1 - empty) * (money - lucky) ** 2
     return mean, both, money, square, lucky, other, empty
 
 
 @njit(cache=True)
-def resting_tables(
-    cost: Matrix,
-    variance: Matrix,
-    fills: Matrix,
-    spread: Matrix,
-    prices: Floats,
-    horizon_sweep: float,
-    extra: Floats,
-    common: float,
-    shares: Floats,
-    mid_sd: float,
-    weight: float,
-    level: float,
-) -> tuple[Matrix, Matrix]:
-    """Append the tables of orders resting in pools, ``(J, U + 1)``, to those of limit orders, ``(V, U + 1)``.
-
-    A fill costs the price of its pool, the remainder ``horizon_sweep``, and every share ``extra``. The own variance is
-    that of the fills, ``spread``, times the squared saving of a fill. Filled shares are exposed to the ``common`` move
-    for part of the time only, so that part is subtracted. ``weight`` is the price of a dollar of excess over ``level``
-    dollars per share.
-    """
-    first, pools, width = len(cost), len(fills), len(shares)
-    if cost.shape != variance.shape or fills.shape != spread.shape or len(prices) != pools or len(extra) != pools:
-        raise InputError("tables of resting orders must have one row per pool and one column per unit")
-    if cost.shape[1] != width or fills.shape[1] != width:
-        raise InputError("tables of resting orders must have one row per pool and one column per unit")
-    money, square = np.empty((first + pools, width)), np.empty((first + pools, width))
-    money[:first], square[:first] = cost, variance
-    for j in range(pools):
-        for k in range(width):
-            rest = (shares[k] - fills[j, k]) * horizon_sweep + extra[j] * shares[k]
-            money[first + j, k] = fills[j, k] * prices[j] + rest
-            exposed = shares[k] - EXPOSURE_SAVED * fills[j, k]
-            spared = common * (shares[k] * shares[k] - exposed * exposed)
-            square[first + j, k] = spread[j, k] * (horizon_sweep - prices[j]) ** 2 - spared
-    if weight > 0:
-        excess = resting_excess(fills, prices, horizon_sweep, mid_sd, shares, level)
-        for j in range(pools):
-            for k in range(width):
-                money[first + j, k] += weight * excess[j, k]
-    return money, square
-
-
-@njit(cache=True)
-def _trade_now_objective(
-    now: float,
-    shares: Floats,
-    sweep: Floats,
-    fills_if_any: Floats,
-    empty: float,
-    pool_price: float,
-    pools: bool,
-    price: float,
-) -> float:
+def _trade_now_objective(tables: WaitOrTrade, now: float, price: float) -> float:
     """Return the cost of shares traded now, pools pinged first, plus ``price`` times the variance of the pings."""
-    plain = interpolate(now, shares, sweep)
-    if not pools or now <= 0:
+    shares, sweep, pools = tables.shares, tables.sweep, tables.pools
+    plain = _interpolate(now, shares, sweep)
+    if not pools.pinged or now <= 0:
         return plain
-    some = min(interpolate(now, shares, fills_if_any), now)
-    saved = plain - interpolate(now - some, shares, sweep) - pool_price * some
-    return plain - (1 - empty) * saved + price * empty * (1 - empty) * saved * saved
+    some = min(_interpolate(now, shares, pools.fills_if_any), now)
+    saved = plain - _interpolate(now - some, shares, sweep) - pools.price * some
+    return plain - (1 - pools.empty) * saved + price * pools.empty * (1 - pools.empty) * saved * saved
 
 
 @njit(cache=True)
-def _best_plan(
-    shares: Floats,
-    sweep: Floats,
-    cost: Matrix,
-    variance: Matrix,
-    common: float,
-    fills_if_any: Floats,
-    empty: float,
-    pool_price: float,
-    pools: bool,
-    price: float,
-) -> tuple[Units, bool]:
+def _best_plan(tables: WaitOrTrade, price: float) -> tuple[Units, bool]:
     """Return the waiting units of the best plan, and whether pools are pinged with the whole order first.
 
     One infimal convolution gives the best allocation of every waiting total. For pools pinged with the remainder the
     search over totals is exact. Pools pinged with the whole order scale all waiting children down; for them every few
     totals are evaluated, then all around the best.
     """
-    slots, width = cost.shape
-    _check_tables(shares, sweep, cost, variance, fills_if_any, pools)
+    slots, width = tables.cost.shape
+    _check_tables(tables)
     if slots == 0:
         return np.zeros(0, dtype=np.int64), False
-    best, choices = cheapest_totals(cost + price * variance)  # the common variance depends on the total alone
-    tables = (shares, sweep, cost, variance, common, fills_if_any, empty, pool_price, pools)
-    units, before, lowest = np.zeros(slots, dtype=np.int64), False, np.inf
-    chosen = 0
+    # the common variance depends on the total alone
+    best, choices = cheapest_totals(tables.cost + price * tables.variance)
+    shares, chosen, lowest = tables.shares, 0, np.inf
     for n in range(width):
-        now = _trade_now_objective(shares[-1] - shares[n], shares, sweep, fills_if_any, empty, pool_price, pools, price)
-        objective = best[n] + price * common * shares[n] * shares[n] + now
+        now = _trade_now_objective(tables, shares[-1] - shares[n], price)
+        objective = best[n] + price * tables.common * shares[n] * shares[n] + now
         if objective < lowest:
             chosen, lowest = n, objective
-    units = units_of_total(choices, chosen)
-    if not pools:
+    units, before = units_of_total(choices, chosen), False
+    if not tables.pools.pinged:
         return units, before
     step, middle = max(width // 25, 1), 0
     for stage in range(2):  # every few totals, then those around the best
         first, last = (0, width) if stage == 0 else (max(middle - step + 1, 0), min(middle + step, width))
         for n in range(first, last, step if stage == 0 else 1):
             rival = units_of_total(choices, n)
-            money, square = _forecast(*tables, rival, True)[:2]
+            money, square = _forecast(tables, rival, True)[:2]
             if money + price * square < lowest:
                 units, before, lowest, middle = rival, True, money + price * square, n
     return units, before
 
 
 @njit(cache=True)
-def plan_under_draw(
-    shares: Floats,
-    sweep: Floats,
-    lit_cost: Matrix,
-    lit_variance: Matrix,
-    common: float,
-    horizon_sweep: float,
-    extra: Floats,
-    prices: Floats,
-    share_sweep: float,
-    least: float,
-    fills: Matrix,
-    spread: Matrix,
-    drawn: Matrix,
-    drawn_spread: Matrix,
-    price: float,
-    allowance: float,
-    fill_model: Matrix,
-    slopes: Floats,
-    mid_sd: float,
-    weight: float,
-    level: float,
+def _plan_under_draw(
+    order: OrderTables, mean: Moments, drawn: Moments, price: float, allowance: float
 ) -> tuple[Units, bool, Flags]:
-    """Return the best plan under a posterior draw, or the greedy plan if the draw's plan looks too expensive.
-
-    Too expensive: under the posterior mean, its objective exceeds the greedy plan's by more than ``allowance`` dollars.
-    Everything is in one kernel, because a decision has to be fast. ``lit_cost`` and ``lit_variance`` are the tables of
-    limit orders; ``fills (2 J, U + 1)`` and ``spread`` are posterior mean and variance of pool fills, first of pings,
-    then of resting orders; ``drawn`` and ``drawn_spread`` are the same under the draw. ``share_sweep`` and ``least``
-    are ``sweep`` and ``least`` of `ping_in_turn`; other arguments are those of `WaitOrTrade`, `resting_tables` and
-    `limit_excess`. Returns the fields of a `UnitPlan`, and the pools worth pinging under the posterior mean, ``(J,)``.
-    """
-    pools = len(prices)
-    if weight > 0:
-        lit_cost = lit_cost + weight * limit_excess(fill_model, slopes, horizon_sweep, mid_sd, shares, level)
-        sweep = sweep + weight * np.maximum(sweep - level * shares, 0.0)
-    rest = (prices, horizon_sweep, extra, common, shares, mid_sd, weight, level)
-    worth, together, empty, pays = _ping_in_turn(fills[:pools], prices, share_sweep, least, shares)
-    cost, variance = resting_tables(lit_cost, lit_variance, fills[pools:], spread[pools:], *rest)
-    mean = (shares, sweep, cost, variance, common, together / max(1 - empty, 1e-9), empty, pays, bool(worth.any()))
-    best, best_before = _best_plan(*mean, price)
-    pinged, together, empty, pays = _ping_in_turn(drawn[:pools], prices, share_sweep, least, shares)
-    cost, variance = resting_tables(lit_cost, lit_variance, drawn[pools:], drawn_spread[pools:], *rest)
-    other = (shares, sweep, cost, variance, common, together / max(1 - empty, 1e-9), empty, pays, bool(pinged.any()))
-    units, before = _best_plan(*other, price)
-    money, square = _forecast(*mean, best, best_before)[:2]
-    rival, rival_square = _forecast(*mean, units, before)[:2]
+    """Return the fields of a `UnitPlan`, and the pools worth a ping; one kernel, because a decision has to be fast."""
+    ours, worth = _with_pools(order, mean)
+    world = _with_pools(order, drawn)[0]
+    best, best_before = _best_plan(ours, price)
+    units, before = _best_plan(world, price)
+    money, square = _forecast(ours, best, best_before)[:2]
+    rival, rival_square = _forecast(ours, units, before)[:2]
     if rival + price * rival_square - money - price * square <= allowance:
         return units, before, worth
     return best, best_before, worth
+
+
+# tails
+
+
+def _mid_moves(count: int = 20) -> Floats:
+    """Return the means of ``count`` equally likely slices of a standard normal distribution, ascending."""
+    normal = NormalDist()
+    edges = [normal.inv_cdf(k / count) for k in range(1, count)]
+    heights = [0.0, *(normal.pdf(edge) for edge in edges), 0.0]
+    return np.array([count * (low - high) for low, high in pairwise(heights)])
+
+
+def _uniforms(rows: int, columns: int) -> Matrix:
+    """Return evenly spread uniform numbers ``(rows, columns)``: multiples of square roots of primes, modulo 1."""
+    primes = [n for n in range(2, 400) if all(n % k for k in range(2, int(n**0.5) + 1))]
+    roots = np.sqrt(np.array(primes[:columns], dtype=np.float64))
+    return np.asarray(np.clip((np.arange(1, rows + 1)[:, None] * roots) % 1.0, 1e-6, 1 - 1e-6))
+
+
+def _correlated_logits(uniforms: Matrix, correlation: float = 0.5) -> Matrix:
+    """Return the logits of uniform numbers with a Gaussian copula; the last column is the common factor."""
+    normal = NormalDist()
+    deviations = np.array([[normal.inv_cdf(value) for value in row] for row in uniforms.tolist()])
+    mixed = correlation**0.5 * deviations[:, -1:] + (1 - correlation) ** 0.5 * deviations
+    luck = np.clip(np.array([[normal.cdf(value) for value in row] for row in mixed.tolist()]), 1e-6, 1 - 1e-6)
+    return np.asarray(np.log(luck / (1 - luck)))
+
+
+# 200 fixed scenarios: 20 moves of the mid, 10 fill outcomes for each. Columns: pinged pools, 64 places (more places
+# reuse columns), the common factor of venues.
+_MID_MOVES = _mid_moves()
+_UNIFORMS = _uniforms(200, 66)
+_LOGITS = _correlated_logits(_UNIFORMS)
+
+
+@njit(cache=True)
+def _share_excess(horizon: HorizonModel, missed: Floats, filled: float, drift: float, level: float) -> float:
+    """Return the expected excess of one share's cost over a level.
+
+    ``missed (M,)`` is the probability of no fill by move. A fill costs ``filled`` plus ``drift`` times the move.
+    """
+    total = 0.0
+    for k in range(len(_MID_MOVES)):
+        total += missed[k] * max(horizon.sweep + horizon.mid_sd * _MID_MOVES[k] - level, 0.0)
+        total += (1 - missed[k]) * max(filled + drift * _MID_MOVES[k] - level, 0.0)
+    return total / len(_MID_MOVES)
+
+
+@njit(cache=True)
+def _limit_excess(horizon: HorizonModel, shares: Floats, level: float) -> Matrix:
+    """Return the expected excess of limit orders of ``shares (n,)`` over a level per share, in dollars, ``(V, n)``."""
+    model, slopes = horizon.venues, horizon.slopes
+    if model.shape[1] != 4 or len(slopes) != 2:
+        raise InputError("fill model must have four numbers per venue and two slopes")
+    count, width = len(model), len(shares)
+    excess, missed = np.zeros((count, width)), np.empty(len(_MID_MOVES))
+    step = max((width - 1) // 4, 1)  # excess per share changes slowly with size: evaluate a few sizes, interpolate
+    for v in range(count):
+        last, height = 0, 0.0
+        for k in range(1, width):
+            if k > 1 and k % step and k < width - 1:
+                continue
+            score = model[v, 1] + slopes[1] * np.log((model[v, 2] + 0.5 * shares[k]) / model[v, 3])
+            for i in range(len(_MID_MOVES)):
+                missed[i] = 1 / (1 + np.exp(-score - slopes[0] * _MID_MOVES[i]))
+            found = _share_excess(horizon, missed, model[v, 0], 0.0, level)
+            for between in range(last + 1, k + 1):
+                part = (between - last) / (k - last)
+                each = found if last == 0 else height + part * (found - height)
+                excess[v, between] = each * shares[between]
+            last, height = k, found
+    return excess
+
+
+@njit(cache=True)
+def _charged(
+    shares: Floats, sweep: Floats, cost: Matrix, horizon: HorizonModel, weight: float, level: float
+) -> tuple[Floats, Matrix]:
+    """Return the costs of sweeps and limit orders with the tail charge."""
+    excess = _limit_excess(horizon, shares, level)
+    return sweep + weight * np.maximum(sweep - level * shares, 0.0), cost + weight * excess
+
+
+@njit(cache=True)
+def _resting_excess(horizon: HorizonModel, prices: Floats, fills: Matrix, shares: Floats, level: float) -> Matrix:
+    """Return the expected excess of orders resting in pools, ``(J, n)``; ``fills (J, n)`` are expected fills."""
+    excess, missed = np.zeros(fills.shape), np.empty(len(_MID_MOVES))
+    for j in range(len(fills)):
+        missed[:] = 1.0
+        late = _share_excess(horizon, missed, prices[j], 0.0, level)
+        missed[:] = 0.0
+        early = _share_excess(horizon, missed, prices[j], (1 - EXPOSURE_SAVED) * horizon.mid_sd, level)
+        for k in range(1, len(shares)):
+            chance = min(fills[j, k] / shares[k], 1.0)
+            excess[j, k] = shares[k] * (chance * early + (1 - chance) * late)
+    return excess
+
+
+@njit(cache=True)
+def _plan_excess(
+    tables: WaitOrTrade, order: OrderTables, resting: Matrix, units: Units, before: bool, level: float
+) -> tuple[float, float]:
+    """Return the probability that a plan costs more than ``level`` dollars, and its expected excess."""
+    _check_tables(tables)
+    waits = _waiting_shares(tables, units)
+    horizon, prices, shares = order.horizon, order.prices, tables.shares
+    model, slopes = horizon.venues, horizon.slopes
+    venues = len(model)
+    if venues + len(resting) != len(units) or len(prices) < len(resting) or resting.shape[1] != len(shares):
+        raise InputError("tables of a plan must have one row per place and one column per unit")
+    if model.shape[1] != 4 or len(slopes) != 2:
+        raise InputError("fill model must have four numbers per venue and two slopes")
+    now = shares[-1] - waits
+    pinged = tables.pools.pinged and (now > 0 or before)
+    filled, left, still = _pinged(tables, waits, before) if pinged else (0.0, now, 1.0)
+    lucky = _interpolate(left, shares, tables.sweep) + tables.pools.price * filled
+    unlucky = _interpolate(now, shares, tables.sweep)
+    above, excess = 0, 0.0
+    for i in range(len(_UNIFORMS)):
+        z = _MID_MOVES[i % len(_MID_MOVES)]
+        late = horizon.sweep + horizon.mid_sd * z
+        any_found = pinged and _UNIFORMS[i, 0] >= tables.pools.empty
+        factor = still if any_found else 1.0
+        cost = lucky if any_found else unlucky
+        for k in range(len(units)):
+            if units[k] == 0:
+                continue
+            n, luck = factor * shares[units[k]], 1 + k % (_UNIFORMS.shape[1] - 2)
+            if k < venues:
+                score = model[k, 1] + slopes[0] * z
+                done = n
+                if slopes[1] > 0.05:  # invert the fill model: outflow in this scenario, less the queue ahead
+                    odds = min((_LOGITS[i, luck] - score) / slopes[1], 50.0)
+                    done = min(max(model[k, 3] * np.exp(odds) - model[k, 2], 0.0), n)
+                elif _LOGITS[i, luck] <= score + slopes[1] * np.log((model[k, 2] + n) / model[k, 3]):
+                    done = 0.0
+                cost += model[k, 0] * done + late * (n - done)
+            else:
+                j = k - venues
+                chance = min(_interpolate(n, shares, resting[j]) / n, 1.0) if n > 0 else 0.0
+                early = prices[j] + (1 - EXPOSURE_SAVED) * horizon.mid_sd * z
+                cost += n * (early if _UNIFORMS[i, luck] < chance else late)
+        if cost > level:
+            above += 1
+            excess += cost - level
+    return above / len(_UNIFORMS), excess / len(_UNIFORMS)

@@ -37,26 +37,14 @@ _PRIOR_STRENGTH = 6.0  # observations that a prior is worth
 
 
 def _fill_class(filled: int, sent: int) -> int:
-    """Return the class of a filled fraction.
-
-    Examples
-    --------
-    >>> [_fill_class(filled, 100) for filled in (0, 1, 25, 26, 75, 99, 100)]
-    [0, 1, 1, 2, 3, 4, 5]
-    """
+    """Return the class of a filled fraction."""
     if filled <= 0:
         return 0
     return 5 if filled >= sent else min(-(-4 * filled // sent), 4)
 
 
 def _dirichlet_moments(weights: Vector) -> tuple[float, float]:
-    """Return predictive mean and variance of the filled fraction under a Dirichlet posterior over the classes.
-
-    Examples
-    --------
-    >>> _dirichlet_moments(np.array([3.0, 0, 0, 0, 0, 1.0]))  # one full fill in four orders
-    (0.25, 0.1875)
-    """
+    """Return predictive mean and variance of the filled fraction under a Dirichlet posterior over the classes."""
     chances = weights / weights.sum()
     mean = float(chances @ FILL_SHARES)
     return mean, float(chances @ FILL_SHARES**2) - mean**2
@@ -104,12 +92,6 @@ def _dirichlet_weights(levels: list[Floats], strength: float) -> Floats:
     """Return the Dirichlet parameters of a cell: its counts plus a prior with the frequencies of the level above.
 
     ``levels`` are counts from the most general to the cell's own; the top level has a uniform prior.
-
-    Examples
-    --------
-    >>> one, none = np.array([6.0, 0, 0, 0, 0, 0]), np.zeros(6)
-    >>> _dirichlet_weights([one, none], 6).round(2).tolist()  # no counts: the frequencies of the market
-    [3.5, 0.5, 0.5, 0.5, 0.5, 0.5]
     """
     frequencies = np.full(len(FILL_SHARES), 1 / len(FILL_SHARES))
     weights = frequencies
@@ -298,15 +280,7 @@ class BayesFill(Router):
 
 
 def _venue_state(context: Context, venue: str) -> str:
-    """Return the bins of a venue's spread in ticks and of its imbalance, signed by the order's side.
-
-    Examples
-    --------
-    >>> from riskroute.routers.context import read_context
-    >>> books = {"A": {"bids": [[10.00, 200]], "asks": [[10.02, 900]]}}
-    >>> _venue_state(read_context({"venues": books}, side="buy", shares=1), "A")
-    '2-'
-    """
+    """Return the bins of a venue's spread in ticks and of its imbalance, signed by the order's side."""
     books, v = context.books, context.books.venues.index(venue)
     bid, ask = float(books.bid_sz[v, 0]), float(books.ask_sz[v, 0])
     wide = float(books.ask_px[v, 0] - books.bid_px[v, 0]) if bid > 0 and ask > 0 else np.inf
@@ -339,13 +313,7 @@ def _best_split(tables: Floats, taking: float, kappa: float, shares: int) -> Int
 
 @lru_cache(maxsize=64)
 def _compositions(venues: int, parts: int) -> Integers:
-    """Return all allocations of up to ``parts`` parts to venues, fewest parts first, ``(n, venues)``.
-
-    Examples
-    --------
-    >>> _compositions(2, 1).tolist()
-    [[0, 0], [1, 0], [0, 1]]
-    """
+    """Return all allocations of up to ``parts`` parts to venues, fewest parts first, ``(n, venues)``."""
     every = [
         np.diff((-1, *bars)) - 1  # stars and bars; parts after the last bar are taken
         for bars in itertools.combinations(range(venues + parts), venues)

@@ -101,12 +101,6 @@ def _fill_index(index: str, tried: Vector, sums: Vector, time: int, rng: np.rand
     """Return an optimistic filled fraction of each size, from trials and sums of filled fractions.
 
     ``index`` is that of `Cmab`, or ``mean`` for no optimism.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> _fill_index("ucb", np.array([0.0, 60.0]), np.array([0.0, 15.0]), 100, rng).round(4).tolist()
-    [1.0, 0.5893]
     """
     if index == "mean":
         return np.asarray(sums / np.maximum(tried, 1))
@@ -134,12 +128,6 @@ def _best_super_arm(values: Floats, units: int) -> tuple[Units, Units]:
     -------
     tuple[Units, Units]
         Indices of prices, and sizes, ``(K,)`` each; size 0 for unused pools.
-
-    Examples
-    --------
-    >>> prices, sizes = _best_super_arm(np.array([[[1.0, 1.5], [0.9, 1.9]], [[0.8, 1.0], [0.2, 0.3]]]), 3)
-    >>> prices.tolist(), sizes.tolist()
-    ([1, 0], [2, 1])
     """
     pools = len(values)
     at = values.argmax(axis=1)

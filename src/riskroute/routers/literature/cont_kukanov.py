@@ -93,14 +93,7 @@ class PlacementPrices:
 def _placement_costs(
     shares: int, market: float, limits: Vector, ahead: Vector, outflows: Matrix, prices: PlacementPrices
 ) -> Floats:
-    """Return the cost of a placement for each sample of outflows ``(n, K)``, in dollars, ``(n,)``.
-
-    Examples
-    --------
-    >>> prices = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
-    >>> _placement_costs(1000, 728, np.array([272.0]), np.array([2000.0]), np.array([[2100.0], [2300.0]]), prices)
-    array([19.016, 10.76 ])
-    """
+    """Return the cost of a placement for each sample of outflows ``(n, K)``, in dollars, ``(n,)``."""
     reached = np.asarray(outflows, dtype=np.float64) - ahead
     fills = np.clip(reached, 0.0, limits)
     had = market + fills.sum(axis=1)
@@ -122,15 +115,6 @@ def _one_exchange_placement(
     ----------
     distribution : Callable
         Cumulative distribution function ``F`` of the outflow.
-
-    Examples
-    --------
-    The paper's example:
-
-    >>> from scipy.stats import poisson
-    >>> prices = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
-    >>> _one_exchange_placement(1000, 2000, poisson(2200).cdf, prices)
-    (728, 272)
     """
     gain = float(prices.gains[0])
     fraction = (prices.taking + gain) / (prices.under + gain + prices.impact)

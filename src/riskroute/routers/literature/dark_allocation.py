@@ -191,11 +191,6 @@ def _greedy_units(values: Floats, units: int, rng: np.random.Generator | None = 
     ``values (K, V)`` are the marginal values of the first, second .. unit in each pool; they must not increase, so that
     greedy is optimal. Units worth 0 are allocated too, because pinging is free and informative. Ties go to the pool
     with the fewest units, then to a random one (without ``rng``: the first).
-
-    Examples
-    --------
-    >>> _greedy_units(np.array([[0.8, 0.6, 0.1], [0.7, 0.3, 0.0]]), 3).tolist()
-    [2, 1]
     """
     pools, sizes = values.shape
     lots = rng.permutation(pools) if rng is not None else np.arange(pools)

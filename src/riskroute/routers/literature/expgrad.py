@@ -105,24 +105,12 @@ def _relative(task: AllocationTask) -> Vector:
 
 
 def _expgrad_rate(pools: int, rounds: int) -> float:
-    """Return the learning rate for ``rounds`` rounds: ``sqrt(ln K / ((e - 2) T))``.
-
-    Examples
-    --------
-    >>> round(_expgrad_rate(2, 100), 7)
-    0.0982348
-    """
+    """Return the learning rate for ``rounds`` rounds: ``sqrt(ln K / ((e - 2) T))``."""
     return math.sqrt(math.log(pools) / ((math.e - 2) * rounds))
 
 
 def _softmax_weights(rate: float, gradients: Floats) -> Matrix:
-    """Return the weights of pools ``(units, K)``: the softmax of the scaled gradient sums.
-
-    Examples
-    --------
-    >>> _softmax_weights(_expgrad_rate(2, 100), np.array([[1.0, 0.0]])).round(7).tolist()  # the first pool filled
-    [[0.524539, 0.475461]]
-    """
+    """Return the weights of pools ``(units, K)``: the softmax of the scaled gradient sums."""
     scaled = rate * gradients
     grown = np.exp(scaled - scaled.max(axis=1, keepdims=True))
     return np.asarray(grown / grown.sum(axis=1, keepdims=True))
@@ -207,26 +195,14 @@ class _DrawnUnits(NamedTuple):
 
 
 def _exp3_rate(pools: int, units: int, rounds: int, *, printed: bool = False) -> float:
-    """Return the learning rate that minimises the regret bound, or the printed one.
-
-    Examples
-    --------
-    >>> round(_exp3_rate(2, 2, 100), 6), round(_exp3_rate(2, 2, 100, printed=True), 6)
-    (0.022901, 0.036354)
-    """
+    """Return the learning rate that minimises the regret bound, or the printed one."""
     logs = math.log(pools)
     divisor = pools * rounds**2 if printed else 2 * pools**2 * rounds**2
     return float((units * logs**2 / divisor) ** (1 / 3))
 
 
 def _exp3_mixing(rate: float, units: int) -> float:
-    """Return the weight of uniform exploration (gamma): ``sqrt(2 eta V)``, at most 0.5.
-
-    Examples
-    --------
-    >>> round(_exp3_mixing(0.022901, 2), 4), _exp3_mixing(0.5, 100)
-    (0.3027, 0.5)
-    """
+    """Return the weight of uniform exploration (gamma): ``sqrt(2 eta V)``, at most 0.5."""
     return min(0.5, math.sqrt(2 * rate * units))
 
 
@@ -263,11 +239,6 @@ def _estimate_gradient(
         Units drawn and filled.
     chance : float
         Probability of one more than ``floor``.
-
-    Examples
-    --------
-    >>> _estimate_gradient(4, 1, 2, 1, 0.5, 2).tolist(), _estimate_gradient(4, 1, 2, 2, 0.5, 2).tolist()
-    ([-1.0, -1.0, 0.0, 0.0], [1.0, 1.0, 2.0, 2.0])
     """
     weight = np.divide(1.0, chance, out=np.zeros(np.shape(chance)), where=np.greater(sent, floor))
     certain = np.greater_equal(filled, floor) - np.equal(filled, floor) * weight

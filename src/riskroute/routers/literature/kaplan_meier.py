@@ -130,15 +130,7 @@ def _discounted_sum(old: float, before: list[float], late: float, more: list[flo
 
 
 def _bin_edges(size: int) -> Units:
-    """Return the first size of every bin, and the end of the last, up to ``size``: 0, 1 .. 201, 202, 204, 208 ..
-
-    Examples
-    --------
-    >>> _bin_edges(210)[-5:].tolist()
-    [200, 201, 202, 204, 208]
-    >>> _bin_edges(3).tolist()
-    [0, 1, 2, 3]
-    """
+    """Return the first size of every bin, and the end of the last, up to ``size``: 0, 1 .. 201, 202, 204, 208 .."""
     fine = np.arange(min(size, FINE) + 1)
     if size <= FINE:
         return fine
@@ -151,12 +143,6 @@ def _count_fills(children: list[tuple[int, int]]) -> tuple[Vector, Vector]:
 
     For a single size ``s``, ``ended`` D(s) counts children of more than ``s`` units that filled ``s``, and ``tried``
     N(s) those that filled at least ``s``. In a wider bin both are sums over its sizes.
-
-    Examples
-    --------
-    >>> ended, tried = _count_fills([(3, 3), (3, 1), (5, 0), (2, 2), (5, 4)])
-    >>> ended.tolist(), tried.tolist()
-    ([1.0, 1.0, 0.0, 0.0, 1.0], [5.0, 4.0, 2.0, 1.0, 1.0])
     """
     edges = _edges_beyond(max((sent for sent, _ in children), default=0))
     width = np.diff(edges)
@@ -175,14 +161,7 @@ def _edges_beyond(size: int) -> Units:
 
 
 def _binned_tails(ended: Vector, tried: Vector, units: int) -> Vector:
-    """Return the product-limit estimate of P(size >= 1, 2 .. units), ``(units,)``.
-
-    Examples
-    --------
-    >>> ended, tried = _count_fills([(3, 3), (3, 1), (5, 0), (2, 2), (5, 4)])
-    >>> _binned_tails(ended, tried, 6).round(6).tolist()
-    [0.8, 0.6, 0.6, 0.6, 0.0, 0.0]
-    """
+    """Return the product-limit estimate of P(size >= 1, 2 .. units), ``(units,)``."""
     width = np.diff(_edges_beyond(units))
     hazards = np.divide(ended, tried, out=np.zeros(len(ended)), where=tried > 0)
     by_bin = np.zeros(len(width))
@@ -194,11 +173,6 @@ def _optimistic_tails(tails: Vector, tried: Vector, needed: float | Floats) -> V
     """Raise the tails in the first bin without enough trials to the last trusted value.
 
     ``needed`` is the required number of trials, for all sizes or ``(units,)`` for sizes 0, 1 ..
-
-    Examples
-    --------
-    >>> _optimistic_tails(np.array([0.5, 0.4, 0.1, 0.05]), np.array([30.0, 20.0, 8.0]), 20).tolist()
-    [0.5, 0.4, 0.4, 0.05]
     """
     units = len(tails)
     edges = _edges_beyond(units)
@@ -214,13 +188,7 @@ def _optimistic_tails(tails: Vector, tried: Vector, needed: float | Floats) -> V
 
 
 def _theory_counts(units: int, epsilon: float, delta: float) -> Floats:
-    """Return the number of trials of each size that the theorem requires, ``(units,)``.
-
-    Examples
-    --------
-    >>> round(float(_theory_counts(10, 1.0, 0.1)[0]))
-    67818
-    """
+    """Return the number of trials of each size that the theorem requires, ``(units,)``."""
     sizes = np.arange(1, units + 1)
     return np.asarray(128 * (sizes * units / epsilon) ** 2 * math.log(2 * units / delta))
 
@@ -302,25 +270,13 @@ class ParMl(DarkAllocation):
 
 
 def _power_sizes(exponent: float, largest: int) -> Vector:
-    """Return the probabilities of sizes 1 .. ``largest`` under a power law.
-
-    Examples
-    --------
-    >>> _power_sizes(1.0, 3).round(4).tolist()
-    [0.5455, 0.2727, 0.1818]
-    """
+    """Return the probabilities of sizes 1 .. ``largest`` under a power law."""
     powers = np.arange(1, largest + 1, dtype=float) ** -exponent
     return np.asarray(powers / powers.sum())
 
 
 def _power_tails(empty: float, exponent: float, largest: int) -> Vector:
-    """Return P(size >= 1 .. ``largest``) for a pool that is empty with probability ``empty``.
-
-    Examples
-    --------
-    >>> _power_tails(0.6, 1.0, 3).round(4).tolist()
-    [0.4, 0.1818, 0.0727]
-    """
+    """Return P(size >= 1 .. ``largest``) for a pool that is empty with probability ``empty``."""
     return np.asarray((1 - empty) * np.cumsum(_power_sizes(exponent, largest)[::-1])[::-1])
 
 
@@ -330,13 +286,6 @@ def _fit_exponent(some: float, logs: float, full: Floats, largest: int, less: fl
     ``some`` and ``logs`` are the number of uncensored sizes and the sum of their logarithms; ``full (largest,)`` is the
     number of full fills of 1, 2 .. units, which are right-censored. Returns the smallest exponent whose log-likelihood
     is within ``less`` of the maximum.
-
-    Examples
-    --------
-    >>> _fit_exponent(3, float(np.log([1, 2, 4]).sum()), np.zeros(8), 8)
-    1.24
-    >>> _fit_exponent(0, 0.0, np.eye(8)[3], 8)  # one observation: at least 4
-    -1.0
     """
     tails = _log_tails(largest)
     likelihood = -_EXPONENTS * logs - (some + full.sum()) * tails[:, 0] + tails @ full
@@ -396,13 +345,7 @@ class RaUcb(ParMl):
 
 
 def _highest_chance(successes: float, trials: float, less: float) -> float:
-    """Return the largest probability whose binomial log-likelihood is within ``less`` of the maximum.
-
-    Examples
-    --------
-    >>> round(_highest_chance(0, 10, 1.0), 6)  # (1 - p)^10 = 1 / e
-    0.095163
-    """
+    """Return the largest probability whose binomial log-likelihood is within ``less`` of the maximum."""
     share = successes / trials
 
     def lost(chance: float) -> float:

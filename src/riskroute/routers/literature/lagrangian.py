@@ -119,11 +119,6 @@ def _lagrangian_step(
 
     By pool, ``full`` says whether it filled in full, and ``worth`` is the saving of a fill (rho). ``size`` is the order
     size relative to the mean (V), ``step`` the step size (gamma).
-
-    Examples
-    --------
-    >>> [round(share, 6) for share in _lagrangian_step([0.5, 0.5], [True, False], [1.0, 1.0], 1.0, 0.1)]
-    [0.55, 0.45]
     """
     gains = [value if filled else 0.0 for filled, value in zip(full, worth, strict=True)]
     mean = sum(gains) / len(gains)
@@ -132,13 +127,7 @@ def _lagrangian_step(
 
 
 def _project_on_simplex(point: Sequence[float], floor: float = 0.0) -> list[float]:
-    """Return the nearest point whose entries are at least ``floor`` and sum to 1.
-
-    Examples
-    --------
-    >>> [round(value, 6) for value in _project_on_simplex([1.2, 0.4, -0.3])]
-    [0.9, 0.1, 0.0]
-    """
+    """Return the nearest point whose entries are at least ``floor`` and sum to 1."""
     left = 1.0 - floor * len(point)
     lower, total = 0.0, 0.0
     for count, value in enumerate(sorted(point, reverse=True), start=1):
