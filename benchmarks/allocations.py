@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from riskroute import Allocations, random_problem, simulate
-from riskroute.routing.splits import count_text
+from riskroute.core.text import count_text
 from timing import REPEATS, duration, interleaved, leave, print_heading, print_table, progress, say, sized, verdict
 
 ROUNDS = sized(100_000, 500)

@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import poisson
 
+from placement import one_exchange_placement, overbooked_placement, placement_costs
 from riskroute.core.arrays import Floats, Integers, Matrix, Units, Vector
 from riskroute.core.seeding import seed_stream
 from riskroute.routers.literature.cont_kukanov import (
-    PlacementPrices,
-    _one_exchange_placement,
-    _placement_costs,
-    stochastic_placement,
+    _PlacementPrices,
+    _stochastic_placement,
 )
 from riskroute.routers.literature.dark_allocation import _greedy_units
 from riskroute.routers.literature.expgrad import (
@@ -491,7 +490,7 @@ def play_reinforcement(orders: Vector, held: Matrix) -> tuple[float, ...]:
 
 
 SHARES, QUEUE, OUTFLOW = 1000, 2000, 2200
-PRICES = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
+PRICES = _PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
 IMPACT = 0.0005  # Dollars for every share sent, where the example has an impact
 
 UNDER = (0.024, 0.026, 0.03, 0.05, 0.1)
@@ -547,17 +546,17 @@ def remake_cont_kukanov(*, quick: bool = False, seed: int = 0) -> ContKukanovRes
         "all posted": mean_cost(0, SHARES, PRICES),
     }
     outflows = rng.poisson(OUTFLOW, (steps // 2, 2)).astype(np.float64)
-    one = stochastic_placement(SHARES, np.array([float(QUEUE)]), outflows[:, :1], PRICES, steps=steps)
+    one = _stochastic_placement(PRICES.problem(SHARES, np.array([float(QUEUE)]), outflows[:, :1]), steps)
     pair = dataclasses.replace(PRICES, rebates=PRICES.rebates * 2, impact=IMPACT)
     queues = np.full(2, float(QUEUE))
-    two = stochastic_placement(SHARES, queues, outflows, pair, steps=steps, mode="overbook")
+    two = overbooked_placement(pair.problem(SHARES, queues, outflows), steps)
     by_under = {under: _exact(dataclasses.replace(PRICES, under=under))[1] for under in UNDER}
     by_queue = {queue: _exact(PRICES, queue)[1] for queue in QUEUES}
     impact = _exact(dataclasses.replace(PRICES, impact=IMPACT))
     later = rng.poisson(OUTFLOW, (50_000, 2)).astype(np.float64)
-    summed = stochastic_placement(SHARES, queues, outflows, pair, steps=steps)
+    summed = _stochastic_placement(pair.problem(SHARES, queues, outflows), steps)
     booked, alone = (
-        float(_placement_costs(SHARES, split[0], split[1:], queues, later, pair).mean()) for split in (two, summed)
+        float(placement_costs(SHARES, split[0], split[1:], queues, later, pair).mean()) for split in (two, summed)
     )
     statements = (
         _said("one exchange: 728 shares are taken and 272 posted", f"{placement}", placement == (728, 272)),
@@ -598,10 +597,10 @@ def remake_cont_kukanov(*, quick: bool = False, seed: int = 0) -> ContKukanovRes
     return ContKukanovResult(placement, costs, (market, limit), by_under, by_queue, (taken, first, second), statements)
 
 
-def mean_cost(market: float, limit: float, prices: PlacementPrices) -> float:
+def mean_cost(market: float, limit: float, prices: _PlacementPrices) -> float:
     """Return the mean cost in dollars with one exchange, summed over the distribution."""
     outflows, chances = _distribution()
-    costs = _placement_costs(SHARES, market, np.array([limit]), np.array([float(QUEUE)]), outflows, prices)
+    costs = placement_costs(SHARES, market, np.array([limit]), np.array([float(QUEUE)]), outflows, prices)
     return float(chances @ costs)
 
 
@@ -611,8 +610,8 @@ def _distribution() -> tuple[Floats, Floats]:
     return outflows[:, None].astype(np.float64), poisson(OUTFLOW).pmf(outflows)
 
 
-def _exact(prices: PlacementPrices, queue: int = QUEUE) -> tuple[int, int]:
-    return _one_exchange_placement(SHARES, queue, poisson(OUTFLOW).cdf, prices)
+def _exact(prices: _PlacementPrices, queue: int = QUEUE) -> tuple[int, int]:
+    return one_exchange_placement(SHARES, queue, poisson(OUTFLOW).cdf, prices)
 
 
 def _said(name: str, measured: str, holds: bool) -> Statement:

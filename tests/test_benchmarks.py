@@ -18,7 +18,7 @@ import pytest
 from checkout import ROOT
 
 FOLDER = ROOT / "benchmarks"
-SHARED = {"crowd", "live_load", "timing"}
+SHARED = {"crowd", "live_load", "placement", "timing"}
 """Modules the benchmarks import; not benchmarks themselves."""
 
 BENCHMARKS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in SHARED)

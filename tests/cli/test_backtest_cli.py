@@ -14,7 +14,6 @@ import polars as pl
 import pytest
 
 from riskroute.cli.app import run
-from riskroute.routers.registry import about_router
 from riskroute.study.candidates import NAMES
 from riskroute.study.markets import MarketDay
 from small_days import short_market
@@ -174,7 +173,7 @@ def test_a_router_name_is_checked_before_days_are_made(
 def test_all_routers_are_listed(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*command.split(), "--router", "list"]) == 0
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert listed["sweep"] == about_router("sweep")
+    assert listed["sweep"] == "Sweep the displayed books, cheapest shares after fees first."
     assert {*NAMES, "FILE.py:CLASS"} - {"clairvoyant"} <= set(listed)
     assert ("clairvoyant" in listed) == (command in ("backtest", "study"))
 

@@ -24,8 +24,8 @@ from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.queue_position import ACTION, PRICE_UNITS
 from riskroute.routers.context import Context
 from riskroute.routers.execution import OUTFLOW_SECONDS, PUBLIC_AFTER
+from riskroute.routers.public_data import PublicData
 from riskroute.routers.registry import make_router
-from riskroute.routers.router import PublicData
 from riskroute.routers.rules import Sweep
 from riskroute.simulation import backtest
 from riskroute.simulation.exchange import Exchange, Latency

@@ -30,7 +30,7 @@ from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Recording, Store
 from riskroute.routers.plan import Plan
-from riskroute.routers.router import PublicData
+from riskroute.routers.public_data import PublicData
 from riskroute.routers.rules import Hidden
 from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.exchange import Exchange, Latency

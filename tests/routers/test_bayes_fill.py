@@ -29,8 +29,8 @@ from riskroute.routers.literature.bayes_fill import (
     _venue_state,
 )
 from riskroute.routers.literature.cont_kukanov import queues_now
+from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow
 from riskroute.routers.rules import Sweep
 from router_cases import sale
 
@@ -257,7 +257,7 @@ def test_invalid_parameters_are_refused(parameters: dict[str, Any], message: str
         BayesFill(**parameters)
 
 
-def test_the_parts_of_bayes_fill_by_hand() -> None:
+def test_classes_moments_and_states_by_hand() -> None:
     assert [_fill_class(filled, 100) for filled in (0, 1, 25, 26, 75, 99, 100)] == [0, 1, 1, 2, 3, 4, 5]
     assert _dirichlet_moments(np.array([3.0, 0, 0, 0, 0, 1.0])) == (0.25, 0.1875)  # one full fill in four orders
     one, none = np.array([6.0, 0, 0, 0, 0, 0]), np.zeros(6)
@@ -266,3 +266,7 @@ def test_the_parts_of_bayes_fill_by_hand() -> None:
     books = {"A": {"bids": [[10.00, 200]], "asks": [[10.02, 900]]}}
     assert _venue_state(read_context({"venues": books}, side="buy", shares=1), "A") == "2-"
     assert _compositions(2, 1).tolist() == [[0, 0], [1, 0], [0, 1]]
+
+
+def test_the_posterior_after_two_moves_by_hand() -> None:
+    assert _Drift(0.0, 1.0, 2.0, 1.0).after(2, 2 + 4, 2**2 + 4**2) == _Drift(mean=2.0, times=3.0, shape=3.0, scale=5.0)

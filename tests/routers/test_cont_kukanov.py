@@ -16,6 +16,7 @@ from scipy.optimize import minimize
 from scipy.stats import poisson
 
 import riskroute as rr
+from placement import into_overbooked, one_exchange_placement, overbooked_placement, placement_costs
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError, StateError
 from riskroute.market.day_books import DayBooks
@@ -24,18 +25,16 @@ from riskroute.routers.context import Context, read_context
 from riskroute.routers.literature.cont_kukanov import (
     ContKukanov,
     DarkFirstContKukanov,
-    PlacementPrices,
-    _into_overbooked,
     _into_simplex,
     _nearest,
-    _one_exchange_placement,
     _OutflowSample,
-    _placement_costs,
+    _PlacementPrices,
+    _stochastic_placement,
     queues_now,
-    stochastic_placement,
 )
 from riskroute.routers.plan import Plan
-from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, Router
+from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
+from riskroute.routers.router import Router
 from riskroute.routers.rules import Sweep
 from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
 from router_cases import sale
@@ -75,9 +74,9 @@ def test_the_papers_example_from_samples() -> None:
     assert plan.limit["A"] == pytest.approx(272, abs=12)
     assert plan.take["A"] == 1000 - plan.limit["A"]
     samples = np.sort(outflows)
-    exact = _one_exchange_placement(1000, 2000, lambda x: float((samples <= x).mean()), prices)
+    exact = one_exchange_placement(1000, 2000, lambda x: float((samples <= x).mean()), prices)
     assert plan.limit["A"] == pytest.approx(exact[1], abs=4)
-    assert _one_exchange_placement(1000, 2000, poisson(2200).cdf, prices) == (728, 272)
+    assert one_exchange_placement(1000, 2000, poisson(2200).cdf, prices) == (728, 272)
 
 
 def test_missing_shares_cost_more_than_taking_or_half_a_tick() -> None:
@@ -257,15 +256,15 @@ OUTFLOW = np.arange(4001)
 MASS = poisson(RATE).pmf(OUTFLOW)
 
 
-def example(under: float = 0.026, impact: float = 0.0, exchanges: int = 1) -> PlacementPrices:
+def example(under: float = 0.026, impact: float = 0.0, exchanges: int = 1) -> _PlacementPrices:
     """The paper's numbers."""
-    return PlacementPrices(0.02, 0.003, (0.002,) * exchanges, under=under, over=0.024, impact=impact)
+    return _PlacementPrices(0.02, 0.003, (0.002,) * exchanges, under=under, over=0.024, impact=impact)
 
 
-def mean_cost(market: int, limit: int, prices: PlacementPrices, queue: int = QUEUE) -> float:
+def mean_cost(market: int, limit: int, prices: _PlacementPrices, queue: int = QUEUE) -> float:
     """The exact mean with one exchange."""
     given_ = np.array([float(limit)]), np.array([float(queue)]), OUTFLOW[:, None].astype(float)
-    return float(MASS @ _placement_costs(SHARES, market, *given_, prices))
+    return float(MASS @ placement_costs(SHARES, market, *given_, prices))
 
 
 @lru_cache(maxsize=4096)
@@ -274,7 +273,7 @@ def fill_mass(limit: int) -> Floats:
     return mass
 
 
-def mean_cost_of_two(market: int, one: int, two: int, prices: PlacementPrices) -> float:
+def mean_cost_of_two(market: int, one: int, two: int, prices: _PlacementPrices) -> float:
     """The exact mean with two independent exchanges, worked out from the fills instead of the outflows."""
     mass = np.convolve(fill_mass(one), fill_mass(two))
     fills = np.arange(len(mass))
@@ -294,8 +293,8 @@ def mean_cost_of_two(market: int, one: int, two: int, prices: PlacementPrices) -
 )
 def test_the_papers_example(under: float, impact: float, placement: tuple[int, int], cost: float) -> None:
     prices = example(under, impact)
-    assert prices.sound
-    assert _one_exchange_placement(SHARES, QUEUE, poisson(RATE).cdf, prices) == placement
+    assert prices.under > prices.taking
+    assert one_exchange_placement(SHARES, QUEUE, poisson(RATE).cdf, prices) == placement
     assert mean_cost(*placement, prices) == pytest.approx(cost, abs=5e-4)
     best = min(range(SHARES + 1), key=lambda limit: mean_cost(SHARES - limit, limit, prices))
     assert (SHARES - best, best) == placement
@@ -331,7 +330,7 @@ def poisson_outflows(exchanges: int, count: int = 50_000, seed: int = 1) -> Floa
 
 def test_stochastic_approximation_finds_the_closed_form() -> None:
     """200,000 steps: within 4 shares of 272, where 4 shares change the mean cost by a tenth of a cent."""
-    found = stochastic_placement(SHARES, np.array([2000.0]), poisson_outflows(1), example(), steps=200_000)
+    found = _stochastic_placement(example().problem(SHARES, np.array([2000.0]), poisson_outflows(1)), 200_000)
     assert found.sum() == pytest.approx(SHARES)
     assert found[1] == pytest.approx(272, abs=4)
     assert mean_cost(round(found[0]), round(found[1]), example()) == pytest.approx(14.278, abs=2e-3)
@@ -340,9 +339,7 @@ def test_stochastic_approximation_finds_the_closed_form() -> None:
 def test_stochastic_approximation_overbooks_two_exchanges() -> None:
     """The mean cost is within half a cent of the best, 6.0077, and 1,093 shares are sent but for a few."""
     prices = example(impact=0.0005, exchanges=2)
-    found = stochastic_placement(
-        SHARES, np.full(2, 2000.0), poisson_outflows(2), prices, steps=200_000, mode="overbook"
-    )
+    found = overbooked_placement(prices.problem(SHARES, np.full(2, 2000.0), poisson_outflows(2)), 200_000)
     assert found == pytest.approx([499, 297, 297], abs=12)
     market, one, two = (round(shares) for shares in found)
     assert mean_cost_of_two(market, one, two, prices) == pytest.approx(6.0077, abs=5e-3)
@@ -352,7 +349,7 @@ def test_first_order_conditions_hold_at_the_solution() -> None:
     """On new samples, within three standard errors and what three shares change (the density is below 1 % a share)."""
     prices = example(impact=0.0005, exchanges=2)
     queues = np.array([2000.0, 2050.0])
-    found = stochastic_placement(SHARES, queues, poisson_outflows(2), prices, steps=400_000, mode="overbook")
+    found = overbooked_placement(prices.problem(SHARES, queues, poisson_outflows(2)), 400_000)
     outflows = poisson_outflows(2, 200_000, seed=2)
     short = found[0] + np.clip(outflows - queues, 0, found[1:]).sum(axis=1) < SHARES
     scale = prices.under + prices.over + prices.impact
@@ -367,18 +364,17 @@ def test_first_order_conditions_hold_at_the_solution() -> None:
 @given(queue=st.integers(1900, 2250), under=st.floats(0.024, 0.2), more=st.integers(1, 60))
 @settings(max_examples=15, deadline=None)
 def test_limits_fall_with_the_queue_and_with_the_price_of_missing(queue: int, under: float, more: int) -> None:
-    _, limit = _one_exchange_placement(SHARES, queue, poisson(RATE).cdf, example(under))
-    _, longer = _one_exchange_placement(SHARES, queue + more, poisson(RATE).cdf, example(under))
+    _, limit = one_exchange_placement(SHARES, queue, poisson(RATE).cdf, example(under))
+    _, longer = one_exchange_placement(SHARES, queue + more, poisson(RATE).cdf, example(under))
     assert longer == (limit - more if 0 < limit < SHARES and limit > more else max(limit - more, 0))
-    _, missing = _one_exchange_placement(SHARES, queue, poisson(RATE).cdf, example(under * 1.5))
+    _, missing = one_exchange_placement(SHARES, queue, poisson(RATE).cdf, example(under * 1.5))
     assert missing <= limit
 
 
 def test_limits_at_the_ends() -> None:
     """Missing shares that cost no more than taking are all posted; a queue nobody gets through gets none."""
-    assert _one_exchange_placement(SHARES, QUEUE, poisson(RATE).cdf, example(0.0229)) == (0, 1000)
-    assert _one_exchange_placement(SHARES, 2500, poisson(RATE).cdf, example()) == (1000, 0)
-    assert not example(0.0229).sound
+    assert one_exchange_placement(SHARES, QUEUE, poisson(RATE).cdf, example(0.0229)) == (0, 1000)
+    assert one_exchange_placement(SHARES, 2500, poisson(RATE).cdf, example()) == (1000, 0)
 
 
 @given(st.lists(st.floats(-500, 1500), min_size=2, max_size=5))
@@ -388,7 +384,7 @@ def test_projections_are_the_nearest_points(values: list[float]) -> None:
     start = np.array(values)
     near, booked = start.copy(), start.copy()
     _into_simplex(near, 100.0, np.zeros_like(near))
-    _into_overbooked(booked, 100.0)
+    into_overbooked(booked, 100.0)
     assert near.sum() == pytest.approx(100)
     assert (near >= 0).all()
     room = 100 - booked[0]
@@ -413,17 +409,19 @@ def test_projections_are_the_nearest_points(values: list[float]) -> None:
             assert ((found - start) ** 2).sum() / 1e4 <= other.fun * (1 + 1e-5) + 1e-5
 
 
-def test_invalid_placement_problems_are_refused() -> None:
-    with pytest.raises(InputError, match="expected outflows of 1 exchanges, got 2"):
-        stochastic_placement(10, np.ones(1), np.ones((3, 2)), example())
-    with pytest.raises(InputError, match="mode must be one of sum, overbook, was 'over'"):
-        stochastic_placement(10, np.ones(1), np.ones((3, 1)), example(), mode="over")
-    with pytest.raises(InputError, match="impact must be a number of at least 0, was -1"):
-        example(impact=-1.0)
-
-
 def test_the_cost_of_a_placement_by_hand() -> None:
-    prices = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
+    prices = _PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
     outflows = np.array([[2100.0], [2300.0]])
-    found = _placement_costs(1000, 728, np.array([272.0]), np.array([2000.0]), outflows, prices)
+    found = placement_costs(1000, 728, np.array([272.0]), np.array([2000.0]), outflows, prices)
     assert found.tolist() == pytest.approx([19.016, 10.76])
+
+
+def test_queues_of_two_venues_by_hand() -> None:
+    from riskroute.routers.context import read_context
+
+    books = {"A": {"bids": [[10.0, 5]], "asks": [[10.02, 5]]}, "B": {"bids": [[9.99, 7]], "maker": -0.002}}
+    found = queues_now(read_context({"venues": books}, side="buy", shares=1))
+    assert {venue: (ticks, ahead, round(gain, 6)) for venue, (ticks, ahead, gain) in found.items()} == {
+        "A": (0, 5.0, 0.01),
+        "B": (1, 7.0, 0.022),
+    }

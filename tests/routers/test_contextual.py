@@ -14,10 +14,10 @@ from riskroute.core.errors import InputError, StateError
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual.dark_belief import DarkBelief
 from riskroute.routers.contextual.lit_belief import _POSTING_FEATURES, _fill_fraction, _FillModel, _posting_features
-from riskroute.routers.contextual.market_features import market_features
+from riskroute.routers.contextual.market_features import MarketFeatures, horizon_class
 from riskroute.routers.contextual.router import Contextual, ContextualGreedy, ContextualIds, _order_class
+from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, outcome_sizes
 from riskroute.routers.rules import Sweep
 
 KINDS = (ContextualGreedy, Contextual, ContextualIds)
@@ -42,7 +42,7 @@ def moment(
 
 def outcome(context: Context, filled: dict[str, bool], moved: float = 0.0) -> PublicData:
     """Limit orders that were filled or not, and a sweep at the horizon a move of the mid later."""
-    sizes = outcome_sizes(context.shares, context.lot)
+    sizes = PublicData.outcome_sizes(context.shares, context.lot)
     sweep = 0.013 + moved
     earned = {name: tuple(size * (0.01 if there else -sweep) for size in sizes) for name, there in filled.items()}
     return PublicData(
@@ -321,7 +321,7 @@ def test_compiled_outlooks_of_limit_orders_are_those_that_were_learned() -> None
         books["C"] = {"bids": [[9.99, 100]], "asks": [[10.05, 100]]}
         flows = {"outflow A": float(rng.random() * 20), "outflow B": 0.0}
         context = read_context({"venues": books}, side="buy", shares=1000, horizon=30.0, features=flows)
-        now = market_features(context, 0.013)
+        now = MarketFeatures.of(context, 0.013)
         seen = _posting_features(context, now)
         wait = lit.forecast(context, now, shares)
         own = np.array([coef[_POSTING_FEATURES], coef[_POSTING_FEATURES + 1], 0.0])
@@ -382,12 +382,31 @@ def test_the_compiled_choice_is_that_of_plans_compared_one_by_one(budget: float)
         assert (chosen.before, pools) == (wanted.before, problem.pinged)
 
 
-def test_the_parts_of_lit_belief_by_hand() -> None:
+def test_fill_fractions_and_their_prior_by_hand() -> None:
     assert _fill_fraction(np.array([100.0]), np.array([200.0]), np.array([0.0, 100.0])).round(4).tolist() == [
         [0.6065, 0.4773]
     ]
     assert _FillModel().coefficients(60.0).round(3).tolist() == [-0.847, 0.0, 0.0, 0.0, 0.0]
 
 
-def test_the_parts_of_router_by_hand() -> None:
+def test_orders_of_similar_size_and_horizon_share_a_class() -> None:
     assert (_order_class(60.0, 1000), _order_class(50.0, 900)) == ("6 10", "6 10")
+
+
+def test_fifty_full_fills_leave_little_doubt() -> None:
+    belief = DarkBelief()
+    for _ in range(50):
+        belief.learn("P", 0.0, sent=100, filled=100, time=0)
+    assert belief.moments([("P", 0.0)], np.array([0.0, 100.0, 200.0]))[0].round().tolist() == [[0.0, 97.0, 186.0]]
+
+
+def test_features_and_classes_by_hand() -> None:
+    venues = {"A": {"bids": [[10.0, 300]], "asks": [[10.02, 100]]}, "B": {"bids": [[9.99, 50]]}}
+    market = MarketFeatures.of(read_context({"venues": venues}, side="buy", shares=100), 0.013)
+    assert (round(market.half_spread, 6), market.imbalance, round(market.lean, 6)) == (0.01, 0.5, 0.0)
+    assert [horizon_class(seconds) for seconds in (10, 60, 61, 300)] == [3, 6, 6, 8]
+
+
+def test_an_order_at_the_end_of_a_queue_is_filled_last() -> None:
+    assert QueueOutflow(10.0, ahead=300, outflow=450).filled(1000) == 150
+    assert PublicData.outcome_sizes(1000, 100) == [100, 200, 400, 800]

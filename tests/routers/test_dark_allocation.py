@@ -25,7 +25,7 @@ from riskroute.routers.literature.expgrad import Exp3, ExpGrad
 from riskroute.routers.literature.kaplan_meier import KaplanMeier, ParMl, RaUcb
 from riskroute.routers.literature.lagrangian import Lagrangian, Reinforcement
 from riskroute.routers.report import Report
-from riskroute.routers.router import unit_shares
+from riskroute.routing.allocations import unit_shares
 from router_cases import draw_pools, play_pools, pools_context, reported
 
 KINDS: list[type[DarkAllocation]] = [KaplanMeier, ParMl, ExpGrad, Exp3, Lagrangian, Reinforcement, Cmab, RaUcb]
@@ -173,5 +173,9 @@ def test_rounding_by_chance_leaves_the_expected_fill() -> None:
     assert systematic_units(np.array([1.0, 2.0]), np.random.default_rng(0)).tolist() == [1, 2]
 
 
-def test_the_parts_of_dark_allocation_by_hand() -> None:
+def test_three_units_by_hand() -> None:
     assert _greedy_units(np.array([[0.8, 0.6, 0.1], [0.7, 0.3, 0.0]]), 3).tolist() == [2, 1]
+
+
+def test_parts_of_units_are_rounded_at_random() -> None:
+    assert systematic_units(np.array([3.2, 0.5, 1.3]), np.random.default_rng(1)).tolist() == [3, 1, 1]

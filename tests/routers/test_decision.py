@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from riskroute.core.errors import InputError, StateError
 from riskroute.routers.context import PROTECTIONS, Context, read_context
-from riskroute.routers.decision import ChildOrder, price_plan
+from riskroute.routers.decision import PricedChild, price_plan
 from riskroute.routers.plan import Plan
 from riskroute.routers.registry import ROUTERS, make_router, restore_router
 from riskroute.routers.rules import Sweep
@@ -168,7 +168,7 @@ def test_the_range_of_a_plan_that_waits() -> None:
     assert price_plan(context, first).cost_if_filled == pytest.approx(250 * 0.001 + 30 * 0.013 + 20 * -0.009)
     then = price_plan(context, Plan("order", rest="post:B"))
     assert then.cost_if_filled == pytest.approx(300 * (-0.01 + 0.001))
-    assert then.children == (ChildOrder("post", "B", 300, 10.02, 0.001),)
+    assert then.children == (PricedChild("post", "B", 300, 10.02, 0.001),)
     swept = price_plan(context, Plan("order")).cost_if_swept
     for decision in (posted, turns, then):
         assert decision.cost_if_swept == pytest.approx(swept)
@@ -181,10 +181,10 @@ def test_a_pool_that_improves_on_the_mid_and_a_venue_without_a_price() -> None:
     }
     context = read_context(books, side="buy", shares=100, horizon=60)
     pinged = price_plan(context, Plan("order", dark={"P": 100}))
-    assert pinged.children == (ChildOrder("ping", "P", 100, 10.0 - 0.5 * (10.02 - 9.98) / 2, 0.001),)
+    assert pinged.children == (PricedChild("ping", "P", 100, 10.0 - 0.5 * (10.02 - 9.98) / 2, 0.001),)
     assert pinged.cost_if_filled == pytest.approx(100 * (-0.01 + 0.001))
     back = price_plan(context, Plan("order", limit={"B": 100}))
-    assert back.children == (ChildOrder("post", "B", 100, None, 0.0),)
+    assert back.children == (PricedChild("post", "B", 100, None, 0.0),)
     assert back.cost_if_filled == pytest.approx(back.cost_if_swept)
 
 
@@ -194,11 +194,11 @@ def test_children_have_their_prices_and_fees() -> None:
     )
     decision = price_plan(sale(300, horizon=60.0), plan)
     assert decision.children == (
-        ChildOrder("ping", "Q", 10, 10.01, 0.002),
-        ChildOrder("rest", "P", 20, 10.01, 0.001),
-        ChildOrder("post", "B", 30, 10.02, 0.001),
-        ChildOrder("take", "A", 40, 9.98, 0.003),
-        ChildOrder("take", "B", 50, None, -0.002),
+        PricedChild("ping", "Q", 10, 10.01, 0.002),
+        PricedChild("rest", "P", 20, 10.01, 0.001),
+        PricedChild("post", "B", 30, 10.02, 0.001),
+        PricedChild("take", "A", 40, 9.98, 0.003),
+        PricedChild("take", "B", 50, None, -0.002),
     )
     first = decision.to_json()["children"][0]
     assert first == {"kind": "ping", "place": "Q", "shares": 10, "limit": 10.01, "fee": 0.002}

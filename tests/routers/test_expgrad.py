@@ -201,7 +201,7 @@ def test_invalid_parameters_are_refused(make: Any, message: str) -> None:
         make()
 
 
-def test_the_parts_of_expgrad_by_hand() -> None:
+def test_rates_weights_and_gradients_by_hand() -> None:
     assert round(_expgrad_rate(2, 100), 7) == 0.0982348
     assert _softmax_weights(_expgrad_rate(2, 100), np.array([[1.0, 0.0]])).round(7).tolist() == [
         [0.524539, 0.475461]

@@ -248,7 +248,7 @@ def test_ra_ucb_refuses_a_negative_width() -> None:
         RaUcb(width=-1.0)
 
 
-def test_the_parts_of_kaplan_meier_by_hand() -> None:
+def test_bins_tails_and_fits_by_hand() -> None:
     assert _bin_edges(210)[-5:].tolist() == [200, 201, 202, 204, 208]
     assert _bin_edges(3).tolist() == [0, 1, 2, 3]
     raised = _optimistic_tails(np.array([0.5, 0.4, 0.1, 0.05]), np.array([30.0, 20.0, 8.0]), 20)

@@ -214,7 +214,7 @@ def test_invalid_parameters_are_refused(make: Any, message: str) -> None:
         make()
 
 
-def test_the_parts_of_lagrangian_by_hand() -> None:
+def test_one_step_by_hand() -> None:
     assert [round(share, 6) for share in _lagrangian_step([0.5, 0.5], [True, False], [1.0, 1.0], 1.0, 0.1)] == [
         0.55,
         0.45,

@@ -21,8 +21,9 @@ from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.policy_router import PolicyRouter
+from riskroute.routers.public_data import PublicData
 from riskroute.routers.registry import ROUTERS, make_router, restore_router
-from riskroute.routers.router import PublicData, Router
+from riskroute.routers.router import Router
 from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
 
 

@@ -13,8 +13,8 @@ import riskroute as rr
 from riskroute.core.errors import InputError, StateError
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import read_context
+from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.router import PublicData
 from riskroute.routers.rules import (
     DarkFirst,
     DarkFirstPost,
@@ -26,8 +26,6 @@ from riskroute.routers.rules import (
     RestEven,
     Spray,
     Sweep,
-    pool_savings,
-    quickest_venue,
 )
 from riskroute.simulation.exchange import Exchange
 from riskroute.simulation.execution import execute_plan
@@ -83,7 +81,7 @@ def test_resting_is_even_and_an_order_without_time_tries_instead() -> None:
 
 def test_a_fill_at_the_mid_saves_what_the_sweep_costs() -> None:
     """300 shares cost 3.65 dollars to sweep; a fill in a pool costs its fee."""
-    assert pool_savings(sale(300)) == pytest.approx({"P": 3.65 / 300 - 0.001, "Q": 3.65 / 300 - 0.002})
+    assert sale(300).pool_savings == pytest.approx({"P": 3.65 / 300 - 0.001, "Q": 3.65 / 300 - 0.002})
 
 
 def dark_child(number: int, pool: str, filled: int) -> ChildReport:
@@ -117,8 +115,8 @@ def test_pools_that_save_nothing_are_left_out() -> None:
 
 def test_returned_shares_are_posted_at_the_quickest_queue() -> None:
     """Both venues offer at 10.02, A 100 shares and B 300."""
-    assert quickest_venue(sale()) == "A"
-    assert quickest_venue(sale(features={"outflow A": 1.0, "outflow B": 5.0})) == "B"
+    assert sale().quickest_venue == "A"
+    assert sale(features={"outflow A": 1.0, "outflow B": 5.0}).quickest_venue == "B"
     assert DarkFirstPost().route(sale(300, horizon=60)).rest == "post:A"
     assert DarkFirstPost().route(sale(300)).rest == "sweep"
 
@@ -180,7 +178,7 @@ def test_a_high_price_of_time_is_the_shortest_delay() -> None:
     for number in range(100):
         features = {f"outflow V{k}": float(rng.integers(1, 50)) for k in range(6)}
         context = dataclasses.replace(random_context(rng, number, features=features), horizon=60.0)
-        venue = quickest_venue(context)
+        venue = context.quickest_venue
         assert not venue or Delay(gamma=1000.0).decide(context).rest == f"post:{venue}"
 
 
@@ -293,3 +291,8 @@ def test_hidden_passes_the_router_checks() -> None:
         Hidden(delta=1.0)
     with pytest.raises(InputError, match="eta must be a number of at least 0"):
         Hidden(eta=-0.1)
+
+
+def test_a_pool_saves_half_a_spread_less_its_fee() -> None:
+    books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {"fee": 0.001}}}
+    assert read_context(books, side="sell", shares=300).pool_savings == {"P": pytest.approx(0.009)}

@@ -13,8 +13,8 @@ from riskroute.core.records import from_plain, to_plain
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual.router import ContextualGreedy
 from riskroute.routers.contextual.tail_guard import TailGuard, _TailCorrection
+from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow
 
 
 def updated(guard: TailGuard, plan: float, rule: float, times: int, **more: Any) -> TailGuard:
@@ -126,9 +126,17 @@ def test_variance_is_charged_less_as_tails_turn_out_to_be_safe() -> None:
     assert router._variance_price(problem) == pytest.approx(0.67 * ContextualGreedy.guarded_kappa * problem.per_bp)
 
 
-def test_the_parts_of_tail_guard_by_hand() -> None:
+def test_the_correction_is_shrunk_towards_one() -> None:
     correction = _TailCorrection()
     correction.add_predicted(0.1)
     for _ in range(100):
         correction.add_realised(0.2)
     assert round(correction.ratio(prior=10.0), 2) == 1.5
+
+
+def test_a_riskier_plan_raises_the_multiplier() -> None:
+    guard = TailGuard()
+    guard.update(0.1, 0.1, chance=0.04, mid_sd=3.0)
+    assert guard.price == 0.3
+    guard.update(0.5, 0.1, chance=0.04, mid_sd=3.0)
+    assert (round(guard.price, 4), guard.level) == (0.3036, 2.0)

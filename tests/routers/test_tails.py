@@ -11,7 +11,7 @@ from scipy.stats import norm
 from riskroute.core.errors import InputError
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual.lit_belief import _FillModel, _posting_features
-from riskroute.routers.contextual.market_features import market_features
+from riskroute.routers.contextual.market_features import MarketFeatures
 from riskroute.routers.contextual.router import ContextualGreedy
 from riskroute.routers.contextual.tail_guard import SHORTFALL_LEVEL
 from riskroute.routers.contextual.wait_or_trade import (
@@ -24,7 +24,7 @@ from riskroute.routers.contextual.wait_or_trade import (
     _PingedPools,
     _resting_excess,
 )
-from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow
+from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
 
 SHARES = np.arange(0, 110, 10.0)
 LAW = np.array([[-0.01, -1.0, 500.0, 800.0], [-0.008, 0.5, 50.0, 400.0]])
@@ -152,7 +152,7 @@ def test_fills_are_learned_given_the_move_of_the_mid() -> None:
     rng, law = np.random.default_rng(5), _FillModel()
     for number in range(800):
         public = outcome(number, rng)
-        now = market_features(public.context, 0.013)
+        now = MarketFeatures.of(public.context, 0.013)
         law.learn(public, now, _posting_features(public.context, now), 0.03)
     law.refresh()
     _, move, _, behind, _ = law.coefficients(60.0)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import poisson
 
+from placement import one_exchange_placement
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError
 from riskroute.routers.contextual.wait_or_trade import (
@@ -20,7 +21,7 @@ from riskroute.routers.contextual.wait_or_trade import (
     _PingedPools,
     _PlanForecast,
 )
-from riskroute.routers.literature.cont_kukanov import PlacementPrices, _one_exchange_placement
+from riskroute.routers.literature.cont_kukanov import _PlacementPrices
 
 NO_POOLS = _PingedPools(np.zeros(1), 1.0, 0.0, False)
 SHARES: Floats = np.arange(0, 30, 10.0)
@@ -82,8 +83,8 @@ def test_the_outlook_is_that_of_simulated_orders(seed: int) -> None:
 
 def test_one_venue_with_known_outflow_is_the_closed_form_of_cont_and_kukanov() -> None:
     """The example of their paper: 728 shares to take and 272 to post, within a lot of ten."""
-    prices = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
-    market, posted = _one_exchange_placement(1000, 2000, poisson(2200).cdf, prices)
+    prices = _PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
+    market, posted = one_exchange_placement(1000, 2000, poisson(2200).cdf, prices)
     shares = np.arange(0, 1001, 10.0)
     outflows = np.arange(1500, 3000)
     weights = poisson(2200).pmf(outflows)

@@ -26,7 +26,7 @@ from riskroute import (
 from riskroute.policies import RestartGse, Rise, RisePlusPlus
 from riskroute.routing import allocations as allocations_module
 from riskroute.routing import survivors as survivors_module
-from riskroute.routing.survivors import Survivors
+from riskroute.routing.survivors import _Survivors
 
 
 def play(policy: Policy, setting: Setting, value: Callable[[np.ndarray], float]) -> list[tuple[int, ...]]:
@@ -92,7 +92,7 @@ def test_rise_plus_plus_runs_on_implicit_survivors_and_can_be_saved() -> None:
     policy = RisePlusPlus().start(environment.setting(30_000))
     run = environment.run(np.random.default_rng(0))
     policy.learn(run.tally(policy.plan()))
-    assert isinstance(policy.survivors, Survivors)
+    assert isinstance(policy.survivors, _Survivors)
     restored = restore_policy(json.loads(json.dumps(policy.state())), problem.actions)
     again = restored.plan()
     plan = policy.plan()
@@ -100,7 +100,7 @@ def test_rise_plus_plus_runs_on_implicit_survivors_and_can_be_saved() -> None:
     np.testing.assert_array_equal(again.counts, plan.counts)
     while policy.remaining:
         plan = policy.plan()
-        assert policy.survivors.contains(plan.actions).all() if isinstance(policy.survivors, Survivors) else True
+        assert policy.survivors.contains(plan.actions).all() if isinstance(policy.survivors, _Survivors) else True
         policy.learn(run.tally(plan))
     assert problem.actions.contains(np.array([policy.recommend()])).all()
 
@@ -120,7 +120,7 @@ def test_restart_gse_runs_on_implicit_survivors(monkeypatch: pytest.MonkeyPatch)
     run = Environment(problem).run(np.random.default_rng(1))
     sizes, implicit = [], 0
     while not policy.survivors.single:
-        implicit += isinstance(policy.survivors, Survivors)
+        implicit += isinstance(policy.survivors, _Survivors)
         sizes.append(policy.survivors.size)
         policy.learn(run.tally(policy.plan()))
     assert implicit == 2

@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError
-from riskroute.routing.consolidated import ConsolidatedBook, cheapest_shares, displayed_cost, side_sign
+from riskroute.routing.consolidated import ConsolidatedBook, cheapest_shares, displayed_cost, sweep_cost
 
 SALE = (np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]]), np.array([0.003, -0.002]))
 """Two venues that an order of 300 shares to sell meets."""
@@ -32,7 +32,7 @@ def books(draw: st.DrawFn) -> ConsolidatedBook:
     for v in range(venues):
         there = draw(st.integers(0, levels))
         steps = draw(st.lists(st.integers(1, 3), min_size=there, max_size=there))
-        prices[v, :there] = (1000 + side_sign(side) * np.cumsum(steps)) / 100
+        prices[v, :there] = (1000 + (1 if side == "buy" else -1) * np.cumsum(steps)) / 100
         sizes[v, :there] = draw(st.lists(st.integers(0, 6), min_size=there, max_size=there))
     takers = np.array(draw(st.lists(st.integers(-30, 30), min_size=venues, max_size=venues))) / 1e4
     return ConsolidatedBook(prices, sizes, takers, mid=10.0, side=side)
@@ -274,3 +274,10 @@ def test_ties_are_those_of_decimals(lot: int) -> None:
     assert prices[0, 0] + takers[0] < prices[1, 0] + takers[1]
     book = ConsolidatedBook(prices, np.full((2, 1), 50.0), takers, mid=9.0, side="buy")
     assert book.take(50, lot=lot).shares.tolist() == [0, 50]
+
+
+def test_the_estimate_beyond_the_depth_and_a_sweep_by_hand() -> None:
+    book = ConsolidatedBook(np.array([[9.0]]), np.array([[10.0]]), np.zeros(1), mid=10.0, side="sell")
+    assert 10 < book.beyond(10) < 100 == 10 * book.mid  # worse than the last level, but the price stays above zero
+    prices, sizes = np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]])
+    assert round(sweep_cost(prices, sizes, np.array([0.003, -0.002]), sign=-1, mid=10.01, shares=250), 9) == 2.75

@@ -140,3 +140,8 @@ def test_small__random_integers_are_uniform() -> None:
 @pytest.mark.parametrize("caps", [None, 2])
 def test_no_draws_are_an_empty_batch(caps: int | None) -> None:
     assert Allocations(4, 3, caps=caps).sample(np.random.default_rng(0), 0).shape == (0, 3)
+
+
+def test_two_vectors_are_ranked_in_order() -> None:
+    lattice = Lattice(2, np.array([0, 0]), np.array([2, 1]))
+    assert (lattice.size, lattice.unrank(0).tolist(), lattice.rank(np.array([2, 0]))) == (2, [1, 1], 1)

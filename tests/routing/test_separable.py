@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from riskroute import Allocations, InputError
 from riskroute.learning.actions import ActionSet
 from riskroute.routing import routing_actions
+from riskroute.routing.allocations import _best_exchange
 from riskroute.routing.separable import (
     SeparableScores,
-    best_exchange,
     cheapest_totals,
     convolve,
     greedy_units,
@@ -124,7 +124,7 @@ def test_best_exchange_is_the_cheapest_move_of_one_unit(case: Bounded, data: Any
     rows = vectors(*case)
     here = rows[data.draw(st.integers(0, len(rows) - 1))]
     near = rows[np.abs(rows - here).sum(axis=1) == 2]
-    cost, i, j = best_exchange(alpha, beta, here, lows, highs)
+    cost, i, j = _best_exchange(alpha, beta, here, lows, highs)
     if len(near) == 0:
         assert cost == np.inf
         return
@@ -145,7 +145,7 @@ def test_with_convex_costs_the_margin_is_the_gap_to_the_second_best(case: Bounde
     assume(len(rows) > 1)
     values = np.sort(scores(alpha, beta, rows))
     best = minimise_separable(alpha, beta, units, lows, highs)
-    assert best_exchange(alpha, beta, best, lows, highs)[0] == values[1] - values[0]
+    assert _best_exchange(alpha, beta, best, lows, highs)[0] == values[1] - values[0]
 
 
 @given(data=st.data(), limit=st.integers(0, 12))
@@ -280,3 +280,8 @@ def test_convex_tables_add_the_cheapest_units_one_by_one() -> None:
     tables = np.hstack([np.zeros((4, 1)), np.cumsum(marginal, axis=1)])
     best, _ = cheapest_totals(tables)
     assert best[1:].tolist() == np.cumsum(np.sort(marginal.ravel())[:30]).tolist()
+
+
+def test_cheapest_totals_of_two_slots_by_hand() -> None:
+    best, choices = cheapest_totals(np.array([[0.0, 3.0, 4.0], [0.0, 2.0, 7.0]]))
+    assert (best.tolist(), units_of_total(choices, 2).tolist()) == ([0.0, 2.0, 4.0], [2, 0])

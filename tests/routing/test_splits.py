@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riskroute.core.errors import InputError
+from riskroute.core.text import count_text
 from riskroute.learning.problem import random_problem
 from riskroute.routing import splits
 from riskroute.routing.instances import random_routing_problem
@@ -54,7 +55,7 @@ def test_count_is_exact_where_floats_are_not() -> None:
 def test_list_is_distinct_and_complete_for_a_larger_order() -> None:
     found = list_splits(12, 6)
     assert len(np.unique(found, axis=0)) == count_splits(12, 6) == len(found)
-    assert (found.sum(axis=1) == 12).all()
+    assert found.sum(axis=1 == 12).all()
     assert found.min() == 0
     assert found[0].tolist() == [0, 0, 0, 0, 0, 12]
     assert found[-1].tolist() == [12, 0, 0, 0, 0, 0]
@@ -132,3 +133,7 @@ def test_random_routing_problem_names_what_is_wrong(change: dict[str, Any], expe
     with pytest.raises(InputError) as caught:
         random_routing_problem(**{"shares": 2, "slots": 2, "seed": 0, **change})
     assert str(caught.value) == expected
+
+
+def test_large_counts_are_printed_in_scientific_notation() -> None:
+    assert (count_text(1287), count_text(10**40 + 1)) == ("1,287", "about 1.0e+40")

@@ -19,7 +19,7 @@ from riskroute.core.errors import InputError
 from riskroute.routing import survivors as survivors_module
 from riskroute.routing.cut_search import CutLattice, _cut_scores, _keeps_cuts
 from riskroute.routing.lattice import Lattice, LatticeCut
-from riskroute.routing.survivors import Survivors, survivors_of
+from riskroute.routing.survivors import _Survivors, survivors_of
 
 CutTables = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -39,8 +39,8 @@ class Small:
         return self.rows[self.inside]
 
     @property
-    def survivors(self) -> Survivors:
-        return Survivors(self.root, self.cuts, self.witness)
+    def survivors(self) -> _Survivors:
+        return _Survivors(self.root, self.cuts, self.witness)
 
     @property
     def cut_lattice(self) -> CutLattice:
@@ -98,7 +98,7 @@ def test_survivors_are_implicit_when_they_are_many(monkeypatch: pytest.MonkeyPat
     assert isinstance(survivors_of(small.root, small.cuts, small.witness), Actions)
     monkeypatch.setattr(survivors_module, "_LARGEST_SURVIVOR_LIST", len(small.members) - 1)
     kept = survivors_of(small.root, small.cuts, small.witness)
-    assert isinstance(kept, Survivors)
+    assert isinstance(kept, _Survivors)
     with pytest.raises(InputError, match="too many survivors to list"):
         kept.listed()
 
@@ -118,7 +118,7 @@ def test_fingerprints_tell_cuts_apart() -> None:
     small = random_small(1, cuts=2)
     first, second = small.cuts
     sets = [(), (first,), (second,), (first, second), (second, first), (LatticeCut(first.coef, first.limit + 1),)]
-    prints = {Survivors(small.root, cuts, small.witness).fingerprint for cuts in sets}
+    prints = {_Survivors(small.root, cuts, small.witness).fingerprint for cuts in sets}
     assert len(prints) == len(sets)
 
 
@@ -188,7 +188,7 @@ def test_size_of_a_set_that_can_be_counted_is_exact(seed: int) -> None:
 
 def test_size_without_cuts_is_exact() -> None:
     root = Allocations(1000, 20)
-    assert Survivors(root, (), root.unrank(0)).size == root.size == math.comb(1019, 19)
+    assert _Survivors(root, (), root.unrank(0)).size == root.size == math.comb(1019, 19)
 
 
 def test_size_estimate_ends_when_scores_tie(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,15 +196,15 @@ def test_size_estimate_ends_when_scores_tie(monkeypatch: pytest.MonkeyPatch) -> 
     root = Allocations(2, 30, caps=1)
     coef = np.zeros(60)
     coef[0] = -1.0
-    survivors = Survivors(root, (LatticeCut(coef, -1 / root.scale),), (1, 1, *[0] * 28))
+    survivors = _Survivors(root, (LatticeCut(coef, -1 / root.scale),), (1, 1, *[0] * 28))
     calls = itertools.count()
-    draw = Survivors.sample
+    draw = _Survivors.sample
 
-    def counted(self: Survivors, rng: np.random.Generator, count: int) -> np.ndarray:
+    def counted(self: _Survivors, rng: np.random.Generator, count: int) -> np.ndarray:
         assert next(calls) < 30, "the estimate does not end"
         return draw(self, rng, count)
 
-    monkeypatch.setattr(Survivors, "sample", counted)
+    monkeypatch.setattr(_Survivors, "sample", counted)
     assert 29 / 1.5 <= survivors._estimate_size() <= 29 * 1.5
 
 
@@ -271,7 +271,7 @@ def test_top_is_exact_once_it_can_be_listed(seed: int) -> None:
     """The quantile of 2,000 draws is taken four standard errors too wide, so the best half is among those listed."""
     small = random_small(seed, cuts=1)
     coef = np.random.default_rng([seed, 4]).standard_normal(small.root.dim)
-    survivors = Survivors(small.root, small.cuts, small.witness, size=len(small.members))
+    survivors = _Survivors(small.root, small.cuts, small.witness, size=len(small.members))
     count = (len(small.members) + 1) // 2
     kept = as_set(survivors.top(coef, count).listed().handles)
     scores = small.root.features(small.members) @ coef
@@ -284,7 +284,7 @@ def test_top_of_many_is_about_as_many_as_asked() -> None:
     root = Allocations(1000, 20)
     coef = np.random.default_rng(5).standard_normal(40)
     half = root.top(coef, root.size // 2)
-    assert isinstance(half, Survivors)
+    assert isinstance(half, _Survivors)
     assert half.size == root.size // 2
     inside = half.contains(root.sample(np.random.default_rng(6), 2000)).mean()
     assert 0.41 <= inside <= 0.59
@@ -314,7 +314,7 @@ def test_design_of_a_large_cut_set_stands_up_to_draws_and_climbs() -> None:
     best = root.best(coef)
     limit = float(np.quantile(scores, 0.3))
     survivors = survivors_of(root, (LatticeCut(coef, limit),), best)
-    assert isinstance(survivors, Survivors)
+    assert isinstance(survivors, _Survivors)
     design = survivors.design(0.05)
     assert survivors.contains(design.actions).all()
     support = survivors.features(design.actions)
@@ -329,4 +329,4 @@ def test_design_of_a_large_cut_set_stands_up_to_draws_and_climbs() -> None:
 
 def test_design_without_cuts_is_that_of_the_whole_set() -> None:
     root = Allocations(8, 4)
-    assert Survivors(root, (), root.unrank(0)).design(0.01) is root.design(0.01)
+    assert _Survivors(root, (), root.unrank(0)).design(0.01) is root.design(0.01)

@@ -353,3 +353,13 @@ def test_invalid_correlations_are_refused(change: dict[str, Any], message: str) 
     good: dict[str, Any] = {"models": correlated_models()[:2], "shares": 10, "correlation": np.eye(2)}
     with pytest.raises(InputError, match=message):
         best_correlated_split(**good | change)
+
+
+def test_the_table_of_the_paper_has_all_its_splits_listed() -> None:
+    assert repr(paper_table().actions) == "ListedAllocations(10 shares over 5 slots, 1,001 allocations)"
+
+
+def test_coefficients_are_printed_by_venue() -> None:
+    table = venue_model_table([VenueModel("XNAS", (-0.07, -0.0002), (0.0, 0.00056))])
+    rows = ["         XNAS", "-------------", "p       -0.07", "p~    -0.0002", "var         0", "var~  0.00056"]
+    assert table.rstrip("\n").split("\n") == rows

@@ -15,7 +15,8 @@ from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
-from riskroute.routers.router import PublicData, Router, outcome_sizes
+from riskroute.routers.public_data import PublicData
+from riskroute.routers.router import Router
 from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.execution import execute_plan
@@ -43,7 +44,7 @@ def test_public_outcomes_equal_the_profits_of_such_plans(
         found = exchange.public_outcomes(context).outcomes
         for venue in books.venues:
             for kind, profits in found[venue].items():
-                for size, profit in zip(outcome_sizes(40, 10), profits, strict=True):
+                for size, profit in zip(PublicData.outcome_sizes(40, 10), profits, strict=True):
                     rest = f"venue:{venue}" if kind == "take" else "sweep"
                     smaller = dataclasses.replace(context, shares=size)
                     child: dict[str, Any] = {kind: {venue: size}}

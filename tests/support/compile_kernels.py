@@ -22,7 +22,7 @@ from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.databento import _DatabentoBook
 from riskroute.market.readers.itch import _scan_symbols
 from riskroute.market.readers.level_book import LevelBook, LevelUpdates
-from riskroute.routers.literature.cont_kukanov import PlacementPrices, stochastic_placement
+from riskroute.routers.literature.cont_kukanov import _PlacementPrices, _stochastic_placement
 from riskroute.routing.consolidated import ConsolidatedBook
 
 STUDY = {
@@ -80,8 +80,8 @@ def compile_markets(folder: Path) -> None:
     rr.routers.make_router("contextual").route(
         rr.routers.read_context({"venues": {"A": lit}, "pools": {"P": {}}}, **patient)
     )
-    prices = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
-    stochastic_placement(10, np.ones(1), np.ones((1, 1)), prices, mode="overbook")
+    prices = _PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
+    _stochastic_placement(prices.problem(10, np.ones(1), np.ones((1, 1))), 2000)
     hazards = Hazards([1, 2])
     hazards.add(2, 1)
     hazards.tails(2, hazards.hazards)

@@ -185,11 +185,11 @@ def live_demo(
     require_live_command()
     from riskroute.cli.output import say, track
     from riskroute.live.demo import Demo
-    from riskroute.routers.registry import in_file, make_router, router_parameters
+    from riskroute.routers.registry import is_file_router, make_router, router_parameters
 
     name, parameters = router_parameters(router)
     make_router(name, **parameters)
-    if in_file(name):
+    if is_file_router(name):
         router = str(Path(router).expanduser().absolute())  # the configuration is in another folder
     with ExitStack() as stack:
         folder = out if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="riskroute-")))

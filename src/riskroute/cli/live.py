@@ -156,14 +156,14 @@ def _verify_command(
     from riskroute.live.config import read_live_config
     from riskroute.live.log.interface import verify_chain
     from riskroute.live.log.recovery import verify
-    from riskroute.routers.registry import file_router, in_file, router_parameters
+    from riskroute.routers.registry import file_router, is_file_router, router_parameters
 
     own = None
     if log.suffix == ".toml":
         router = read_live_config(log).router
         refits = refits or router.refit_every > 0
         name, _ = router_parameters(router.name)
-        own = file_router(name) if in_file(name) else None
+        own = file_router(name) if is_file_router(name) else None
     with _log(log) as opened, waiting("recomputing all decisions"):
         head = verify_chain(opened)
         found = verify(opened, own, refits=refits) if head.seq else None

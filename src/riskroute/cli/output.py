@@ -15,8 +15,8 @@ from rich.console import Console
 
 from riskroute.core.errors import InputError, RiskrouteError
 from riskroute.core.results import SimulationResult
+from riskroute.core.text import count_text
 from riskroute.core.validation import one_of
-from riskroute.routing.splits import count_text
 
 if TYPE_CHECKING:
     from rich.progress import Task as RichTask

@@ -42,11 +42,14 @@ def list_judged_routers(router: list[str] | None) -> list[str] | None:
 
 def _print_routers(names: Sequence[str]) -> None:
     from riskroute.cli.output import say
-    from riskroute.routers.registry import about_router
+    from riskroute.learning.registry import POLICIES
+    from riskroute.routers.registry import ROUTERS
     from riskroute.simulation.clairvoyant import Clairvoyant
 
+    kinds = {**ROUTERS, **POLICIES, Clairvoyant.name: Clairvoyant}
     for name in names:
-        say(f"{name:24} {about_router(name, {Clairvoyant.name: Clairvoyant})}")
+        about = (kinds[name].__doc__ or "").strip().splitlines()[0]
+        say(f"{name:24} {about}")
     say(f"{'FILE.py:CLASS':24} A user-defined router: a subclass of riskroute.routers.Router in a file.")
     raise typer.Exit
 
@@ -127,7 +130,7 @@ def _router(text: str | None, state: Path | None) -> Router:
     """Make the router, or restore it from a state."""
     from riskroute.routers.registry import (
         file_router,
-        in_file,
+        is_file_router,
         make_router,
         restore_router,
         router_name,
@@ -137,7 +140,7 @@ def _router(text: str | None, state: Path | None) -> Router:
     name, parameters = router_parameters(text or "sweep")
     if state is None:
         return make_router(name, **parameters)
-    if in_file(name):
+    if is_file_router(name):
         return file_router(name).restore(_read(state))
     chosen = restore_router(_read(state))
     if text is not None and router_name(name) not in (chosen.name, chosen.parameters.get("policy")):

@@ -128,3 +128,11 @@ def dollars_text(value: float | None) -> str:
     digits = 0 if size >= 1000 else 2 if size >= 1 else 3
     text = f"{size:,.{digits}f}"
     return f"{'-' if value < 0 and float(text.replace(',', '')) else ''}${text}"
+
+
+def count_text(count: int) -> str:
+    """Format a count: in full below 1e12, in scientific notation above."""
+    if count < 10**12:
+        return f"{count:,}"
+    digits = str(count)
+    return f"about {digits[0]}.{digits[1]}e+{len(digits) - 1}"

@@ -30,7 +30,7 @@ from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.simulated import Faults, JournalledVenue, QuotedMarket, ServedVenue
 from riskroute.routers.registry import (
     file_router,
-    in_file,
+    is_file_router,
     make_router,
     restore_router,
     router_name,
@@ -235,7 +235,7 @@ class LiveConfig(_Section):
         if self.router.state is None:
             return make_router(name, **parameters)
         state = _read_state(self.router.state)
-        if in_file(name):
+        if is_file_router(name):
             return file_router(name).restore(state)
         router = restore_router(state)
         given = "name" in self.router.model_fields_set

@@ -38,7 +38,7 @@ from riskroute.live.state.events import (
 )
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
-from riskroute.routers.router import Router, parameter_names
+from riskroute.routers.router import Router
 
 # A decision: number of its event, order, plan, time, and whether the router's plan was discarded.
 _Followed = tuple[int, ParentOrder, dict[str, Any], int, bool]
@@ -367,12 +367,12 @@ def plan_probability(router: Router) -> float | msgspec.UnsetType:
 
     Routers that explore have a seed and draw beliefs, not plans: the probability of a plan is not available.
     """
-    return msgspec.UNSET if "seed" in parameter_names(type(router)) else 1.0
+    return msgspec.UNSET if "seed" in router.parameter_names() else 1.0
 
 
 def router_seed(router: Router) -> int | None:
     """Return the seed of a router that explores; None for a deterministic one."""
-    return router.seed if "seed" in parameter_names(type(router)) else None  # type: ignore[attr-defined]  # a field
+    return router.seed if "seed" in router.parameter_names() else None  # type: ignore[attr-defined]  # a field
 
 
 Arguments = ParamSpec("Arguments")

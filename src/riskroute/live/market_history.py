@@ -26,7 +26,7 @@ from riskroute.live.children import context_of
 from riskroute.live.state.events import NANO, MarketObserved, MarketTrade, ParentOrder, VenueQuote
 from riskroute.routers.context import Context, VenueBooks
 from riskroute.routers.execution import OUTFLOW_SECONDS
-from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, outcome_sizes
+from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
 from riskroute.routing.consolidated import ConsolidatedBook
 
 
@@ -259,7 +259,7 @@ def public_of(event: MarketObserved) -> PublicData:
     """
     order = event.order
     context = context_of(order, order.received)
-    sizes = outcome_sizes(context.shares, context.lot)
+    sizes = PublicData.outcome_sizes(context.shares, context.lot)
     later = closing = None
     if event.closing:
         books = context_of(msgspec.structs.replace(order, quotes=event.closing), order.deadline).books

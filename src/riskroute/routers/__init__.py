@@ -1,4 +1,4 @@
-"""Routers: one decision per order, made from the books of the moment, and what is learned from its child orders."""
+"""Routers: a plan for every order from the current books, and learning from the fills."""
 
 from riskroute._lazy import attach
 

@@ -23,7 +23,7 @@ from riskroute.core.validation import (
     real_number,
     whole_number,
 )
-from riskroute.routing.consolidated import ConsolidatedBook, side_sign, sweep_cost
+from riskroute.routing.consolidated import ConsolidatedBook, sweep_cost
 
 PROTECTIONS = NO_PROTECTION, REG_NMS = ("none", "reg-nms")  # REG_NMS: Rule 611 of Regulation NMS (US equities)
 _LARGEST_FEE = 10.0  # dollars per share; a larger fee is probably in other units
@@ -197,7 +197,7 @@ class Context:
         if not isinstance(self.pools, tuple) or not all(isinstance(pool, Pool) for pool in self.pools):
             raise InputError(f"pools must be a tuple of Pool, was {shown(self.pools)}")
         whole_number("time", self.time, minimum=0)
-        side_sign(self.side)
+        one_of("side", self.side, SIDES)
         whole_number("shares", self.shares, maximum=10**9)
         whole_number("lot", self.lot, maximum=10**9)
         real_number("horizon", self.horizon, minimum=0)
@@ -232,6 +232,34 @@ class Context:
         return sweep_cost(
             prices, sizes, self.books.takers, sign=self.sign, mid=mid, shares=self.shares, protect=self.protected
         )
+
+    @property
+    def pool_savings(self) -> dict[str, float]:
+        """Saving of a fill in each pool against sweeping the whole order, in dollars per share."""
+        sweep = self.sweep_cost / self.shares
+        bid, ask = self.books.touch
+        half = (ask - bid) / 2
+        return {pool.name: sweep - pool.fee + pool.improvement * half for pool in self.pools}
+
+    @property
+    def best_queues(self) -> dict[str, float]:
+        """Displayed shares of every venue at the market's best own-side price; queues behind it do not move."""
+        best = self.books.best_bid if self.sign > 0 else self.books.best_ask
+        prices, sizes = self.books.side("bid" if self.sign > 0 else "ask")
+        return {
+            name: float(sizes[v, 0])
+            for v, name in enumerate(self.books.venues)
+            if prices[v, 0] == best and sizes[v, 0] > 0
+        }
+
+    @property
+    def quickest_venue(self) -> str:
+        """Venue whose queue at the market's best own-side price has the smallest expected delay; empty if none."""
+        delays = {
+            name: shares / max(self.features.get(f"outflow {name}", 1.0), 1e-9)
+            for name, shares in self.best_queues.items()
+        }
+        return min(delays, key=lambda name: (delays[name], name)) if delays else ""
 
     def consolidated(self, *, fees: bool = True) -> ConsolidatedBook:
         """Return the consolidated book the order takes from; ranked by price alone without ``fees``."""

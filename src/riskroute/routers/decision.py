@@ -13,8 +13,8 @@ from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 
 
-class ChildOrder(NamedTuple):
-    """Child order of a plan.
+class PricedChild(NamedTuple):
+    """Child order of a plan, with its price and fee.
 
     ``kind`` is ``take`` (immediate or cancel at a venue), ``post`` (limit order at the venue's best own-side price),
     ``rest`` (resting in a pool) or ``ping`` (immediate or cancel in a pool). ``limit`` is the limit price of a take and
@@ -37,7 +37,7 @@ class Decision:
 
     Parameters
     ----------
-    children : tuple[ChildOrder, ...]
+    children : tuple[PricedChild, ...]
         Child orders: pools first, then posts, then takes.
     cost_if_filled : float
         Cost if all posts and pool orders fill.
@@ -49,7 +49,7 @@ class Decision:
 
     context: Context
     plan: Plan
-    children: tuple[ChildOrder, ...]
+    children: tuple[PricedChild, ...]
     cost_if_filled: float
     cost_if_swept: float
     estimated_shares: int
@@ -88,10 +88,7 @@ class Decision:
         plan = self.plan
         return {
             "children": [child._asdict() for child in self.children],
-            "take": dict(plan.take),
-            "limit": dict(plan.limit),
-            "dark": dict(plan.dark),
-            "dark_rest": dict(plan.dark_rest),
+            **{kind: dict(getattr(plan, kind)) for kind in ("take", "limit", "dark", "dark_rest")},
             "rest": plan.rest,
             "cost_if_filled": self.cost_if_filled,
             "cost_if_swept": self.cost_if_swept,
@@ -133,8 +130,8 @@ def displayed_cost(context: Context, plan: Plan) -> float:
     return _taking_cost(context, plan, plan.take, context.shares)[0]
 
 
-def _children(context: Context, plan: Plan) -> tuple[ChildOrder, ...]:
-    """Return the child orders of a plan; a pool in turn gets the remainder, up to the shares given here."""
+def _children(context: Context, plan: Plan) -> tuple[PricedChild, ...]:
+    """Return the child orders of a plan; for pools pinged in turn, shares are upper limits."""
     venues, takers = context.books.venues, context.books.takers.tolist()
     take = {name: (plan.take_limits.get(name), taker) for name, taker in zip(venues, takers, strict=True)}
     post, pools = _posted(context), _pooled(context)
@@ -144,7 +141,7 @@ def _children(context: Context, plan: Plan) -> tuple[ChildOrder, ...]:
     )  # unassigned shares are posted immediately
     limit = {**plan.limit, venue: free} if free else plan.limit
     return tuple(
-        ChildOrder(kind, place, shares, *terms[place])
+        PricedChild(kind, place, shares, *terms[place])
         for kind, given, terms in (
             ("ping", plan.dark, pools),
             ("rest", plan.dark_rest, pools),
@@ -232,7 +229,7 @@ def _taking_cost(context: Context, plan: Plan, take: Mapping[str, int], left: in
 
 
 def _protected_quote(context: Context, take: Mapping[str, int], name: str, tops: list[tuple[float, float]]) -> float:
-    """Return the best signed price of other venues that keep at least a lot: the protected quote."""
+    """Return the protected quote: the best signed price of other venues that keep at least a lot."""
     prices = (
         price
         for (price, size), other in zip(tops, context.books.venues, strict=True)

@@ -37,7 +37,7 @@ IMMEDIATE = frozenset(("dark", "take", "sweep"))  # kinds of immediate-or-cancel
 
 
 class Child(NamedTuple):
-    """A child order to send.
+    """Child order to send.
 
     ``limit`` is its worst price in dollars, None for any price; a limit order joins the venue's best own-side price.
     ``stage`` is `PLAN`, `RETURNED`, `DEADLINE`, or the pool from which the shares were recalled.

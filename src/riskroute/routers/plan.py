@@ -132,7 +132,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Plan:
-        """Build a plan from plain values; a complete set of fields is trusted, as in a log that was checked before."""
+        """Build a plan from plain values; a complete set of fields, as in a log, is not checked again."""
         if values.keys() == cls.__dataclass_fields__.keys():
             return unchecked(cls, dict(values))
         return from_plain(cls, values, "the plan")

@@ -1,4 +1,4 @@
-"""Bandit policies as routers: one split for all orders, learned from their profits, without looking at the books."""
+"""Router that plays a bandit policy: one split for all orders, learned from their profits alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from riskroute.routing.allocations import Allocations
 
 @dataclass
 class _OpenOutcome:
-    """Ticket and notional (dollars) of an order whose profit is awaited, and its split if not the policy's."""
+    """Order with an open profit: its ticket, notional in dollars, and split if it is not the policy's."""
 
     ticket: Count
     notional: Positive
@@ -112,7 +112,7 @@ class PolicyRouter(Router):
                 self.awaiting[context.order] = _OpenOutcome(ticket.number, context.mid * context.shares)
             else:
                 self._tickets.abandon(ticket.number)
-        return self._plan(context, self.action)
+        return plan_split(context, self.places, self.action)
 
     def record_plan(self, context: Context, plan: Plan) -> None:
         ours = self.decide(context)
@@ -145,7 +145,7 @@ class PolicyRouter(Router):
             best = self._tickets.recommend() if self._tickets is not None else None
         except StateError:  # no recommendation yet
             best = None
-        return self._plan(context, [int(units) for units in np.atleast_1d(best)]) if best is not None else None
+        return plan_split(context, self.places, np.atleast_1d(best).tolist()) if best is not None else None
 
     def beliefs(self) -> tuple[PlaceBelief, ...]:
         policy = self._tickets.policy if self._tickets is not None else None
@@ -161,9 +161,6 @@ class PolicyRouter(Router):
             PlaceBelief(place, what, mean, deviation, "bp", belief.rounds)
             for (_, place), mean, deviation in zip(self.places, means.tolist(), deviations.tolist(), strict=True)
         )
-
-    def _plan(self, context: Context, action: list[int]) -> Plan:
-        return plan_split(context, self.places, action)
 
     def _actions(self) -> Allocations:
         return Allocations(shares=self.units, slots=len(self.places))

@@ -28,7 +28,7 @@ from riskroute.routers.literature.expgrad import Exp3, ExpGrad
 from riskroute.routers.literature.kaplan_meier import KaplanMeier, ParMl, RaUcb
 from riskroute.routers.literature.lagrangian import Lagrangian, Reinforcement
 from riskroute.routers.policy_router import PolicyRouter
-from riskroute.routers.router import FEEDBACK, Router, parameter_names
+from riskroute.routers.router import FEEDBACK, Router
 from riskroute.routers.rules import (
     DarkFirst,
     DarkFirstPost,
@@ -57,7 +57,7 @@ ROUTERS: dict[str, type[Router]] = {
     )
 }
 
-# names a user may ask for: all but the oracle policy, which needs the best split
+# names for users: without the oracle policy, which needs the best split
 NAMES = (
     *(name for name in ROUTERS if name != PolicyRouter.name),
     *(name for name in POLICIES if name != Oracle.name),
@@ -65,7 +65,7 @@ NAMES = (
 
 
 def router_name(name: Any, names: Sequence[str] = (*ROUTERS, *POLICIES)) -> str:
-    """Return the registered spelling of a name in any case, or raise `InputError` with the nearest name.
+    """Return the registered spelling of a router's name; case is ignored. An error suggests the nearest name.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def router_name(name: Any, names: Sequence[str] = (*ROUTERS, *POLICIES)) -> str:
 
 
 def make_router(name: str, **parameters: Any) -> Router:
-    """Make a router by name; the name of a policy makes the `PolicyRouter` that plays it.
+    """Make a router by name; a policy's name makes a `PolicyRouter`.
 
     ``FILE.py:CLASS`` makes a user-defined router; see `file_router`.
 
@@ -95,8 +95,8 @@ def make_router(name: str, **parameters: Any) -> Router:
     >>> make_router("dark-first+sweep", mode="parallel")
     DarkFirst(mode='parallel', memory_weight=0.95, cap=None, min_saving=0.0)
     """
-    if in_file(name):
-        return file_made(name, file_router(name), parameters)
+    if is_file_router(name):
+        return make_file_router(name, parameters)
     known = router_name(name)
     if known in POLICIES:
         return _made(known, PolicyRouter, {"policy": known, **parameters})
@@ -104,7 +104,7 @@ def make_router(name: str, **parameters: Any) -> Router:
 
 
 def _made(name: str, kind: type[Router], parameters: Mapping[str, Any]) -> Router:
-    known = parameter_names(kind)
+    known = kind.parameter_names()
     if unknown := [one for one in parameters if one not in known]:
         raise InputError(f"{name} has no parameter {unknown[0]!r}; its parameters are {', '.join(known) or 'none'}")
     return kind(**parameters)
@@ -136,19 +136,13 @@ def router_parameters(text: str) -> tuple[str, dict[str, Any]]:
     return name, parameters
 
 
-def in_file(name: Any) -> bool:
-    """Return whether a name refers to a class in a file.
-
-    Examples
-    --------
-    >>> in_file("own/halves.py:Halves"), in_file("sweep")
-    (True, False)
-    """
+def is_file_router(name: Any) -> bool:
+    """Return whether a name refers to a user-defined router, ``FILE.py:CLASS``."""
     return isinstance(name, str) and (".py:" in name or name.endswith(".py"))
 
 
-def file_source(name: str) -> str:
-    """Return the source text of the file in a name ``FILE.py:CLASS``."""
+def router_source(name: str) -> str:
+    """Return the source text of a user-defined router, ``FILE.py:CLASS``."""
     path = name.rpartition(".py")[0] + ".py"
     try:
         return Path(path).expanduser().read_text(encoding="utf-8")
@@ -158,7 +152,7 @@ def file_source(name: str) -> str:
 
 
 def file_router(name: str, source: str | None = None) -> type[Router]:
-    """Return the user-defined router class of a name ``FILE.py:CLASS``.
+    """Return the class of a user-defined router, ``FILE.py:CLASS``.
 
     Parameters
     ----------
@@ -166,13 +160,13 @@ def file_router(name: str, source: str | None = None) -> type[Router]:
         Source text, for a process on another machine; default: read the file. The file may import installed packages,
         but not files beside it.
     """
-    return _file_router(name, file_source(name) if source is None else source)
+    return _file_router(name, router_source(name) if source is None else source)
 
 
-def file_made(name: str, kind: type[Router], parameters: Mapping[str, Any]) -> Router:
-    """Make a router of a class from a file; any exception of its code becomes an `InputError` with file and class."""
+def make_file_router(name: str, parameters: Mapping[str, Any], source: str | None = None) -> Router:
+    """Make a user-defined router; any exception of its code becomes an `InputError` that names file and class."""
     try:
-        return _made(name, kind, parameters)
+        return _made(name, file_router(name, source), parameters)
     except RiskrouteError:
         raise
     except Exception as error:
@@ -203,7 +197,7 @@ def _file_router(name: str, source: str) -> type[Router]:
     if not isinstance(getattr(kind, "name", None), str):
         raise InputError(f"{wanted} in {path} must have a name, such as name = {wanted.lower()!r}")
     if kind.name in (*ROUTERS, *POLICIES):  # a saved state refers to its router by name
-        raise InputError(f"name of {wanted} in {path} must be its own, was {kind.name!r}, a router of riskroute")
+        raise InputError(f"name of {wanted} in {path} must differ from all names of riskroute, was {kind.name!r}")
     if kind.feedback not in FEEDBACK:
         raise InputError(f"feedback of {wanted} in {path} must be one of {', '.join(FEEDBACK)}, was {kind.feedback!r}")
     return kind
@@ -211,7 +205,7 @@ def _file_router(name: str, source: str) -> type[Router]:
 
 @cache
 def _module(path: str, source: str) -> ModuleType:
-    """Execute a source text as a module, once per process."""
+    """Execute a source text as a module; cached per process."""
     module = ModuleType(f"riskroute_own_{hashlib.sha256(f'{path}:{source}'.encode()).hexdigest()[:16]}")
     module.__file__ = path
     sys.modules[module.__name__] = module  # dataclasses look up their module
@@ -225,18 +219,6 @@ def _module(path: str, source: str) -> ModuleType:
         raise InputError(f"{path} failed{where}: {type(error).__name__}: {one_line_error(error)}") from error
     cloudpickle.register_pickle_by_value(module)  # other processes cannot import it
     return module
-
-
-def about_router(name: str, more: Mapping[str, type] | None = None) -> str:
-    """Return the one-line description of a router or policy; ``more`` holds further classes by name.
-
-    Examples
-    --------
-    >>> about_router("spray")
-    'Take from all venues at once, pro rata to displayed depth, at any price.'
-    """
-    kind = {**ROUTERS, **POLICIES, **(more or {})}[name]
-    return (kind.__doc__ or "").strip().splitlines()[0]
 
 
 def restore_router(state: Any) -> Router:

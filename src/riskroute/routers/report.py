@@ -31,9 +31,9 @@ class ChildReport:
     last_fill : int
         Time of the last fill, UTC nanoseconds; 0 without fills.
     known : int
-        When the sender learned the outcome.
+        Time at which the sender learned the outcome.
     posted : int
-        When the child was sent; 0 if unknown.
+        Time at which the child was sent; 0 if unknown.
     """
 
     child: int

@@ -1,12 +1,11 @@
-"""Interface of a router: `Context` in, `Plan` out, and learning from reports in whatever order they arrive."""
+"""Router interface: `Context` in, `Plan` out, and learning from reports that arrive in any order."""
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
@@ -15,6 +14,7 @@ from riskroute.core.records import check_finite, from_plain, to_plain
 from riskroute.core.validation import checked_parameters, instance_of
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
+from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport, Report
 
 # feedback classes: the data a router learns from; F4 is for oracles only
@@ -22,13 +22,13 @@ FEEDBACK = {
     "F0": "nothing",
     "F1": "the total profit of an order",
     "F2": "the fills of its own child orders",
-    "F3": "F2, and what orders of any size would have earned at every lit venue, from public data",
+    "F3": "F2, and from public data the profit of orders of any size at every lit venue",
     "F4": "everything, hidden sizes too",
 }
 
 
 class PlaceBelief(NamedTuple):
-    """An estimate for one venue or pool, for display."""
+    """Estimate for one venue or pool, for display."""
 
     place: str  # venue or pool
     what: str  # the estimated quantity
@@ -37,100 +37,6 @@ class PlaceBelief(NamedTuple):
     unit: str  # of mean and deviation: bp, $/share or probability
     seen: float | None = None  # number of observations; None if they are not counted
     symbol: str = ""  # symbol the estimate is for; empty: all symbols
-
-
-class QueueOutflow(NamedTuple):
-    """Queue at a venue's best own-side price: its price, the shares displayed, and the shares that left by the horizon.
-
-    ``outflow`` counts executions and cancellations of displayed shares, and executions beyond them. An order of ``n``
-    shares at the end of the queue is filled by the outflow between ``ahead`` and ``ahead + n``.
-    """
-
-    price: float
-    ahead: int
-    outflow: int
-
-    def filled(self, shares: int) -> int:
-        """Return the filled shares of an order that joined the end of the queue.
-
-        Examples
-        --------
-        >>> QueueOutflow(10.0, ahead=300, outflow=450).filled(1000)
-        150
-        """
-        return min(max(self.outflow - self.ahead, 0), shares)
-
-
-class MarketAtHorizon(NamedTuple):
-    """Market at the horizon of an order: the mid, and the cost of sweeping the whole order then.
-
-    ``sweep`` is in dollars a share against the arrival mid, fees included.
-    """
-
-    mid: float
-    sweep: float
-
-
-@dataclass(frozen=True)
-class PublicData:
-    """Public market data published some time after an order arrived, for routers with feedback F3.
-
-    Parameters
-    ----------
-    context : Context
-        The order.
-    outcomes : dict[str, dict[str, tuple[float, ...]]]
-        By venue and kind of child (``take``, ``limit``): profit in dollars of orders of 1, 2, 4 .. lots, up to the size
-        of the order.
-    queues : Mapping[str, QueueOutflow]
-        By venue, the queue that a limit order could have joined. Empty for a horizon of 0 or without event data.
-    at_horizon : MarketAtHorizon, optional
-        None for a horizon of 0 or without event data.
-    trades : Mapping[str, Mapping[str, Sequence[tuple[int, int]]]]
-        All trades since the last such message, by venue and side of the resting order (``bid``, ``ask``): shares
-        traded, and shares displayed at that price before the trade.
-    """
-
-    context: Context
-    outcomes: dict[str, dict[str, tuple[float, ...]]]
-    queues: Mapping[str, QueueOutflow] = field(default_factory=dict)
-    at_horizon: MarketAtHorizon | None = None
-    trades: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]] = field(default_factory=dict)
-
-
-def outcome_sizes(shares: int, lot: int) -> list[int]:
-    """Return the sizes that `PublicData.outcomes` covers: 1, 2, 4 .. lots, up to the order size.
-
-    Examples
-    --------
-    >>> outcome_sizes(1000, 100)
-    [100, 200, 400, 800]
-    """
-    sizes, size = [], lot
-    while size <= shares:
-        sizes.append(size)
-        size *= 2
-    return sizes or [shares]
-
-
-def unit_shares(shares: int, lot: int, most: int) -> int:
-    """Return the shares per unit: a lot, doubled until the order has at most ``most`` units.
-
-    Examples
-    --------
-    >>> unit_shares(1000, 1, 200), unit_shares(1000, 100, 200)
-    (8, 100)
-    """
-    unit = lot
-    while -(-shares // unit) > most:
-        unit *= 2
-    return unit
-
-
-@cache
-def parameter_names(kind: type[Router]) -> tuple[str, ...]:
-    """Return the names of a router class's parameters."""
-    return tuple(item.name for item in dataclasses.fields(kind) if item.init)
 
 
 @cache
@@ -153,8 +59,14 @@ class Router(ABC):
     feedback: ClassVar[str] = "F0"
     # learned attributes, set up by `begin` and saved by `state`; their annotations are checked when a state is restored
     memory: ClassVar[tuple[str, ...]] = ()
-    # completed orders that are remembered, so that a repeated report is not learned twice
+    # number of completed orders kept, to ignore repeated reports
     remembered_orders: ClassVar[int] = 100_000
+
+    @classmethod
+    @cache
+    def parameter_names(cls) -> tuple[str, ...]:
+        """Return the names of the constructor's arguments."""
+        return tuple(item.name for item in dataclasses.fields(cls) if item.init)
 
     def __post_init__(self) -> None:
         self._under_way: dict[str, list[int]] = {}
@@ -164,9 +76,9 @@ class Router(ABC):
         self.begin()
 
     def check_parameters(self) -> None:
-        """Raise `InputError` for parameters that contradict each other or hold several values.
+        """Check parameters that depend on each other or hold several values; raise `InputError`.
 
-        Single values are checked before, as declared with `riskroute.core.validation.parameter`.
+        Single values are checked earlier, as declared with `riskroute.core.validation.parameter`.
         """
 
     def begin(self) -> None:
@@ -208,7 +120,7 @@ class Router(ABC):
         return plan
 
     def record_plan(self, context: Context, plan: Plan) -> None:
-        """Store what `on_fills` needs for an order whose plan was made elsewhere; called by `follow`.
+        """Store the data that `on_fills` needs for an order with a plan made elsewhere; called by `follow`.
 
         The default stores the router's own decision. If ``plan`` equals that decision, the router must end up in the
         same state as after `decide`.
@@ -222,7 +134,7 @@ class Router(ABC):
         """Do expensive work now, between learning and the next decision."""
 
     def follow(self, context: Context, plan: Plan) -> None:
-        """Register an order whose plan was made elsewhere, so that its reports can be learned."""
+        """Register an order with a plan made elsewhere, to learn from its reports."""
         instance_of("context", context, Context, "a Context")
         instance_of("plan", plan, Plan, "a Plan")
         self._refuse_known(context.order)
@@ -230,7 +142,7 @@ class Router(ABC):
         self._under_way[context.order] = []
 
     def abandon(self, order: str) -> None:
-        """Give up an order in flight; later reports of it are ignored."""
+        """Drop an order in flight; later reports of it are ignored."""
         if order not in self._under_way:
             raise StateError(f"order {order!r} is not in flight")
         del self._under_way[order]
@@ -275,7 +187,7 @@ class Router(ABC):
     @property
     def parameters(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return {name: getattr(self, name) for name in parameter_names(type(self))}
+        return {name: getattr(self, name) for name in self.parameter_names()}
 
     def state(self) -> dict[str, Any]:
         """Return the complete state as plain JSON values; `restore` reverses it."""

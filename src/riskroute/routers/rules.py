@@ -8,6 +8,7 @@ https://www.ecfr.gov/current/title-17/section-242.611
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
@@ -20,10 +21,11 @@ from riskroute.core.records import NonNegative
 from riskroute.core.validation import instance_of, list_of, one_of, parameter, real_number, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
+from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport
-from riskroute.routers.router import PlaceBelief, PublicData, Router
+from riskroute.routers.router import PlaceBelief, Router
 from riskroute.routing.allocations import proportional_lots
-from riskroute.routing.consolidated import ConsolidatedBook, Taken
+from riskroute.routing.consolidated import ConsolidatedBook, ConsolidatedTake
 
 
 @dataclass
@@ -62,7 +64,7 @@ class Sweep(Router):
     def decide(self, context: Context) -> Plan:
         return plan_take(context, self._take(context, context.displayed), self.discretion)
 
-    def _take(self, context: Context, book: ConsolidatedBook) -> Taken:
+    def _take(self, context: Context, book: ConsolidatedBook) -> ConsolidatedTake:
         least = [self.minimums.get(name, 0) for name in context.books.venues] if self.minimums else []
         minimums = np.array(least, dtype=np.int64) if any(least) else None
         return book.take(context.shares, lot=context.lot, minimums=minimums)
@@ -78,7 +80,7 @@ class RawSweep(Sweep):
         return plan_take(context, self._take(context, context.consolidated(fees=False)), self.discretion)
 
 
-def plan_take(context: Context, taken: Taken, discretion: int = 0) -> Plan:
+def plan_take(context: Context, taken: ConsolidatedTake, discretion: int = 0) -> Plan:
     """Return the plan that takes these shares, with limit prices ``discretion`` ticks beyond the displayed ones."""
     chosen = [v for v, shares in enumerate(taken.shares) if shares]
     venues, worse = context.books.venues, context.sign * discretion * context.tick
@@ -89,9 +91,11 @@ def plan_take(context: Context, taken: Taken, discretion: int = 0) -> Plan:
     )
 
 
-def plan_sweep(context: Context) -> Plan:
-    """Return the plan that takes the cheapest displayed shares, as `Sweep` does."""
-    return plan_take(context, context.displayed.take(context.shares, lot=context.lot))
+def plan_sweep(context: Context, posted: Mapping[str, int] | None = None) -> Plan:
+    """Return the plan that posts some shares by venue, and takes the remainder where it is cheapest."""
+    limit = dict(posted or {})
+    taken = context.displayed.take(context.shares - sum(limit.values()), lot=context.lot)
+    return dataclasses.replace(plan_take(context, taken), limit=limit)
 
 
 @dataclass
@@ -118,8 +122,7 @@ class Nbbo(Router):
         book, best = context.displayed, context.books.best_ask if context.sign > 0 else context.books.best_bid
         at_best = np.where(book.prices == best, book.sizes, 0.0)
         top = context.book(book.prices, at_best, book.takers)
-        plan = plan_take(context, top.take(context.shares, lot=context.lot))
-        return Plan(context.order, take=plan.take, take_limits=plan.take_limits, rest="touch")
+        return dataclasses.replace(plan_take(context, top.take(context.shares, lot=context.lot)), rest="touch")
 
 
 @dataclass
@@ -217,7 +220,7 @@ class DarkFirst(Router):
         self.scores, self.expected = {}, {}
 
     def decide(self, context: Context) -> Plan:
-        savings = pool_savings(context)
+        savings = context.pool_savings
         good = {pool: saving for pool, saving in savings.items() if saving > self.min_saving}
         self.expected[context.order] = good
         most = min(context.shares, self.cap or context.shares)
@@ -259,46 +262,9 @@ class DarkFirstPost(DarkFirst):
     name: ClassVar[str] = "dark-first+post+sweep"
 
     def then(self, context: Context, dark: Mapping[str, int], *, in_turn: bool) -> Plan:
-        venue = quickest_venue(context)
+        venue = context.quickest_venue
         rest = f"post:{venue}" if context.horizon > 0 and venue else "sweep"
         return Plan(context.order, dark=dark, in_turn=in_turn, rest=rest)
-
-
-def pool_savings(context: Context) -> dict[str, float]:
-    """Return the saving of a fill in each pool against sweeping the whole order, in dollars per share.
-
-    Examples
-    --------
-    >>> from riskroute.routers.context import read_context
-    >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {"fee": 0.001}}}
-    >>> {pool: round(saving, 6) for pool, saving in pool_savings(read_context(books, side="sell", shares=300)).items()}
-    {'P': 0.009}
-    """
-    sweep = context.sweep_cost / context.shares
-    bid, ask = context.books.touch
-    half = (ask - bid) / 2
-    return {pool.name: sweep - pool.fee + pool.improvement * half for pool in context.pools}
-
-
-def quickest_venue(context: Context) -> str:
-    """Return the venue whose queue at the market's best own-side price has the smallest delay; empty if none."""
-    delays = {
-        name: shares / max(context.features.get(f"outflow {name}", 1.0), 1e-9)
-        for name, shares in _best_queues(context).items()
-    }
-    return min(delays, key=lambda name: (delays[name], name)) if delays else ""
-
-
-def _best_queues(context: Context) -> dict[str, float]:
-    """Return the displayed shares of every venue at the market's best own-side price."""
-    # queues behind the best price do not move before that price is gone
-    best = context.books.best_bid if context.sign > 0 else context.books.best_ask
-    prices, sizes = context.books.side("bid" if context.sign > 0 else "ask")
-    return {
-        name: float(sizes[v, 0])
-        for v, name in enumerate(context.books.venues)
-        if prices[v, 0] == best and sizes[v, 0] > 0
-    }
 
 
 @dataclass
@@ -318,7 +284,7 @@ class RestEven(Router):
     name: ClassVar[str] = "rest-even+sweep"
 
     def decide(self, context: Context) -> Plan:
-        pools = [pool for pool, saving in pool_savings(context).items() if saving > 0]
+        pools = [pool for pool, saving in context.pool_savings.items() if saving > 0]
         shares = proportional_lots(np.ones(len(pools)), context.shares, context.lot)
         sent = {pool: int(n) for pool, n in zip(pools, shares, strict=True) if n}
         return Plan(context.order, dark_rest=sent) if context.horizon > 0 else Plan(context.order, dark=sent)
@@ -366,7 +332,7 @@ class Delay(Router):
         makers = dict(zip(context.books.venues, context.books.makers.tolist(), strict=True))
         value = {
             name: -makers[name] - self.gamma * shares / max(context.features.get(f"outflow {name}", 1.0), 1e-3)
-            for name, shares in _best_queues(context).items()
+            for name, shares in context.best_queues.items()
         }
         if context.horizon <= 0 or not value:
             return plan_sweep(context)
@@ -537,8 +503,8 @@ class StaticSweep(Router):
         self.pools = list_of("pools", self.pools, str, "names")
 
     def decide(self, context: Context) -> Plan:
-        savings = {pool: saving for pool, saving in pool_savings(context).items() if saving > 0}
-        resting, posting, venue = 0, 0, quickest_venue(context)
+        savings = {pool: saving for pool, saving in context.pool_savings.items() if saving > 0}
+        resting, posting, venue = 0, 0, context.quickest_venue
         if context.horizon > 0:
             wanted = np.array([self.rest if savings else 0.0, self.post if venue else 0.0, 0.0])
             wanted[2] = 1 - wanted.sum()

@@ -1,4 +1,4 @@
-"""Orders, slots and the ways to split one over the other."""
+"""Splits of orders over venues and pools: action sets, designs, venue models, fees and exact optima."""
 
 from riskroute._lazy import attach
 

@@ -1,8 +1,8 @@
-"""Allocations of S shares to m slots, as an action set that is never listed.
+"""Allocations of S shares to m slots, as an implicit action set.
 
 An allocation gives every slot a multiple of the lot between its minimum and its cap, S shares in total. Its features
 are the shares and their squares, divided by their largest norm, so the dimension is ``2 m``. Linear scores of these
-features are separable over slots, so every query is answered without listing the members: there are 1,287 for 8 shares
+features are separable over slots, so no query lists the members: there are 1,287 for 8 shares
 over 6 slots, and about 1e40 for 1,000 over 20.
 """
 
@@ -23,6 +23,7 @@ from riskroute.core.arrays import Floats, Integers, Units, Vector
 from riskroute.core.errors import InputError, shown
 from riskroute.core.files import write_whole
 from riskroute.core.seeding import checked_rng
+from riskroute.core.text import count_text
 from riskroute.core.validation import LARGEST, finite_array, real_number, whole_number
 from riskroute.learning.actions import MOST_DRAWN, Action, Actions, ActionSet, as_action, as_batch
 from riskroute.learning.design.g_optimal import Design
@@ -33,13 +34,12 @@ from riskroute.routing.designs.large import MOST_KINDS, large_design
 from riskroute.routing.designs.symmetry import SymmetryGroups
 from riskroute.routing.lattice import Lattice, LatticeCut, LatticeSet
 from riskroute.routing.separable import (
-    best_exchange,
     maximise_tables,
     minimise_separable,
     tabulate,
     two_best_of_tables,
 )
-from riskroute.routing.splits import MOST_SLOTS, count_text, list_limit
+from riskroute.routing.splits import MOST_SLOTS, list_limit
 from riskroute.routing.survivors import survivors_of
 
 _LISTED_TOP = 2_000_000  # sets up to this size are listed to find their best members exactly
@@ -168,7 +168,7 @@ class Allocations(LatticeSet):
         lattice = self.lattice
         if (beta >= 0).all():
             first = minimise_separable(alpha, beta, lattice.units, lattice.lows, lattice.highs)
-            cost, i, j = best_exchange(alpha, beta, first, lattice.lows, lattice.highs)
+            cost, i, j = _best_exchange(alpha, beta, first, lattice.lows, lattice.highs)
             second = None
             if np.isfinite(cost):
                 second = first.copy()
@@ -185,7 +185,7 @@ class Allocations(LatticeSet):
         alpha, beta = self.separable(coef)
         best, second = self.two_best(coef)
         units = np.array(best, dtype=np.int64) // self.lot
-        margin = best_exchange(alpha, beta, units, self.lattice.lows, self.lattice.highs)[0]
+        margin = _best_exchange(alpha, beta, units, self.lattice.lows, self.lattice.highs)[0]
         gap = np.inf
         if second is not None:
             other = np.array(second, dtype=np.int64) // self.lot
@@ -275,6 +275,16 @@ class Allocations(LatticeSet):
         return units * self.lot
 
 
+def _best_exchange(alpha: Vector, beta: Vector, units: Units, lows: Units, highs: Units) -> tuple[float, int, int]:
+    """Return cost, ``i`` and ``j`` of the cheapest move of one unit from slot ``i`` to ``j``; infinite cost if none."""
+    adding = np.where(units < highs, alpha + beta * (2 * units + 1), np.inf)
+    taking = np.where(units > lows, -alpha - beta * (2 * units - 1), np.inf)
+    cost = taking[:, None] + adding[None, :]
+    np.fill_diagonal(cost, np.inf)
+    i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
+    return float(cost[i, j]), int(i), int(j)
+
+
 def _per_slot(name: str, bounds: Bounds, slots: int, default: int) -> Integers:
     """Expand bounds to one integer per slot."""
     if bounds is None:
@@ -290,11 +300,6 @@ def proportional_lots(weights: Vector, shares: int, lot: int = 1) -> Units:
     """Return shares ``(n,)`` in proportion to non-negative ``weights (n,)``, in whole lots by largest remainders.
 
     The odd lot goes to the largest weight. All-zero weights get nothing.
-
-    Examples
-    --------
-    >>> proportional_lots(np.array([0.5, 0.3, 0.2]), 850, 100).tolist()
-    [450, 200, 200]
     """
     total = float(weights.sum())
     if not total > 0:
@@ -306,6 +311,14 @@ def proportional_lots(weights: Vector, shares: int, lot: int = 1) -> Units:
     units *= lot
     units[int(np.argmax(weights))] += shares % lot
     return units
+
+
+def unit_shares(shares: int, lot: int, most: int) -> int:
+    """Return the shares per unit: a lot, doubled until the order has at most ``most`` units."""
+    unit = lot
+    while -(-shares // unit) > most:
+        unit *= 2
+    return unit
 
 
 def _quotas(weights: Vector, free: int, room: Units) -> Vector:
@@ -326,7 +339,7 @@ def _quotas(weights: Vector, free: int, room: Units) -> Vector:
 
 @dataclass(frozen=True)
 class DesignResult:
-    """A design over an allocation set, and the seconds it took."""
+    """Design over an allocation set, and the seconds to compute it."""
 
     allocations: Allocations
     design: Design

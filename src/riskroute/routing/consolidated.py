@@ -24,19 +24,8 @@ from riskroute.core.validation import SIDES, exact_array, one_of, real_number, w
 from riskroute.routing.separable import maximise_tables
 
 
-def side_sign(side: str) -> int:
-    """Return 1 for ``buy`` and -1 for ``sell``.
-
-    Examples
-    --------
-    >>> side_sign("buy"), side_sign("sell")
-    (1, -1)
-    """
-    return 1 if one_of("side", side, SIDES) == "buy" else -1
-
-
-class Taken(NamedTuple):
-    """Shares taken per venue.
+class ConsolidatedTake(NamedTuple):
+    """Shares taken from a consolidated book, by venue.
 
     ``shares (V,)`` are taken at each venue, at no worse than ``limits (V,)`` (NaN where none are). ``cost`` is in
     dollars against the mid, with fees. ``beyond`` shares exceed the displayed depth, and are in neither.
@@ -88,7 +77,8 @@ class ConsolidatedBook:
         prices = np.ascontiguousarray(exact_array("prices", prices, np.float64, (None, None)))
         sizes = np.ascontiguousarray(exact_array("sizes", sizes, np.float64, prices.shape))
         takers = np.ascontiguousarray(exact_array("takers", takers, np.float64, (len(prices),)))
-        self._merge(prices, sizes, takers, side_sign(side), real_number("mid", mid), protect)
+        sign = 1 if one_of("side", side, SIDES) == "buy" else -1
+        self._merge(prices, sizes, takers, sign, real_number("mid", mid), protect)
 
     @classmethod
     def of_checked(
@@ -128,14 +118,7 @@ class ConsolidatedBook:
         return np.asarray(found.reshape(wanted.shape))
 
     def beyond(self, shares: int) -> float:
-        """Return the estimated cost in dollars of ``shares`` beyond the displayed depth; see `costs`.
-
-        Examples
-        --------
-        >>> book = ConsolidatedBook(np.array([[9.0]]), np.array([[10.0]]), np.zeros(1), mid=10.0, side="sell")
-        >>> 10 < book.beyond(10) < 100 == 10 * book.mid  # worse than the last level, but the price stays above zero
-        True
-        """
+        """Return the estimated cost in dollars of ``shares`` beyond the displayed depth; see `costs`."""
         return float(self.costs(self.depth + shares) - self.costs(self.depth))
 
     @property
@@ -143,7 +126,7 @@ class ConsolidatedBook:
         """Taker fee of the last level; 0 if nothing is displayed."""
         return float(self.takers[self._venues[-1]]) if len(self._venues) else 0.0
 
-    def take(self, shares: int, *, lot: int = 1, minimums: Units | None = None) -> Taken:
+    def take(self, shares: int, *, lot: int = 1, minimums: Units | None = None) -> ConsolidatedTake:
         """Take ``shares`` at the least displayed cost, or the whole depth if that is less.
 
         Parameters
@@ -163,7 +146,7 @@ class ConsolidatedBook:
         else:
             chosen = _take_levels(self.sizes, self._venues, self._levels, wanted)
         limits, cost = _walked(self.prices, self.sizes, self.takers, chosen, self.sign, self.mid)
-        return Taken(chosen, limits, float(cost), shares - int(chosen.sum()))
+        return ConsolidatedTake(chosen, limits, float(cost), shares - int(chosen.sum()))
 
     def _by_tables(self, wanted: int, lot: int, minimums: Units) -> Units:
         """Take multiples of ``lot``, none between 0 and a venue's minimum, as many as possible up to ``wanted``."""
@@ -193,14 +176,7 @@ def _refusal(wrong: int, prices: Matrix) -> InputError:
 def sweep_cost(
     prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, mid: float, shares: int, protect: bool = False
 ) -> float:
-    """Return `ConsolidatedBook.costs` of a number of shares in one compiled call, for valid, contiguous arrays.
-
-    Examples
-    --------
-    >>> prices, sizes = np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]])
-    >>> round(sweep_cost(prices, sizes, np.array([0.003, -0.002]), sign=-1, mid=10.01, shares=250), 9)
-    2.75
-    """
+    """Return `ConsolidatedBook.costs` of a number of shares in one compiled call, for valid, contiguous arrays."""
     wrong, cost = _sweep_cost(prices, sizes, takers, sign, mid, float(shares), protect)
     if wrong != _RIGHT:
         raise _refusal(wrong, prices)

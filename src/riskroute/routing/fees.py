@@ -5,7 +5,7 @@ A schedule is a TOML file::
     [[fees]]
     venue = "XNAS"
     from = 2019-01-01   # first day; a later entry of the venue replaces it
-    taker = 0.0030      # paid by an order that trades at once
+    taker = 0.0030      # paid by an order that trades immediately
     maker = -0.0020     # paid by an order that rests in the book; here a rebate
 
 An inverted venue pays takers and charges makers: a negative ``taker`` and a positive ``maker``.

@@ -135,11 +135,5 @@ PAPER_VENUES = (
 def paper_table(
     units: str = "money", *, shares: int = PAPER_SHARES, risk_tolerance: float = 2.0, base_variance: float = 1.0
 ) -> Problem:
-    """Return the paper's table (five venues) as a problem, in ``money`` units or scaled to ``norm-1``.
-
-    Examples
-    --------
-    >>> paper_table().actions
-    ListedAllocations(10 shares over 5 slots, 1,001 allocations)
-    """
+    """Return the paper's table (five venues) as a problem, in ``money`` units or scaled to ``norm-1``."""
     return venue_problem(PAPER_VENUES, shares, units=units, risk_tolerance=risk_tolerance, base_variance=base_variance)

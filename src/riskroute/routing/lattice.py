@@ -26,14 +26,7 @@ from riskroute.routing.splits import ListedAllocations
 
 
 class Lattice:
-    """Vectors ``v`` with ``lows <= v <= highs`` and ``sum v = units``, in lexicographic order.
-
-    Examples
-    --------
-    >>> lattice = Lattice(2, np.array([0, 0]), np.array([2, 1]))
-    >>> lattice.size, lattice.unrank(0).tolist(), lattice.rank(np.array([2, 0]))
-    (2, [1, 1], 1)
-    """
+    """Vectors ``v`` with ``lows <= v <= highs`` and ``sum v = units``, in lexicographic order."""
 
     def __init__(self, units: int, lows: Units, highs: Units) -> None:
         self.units, self.lows, self.highs = units, lows, highs
@@ -90,7 +83,7 @@ class Lattice:
         return table
 
     def rank(self, vector: Units) -> int:
-        """Number of vectors before this one."""
+        """Return the number of vectors before this one."""
         left, before = self.free, 0
         for k, value in enumerate((np.asarray(vector) - self.lows).tolist()):
             after = self._sums[k + 1]

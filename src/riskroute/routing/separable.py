@@ -252,16 +252,6 @@ def minimise_separable(alpha: Vector, beta: Vector, units: int, lows: Units, hig
     return maximise_tables(tabulate(alpha, beta, lows, highs, units), units)[1]
 
 
-def best_exchange(alpha: Vector, beta: Vector, units: Units, lows: Units, highs: Units) -> tuple[float, int, int]:
-    """Return cost, ``i`` and ``j`` of the cheapest move of one unit from slot ``i`` to ``j``; infinite cost if none."""
-    adding = np.where(units < highs, alpha + beta * (2 * units + 1), np.inf)
-    taking = np.where(units > lows, -alpha - beta * (2 * units - 1), np.inf)
-    cost = taking[:, None] + adding[None, :]
-    np.fill_diagonal(cost, np.inf)
-    i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
-    return float(cost[i, j]), int(i), int(j)
-
-
 # Infimal convolution of cost tables ``(m, U + 1)``, for routers that cost every amount of every slot.
 
 
@@ -271,12 +261,6 @@ def cheapest_totals(tables: Matrix) -> tuple[Vector, Choices]:
 
     ``tables[k, v]`` is the cost of ``v`` units in slot ``k``, infinite where not allowed. ``choices[k, n]`` is the
     amount of slot ``k`` when it and all later slots have ``n`` units together. Tables need not be convex.
-
-    Examples
-    --------
-    >>> best, choices = cheapest_totals(np.array([[0.0, 3.0, 4.0], [0.0, 2.0, 7.0]]))
-    >>> best.tolist(), units_of_total(choices, 2).tolist()
-    ([0.0, 2.0, 4.0], [2, 0])
     """
     slots, width = tables.shape
     choices = np.zeros((slots, width), dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Books that several slots cross: their orders walk one book jointly, not each from the best price."""
+"""Books shared by several slots: their orders walk one book jointly, not each from the best price."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from riskroute.core.arrays import Flags, Floats, Integers
 from riskroute.core.errors import InputError
+from riskroute.core.text import count_text
 from riskroute.core.validation import real_number, whole_number
 from riskroute.learning.actions import Actions
 from riskroute.learning.design.g_optimal import Design
@@ -95,20 +96,6 @@ def count_splits(shares: int, slots: int) -> int:
     """
     shares, slots = whole_number("shares", shares), whole_number("slots", slots, maximum=MOST_SLOTS)
     return math.comb(shares + slots - 1, slots - 1)
-
-
-def count_text(count: int) -> str:
-    """Format a count: in full below 1e12, in scientific notation above.
-
-    Examples
-    --------
-    >>> count_text(1287), count_text(10**40 + 1)
-    ('1,287', 'about 1.0e+40')
-    """
-    if count < 10**12:
-        return f"{count:,}"
-    digits = str(count)
-    return f"about {digits[0]}.{digits[1]}e+{len(digits) - 1}"
 
 
 def list_splits(shares: int, slots: int) -> Integers:

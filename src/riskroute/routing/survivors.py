@@ -46,7 +46,7 @@ def survivors_of(root: LatticeSet, cuts: tuple[LatticeCut, ...], witness: Action
         if units is not None:
             rows = units * root.lot
             return root.listed_rows(rows[_passes(root, cuts, rows)])
-    return Survivors(root, cuts, witness)
+    return _Survivors(root, cuts, witness)
 
 
 def _cut_lattice(root: LatticeSet, cuts: tuple[LatticeCut, ...]) -> CutLattice:
@@ -63,7 +63,7 @@ def _passes(root: LatticeSet, cuts: tuple[LatticeCut, ...], rows: ActionBatch) -
     return inside
 
 
-class Survivors(ActionSet):
+class _Survivors(ActionSet):
     """An implicit set of allocations: members of ``root`` that pass every cut, too many to list."""
 
     def __init__(
@@ -176,7 +176,7 @@ class Survivors(ActionSet):
             if isinstance(kept, Actions):
                 return kept.top(coef, min(count, kept.size))
         cut = LatticeCut(coef, max(float(np.quantile(scores, share)), self._score(best, coef)))
-        return Survivors(self.root, (*self.cuts, cut), best, size=count)
+        return _Survivors(self.root, (*self.cuts, cut), best, size=count)
 
     def design(self, tolerance: float) -> Design:
         tolerance = real_number("tolerance", tolerance, minimum=1e-9, maximum=10)
@@ -195,7 +195,7 @@ class Survivors(ActionSet):
         rng = np.random.default_rng(0)
         share = 0.0  # log of the fraction of the root set
         for k, cut in enumerate(self.cuts):
-            outer = Survivors(self.root, self.cuts[:k], self.witness)
+            outer = _Survivors(self.root, self.cuts[:k], self.witness)
             while True:
                 scores = outer.features(outer.sample(rng, 1000)) @ cut.coef
                 below = scores[scores < scores.max()]  # ties at the top must not stop the descent
@@ -205,13 +205,13 @@ class Survivors(ActionSet):
                     share += math.log(max(inside, 1 / len(scores)))
                     break
                 share += math.log(float(np.mean(scores <= level)))
-                outer = Survivors(self.root, (*self.cuts[:k], LatticeCut(cut.coef, level)), self.witness)
+                outer = _Survivors(self.root, (*self.cuts[:k], LatticeCut(cut.coef, level)), self.witness)
         bits = share / math.log(2)  # the root may hold 1e40 members: multiply in integers, not floats
         whole = math.floor(bits)
         return max(int(self.root.size * round(2 ** (bits - whole) * 2**53)) >> (53 - whole), 1)
 
 
-def _design(survivors: Survivors, tolerance: float) -> Design:
+def _design(survivors: _Survivors, tolerance: float) -> Design:
     """Return a design over the survivors, with a leverage bound that holds for all of them."""
     tolerance = max(tolerance, _COARSEST)
     rng = np.random.default_rng(0)
@@ -236,20 +236,20 @@ def _design(survivors: Survivors, tolerance: float) -> Design:
     return Design(support, weights, bound, rank)
 
 
-def _spans(survivors: Survivors, features: Matrix, rank: int) -> bool:
+def _spans(survivors: _Survivors, features: Matrix, rank: int) -> bool:
     """Return whether every survivor provably lies in the span of the support, whose features are given."""
     unseen = np.linalg.svd(np.linalg.qr(features, mode="r"))[2][rank:]
     return all(_largest(survivors, sign * direction) <= OUTSIDE for direction in unseen for sign in (1.0, -1.0))
 
 
-def _highest(survivors: Survivors, drawn: Units, design: WideDesign) -> Units:
+def _highest(survivors: _Survivors, drawn: Units, design: WideDesign) -> Units:
     """Return the draws whose leverage is above the rank, the highest first."""
     levers = np.round(np.sum((survivors.features(drawn) @ design.whitening) ** 2, axis=1) / design.rank, 9)
     order = np.argsort(-levers, kind="stable")
     return np.asarray(drawn[order[levers[order] > 1]])
 
 
-def _climb(survivors: Survivors, start: Units, design: WideDesign) -> Units:
+def _climb(survivors: _Survivors, start: Units, design: WideDesign) -> Units:
     """Follow the leverage uphill: it is convex, so the member farthest along its gradient never has less."""
     here = start
     for _ in range(6):
@@ -262,7 +262,7 @@ def _climb(survivors: Survivors, start: Units, design: WideDesign) -> Units:
     return here
 
 
-def _bound(survivors: Survivors, whitening: Matrix) -> float:
+def _bound(survivors: _Survivors, whitening: Matrix) -> float:
     """Return the smallest of three bounds on every leverage: by majorant, by coordinates, by the root's design."""
     lattice, lot = survivors.root.lattice, survivors.root.lot
     units = np.repeat([lot, lot**2], survivors.root.slots) / survivors.root.scale
@@ -278,7 +278,7 @@ def _bound(survivors: Survivors, whitening: Matrix) -> float:
     return max(found, float(whitening.shape[1]))
 
 
-def _largest(survivors: Survivors, axis: Floats) -> float:
+def _largest(survivors: _Survivors, axis: Floats) -> float:
     """Bound ``<axis, features>`` over the survivors, with the best of a few Lagrange multipliers on the latest cut."""
     cut = survivors.cuts[-1]
     unit = np.linalg.norm(axis) / max(float(np.linalg.norm(cut.coef)), 1e-300)

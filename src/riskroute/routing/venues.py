@@ -231,18 +231,7 @@ def _checked_models(models: Sequence[VenueModel]) -> list[VenueModel]:
 
 
 def venue_model_table(models: Sequence[VenueModel]) -> str:
-    """Return the coefficients as a text table like the paper's: a column per venue, a row per coefficient.
-
-    Examples
-    --------
-    >>> print(venue_model_table([VenueModel("XNAS", (-0.07, -0.0002), (0.0, 0.00056))]))
-             XNAS
-    -------------
-    p       -0.07
-    p~    -0.0002
-    var         0
-    var~  0.00056
-    """
+    """Return the coefficients as a text table like the paper's: a column per venue, a row per coefficient."""
     rows = []
     for label, field, power in (("p", "mean", 0), ("p~", "mean", 1), ("var", "variance", 0), ("var~", "variance", 1)):
         cells = []

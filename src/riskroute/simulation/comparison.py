@@ -13,12 +13,13 @@ import numpy as np
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError, one_line_error, shown
 from riskroute.core.results import SimulationResult
+from riskroute.core.text import count_text
 from riskroute.core.validation import one_of, path_of, whole_number
 from riskroute.learning.actions import Actions, ActionSet
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES
 from riskroute.routing.instances import routing_actions
-from riskroute.routing.splits import count_splits, count_text, list_limit
+from riskroute.routing.splits import count_splits, list_limit
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.runner import Progress, simulate
 

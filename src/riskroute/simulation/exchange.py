@@ -15,8 +15,8 @@ from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, Pool, VenueBooks
 from riskroute.routers.execution import OUTFLOW_SECONDS
+from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.router import MarketAtHorizon, PublicData, QueueOutflow, outcome_sizes
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation.dark_market import DarkMarket
 
@@ -205,7 +205,7 @@ class Exchange:
         ``take`` is for shares taken at a venue after the latency. ``limit`` is for shares posted there until the
         horizon, with the remainder then swept; it is missing where the queue is unknown or the horizon is 0.
         """
-        sizes = outcome_sizes(context.shares, context.lot)
+        sizes = PublicData.outcome_sizes(context.shares, context.lot)
         now = context.time + int(self.latency.lit * SECOND)
         end = context.time + int(context.horizon * SECOND)
         found: dict[str, dict[str, tuple[float, ...]]] = {}

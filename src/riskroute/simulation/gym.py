@@ -27,6 +27,7 @@ import numpy as np
 from riskroute.core.arrays import Vector
 from riskroute.core.errors import InputError, StateError
 from riskroute.core.runtime import require_extra
+from riskroute.core.text import count_text
 from riskroute.core.validation import one_of, whole_number
 from riskroute.learning.actions import Action, ActionSet, as_action, as_batch
 from riskroute.learning.plan import LONGEST_HORIZON, Setting
@@ -41,7 +42,7 @@ from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.market.synthetic.venues import DEFAULT_VENUES
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.instances import random_routing_problem
-from riskroute.routing.splits import COMFORTABLE_LIST, count_text
+from riskroute.routing.splits import COMFORTABLE_LIST
 from riskroute.routing.venues import venue_problem
 from riskroute.simulation.environments import Environment, Run
 from riskroute.simulation.replay import Replay

@@ -12,13 +12,12 @@ from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.registry import NAMES as ROUTER_NAMES
 from riskroute.routers.registry import (
     ROUTERS,
-    file_made,
-    file_router,
-    file_source,
-    in_file,
+    is_file_router,
+    make_file_router,
     make_router,
     router_name,
     router_parameters,
+    router_source,
 )
 from riskroute.routers.router import Router
 from riskroute.simulation.clairvoyant import Clairvoyant
@@ -48,7 +47,7 @@ class Candidate:
         if self.begins_as is not None:
             return copy.deepcopy(self.begins_as)
         if self.source:
-            return file_made(self.name, file_router(self.name, self.source), self.parameters)
+            return make_file_router(self.name, self.parameters, self.source)
         return Clairvoyant() if self.name == CLAIRVOYANT else make_router(self.name, **self.parameters)
 
 
@@ -62,7 +61,7 @@ def named_candidate(text: str) -> Candidate:
     """
     label = canonical_name(text)
     name, parameters = router_parameters(label)
-    candidate = Candidate(label, name, parameters, source=file_source(name) if in_file(name) else "")
+    candidate = Candidate(label, name, parameters, source=router_source(name) if is_file_router(name) else "")
     candidate.make()  # reports bad parameters before any day is prepared
     return candidate
 
@@ -76,7 +75,7 @@ def canonical_name(text: str) -> str:
     'dark-first+sweep:cap=500'
     """
     name, _ = router_parameters(text)
-    return text if in_file(name) else router_name(name, NAMES) + text[len(name) :]
+    return text if is_file_router(name) else router_name(name, NAMES) + text[len(name) :]
 
 
 def check_routers(texts: Sequence[str]) -> tuple[str, ...]:

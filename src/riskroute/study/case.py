@@ -19,7 +19,7 @@ from riskroute.core.validation import SIDES
 from riskroute.market.clock import SECOND, zone_label
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, VenueBooks
-from riskroute.routers.contextual.market_features import market_features
+from riskroute.routers.contextual.market_features import MarketFeatures
 from riskroute.routers.report import KINDS
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.backtest import TradingDay
@@ -300,7 +300,7 @@ def _imbalance(day: TradingDay, time: int, sign: int) -> float:
     now = day.books.as_of(time)
     sides = (now.bid_px, now.bid_sz, now.ask_px, now.ask_sz)
     books = VenueBooks(day.books.venues, *sides, day.takers, day.makers, now.ages)
-    return market_features(Context("order", SIDES[0] if sign > 0 else SIDES[1], 1, books), 0.0).imbalance
+    return MarketFeatures.of(Context("order", SIDES[0] if sign > 0 else SIDES[1], 1, books), 0.0).imbalance
 
 
 def _with_terciles(table: polars.DataFrame, measure: str, names: Sequence[str] = TERCILES) -> polars.DataFrame:

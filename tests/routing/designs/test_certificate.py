@@ -20,7 +20,6 @@ from riskroute.routing.designs.large import large_design
 from riskroute.routing.designs.support import _features, _orbit_size, explicit_support
 from riskroute.routing.designs.symmetry import (
     Orbit,
-    OrbitMoments,
     SymmetricInformation,
     SymmetryGroups,
     _blocks,
@@ -98,7 +97,7 @@ def random_designs(name: str, count: int, seed: int) -> list[tuple[list[Orbit], 
         chosen = [orbits[i] for i in rng.choice(len(orbits), size, replace=False)]
         weights = rng.dirichlet(np.full(size, 0.7)) + 1e-3
         weights /= weights.sum()
-        information = SymmetricInformation.of(groups, OrbitMoments.of(groups, chosen), weights)
+        information = SymmetricInformation.of(groups, groups.moments(chosen), weights)
         if information.rank == rank:
             found.append((chosen, weights, information))
         if len(found) == count:
@@ -206,7 +205,7 @@ def test_explicit_information_is_the_average_over_all_permutations(name: str) ->
 @CASES
 def test_rank_and_leverages_by_blocks_are_those_of_the_matrix(name: str) -> None:
     groups, orbits, members = groups_of(name), orbits_of(name), members_of(name)
-    every = OrbitMoments.of(groups, orbits)
+    every = groups.moments(orbits)
     for _, _, information in random_designs(name, 3, seed=2):
         assert information.rank == np.linalg.matrix_rank(plain_features(members))
         inverse = np.linalg.pinv(information.explicit(), rcond=1e-10, hermitian=True)
@@ -221,7 +220,7 @@ def test_rank_and_leverages_by_blocks_are_those_of_the_matrix(name: str) -> None
 def test_certified_bound_holds_for_bad_designs_too(name: str) -> None:
     """However few parts may be visited, and whether or not the target can be met."""
     groups, orbits = groups_of(name), orbits_of(name)
-    every = OrbitMoments.of(groups, orbits)
+    every = groups.moments(orbits)
     for _, _, information in random_designs(name, 4, seed=3):
         rows, target = _blocks(information, every)
         levers = dict(zip(orbits, rows @ target, strict=True))
@@ -242,7 +241,7 @@ def test_certified_bound_holds_on_a_coarse_grid(name: str, steps: int, monkeypat
     monkeypatch.setattr(certificate_module, "_GRID", steps)
     monkeypatch.setattr(certificate_module, "_CAP_STEPS", 1)
     groups, orbits = groups_of(name), orbits_of(name)
-    every = OrbitMoments.of(groups, orbits)
+    every = groups.moments(orbits)
     for _, _, information in random_designs(name, 3, seed=3):
         rows, target = _blocks(information, every)
         levers = dict(zip(orbits, rows @ target, strict=True))
@@ -262,7 +261,7 @@ def test_grid_has_no_more_steps_for_larger_orders() -> None:
         third = units // 3
         orbits: list[Orbit] = [((units, *[0] * 9),), ((units - 2 * third, third, third, *[0] * 7),)]
         weights = np.array([0.5, 0.5])
-        information = SymmetricInformation.of(groups, OrbitMoments.of(groups, orbits), weights)
+        information = SymmetricInformation.of(groups, groups.moments(orbits), weights)
         assert certificate_module._Grid.of(groups).steps <= 1000
         bounds.append(certify(information, 20 * 1.005, 300).bound)
     np.testing.assert_allclose(bounds, bounds[0], rtol=1e-3)
@@ -272,7 +271,7 @@ def test_grid_has_no_more_steps_for_larger_orders() -> None:
 @CASES
 def test_branch_and_bound_closes_on_small_sets(name: str) -> None:
     for _, _, information in random_designs(name, 2, seed=4):
-        rows, target = _blocks(information, OrbitMoments.of(groups_of(name), orbits_of(name)))
+        rows, target = _blocks(information, groups_of(name).moments(orbits_of(name)))
         highest = float((rows @ target).max())
         assert certify(information, highest * 1.01, 20_000).bound <= highest * (1.01 + 1e-9)
 
@@ -283,7 +282,7 @@ def test_weights_on_all_orbits_are_optimal(name: str) -> None:
     weights = solve_orbit_design(groups, orbits, 1e-4)
     assert weights.sum() == pytest.approx(1)
     assert (weights >= 0).all()
-    parts = OrbitMoments.of(groups, orbits)
+    parts = groups.moments(orbits)
     information = SymmetricInformation.of(groups, parts, weights)
     rows, target = _blocks(information, parts)
     assert (rows @ target).max() <= information.rank * (1 + 1e-4 + 1e-9)

@@ -14,7 +14,7 @@ from riskroute.routing.designs.support import (
     _orbit_size,
     _spread_meetings,
 )
-from riskroute.routing.designs.symmetry import Orbit, OrbitMoments, SymmetricInformation, SymmetryGroups
+from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups
 
 SIZES = ([7], [8], [4, 6], [3, 3, 5])
 
@@ -91,7 +91,7 @@ def test_families_are_disjoint_members_of_their_orbits(name: str) -> None:
     kind, orbits = CASES[name]
     groups = SymmetryGroups.of(6, np.zeros(len(kind), dtype=np.int64), np.where(np.array(kind) == 1, 6, 5))
     weights = np.array([0.5, 0.5])
-    information = SymmetricInformation.of(groups, OrbitMoments.of(groups, orbits), weights)
+    information = SymmetricInformation.of(groups, groups.moments(orbits), weights)
     families = _balanced_families(information, orbits, weights, 8, seed=0)
     rows = np.concatenate(families)
     assert len(np.unique(rows, axis=0)) == len(rows)
@@ -106,6 +106,6 @@ def test_small_orbits_are_taken_whole() -> None:
     groups = SymmetryGroups.of(2, np.zeros(7, dtype=np.int64), np.full(7, 2))
     orbits: list[Orbit] = [((2, 0, 0, 0, 0, 0, 0),), ((1, 1, 0, 0, 0, 0, 0),)]
     weights = np.array([0.4, 0.6])
-    information = SymmetricInformation.of(groups, OrbitMoments.of(groups, orbits), weights)
+    information = SymmetricInformation.of(groups, groups.moments(orbits), weights)
     rows = np.concatenate(_balanced_families(information, orbits, weights, 50, seed=0))
     assert len(rows) == sum(map(_orbit_size, orbits)) == 28

@@ -1,1 +1,1 @@
-"""Contextual router: plans from the current books, learned fill and cost models, and a cap on expected shortfall."""
+"""Contextual routers: plans from the current books, learned fill and cost models, a cap on expected shortfall."""

@@ -19,7 +19,7 @@ from riskroute.core.records import Count, from_plain
 from riskroute.core.validation import real_number
 from riskroute.learning.hazards import Hazards
 from riskroute.learning.mean_variance_regression import ResidualTest
-from riskroute.routers.contextual.market_features import decay, horizon_class
+from riskroute.routers.contextual.market_features import horizon_class
 from riskroute.routers.router import PlaceBelief
 
 PoolUse = tuple[str, float]  # a pool, and the seconds an order rests there; 0: a ping
@@ -45,14 +45,6 @@ class DarkBelief:
     ----------
     half_life : float
         Days after which an observation counts half.
-
-    Examples
-    --------
-    >>> belief = DarkBelief()
-    >>> for _ in range(50):
-    ...     belief.learn("P", 0.0, sent=100, filled=100, time=0)
-    >>> belief.moments([("P", 0.0)], np.array([0.0, 100.0, 200.0]))[0].round().tolist()
-    [[0.0, 97.0, 186.0]]
     """
 
     borrowed_trials: ClassVar[float] = 20.0  # maximum weight of other symbols' evidence
@@ -96,8 +88,8 @@ class DarkBelief:
 
     def _discount(self, time: int) -> None:
         if self.last and time > self.last:
-            factor = decay(time - self.last, self.half_life)
-            if factor > 0.99:  # too little to be worth the work: wait until more time has passed
+            factor = 0.5 ** ((time - self.last) / (self.half_life * 8.64e13))  # half-life in days
+            if factor > 0.99:  # negligible: wait until more time has passed
                 return
             for belief in self.sizes.values():
                 belief.discount(factor)

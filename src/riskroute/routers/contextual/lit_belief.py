@@ -1,11 +1,11 @@
 """Posterior of limit order outcomes at lit venues, given the books: learned from public data of all venues.
 
-What a limit order would have earned can be computed from public data afterwards (feedback F3), so that nothing needs
-exploration. The belief is a heteroscedastic linear regression with venue effects shrunk towards 0. Profits are in
-half-spreads per share, which makes coefficients comparable across symbols and times.
+Public data give the counterfactual profit of any limit order (feedback F3), so lit venues need no exploration. The
+belief is a heteroscedastic linear regression with venue effects shrunk towards 0. Profits are in half-spreads per
+share, which makes coefficients comparable across symbols and times.
 
-The variance has a component common to all waiting shares, the move of the mid until the horizon, and components of
-their own. Products of the residuals of two venues identify the common one.
+The variance has a component common to all waiting shares, the move of the mid until the horizon, and one per place.
+Products of the residuals of two venues identify the common one.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from riskroute.learning.mean_variance_regression import (
     ResidualTest,
 )
 from riskroute.routers.context import Context
-from riskroute.routers.contextual.market_features import MarketFeatures, decay, horizon_class
+from riskroute.routers.contextual.market_features import MarketFeatures, horizon_class
 from riskroute.routers.contextual.wait_or_trade import HorizonModel
-from riskroute.routers.router import PublicData
+from riskroute.routers.public_data import PublicData
 
 _POSTING_FEATURES = 11  # features of a limit order with a coefficient
 _LEAST_FLOW = 1e-6  # shares added to every outflow, which is a divisor
@@ -260,8 +260,8 @@ class LitBelief:
 
     def _discount(self, time: int) -> None:
         if self.last and time > self.last:
-            factor = decay(time - self.last, self.half_life)
-            if factor > 0.999:  # too little to be worth the work: wait until more time has passed
+            factor = 0.5 ** ((time - self.last) / (self.half_life * 8.64e13))  # half-life in days
+            if factor > 0.999:  # negligible: wait until more time has passed
                 return
             self.limit.discount(factor)
             self.horizon_sweep.discount(factor)
@@ -316,7 +316,9 @@ class LitBelief:
         flows = np.array([known.get(name, np.nan) for name in names])
         fills = self._fill_coefficients(context.horizon)
         columns = prices, sizes, books.bid_sz, books.ask_sz
-        price, queue, bid, ask = np.array([column[:, 0] for column in columns])  # contiguous, so that one kernel fits
+        price, queue, bid, ask = np.array(
+            [column[:, 0] for column in columns]
+        )  # contiguous: a strided array compiles another kernel
         cost, variance, there, model = _posting_tables(
             *(price, queue, bid, ask, books.makers, flows, effects),
             *(np.array(market), books.mid, context.sign, context.tick, context.horizon),

@@ -24,23 +24,14 @@ class MarketFeatures(NamedTuple):
     lean: float
     sweep: float
 
-
-def market_features(context: Context, sweep: float) -> MarketFeatures:
-    """Return the market features of an order whose sweep costs ``sweep`` dollars per share.
-
-    Examples
-    --------
-    >>> from riskroute.routers.context import read_context
-    >>> venues = {"A": {"bids": [[10.0, 300]], "asks": [[10.02, 100]]}, "B": {"bids": [[9.99, 50]]}}
-    >>> market = market_features(read_context({"venues": venues}, side="buy", shares=100), 0.013)
-    >>> round(market.half_spread, 6), market.imbalance, round(market.lean, 6)
-    (0.01, 0.5, 0.0)
-    """
-    books, sign = context.books, context.sign
-    best_bid, best_ask = books.best_bid, books.best_ask
-    half = max((best_ask - best_bid) / 2, context.tick / 4)
-    imbalance, mid = _imbalance_and_mid(books.bid_px, books.bid_sz, books.ask_px, books.ask_sz, best_bid, best_ask)
-    return MarketFeatures(half, sign * imbalance, sign * (mid - books.mid), sweep)
+    @classmethod
+    def of(cls, context: Context, sweep: float) -> MarketFeatures:
+        """Return the features of an order whose sweep costs ``sweep`` dollars per share."""
+        books, sign = context.books, context.sign
+        bid, ask = books.best_bid, books.best_ask
+        half = max((ask - bid) / 2, context.tick / 4)
+        imbalance, mid = _imbalance_and_mid(books.bid_px, books.bid_sz, books.ask_px, books.ask_sz, bid, ask)
+        return cls(half, sign * imbalance, sign * (mid - books.mid), sweep)
 
 
 @njit(cache=True)
@@ -62,22 +53,5 @@ def _imbalance_and_mid(
 
 
 def horizon_class(seconds: float) -> int:
-    """Return the class of a horizon: its base-2 logarithm, rounded.
-
-    Examples
-    --------
-    >>> [horizon_class(seconds) for seconds in (10, 60, 61, 300)]
-    [3, 6, 6, 8]
-    """
+    """Return the class of a horizon: its base-2 logarithm, rounded."""
     return round(math.log2(max(seconds, 1e-3)))
-
-
-def decay(nanoseconds: int, half_life: float) -> float:
-    """Return the weight of an observation of that age; the half-life is in days.
-
-    Examples
-    --------
-    >>> decay(86_400 * 10**9, 2.0) ** 2
-    0.5000000000000001
-    """
-    return float(0.5 ** (nanoseconds / (half_life * 8.64e13)))

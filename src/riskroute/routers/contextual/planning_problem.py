@@ -12,17 +12,16 @@ from riskroute.core.runtime import cached
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import DarkBelief
 from riskroute.routers.contextual.lit_belief import LitBelief
-from riskroute.routers.contextual.market_features import market_features
+from riskroute.routers.contextual.market_features import MarketFeatures
 from riskroute.routers.contextual.wait_or_trade import HorizonModel, Moments, OrderTables, UnitPlan, WaitOrTrade
 from riskroute.routers.plan import Plan
-from riskroute.routers.router import unit_shares
-from riskroute.routers.rules import quickest_venue
+from riskroute.routing.allocations import unit_shares
 
 _NO_HORIZON = HorizonModel(np.zeros((0, 4)), np.zeros(2), 0.0, 0.0)  # nothing waits
 
 
 class PlanningProblem:
-    """An order with its books, and a router's beliefs about its symbol.
+    """Order, its books, and the router's beliefs about its symbol.
 
     The order is cut into at most ``units`` units. ``leak`` is the probability per 1,000 shares sent to a pool that the
     best price fades; ``weight`` is the price of a dollar of excess over ``level`` basis points.
@@ -41,7 +40,7 @@ class PlanningProblem:
         self.context, self.dark = context, dark
         self.unit, self.shares = _cut(context.shares, context.lot, units)
         sweep: Floats = context.displayed.costs(self.shares)
-        self.market = market_features(context, float(sweep[-1]) / context.shares)
+        self.market = MarketFeatures.of(context, float(sweep[-1]) / context.shares)
         self.per_bp = 1e4 / (context.shares * context.mid)  # basis points per dollar of cost
         half = self.market.half_spread
         prices = {pool.name: pool.fee - pool.improvement * half for pool in context.pools}
@@ -129,10 +128,10 @@ class PlanningProblem:
         return min(self._simple_rules(tables.units), key=lambda rule: tables.forecast(rule).objective(price))
 
     def _simple_rules(self, units: int) -> list[UnitPlan]:
-        """Return dark-first+sweep, dark-first+post+sweep and rest-even+sweep as unit plans, as far as available."""
+        """Return dark-first+sweep, dark-first+post+sweep and rest-even+sweep as unit plans, if possible."""
         nothing = np.zeros(len(self.places), dtype=np.int64)
         rules = [UnitPlan(nothing, before=True)]
-        venue = quickest_venue(self.context)
+        venue = self.context.quickest_venue
         if ("limit", venue) in self.places:
             posted = nothing.copy()
             posted[self.places.index(("limit", venue))] = units

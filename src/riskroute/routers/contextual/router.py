@@ -17,14 +17,14 @@ from riskroute.core.validation import parameter, real_number, true_or_false, who
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import DarkBelief, PoolUse
 from riskroute.routers.contextual.lit_belief import MOST_VENUES, LitBelief
-from riskroute.routers.contextual.market_features import horizon_class, market_features
+from riskroute.routers.contextual.market_features import MarketFeatures, horizon_class
 from riskroute.routers.contextual.planning_problem import PlanningProblem
 from riskroute.routers.contextual.tail_guard import TailGuard
 from riskroute.routers.contextual.wait_or_trade import UnitPlan
 from riskroute.routers.plan import Plan
+from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport
-from riskroute.routers.router import PlaceBelief, PublicData, Router
-from riskroute.routers.rules import quickest_venue
+from riskroute.routers.router import PlaceBelief, Router
 
 
 @lru_cache(maxsize=1024)
@@ -35,7 +35,7 @@ def _order_class(seconds: float, shares: int) -> str:
 
 @dataclass
 class _PendingOrder:
-    """Data of a routed order that its reports and public data need.
+    """Routed order with outstanding reports or public data.
 
     ``horizon_sweep`` is the predicted cost per share of sweeping at the horizon. ``tail_class`` and ``per_bp`` belong
     to the tail guard; the class is empty without it. ``rested`` holds pool, shares sent, shares filled and price of
@@ -98,7 +98,7 @@ class ContextualGreedy(Router):
     name: ClassVar[str] = "contextual-greedy"
     feedback: ClassVar[str] = "F3"
     memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "tails", "venues", "pending", "routed")
-    most_pending: ClassVar[int] = 10_000  # orders whose outcome is awaited; the oldest are dropped
+    most_pending: ClassVar[int] = 10_000  # maximum number of open orders; the oldest are dropped
     # Minimum kappa under the tail guard. The charged excess is summed over children, which ignores that several places
     # diversify; variance does not ignore it. It falls to two thirds as the multiplier falls below 0.1.
     guarded_kappa: ClassVar[float] = 0.15
@@ -183,7 +183,7 @@ class ContextualGreedy(Router):
         return max(self.kappa, guarded) * problem.per_bp
 
     def _update_tail_guard(self, problem: PlanningProblem, chosen: UnitPlan) -> None:
-        """Compare the tail of the chosen plan with the benchmark rule's, every few orders: it takes time."""
+        """Compare the tails of the chosen plan and the benchmark rule; only every few orders, because it is slow."""
         if not self._guards(problem.context) or self.routed % TailGuard.update_every:
             return
         guard = self._guard(problem.context)
@@ -222,7 +222,7 @@ class ContextualGreedy(Router):
     def on_public_data(self, public: PublicData) -> None:
         context = public.context
         sweep = float(context.displayed.costs(context.shares)) / context.shares
-        market = market_features(context, sweep)
+        market = MarketFeatures.of(context, sweep)
         lit, dark = self.symbol_beliefs(context.symbol)
         pending = self.pending.get(context.order)
         if pending is not None and public.at_horizon is not None:
@@ -236,10 +236,10 @@ class ContextualGreedy(Router):
         self._learn_posted_rule(public)
 
     def _learn_posted_rule(self, public: PublicData) -> None:
-        """Tell the tail guard what the order would have cost if posted as the simple rule posts it."""
+        """Pass the tail guard the counterfactual cost of posting the order as the simple rule does."""
         context = public.context
         guard = self.tails.get(_order_class(context.horizon, context.shares))
-        venue = quickest_venue(context)
+        venue = context.quickest_venue
         queue = public.queues.get(venue)
         if guard is None or queue is None or public.at_horizon is None:
             return
@@ -267,7 +267,7 @@ class ContextualGreedy(Router):
         self.lit_beliefs = {name: LitBelief.restore(one, self.venues) for name, one in memory["lit_state"].items()}
         self.dark_beliefs = {name: DarkBelief.restore(one) for name, one in memory["dark_state"].items()}
         if self.lit_beliefs.keys() != self.dark_beliefs.keys():
-            raise StateError("lit and dark beliefs must be of the same symbols")
+            raise StateError("lit and dark beliefs must have the same symbols")
         self._link_lenders()
         for lit in self.lit_beliefs.values():
             lit.borrow()

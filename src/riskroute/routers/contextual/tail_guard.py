@@ -7,7 +7,7 @@ constraint holds. The guard uses the level that 4 % of the rule's orders exceed:
 5 % level may lie just below that cost, and every fill would be charged.
 
 The predicted excess comes from a fill model, which may be wrong in the tail. The guard therefore compares it with
-realised excess, for the router's plans and for the rule's limit order (whose outcome is public), and corrects later
+realised excess, for the router's plans and for the rule's limit order with its public outcome, and corrects later
 predictions by the ratio.
 """
 
@@ -52,20 +52,7 @@ class _TailCorrection:
 
 @dataclass
 class TailGuard:
-    """Multiplier on tail cost for orders of one class.
-
-    Examples
-    --------
-    A plan as risky as the rule leaves the multiplier unchanged; a riskier one raises it:
-
-    >>> guard = TailGuard()
-    >>> guard.update(0.1, 0.1, chance=0.04, mid_sd=3.0)
-    >>> guard.price
-    0.3
-    >>> guard.update(0.5, 0.1, chance=0.04, mid_sd=3.0)
-    >>> round(guard.price, 4), guard.level
-    (0.3036, 2.0)
-    """
+    """Multiplier on tail cost for orders of one class."""
 
     update_every: ClassVar[int] = 4  # orders between updates
     exceedance: ClassVar[float] = 0.04  # fraction of the rule's orders that exceed the level
@@ -97,7 +84,7 @@ class TailGuard:
         self.gap = 0.95 * self.gap + (1 - 0.95) * ((ours - allowed) / SHORTFALL_LEVEL - room)
         # dual ascent in the logarithm: 3 % per basis point of gap, at most 10 % per update
         step = min(max(0.03 * self.gap, -0.1), 0.1)
-        # above 1 the sum over children that is charged overstates the plan's tail too much
+        # above 1 the charge, a sum over children, overstates the plan's tail too much
         self.price = min(max(self.price * math.exp(step), 1e-3), 1.0)
         # stochastic approximation of the quantile, with steps that halve after 25 updates and do not vanish
         self.level += max(0.3 / (1 + self.updates / 25), 0.03) * mid_sd * (chance - self.exceedance)
@@ -111,5 +98,5 @@ class TailGuard:
         self.plans.add_realised(max(cost - self.level, 0.0))
 
     def learn_posted(self, cost: float) -> None:
-        """Record the cost an order would have had, posted as the rule posts it, in basis points."""
+        """Record the counterfactual cost of an order posted as the rule posts it, in basis points."""
         self.posted.add_realised(max(cost - self.level, 0.0))

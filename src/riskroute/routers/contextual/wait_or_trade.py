@@ -247,7 +247,7 @@ def _waiting_shares(tables: WaitOrTrade, units: Units) -> float:
         if units[k] < 0 or units[k] >= len(tables.shares):
             raise InputError("units of a plan must be at most those of the order")
         waits += tables.shares[units[k]]
-    return min(waits, tables.shares[-1])
+    return float(min(waits, tables.shares[-1]))
 
 
 @njit(cache=True)
@@ -265,7 +265,7 @@ def _waiting_moments(tables: WaitOrTrade, units: Units, factor: float) -> tuple[
 
 @njit(cache=True)
 def _pinged(tables: WaitOrTrade, waits: float, before: bool) -> tuple[float, float, float]:
-    """Return what follows if some pool fills: shares filled, shares left to trade now, factor on waiting children."""
+    """Return, if some pool fills: shares filled, shares left to trade now, factor on the waiting children."""
     total = tables.shares[-1]
     now = total - waits
     size = total if before else now
@@ -347,7 +347,7 @@ def _best_plan(tables: WaitOrTrade, price: float) -> tuple[Units, bool]:
 def _plan_under_draw(
     order: OrderTables, mean: Moments, drawn: Moments, price: float, allowance: float
 ) -> tuple[Units, bool, Flags]:
-    """Return the fields of a `UnitPlan`, and the pools worth a ping; one kernel, because a decision has to be fast."""
+    """Return the fields of a `UnitPlan`, and the pools worth a ping; one kernel, for speed."""
     ours, worth = _with_pools(order, mean)
     world = _with_pools(order, drawn)[0]
     best, best_before = _best_plan(ours, price)

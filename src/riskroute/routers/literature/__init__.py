@@ -1,1 +1,1 @@
-"""Routing methods of the literature, each with its source; all allocate one order over lit venues or dark pools."""
+"""Routers from the literature, for lit venues or dark pools, each with its source."""

@@ -24,10 +24,11 @@ from riskroute.core.arrays import Floats, Integers, Vector
 from riskroute.core.records import Count, NonNegative
 from riskroute.core.validation import parameter, real_number, true_or_false, whole_number
 from riskroute.routers.context import Context
-from riskroute.routers.literature.cont_kukanov import plan_post, queues_now
+from riskroute.routers.literature.cont_kukanov import queues_now
 from riskroute.routers.plan import Plan
+from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport
-from riskroute.routers.router import PublicData, Router
+from riskroute.routers.router import Router
 from riskroute.routers.rules import plan_sweep
 from riskroute.routing.allocations import proportional_lots
 
@@ -62,13 +63,7 @@ class _Drift(NamedTuple):
     scale: float
 
     def after(self, number: float, total: float, squares: float) -> _Drift:
-        """Return the posterior after ``number`` (possibly discounted) moves, given their sum and sum of squares.
-
-        Examples
-        --------
-        >>> _Drift(0.0, 1.0, 2.0, 1.0).after(2, 2 + 4, 2**2 + 4**2)
-        _Drift(mean=2.0, times=3.0, shape=3.0, scale=5.0)
-        """
+        """Return the posterior after ``number`` (possibly discounted) moves, given their sum and sum of squares."""
         if number <= 0:
             return self
         mean, times = total / number, self.times + number
@@ -130,7 +125,7 @@ class BayesFill(Router):
     Examples
     --------
     >>> from riskroute.routers.context import read_context
-    >>> from riskroute.routers.router import MarketAtHorizon, QueueOutflow
+    >>> from riskroute.routers.public_data import MarketAtHorizon, QueueOutflow
     >>> books = {"A": {"bids": [[10.00, 200]], "asks": [[10.01, 900]], "taker": 0.003, "maker": -0.002}}
     >>> def order(name):
     ...     return read_context({"venues": books}, side="buy", shares=400, horizon=60, order=name)
@@ -191,7 +186,7 @@ class BayesFill(Router):
         shares = proportional_lots(np.append(float(taken), split), context.shares, context.lot)[1:]
         posted = {venue: int(some) for venue, some in zip(quickest, shares, strict=True) if some}
         self.pending[context.order] = {venue: states[venue] for venue in posted}
-        return plan_post(context, posted)
+        return plan_sweep(context, posted)
 
     def table(
         self, context: Context, venue: str, state: str, gain: float, rng: np.random.Generator | None = None

@@ -13,7 +13,7 @@ from riskroute.core.validation import one_of, parameter, true_or_false, whole_nu
 from riskroute.routers.context import Context
 from riskroute.routers.literature.dark_allocation import AllocationTask, DarkAllocation, PendingAllocation
 from riskroute.routers.plan import Plan
-from riskroute.routers.router import unit_shares
+from riskroute.routing.allocations import unit_shares
 
 
 @dataclass
@@ -77,14 +77,14 @@ class Cmab(DarkAllocation):
 
     def _best(self, task: AllocationTask, index: str, time: int) -> Units:
         """Return the jointly best sizes by an index."""
-        values = np.zeros((len(task.pools), 1, task.units))
+        values = np.zeros((len(task.pools), task.units))
         for k, pool in enumerate(task.pools):
             tried, sums = np.array(self.arms.get(f"{pool} {task.unit}", [[0.0] * self.grid] * 2))[:, : task.units]
             shares = _fill_index(index, tried, sums, time, task.rng)
             if self.share:  # the filled fraction decreases with the size
                 shares = np.minimum.accumulate(shares)
-            values[k, 0] = task.savings[k] * task.unit * np.arange(1, task.units + 1) * shares
-        return _best_super_arm(values, task.units)[1]
+            values[k] = task.savings[k] * task.unit * np.arange(1, task.units + 1) * shares
+        return _best_super_arm(values, task.units)
 
     def greedy(self, context: Context) -> Plan | None:
         task = self.task_of(context)
@@ -114,24 +114,10 @@ def _fill_index(index: str, tried: Vector, sums: Vector, time: int, rng: np.rand
     return np.asarray(betaincinv(1 + sums, 1 + np.maximum(tried - sums, 0), 1 - 1 / max(time, 2)))
 
 
-def _best_super_arm(values: Floats, units: int) -> tuple[Units, Units]:
-    """Return the price and size for every pool with the largest total value, within ``units``.
-
-    Parameters
-    ----------
-    values : Floats
-        ``(K, P, G)``, value of sizes 1 .. G at every pool and price.
-    units : int
-        Maximum sum of the sizes.
-
-    Returns
-    -------
-    tuple[Units, Units]
-        Indices of prices, and sizes, ``(K,)`` each; size 0 for unused pools.
-    """
+def _best_super_arm(values: Floats, units: int) -> Units:
+    """Return the sizes ``(K,)`` with the largest total of ``values (K, G)`` of sizes 1 .. G, within ``units``."""
     pools = len(values)
-    at = values.argmax(axis=1)
-    worth = np.concatenate([np.zeros((pools, 1)), values.max(axis=1)], axis=1)[:, : units + 1]
+    worth = np.concatenate([np.zeros((pools, 1)), values], axis=1)[:, : units + 1]
     best = np.zeros(units + 1)
     chosen = np.zeros((pools, units + 1), dtype=np.int64)
     used, size = np.arange(units + 1)[:, None], np.arange(worth.shape[1])[None, :]
@@ -143,5 +129,4 @@ def _best_super_arm(values: Floats, units: int) -> tuple[Units, Units]:
     for k in reversed(range(pools)):
         given[k] = chosen[k, left]
         left -= int(given[k])
-    rows = np.arange(pools)
-    return np.where(given > 0, at[rows, np.maximum(given, 1) - 1], 0), given
+    return given

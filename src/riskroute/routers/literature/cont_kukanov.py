@@ -18,57 +18,38 @@ SIAM Journal on Optimization 19 (2009), https://doi.org/10.1137/070704277
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Floats, Integers, Matrix, Vector
-from riskroute.core.errors import InputError
 from riskroute.core.records import Count, NonNegative, Positive
-from riskroute.core.validation import finite_array, one_of, parameter, real_number, true_or_false, whole_number
+from riskroute.core.validation import parameter, real_number, true_or_false, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
-from riskroute.routers.router import PublicData, Router
-from riskroute.routers.rules import DarkFirst, plan_sweep, plan_take
+from riskroute.routers.public_data import PublicData
+from riskroute.routers.router import Router
+from riskroute.routers.rules import DarkFirst, plan_sweep
 from riskroute.routing.allocations import proportional_lots
-
-_BISECTIONS = 60
 
 
 @dataclass(frozen=True)
-class PlacementPrices:
+class _PlacementPrices:
     """Prices of the placement problem, in dollars per share.
 
-    Parameters
-    ----------
-    half_spread : float
-        Half-spread (``h``).
-    taker : float
-        Taker fee (``f``).
-    rebates : tuple[float, ...]
-        By exchange: rebate of a fill (``r_k``), net of adverse selection.
-    under, over : float
-        Penalty of a share missing at the horizon (``lambda_u``), and of a surplus share (``lambda_o``).
-    impact : float
-        Impact cost of every share sent (``theta``).
+    An optimum neither leaves the order unfilled nor buys it twice if missing shares cost more than taking, and surplus
+    shares more than any fill gains.
     """
 
-    half_spread: float
-    taker: float
-    rebates: tuple[float, ...]
-    under: float
-    over: float
-    impact: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("half_spread", "taker", "under", "over"):
-            real_number(name, getattr(self, name))
-        real_number("impact", self.impact, minimum=0)
-        for rebate in self.rebates:
-            real_number("rebate", rebate)
+    half_spread: float  # h
+    taker: float  # taker fee (f)
+    rebates: tuple[float, ...]  # by exchange: rebate of a fill (r_k), net of adverse selection
+    under: float  # penalty of a share missing at the horizon (lambda_u)
+    over: float  # penalty of a surplus share (lambda_o)
+    impact: float = 0.0  # of every share sent (theta)
 
     @property
     def taking(self) -> float:
@@ -80,134 +61,68 @@ class PlacementPrices:
         """By exchange: gain of a filled limit order share against the mid, ``(K,)``."""
         return self.half_spread + np.array(self.rebates, dtype=np.float64)
 
-    @property
-    def sound(self) -> bool:
-        """Whether missing shares cost more than taking, and surplus shares more than any fill gains.
-
-        Otherwise it would pay to leave the order unfilled, or to buy it twice.
-        """
-        most, least = max(self.gains, default=0.0), min(self.gains, default=1.0)
-        return bool(least > 0 and self.under > self.taking and self.over > max(most, -self.taking))
+    def problem(self, shares: int, ahead: Vector, outflows: Matrix) -> _Placement:
+        """Return the placement problem of an order."""
+        costs = self.taking, self.gains, self.under, self.over, self.impact
+        return _Placement(float(shares), ahead, np.ascontiguousarray(outflows), *costs)
 
 
-def _placement_costs(
-    shares: int, market: float, limits: Vector, ahead: Vector, outflows: Matrix, prices: PlacementPrices
-) -> Floats:
-    """Return the cost of a placement for each sample of outflows ``(n, K)``, in dollars, ``(n,)``."""
-    reached = np.asarray(outflows, dtype=np.float64) - ahead
-    fills = np.clip(reached, 0.0, limits)
-    had = market + fills.sum(axis=1)
-    missing = np.maximum(shares - had, 0.0)
-    sent = market + float(np.sum(limits)) + missing
-    penalties = prices.under * missing + prices.over * np.maximum(had - shares, 0.0)
-    return np.asarray(prices.taking * market - fills @ prices.gains + prices.impact * sent + penalties)
+class _Placement(NamedTuple):
+    """Placement problem with ``n`` samples of outflows over ``K`` exchanges."""
 
-
-def _one_exchange_placement(
-    shares: int, ahead: int, distribution: Callable[[float], float], prices: PlacementPrices
-) -> tuple[int, int]:
-    """Return the optimal ``M`` and ``L`` for one exchange in closed form.
-
-    ``L`` is the smallest size for which the probability of an incomplete fill ``F(Q + L)`` reaches
-    ``(2h + f + r) / (lambda_u + h + r + theta)``; the whole order if none does.
-
-    Parameters
-    ----------
-    distribution : Callable
-        Cumulative distribution function ``F`` of the outflow.
-    """
-    gain = float(prices.gains[0])
-    fraction = (prices.taking + gain) / (prices.under + gain + prices.impact)
-    low, high = 0, whole_number("shares", shares)
-    while low < high:
-        half = (low + high) // 2
-        if distribution(ahead + half) >= fraction:
-            high = half
-        else:
-            low = half + 1
-    return shares - low, low
-
-
-def stochastic_placement(
-    shares: int, ahead: Vector, outflows: Matrix, prices: PlacementPrices, *, steps: int = 2000, mode: str = "sum"
-) -> Floats:
-    """Return ``(M, L_1, .., L_K)`` by projected stochastic gradient descent, ``(K + 1,)``, not rounded.
-
-    Each step uses the gradient at the next sample; the result is the mean of the second half of the iterates. The step
-    size is ``D / (G sqrt(N))`` for ``N`` steps, with the diameter ``D`` of the feasible set and a bound ``G`` on the
-    gradients, so that the expected cost is within ``O(D G / sqrt(N))`` of the optimum.
-
-    Parameters
-    ----------
-    ahead : Vector
-        ``(K,)``, shares in the queues (``Q_k``).
-    outflows : Matrix
-        ``(n, K)``, joint samples over exchanges, used cyclically.
-    mode : str
-        ``sum``: shares taken and posted sum to the order. ``overbook``: more may be posted, up to the remainder at
-        each exchange; surplus fills must then be unwound, which a replay does not do.
-
-    Examples
-    --------
-    >>> prices = PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
-    >>> outflows = np.random.default_rng(0).poisson(2200, (20_000, 1)).astype(float)
-    >>> stochastic_placement(1000, np.array([2000.0]), outflows, prices, steps=100_000).round(-1)
-    array([730., 270.])
-    """
-    queues = finite_array("ahead", ahead, ndim=1, length=len(prices.rebates))
-    samples = finite_array("outflows", outflows, ndim=2)
-    if samples.shape[1] != len(queues):
-        raise InputError(f"expected outflows of {len(queues)} exchanges, got {samples.shape[1]}")
-    one_of("mode", mode, ("sum", "overbook"))
-    args = (prices.taking, prices.gains, prices.under, prices.over, prices.impact)
-    found: Floats = _descend(
-        float(whole_number("shares", shares)), queues, samples, *args, whole_number("steps", steps), mode == "overbook"
-    )
-    return found
+    shares: float
+    ahead: Vector  # (K,)
+    outflows: Matrix  # (n, K)
+    taking: float
+    gains: Vector  # (K,)
+    under: float
+    over: float
+    impact: float
 
 
 @njit(cache=True)
-def _descend(
-    shares: float,
-    ahead: Vector,
-    outflows: Matrix,
-    taking: float,
-    gains: Vector,
-    under: float,
-    over: float,
-    impact: float,
-    steps: int,
-    overbook: bool,
-) -> Floats:
-    exchanges = len(ahead)
-    most = max(under + impact, over)
-    bound = (abs(taking) + impact + most) ** 2
-    for k in range(exchanges):
-        bound += (abs(gains[k]) + impact + most) ** 2
-    step = shares * np.sqrt((exchanges + 1) / (bound * steps))
-    placed = np.full(exchanges + 1, shares / (exchanges + 1))
-    mean, ranked = np.zeros(exchanges + 1), np.zeros(exchanges + 1)
+def _step_size(problem: _Placement, steps: int) -> float:
+    most = max(problem.under + problem.impact, problem.over)
+    bound = (abs(problem.taking) + problem.impact + most) ** 2
+    for gain in problem.gains:
+        bound += (abs(gain) + problem.impact + most) ** 2
+    return float(problem.shares * np.sqrt((len(problem.gains) + 1) / (bound * steps)))
+
+
+@njit(cache=True)
+def _gradient_step(problem: _Placement, placed: Floats, row: int, step: float) -> None:
+    """Move a placement against the gradient at one sample, in place, without projection."""
+    had = placed[0]
+    for k in range(len(problem.ahead)):
+        had += min(max(problem.outflows[row, k] - problem.ahead[k], 0.0), placed[k + 1])
+    price = 0.0  # marginal penalty of one more executed share
+    if had < problem.shares - 1e-9:
+        price = -(problem.under + problem.impact)
+    elif had > problem.shares + 1e-9:
+        price = problem.over
+    placed[0] -= step * (problem.taking + problem.impact + price)
+    for k in range(len(problem.ahead)):
+        filled = problem.outflows[row, k] > problem.ahead[k] + placed[k + 1]
+        placed[k + 1] -= step * (problem.impact - problem.gains[k] + price if filled else problem.impact)
+
+
+@njit(cache=True)
+def _stochastic_placement(problem: _Placement, steps: int) -> Floats:
+    """Return ``(M, L_1, .., L_K)`` by projected stochastic gradient descent, ``(K + 1,)``, not rounded.
+
+    Shares taken and posted sum to the order. Each step uses the gradient at the next sample; the result is the mean of
+    the second half of the iterates. The step size is ``D / (G sqrt(N))`` for ``N`` steps, with the diameter ``D`` of
+    the feasible set and a bound ``G`` on the gradients, so that the expected cost is within ``O(D G / sqrt(N))`` of the
+    optimum.
+    """
+    count = len(problem.ahead) + 1
+    step, placed = _step_size(problem, steps), np.full(count, problem.shares / count)
+    mean, ranked = np.zeros(count), np.zeros(count)
     for n in range(steps):
-        row = n % len(outflows)
-        had = placed[0]
-        for k in range(exchanges):
-            had += min(max(outflows[row, k] - ahead[k], 0.0), placed[k + 1])
-        price = 0.0  # marginal penalty of one more executed share
-        if had < shares - 1e-9:
-            price = -(under + impact)
-        elif had > shares + 1e-9:
-            price = over
-        placed[0] -= step * (taking + impact + price)
-        for k in range(exchanges):
-            filled = outflows[row, k] > ahead[k] + placed[k + 1]
-            slope = impact - gains[k] + price if filled else impact
-            placed[k + 1] -= step * slope
-        if overbook:
-            _into_overbooked(placed, shares)
-        else:
-            _into_simplex(placed, shares, ranked)
+        _gradient_step(problem, placed, n % len(problem.outflows), step)
+        _into_simplex(placed, problem.shares, ranked)
         if n >= steps // 2:
-            for k in range(exchanges + 1):
+            for k in range(count):
                 mean[k] += placed[k]
     return mean / (steps - steps // 2)
 
@@ -229,63 +144,6 @@ def _into_simplex(placed: Floats, shares: float, ranked: Floats) -> None:
             level = (total - shares) / (k + 1)
     for k in range(len(placed)):
         placed[k] = max(placed[k] - level, 0.0)
-
-
-@njit(cache=True)
-def _posted(placed: Floats, room: float, raised: float) -> float:
-    """Return the shares posted if all limits are shifted by ``raised`` and clipped to ``[0, room]``."""
-    total = 0.0
-    for k in range(1, len(placed)):
-        total += min(max(placed[k] + raised, 0.0), room)
-    return total
-
-
-@njit(cache=True)
-def _raise(placed: Floats, room: float) -> float:
-    """Return the shift of all limits with which they sum to at least ``room``, by bisection."""
-    low, high = 0.0, room - float(placed[1:].min())
-    if _posted(placed, room, 0.0) >= room:
-        return 0.0
-    for _ in range(_BISECTIONS):
-        half = (low + high) / 2
-        if _posted(placed, room, half) < room:
-            low = half
-        else:
-            high = half
-    return high
-
-
-@njit(cache=True)
-def _distance(placed: Floats, shares: float, market: float) -> float:
-    """Return the squared distance to the nearest feasible placement that takes ``market`` shares."""
-    room = shares - market
-    raised = _raise(placed, room)
-    total = float((market - placed[0]) ** 2)
-    for k in range(1, len(placed)):
-        total += (min(max(placed[k] + raised, 0.0), room) - placed[k]) ** 2
-    return total
-
-
-@njit(cache=True)
-def _into_overbooked(placed: Floats, shares: float) -> None:
-    """Project in place onto ``0 <= M <= S``, ``0 <= L_k <= S - M``, ``M + sum_k L_k >= S``."""
-    room, least, most, total = shares - placed[0], np.inf, -np.inf, 0.0
-    for k in range(1, len(placed)):
-        least, most, total = min(least, placed[k]), max(most, placed[k]), total + placed[k]
-    if 0.0 <= placed[0] <= shares and least >= 0.0 and most <= room and total >= room:
-        return
-    low, high = 0.0, shares
-    for _ in range(2 * _BISECTIONS):  # ternary search: the distance is convex in the shares taken
-        third = (high - low) / 3
-        if _distance(placed, shares, low + third) <= _distance(placed, shares, high - third):
-            high -= third
-        else:
-            low += third
-    room = shares - high
-    raised = _raise(placed, room)
-    placed[0] = high
-    for k in range(1, len(placed)):
-        placed[k] = min(max(placed[k] + raised, 0.0), room)
 
 
 _FURTHEST = 2  # ticks behind the best price, capped: at the best price, one tick behind, further
@@ -335,7 +193,7 @@ class ContKukanov(Router):
     Examples
     --------
     >>> from riskroute.routers.context import read_context
-    >>> from riskroute.routers.router import MarketAtHorizon, QueueOutflow
+    >>> from riskroute.routers.public_data import MarketAtHorizon, QueueOutflow
     >>> books = {"A": {"bids": [[10.00, 200]], "asks": [[10.02, 900]], "taker": 0.003, "maker": -0.002}}
     >>> router = ContKukanov(least=2)
     >>> for name, outflow in (("a", 500), ("b", 700)):
@@ -372,7 +230,7 @@ class ContKukanov(Router):
 
     def decide(self, context: Context) -> Plan:
         placed = self.placement(context)
-        return plan_post(context, placed) if placed else plan_sweep(context)
+        return plan_sweep(context, placed)
 
     def placement(self, context: Context) -> dict[str, int] | None:
         """Return the shares to post by venue; None without enough samples."""
@@ -385,13 +243,12 @@ class ContKukanov(Router):
             return None
         ahead = np.array([standing[venue][1] for venue in known])
         prices = self.prices(context, {venue: standing[venue][2] for venue in known})
-        found = stochastic_placement(
-            context.shares, ahead, np.column_stack(list(known.values())), prices, steps=self.steps
-        )
+        problem = prices.problem(context.shares, ahead, np.column_stack(list(known.values())))
+        found = _stochastic_placement(problem, self.steps)
         lots = proportional_lots(found, context.shares, context.lot)[1:]
         return {venue: int(shares) for venue, shares in zip(known, lots, strict=True) if shares}
 
-    def prices(self, context: Context, gains: dict[str, float]) -> PlacementPrices:
+    def prices(self, context: Context, gains: dict[str, float]) -> _PlacementPrices:
         """Return the prices of the placement problem, given the gain of a fill at each venue."""
         half = (context.books.best_ask - context.books.best_bid) / 2
         taking = float(context.displayed.costs(context.shares)) / context.shares
@@ -402,7 +259,7 @@ class ContKukanov(Router):
         for venue, gain in gains.items():
             filled, moved = self.moves.get(venue, (0.0, 0.0))
             rebates.append(gain - half - self.adverse * (moved / filled if filled > 0 else 0.0))
-        return PlacementPrices(half, taking - half, tuple(rebates), under=under, over=under, impact=self.impact)
+        return _PlacementPrices(half, taking - half, tuple(rebates), under=under, over=under, impact=self.impact)
 
     def _outflows(self, context: Context, venue: str, ticks: int) -> Floats | None:
         """Return the past outflows of a queue, scaled to the present; None without a sample at that distance."""
@@ -504,8 +361,7 @@ class DarkFirstContKukanov(DarkFirst):
         placed = self.lit.placement(context)
         if not placed:
             return super().then(context, dark, in_turn=in_turn)
-        plan = plan_post(context, placed)
-        return Plan(context.order, dark=dark, in_turn=True, before=True, limit=plan.limit)
+        return Plan(context.order, dark=dark, in_turn=True, before=True, limit=placed)
 
     def on_public_data(self, public: PublicData) -> None:
         self.lit.on_public_data(public)
@@ -521,16 +377,7 @@ class DarkFirstContKukanov(DarkFirst):
 
 
 def queues_now(context: Context) -> dict[str, tuple[int, float, float]]:
-    """Return by venue: ticks behind the best own-side price, shares ahead, gain of a fill against the mid in dollars.
-
-    Examples
-    --------
-    >>> from riskroute.routers.context import read_context
-    >>> books = {"A": {"bids": [[10.0, 5]], "asks": [[10.02, 5]]}, "B": {"bids": [[9.99, 7]], "maker": -0.002}}
-    >>> found = queues_now(read_context({"venues": books}, side="buy", shares=1))
-    >>> {venue: (ticks, ahead, round(gain, 6)) for venue, (ticks, ahead, gain) in found.items()}
-    {'A': (0, 5.0, 0.01), 'B': (1, 7.0, 0.022)}
-    """
+    """Return by venue: ticks behind the best own-side price, shares ahead, dollars gained by a fill against the mid."""
     books = context.books
     best = books.best_bid if context.sign > 0 else books.best_ask
     prices, sizes = books.side("bid" if context.sign > 0 else "ask")
@@ -541,13 +388,6 @@ def queues_now(context: Context) -> dict[str, tuple[int, float, float]]:
             ticks = min(round(context.sign * (best - price) / context.tick), _FURTHEST)
             found[name] = (ticks, size, context.sign * (context.mid - price) - float(books.makers[v]))
     return found
-
-
-def plan_post(context: Context, limits: dict[str, int]) -> Plan:
-    """Return the plan that posts ``limits`` and takes the remainder where it is cheapest."""
-    taken = context.displayed.take(context.shares - sum(limits.values()), lot=context.lot)
-    plan = plan_take(context, taken)
-    return Plan(context.order, limit=limits, take=plan.take, take_limits=plan.take_limits)
 
 
 def _nearest(rows: Integers, count: int) -> Integers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
@@ -15,8 +16,9 @@ from riskroute.core.seeding import seed_stream
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
-from riskroute.routers.router import Router, unit_shares
-from riskroute.routers.rules import plan_take, pool_savings
+from riskroute.routers.router import Router
+from riskroute.routers.rules import plan_take
+from riskroute.routing.allocations import unit_shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,7 @@ class AllocationTask:
 
 @dataclass
 class PendingAllocation:
-    """Allocation whose fills are awaited: units sent and filled by pool, and the ``notes`` of `allocate`."""
+    """Allocation in flight: units sent and filled by pool, and the ``notes`` of `allocate`."""
 
     unit: Annotated[int, msgspec.Meta(gt=0)]
     units: Annotated[int, msgspec.Meta(gt=0)]
@@ -102,7 +104,7 @@ class DarkAllocation(Router):
 
     def task_of(self, context: Context) -> AllocationTask | None:
         """Return the allocation task of an order; None if no pool saves anything."""
-        savings = {pool: saving for pool, saving in pool_savings(context).items() if saving > 0}
+        savings = {pool: saving for pool, saving in context.pool_savings.items() if saving > 0}
         if not savings:
             return None
         unit = self.unit_of(context)
@@ -123,8 +125,8 @@ class DarkAllocation(Router):
         if over > 0:  # the last unit is smaller
             dark[max(dark, key=lambda pool: dark[pool])] -= over
         left = context.shares - sum(dark.values())
-        taken = plan_take(context, context.displayed.take(left, lot=context.lot)) if left else Plan(context.order)
-        return Plan(context.order, dark=dark, take=taken.take, take_limits=taken.take_limits)
+        plan = plan_take(context, context.displayed.take(left, lot=context.lot)) if left else Plan(context.order)
+        return dataclasses.replace(plan, dark=dark)
 
     def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         pending = self.pending.get(order)
@@ -155,26 +157,9 @@ def systematic_units(parts: Floats, rng: np.random.Generator) -> Units:
     References
     ----------
     Madow (1949), `On the theory of systematic sampling, II <https://doi.org/10.1214/aoms/1177729988>`_.
-
-    Examples
-    --------
-    >>> systematic_units(np.array([3.2, 0.5, 1.3]), np.random.default_rng(1)).tolist()
-    [3, 1, 1]
     """
     whole = np.floor(parts + 1e-9)
-    chosen = systematic_sample(np.maximum(parts - whole, 0.0), rng)
-    return whole.astype(np.int64) + chosen
-
-
-def systematic_sample(chances: Floats, rng: np.random.Generator) -> Units:
-    """Draw exactly ``m`` of ``K`` with inclusion probabilities ``(K,)`` that sum to ``m``; 1 for those drawn.
-
-    Examples
-    --------
-    >>> systematic_sample(np.array([0.5, 0.25, 0.75, 0.5]), np.random.default_rng(0)).tolist()
-    [0, 1, 0, 1]
-    """
-    return _comb_sample(chances, float(rng.random()))
+    return whole.astype(np.int64) + _comb_sample(np.maximum(parts - whole, 0.0), float(rng.random()))
 
 
 def _comb_sample(chances: Floats, start: float) -> Units:

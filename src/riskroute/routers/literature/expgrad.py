@@ -21,7 +21,6 @@ from riskroute.routers.literature.dark_allocation import (
     AllocationTask,
     DarkAllocation,
     PendingAllocation,
-    systematic_sample,
     systematic_units,
 )
 
@@ -214,7 +213,7 @@ def _draw_units(weights: Matrix, mixing: float, rng: np.random.Generator) -> _Dr
     more = round(float(fractions.sum()))
     chances = (1 - mixing) * fractions + mixing * more / len(parts)
     chances *= more / chances.sum() if more else 0.0  # an integer, up to rounding errors
-    up = systematic_sample(chances, rng)
+    up = systematic_units(chances, rng)
     lower = (np.cumsum(weights, axis=0) <= floors + 1e-9).sum(axis=0)
     return _DrawnUnits(floors.astype(np.int64) + up, floors.astype(np.int64), chances, lower)
 

@@ -1,1 +1,1 @@
-"""Designs over sets of allocations that are never listed."""
+"""Certified designs over allocation sets too large to list."""

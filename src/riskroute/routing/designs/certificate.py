@@ -54,14 +54,14 @@ _CAP_STEPS = 60  # minimum steps of the smallest cap
 
 
 @dataclass(frozen=True)
-class Certificate:
+class _Certificate:
     """Leverage ``bound`` of all allocations, and the orbits ``found`` by the search with their leverages."""
 
     bound: float
     found: list[tuple[float, Orbit]]
 
 
-def certify(information: SymmetricInformation, target: float, max_parts: int) -> Certificate:
+def certify(information: SymmetricInformation, target: float, max_parts: int) -> _Certificate:
     """Bound the largest leverage, aiming below ``target``, with at most ``max_parts`` parts.
 
     Stops early at an allocation above the target: then the design, not the proof, must be improved.
@@ -93,7 +93,7 @@ def certify(information: SymmetricInformation, target: float, max_parts: int) ->
             visit(half, tangent)
             visited += 1
     open_bound = -queue[0][0] if queue else -np.inf
-    return Certificate(max(settled, open_bound, search.highest), search.found)
+    return _Certificate(max(settled, open_bound, search.highest), search.found)
 
 
 @dataclass(frozen=True)

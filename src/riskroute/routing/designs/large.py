@@ -1,8 +1,8 @@
 """Certified designs over allocation sets of any size.
 
 Three steps: optimal weights on the orbits known so far (`symmetry`); a proof over every allocation, or an allocation
-that refutes it and joins the orbits (`certificate`); a few real allocations that do as well (`support`). The bound
-returned is the proven one times the loss factor of the last step.
+that refutes it and joins the orbits (`certificate`); a few allocations with nearly the same information (`support`).
+The bound returned is the proven one times the loss factor of the last step.
 
 Sets with many kinds of slots have next to no symmetry. Their candidates are searched for: allocations with some slots
 full and others sharing the rest evenly, and then those farthest along the gradient of the leverage. A leverage is
@@ -20,11 +20,10 @@ from numba import njit
 from riskroute.core.arrays import Floats, Matrix, Units, Vector
 from riskroute.learning.design.g_optimal import Design, DesignError
 from riskroute.learning.design.wide import few_wide_rows, wide_design
-from riskroute.routing.designs.certificate import Certificate, bound_by_majorant, certify
+from riskroute.routing.designs.certificate import bound_by_majorant, certify
 from riskroute.routing.designs.support import explicit_support
 from riskroute.routing.designs.symmetry import (
     Orbit,
-    OrbitMoments,
     SymmetricInformation,
     SymmetryGroups,
     solve_orbit_design,
@@ -65,18 +64,18 @@ def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
     if len(groups) > MOST_KINDS and (found := _asymmetric_design(lattice, tolerance)) is not None:
         return found
     orbits = _first_orbits(lattice, groups)
-    best: tuple[Certificate, SymmetricInformation, list[Orbit], Floats] | None = None
+    best: tuple[float, SymmetricInformation, list[Orbit], Floats] | None = None
     for _ in range(60):
         weights = solve_orbit_design(groups, orbits, tolerance / 100)
-        information = SymmetricInformation.of(groups, OrbitMoments.of(groups, orbits), weights)
+        information = SymmetricInformation.of(groups, groups.moments(orbits), weights)
         stray = _outside(information, lattice)
         if stray is not None:
             orbits = sorted({*orbits, stray})
             continue
         target = information.rank * (1 + tolerance / 2)
         certificate = certify(information, target, max_parts=300)
-        if best is None or certificate.bound < best[0].bound:
-            best = certificate, information, orbits, weights
+        if best is None or certificate.bound < best[0]:
+            best = certificate.bound, information, orbits, weights
         known = set(orbits)
         refuting = {orbit for leverage, orbit in certificate.found if leverage > information.rank * (1 + tolerance / 8)}
         if certificate.bound <= target or not refuting - known:
@@ -84,13 +83,13 @@ def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
         orbits = sorted(known | refuting)
     if best is None:
         raise DesignError("design did not find orbits that span every allocation")
-    certificate, information, orbits, weights = best
+    bound, information, orbits, weights = best
     rank = information.rank
     limit = rank * (rank + 1) // 2
     points, fitted, price = explicit_support(information, orbits, weights, limit, 1 + tolerance / 4)
     if not np.isfinite(price):
         raise DesignError(f"design could not be written as {limit} allocations that span all {rank} directions")
-    return Design(points, fitted, certificate.bound * price * (1 + 1e-9), rank)
+    return Design(points, fitted, bound * price * (1 + 1e-9), rank)
 
 
 def _outside(information: SymmetricInformation, lattice: Lattice) -> Orbit | None:

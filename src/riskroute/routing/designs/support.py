@@ -1,4 +1,4 @@
-"""From an invariant design to an explicit one: real allocations with weights.
+"""Explicit support of an invariant design: allocations with weights.
 
 An orbit stands for all its permutations, which may be astronomically many. A few families of each do nearly as well,
 with weights fitted so that their information matrix is as close as possible to the invariant one: if the invariant

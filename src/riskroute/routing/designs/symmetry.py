@@ -81,6 +81,16 @@ class SymmetryGroups:
             result[slots] = amounts
         return result
 
+    def moments(self, orbits: Sequence[Orbit]) -> _OrbitMoments:
+        """Return the totals and deviation moments of orbits."""
+        sums, m = self.power_sums(orbits), self.sizes.astype(float)
+        p1, p2, p3, p4 = np.moveaxis(sums, 2, 0)
+        moments = np.empty((*p1.shape, 2, 2))
+        moments[..., 0, 0] = p2 - p1**2 / m
+        moments[..., 0, 1] = moments[..., 1, 0] = p3 - p1 * p2 / m
+        moments[..., 1, 1] = p4 - p2**2 / m
+        return _OrbitMoments((sums[:, :, :2] / np.sqrt(m)[:, None]).reshape(len(orbits), -1), moments)
+
     def power_sums(self, orbits: Sequence[Orbit]) -> Floats:
         """Return the power sums ``p_1 .. p_4`` of ``y``, ``(orbits, groups, 4)``."""
         sums = np.empty((len(orbits), len(self), 4))
@@ -92,22 +102,11 @@ class SymmetryGroups:
 
 
 @dataclass(frozen=True)
-class OrbitMoments:
+class _OrbitMoments:
     """Totals ``(n, 2 G)`` and deviation moments ``(n, G, 2, 2)`` of ``n`` orbits."""
 
     totals: Matrix
     moments: Floats
-
-    @classmethod
-    def of(cls, groups: SymmetryGroups, orbits: Sequence[Orbit]) -> OrbitMoments:
-        """Compute the moments of orbits."""
-        sums, m = groups.power_sums(orbits), groups.sizes.astype(float)
-        p1, p2, p3, p4 = np.moveaxis(sums, 2, 0)
-        moments = np.empty((*p1.shape, 2, 2))
-        moments[..., 0, 0] = p2 - p1**2 / m
-        moments[..., 0, 1] = moments[..., 1, 0] = p3 - p1 * p2 / m
-        moments[..., 1, 1] = p4 - p2**2 / m
-        return cls((sums[:, :, :2] / np.sqrt(m)[:, None]).reshape(len(orbits), -1), moments)
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class SymmetricInformation:
     deviations: Floats  # B_g, (G, 2, 2)
 
     @classmethod
-    def of(cls, groups: SymmetryGroups, parts: OrbitMoments, weights: Floats) -> SymmetricInformation:
+    def of(cls, groups: SymmetryGroups, parts: _OrbitMoments, weights: Floats) -> SymmetricInformation:
         """Return the information of ``weights`` on orbits, each shared evenly over its allocations."""
         totals = (parts.totals * weights[:, None]).T @ parts.totals
         spread = np.einsum("n,ngij->gij", weights, parts.moments)
@@ -163,7 +162,7 @@ def _inverse_root(matrix: Matrix) -> Matrix:
 
 def solve_orbit_design(groups: SymmetryGroups, orbits: list[Orbit], tolerance: float) -> Vector:
     """Return weights on orbits under which no orbit in the list has leverage above ``(1 + tolerance) * rank``."""
-    parts = OrbitMoments.of(groups, orbits)
+    parts = groups.moments(orbits)
     weights = np.full(len(orbits), 1 / len(orbits))
     for _ in range(60):
         information = SymmetricInformation.of(groups, parts, weights)
@@ -183,7 +182,7 @@ def solve_orbit_design(groups: SymmetryGroups, orbits: list[Orbit], tolerance: f
     return weights
 
 
-def _blocks(information: SymmetricInformation, parts: OrbitMoments) -> tuple[Vector, Vector]:
+def _blocks(information: SymmetricInformation, parts: _OrbitMoments) -> tuple[Vector, Vector]:
     """Return the whitened blocks of each orbit as one row ``(n, q)``, and the row of the identity.
 
     Inner products of rows are those of the whole whitened matrices: off-diagonal entries count twice, and a block of
@@ -208,7 +207,7 @@ def _blocks(information: SymmetricInformation, parts: OrbitMoments) -> tuple[Vec
 
 
 def _line_search(
-    groups: SymmetryGroups, parts: OrbitMoments, weights: Vector, direction: Vector, slope: float
+    groups: SymmetryGroups, parts: _OrbitMoments, weights: Vector, direction: Vector, slope: float
 ) -> float:
     """Return the first step of 1, 1/2, 1/4 .. that meets Armijo's condition for ``log det``; 0 if none does."""
     now = SymmetricInformation.of(groups, parts, weights)
