@@ -55,7 +55,7 @@ def test_count_is_exact_where_floats_are_not() -> None:
 def test_list_is_distinct_and_complete_for_a_larger_order() -> None:
     found = list_splits(12, 6)
     assert len(np.unique(found, axis=0)) == count_splits(12, 6) == len(found)
-    assert found.sum(axis=1 == 12).all()
+    assert (found.sum(axis=1) == 12).all()
     assert found.min() == 0
     assert found[0].tolist() == [0, 0, 0, 0, 0, 12]
     assert found[-1].tolist() == [12, 0, 0, 0, 0, 0]
