@@ -25,8 +25,9 @@ from riskroute.routers.context import Context
 from riskroute.routers.contextual.router import Contextual, ContextualGreedy
 from riskroute.routers.contextual.wait_or_trade import UnitPlan, WaitOrTrade, _PingedPools
 from riskroute.routers.plan import Plan
+from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.router import PublicData, Router
+from riskroute.routers.router import Router
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.backtest import play_day
 from riskroute.study.backtest import BacktestResult, run_backtest
