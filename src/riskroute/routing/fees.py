@@ -37,7 +37,7 @@ class Fee:
         as_name("venue of a fee", self.venue, longest=LONGEST_VENUE)
         day_of(f"since of the fee of {self.venue}", self.since)
         for name in ("taker", "maker"):
-            # more than 10 dollars per share is a mistake of units
+            # a fee above 10 dollars per share is probably in other units
             value = real_number(f"{name} fee of {self.venue}", getattr(self, name), minimum=-10.0, maximum=10.0)
             object.__setattr__(self, name, value)
 

@@ -16,7 +16,7 @@ _ROUNDING = 1e-11  # relative differences below this are rounding
 
 @dataclass(frozen=True)
 class _FrontierPoint:
-    """A split, its mean and variance, and the smallest risk tolerance at which it is best."""
+    """Split with its mean and variance, and the smallest risk tolerance at which it is best."""
 
     risk_tolerance: float
     action: Action

@@ -131,7 +131,7 @@ def _random_integer(rng: np.random.Generator, limit: int) -> int:
 
 @dataclass(frozen=True)
 class LatticeCut:
-    """Keep the allocations whose score ``<coef, features>`` is at most ``limit``."""
+    """Cut of an allocation set: scores ``<coef, features>`` of at most ``limit``."""
 
     coef: Vector
     limit: float

@@ -31,7 +31,7 @@ _LARGEST_TABLES = 30_000_000  # entries of the tables of one problem: with the r
 
 @njit(cache=True)
 def _offer(value: float, j: int, second: Vector, best: Vector, choice: Choices) -> None:
-    """Improve ``best`` to ``value + second`` where that is more: a loop the compiler turns into vector instructions."""
+    """Raise ``best`` to ``value + second`` where that is larger; the compiler vectorises this loop."""
     for i in range(len(second)):
         total = value + second[i]
         if total > best[i]:
@@ -41,7 +41,7 @@ def _offer(value: float, j: int, second: Vector, best: Vector, choice: Choices) 
 
 @njit(cache=True)
 def convolve(first: Vector, second: Vector, limit: int) -> tuple[Vector, Choices]:
-    """(max, +) convolution: ``out[n] = max_j first[j] + second[n - j]`` for ``n <= limit``, and the smallest such j."""
+    """Return ``out[n] = max_j first[j] + second[n - j]`` for ``n <= limit``, and the smallest maximising ``j``."""
     best = np.full(limit + 1, -np.inf)
     choice = np.zeros(limit + 1, dtype=np.int32)
     block = 1024  # results computed at a time, so that their operands stay in the first-level cache
@@ -142,7 +142,7 @@ def maximise_tables(tables: list[Vector], units: int) -> tuple[float, Units]:
 def _convolve_two(
     table: Vector, best: Vector, second: Vector, limit: int
 ) -> tuple[Vector, Vector, Choices, Choices, Flags]:
-    """Best and second best of ``table[j] + {best, second}[n - j]``, with the choices that lead to them."""
+    """Return best and second best of ``table[j] + {best, second}[n - j]``, and their choices."""
     out = np.full(limit + 1, -np.inf)
     runner = np.full(limit + 1, -np.inf)
     choice = np.zeros(limit + 1, dtype=np.int32)
@@ -369,7 +369,7 @@ def _minimise_each(
 
 @njit(cache=True)
 def _offer_each(value: Vector, suffix: Vector, best: Vector, choice: Integers, v: int) -> None:
-    """Take ``v`` units where that is better: a loop the compiler turns into vector instructions."""
+    """Choose ``v`` units where that is better; the compiler vectorises this loop."""
     for i in range(len(value)):
         total = value[i] + suffix[i]
         before, chosen = best[i], choice[i]

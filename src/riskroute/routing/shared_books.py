@@ -14,7 +14,7 @@ from riskroute.core.validation import exact_array, list_of, whole_number
 
 @dataclass(frozen=True)
 class SharedBook:
-    """One book in many scenarios, and the shares that several slots send there.
+    """One book in many scenarios, and the shares sent there from several slots.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class SharedBook:
             object.__setattr__(self, name, value)
 
     def of(self, scenarios: Flags) -> SharedBook:
-        """Return the book in some of the scenarios."""
+        """Return the book restricted to some scenarios, ``(scenarios,)``."""
         if not (isinstance(scenarios, np.ndarray) and scenarios.dtype == bool and scenarios.shape == self.depths.shape):
             raise InputError(f"scenarios must be {len(self.depths)} booleans, was {described(scenarios)}")
         return SharedBook(self.slots, self.crossing[scenarios], self.rests[:, scenarios], self.depths[scenarios])

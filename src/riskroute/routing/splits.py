@@ -22,7 +22,7 @@ from riskroute.routing.separable import SeparableScores
 
 
 class ListedAllocations(Actions):
-    """An explicit list of allocations of one order; handles are tuples of shares, as in `Allocations`.
+    """Explicit list of allocations of one order; handles are tuples of shares, as in `Allocations`.
 
     Designs over many slots avoid tables of all pairs of coordinates, which would fill the memory. If the list holds all
     allocations within bounds, in lexicographic order, ``whole`` describes them: the best ones for many scores are then

@@ -64,7 +64,7 @@ def _passes(root: LatticeSet, cuts: tuple[LatticeCut, ...], rows: ActionBatch) -
 
 
 class _Survivors(ActionSet):
-    """An implicit set of allocations: members of ``root`` that pass every cut, too many to list."""
+    """Implicit set of allocations: members of ``root`` that pass every cut, too many to list."""
 
     def __init__(
         self, root: LatticeSet, cuts: tuple[LatticeCut, ...], witness: Action, size: int | None = None

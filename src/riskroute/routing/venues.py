@@ -120,7 +120,7 @@ def venue_problem(
     Parameters
     ----------
     units : str
-        ``money`` for the coefficients as they are, or ``norm-1``, scaled to the norms that the theory assumes.
+        ``money`` for unscaled coefficients, or ``norm-1`` for the norms of the theory.
     base_variance : float
         Variance of an order in addition to the venues', the paper's omega.
     lot, caps
