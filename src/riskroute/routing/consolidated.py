@@ -307,7 +307,7 @@ def _displayed_costs(
 
 @njit(cache=True)
 def _beyond_cost(shares: float, depth: float, last: float, taker: float, sign: int, mid: float) -> float:
-    """Return the cost of shares beyond a depth whose last level costs ``last`` per share, including the fee ``taker``."""
+    """Return the cost of shares beyond a depth; its last level costs ``last`` per share, with the fee ``taker``."""
     distance = last - taker
     if distance <= 0:  # books crossed at all their levels: prices do not improve further
         return shares * last
