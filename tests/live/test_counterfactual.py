@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from live_engines import CENT, START, parent_order
 from riskroute.live.counterfactual import Counterfactual, benchmark_plan
 from riskroute.live.state.events import NANO, ChildOutcome, PoolQuote
-from riskroute.live.state.trading_state import BatchMean
+from riskroute.live.state.trading_state import _BatchMean
 from riskroute.routers.plan import Plan
 
 ORDER = parent_order(quantity=1500)
@@ -85,7 +85,7 @@ def test_an_interval_covers_the_mean_of_autocorrelated_values() -> None:
 
     rng, covered = np.random.default_rng(5), 0
     for _ in range(200):
-        noise, mean = rng.normal(size=1000), BatchMean()
+        noise, mean = rng.normal(size=1000), _BatchMean()
         for k in range(1, 1000):
             noise[k] += 0.5 * noise[k - 1]  # single values would promise intervals half as wide
         for value in noise:
@@ -96,7 +96,7 @@ def test_an_interval_covers_the_mean_of_autocorrelated_values() -> None:
 
 
 def test_few_values_have_no_interval() -> None:
-    mean = BatchMean()
+    mean = _BatchMean()
     assert mean.view() == {"orders": 0, "mean": None, "low": None, "high": None}
     mean.add(2.0)
     assert mean.view() == {"orders": 1, "mean": 2.0, "low": None, "high": None}

@@ -376,12 +376,12 @@ def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
         answers = [one.result(10) for one in pool.map(engine.submit, orders)]
     assert [answer.parent for answer in answers] == [order.key for order in orders]
     end = time.monotonic() + 20
-    while engine.view()["settled"] < 40 and time.monotonic() < end:
+    while engine.state.settled < 40 and time.monotonic() < end:
         for venue in world.venues.values():
             venue.deliver()
         time.sleep(0.002)
-    assert engine.view()["settled"] == 40
-    assert engine.view()["positions"]["QVEX"]["shares"] == world.shares_at_venues() == 12_000
+    assert engine.state.settled == 40
+    assert engine.state.positions["QVEX"].shares == world.shares_at_venues() == 12_000
     state = encode_state(engine.state)
     engine.close()
     with SqliteLog(tmp_path / "log.db") as log:

@@ -93,11 +93,11 @@ def test_orders_that_waited_together_are_durable_before_anything_of_them_is_sent
     after_all(engine)
     assert [answer.result(9).parent for answer in answers] == [f"order {number}" for number in range(20)]
     end = time.monotonic() + 20
-    while engine.view()["settled"] < 20 and time.monotonic() < end:
+    while engine.state.settled < 20 and time.monotonic() < end:
         for venue in world.venues.values():
             venue.deliver()
         time.sleep(0.001)
-    assert engine.view()["settled"] == 20
+    assert engine.state.settled == 20
     accepted: set[str] = set()
     sent: set[str] = set()
     for event in stored_events(world.store):

@@ -155,7 +155,7 @@ def test_a_router_that_fails_to_learn_is_put_out_of_service() -> None:
     decision = engine.submit(parent_order("two", received=world.clock.now)).result(0)
     assert decision.router == "sweep"
     assert decision.safe == "failing failed to learn: no room left in the head"
-    assert engine.view()["router_out"]
+    assert engine.learner.disabled
     world.pass_time(1)
     assert verify(engine.log, Failing).holds
     world.die()

@@ -41,7 +41,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.rules import Sweep
 
 
-class DurationHistogram:
+class _DurationHistogram:
     """Durations counted by bucket, as Prometheus does; for a single writer, which needs no lock."""
 
     buckets = (1e-5, 3e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.2, 1.0)  # upper bounds in seconds
@@ -93,7 +93,7 @@ class Decider:
         self.quotes, self.seconds = quotes, seconds
         self.safe = Sweep()
         self.counterfactual = Counterfactual()
-        self.times = DurationHistogram()
+        self.times = _DurationHistogram()
         self._thread = None if seconds is None else ThreadPoolExecutor(1, "riskroute router")
 
     def close(self) -> None:

@@ -476,27 +476,6 @@ class TradingEngine:
         if self.history is not None and (seen := self.history.seen(order, now)) is not None:
             self.ledger.record(seen)
 
-    def view(self) -> dict[str, Any]:
-        """Return the most important numbers as plain values."""
-        with self.lock:
-            state = self.state
-            return {
-                "ready": self.ready,
-                "halted": state.halted,
-                "failed": self.failed,
-                "events": state.events,
-                "orders": state.decisions,
-                "settled": state.settled,
-                "unsettled": len(state.unsettled),
-                "unknown": len(state.unknown),
-                "waiting": len(state.waiting),
-                "corrections": state.corrections,
-                "belief": self.learner.belief,
-                "router_out": self.learner.disabled,
-                "positions": {name: msgspec.structs.asdict(one) for name, one in state.positions.items()},
-                "day": msgspec.structs.asdict(state.day),
-            }
-
     # time
 
     def tick(self) -> None:

@@ -105,7 +105,7 @@ def replay(log: Log) -> TradingState:
 
 
 @dataclass(frozen=True)
-class Verification:
+class _Verification:
     """The number of decisions computed again, and the keys of orders whose decision differed."""
 
     decisions: int
@@ -117,7 +117,7 @@ class Verification:
         return not self.different
 
 
-def verify(log: Log, kind: type[Router] | None = None, *, refits: bool = False) -> Verification:
+def verify(log: Log, kind: type[Router] | None = None, *, refits: bool = False) -> _Verification:
     """Compute every decision of the log again and compare; on the machine type and versions of its header.
 
     Parameters
@@ -147,7 +147,7 @@ def verify(log: Log, kind: type[Router] | None = None, *, refits: bool = False) 
             if not _same(learner, event):
                 different.append(event.order.key)
         _step(state, learner, event, archive, decided=decided)
-    return Verification(count, tuple(different))
+    return _Verification(count, tuple(different))
 
 
 def _same(learner: Learner, event: Accepted) -> bool:

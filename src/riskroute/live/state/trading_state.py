@@ -11,12 +11,12 @@ from riskroute.core.errors import DataError, one_line_error
 from riskroute.live.state.events import NANO, ChildOrder, Decision, Outcome, ParentOrder
 
 
-class BatchMean(msgspec.Struct, gc=False):
+class _BatchMean(msgspec.Struct, gc=False):
     """A mean over orders with a batch-means interval: neighbouring orders are correlated, so i.i.d. ones are too short.
 
     Examples
     --------
-    >>> mean = BatchMean()
+    >>> mean = _BatchMean()
     >>> for value in range(1000):
     ...     mean.add(value % 10)
     >>> mean.count, mean.mean, mean.batch, len(mean.sums)
@@ -81,15 +81,15 @@ class _PlaceTotals(msgspec.Struct, gc=False):
     fees: int = 0
 
 
-class CostTotals(msgspec.Struct):
+class _CostTotals(msgspec.Struct):
     """Totals over settled orders; basis points are of the order's value at the arrival mid."""
 
     cost: int = 0
     notional: int = 0
-    cost_bps: BatchMean = msgspec.field(default_factory=BatchMean)
+    cost_bps: _BatchMean = msgspec.field(default_factory=_BatchMean)
     saving: int = 0  # against ``dark-first+sweep``; in shadow mode, against the router that trades
-    saving_bps: BatchMean = msgspec.field(default_factory=BatchMean)
-    known_bps: BatchMean = msgspec.field(default_factory=BatchMean)  # savings of orders without guessed shares
+    saving_bps: _BatchMean = msgspec.field(default_factory=_BatchMean)
+    known_bps: _BatchMean = msgspec.field(default_factory=_BatchMean)  # savings of orders without guessed shares
     guessed: int = 0  # shares whose counterfactual fill was guessed
     explored: int = 0
     explored_orders: int = 0
@@ -294,7 +294,7 @@ class TradingState(msgspec.Struct):
     corrections: int = 0
     orphans: int = 0
     overfilled: int = 0
-    totals: CostTotals = msgspec.field(default_factory=CostTotals)
+    totals: _CostTotals = msgspec.field(default_factory=_CostTotals)
 
 
 class _StateVersion(msgspec.Struct):

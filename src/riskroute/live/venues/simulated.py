@@ -133,7 +133,7 @@ class Faults:
 
 
 @dataclass
-class VenueChild:
+class _VenueChild:
     """A child order at its venue."""
 
     child: ChildOrder
@@ -164,7 +164,7 @@ class SimulatedVenue:
 
     Attributes
     ----------
-    children : dict[str, VenueChild]
+    children : dict[str, _VenueChild]
         All children that arrived, by id.
     arrivals : list[str]
         Ids in the sequence of arrival, repeated ones included.
@@ -185,7 +185,7 @@ class SimulatedVenue:
         self.faults = faults or Faults()
         self._reliable = self.faults == Faults()
         self._day = (0, "")
-        self.children: dict[str, VenueChild] = {}
+        self.children: dict[str, _VenueChild] = {}
         self.arrivals: list[str] = []
         self._rng = np.random.default_rng(seed_stream(seed, "venue", place))
         self._sink: ReportSink | None = None
@@ -246,7 +246,7 @@ class SimulatedVenue:
         self.arrivals.append(child.id)
         if child.id in self.children:  # sent twice: traded once
             return
-        there = self.children[child.id] = VenueChild(child, child.quantity)
+        there = self.children[child.id] = _VenueChild(child, child.quantity)
         if not self._reliable and self._rng.random() < self.faults.reject:
             self._end(there, "rejected")
             return
@@ -254,7 +254,7 @@ class SimulatedVenue:
         now = self.clock()
         self._schedule(there, now, now if child.immediate else child.until)
 
-    def _schedule(self, there: VenueChild, now: int, until: int) -> None:
+    def _schedule(self, there: _VenueChild, now: int, until: int) -> None:
         """Schedule the fills of a child beyond those it had before, and its end."""
         child, before = there.child, there.cum
         for time, price, shares in self.market.trades(child, now, until):
@@ -262,7 +262,7 @@ class SimulatedVenue:
             self._later(time - now, lambda price=price, shares=shares: self._fill(there, price, shares))  # type: ignore[misc]  # bound now
         self._later(max(until - now, 0), lambda: self._end(there, "cancelled" if child.immediate else "expired"))
 
-    def _fill(self, there: VenueChild, price: int, shares: int) -> None:
+    def _fill(self, there: _VenueChild, price: int, shares: int) -> None:
         shares = min(shares, there.leaves)
         if not there.open or shares == 0:
             return
@@ -277,7 +277,7 @@ class SimulatedVenue:
             fee = part * self.market.fee(self.place, there.child.kind)
             self._say(there, "filled", quantity=part, price=price, fee=fee)
 
-    def _end(self, there: VenueChild, kind: ReportKind) -> None:
+    def _end(self, there: _VenueChild, kind: ReportKind) -> None:
         if there.open:
             there.open, there.end, there.leaves = False, kind, 0
             self._say(there, kind)
@@ -324,7 +324,7 @@ class SimulatedVenue:
             **more,
         )
 
-    def _say(self, there: VenueChild, kind: ReportKind, **more: Any) -> None:
+    def _say(self, there: _VenueChild, kind: ReportKind, **more: Any) -> None:
         report = self._report(there.child, kind, there.cum, there.leaves, **more)
         there.reports.append(report)
         if self._reliable:
@@ -413,7 +413,7 @@ class JournalledVenue(SimulatedVenue):
             except msgspec.MsgspecError:
                 continue  # truncated by a crash
             if one.child is not None:
-                there = self.children.setdefault(one.child.id, VenueChild(one.child, one.leaves))
+                there = self.children.setdefault(one.child.id, _VenueChild(one.child, one.leaves))
             elif one.report is not None and one.report.child in self.children:
                 there = self.children[one.report.child]
             else:
@@ -425,11 +425,11 @@ class JournalledVenue(SimulatedVenue):
             if there.open:
                 self._resume(there)
 
-    def _resume(self, there: VenueChild) -> None:
+    def _resume(self, there: _VenueChild) -> None:
         now, child = self.clock(), there.child
         self._schedule(there, now, now if child.immediate else max(child.until, now))
 
-    def _say(self, there: VenueChild, kind: ReportKind, **more: Any) -> None:
+    def _say(self, there: _VenueChild, kind: ReportKind, **more: Any) -> None:
         super()._say(there, kind, **more)
         if self._journal is not None:
             child = there.child if len(there.reports) == 1 else None
