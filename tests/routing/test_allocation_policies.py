@@ -148,5 +148,5 @@ def test_lists_of_vectors_refuse_strangers_and_repeats() -> None:
     listed = Allocations(6, 4).listed()
     with pytest.raises(InputError, match=r"^actions must be members of the action set$"):
         listed.features(np.array([[6, 6, 6, 6]]))
-    with pytest.raises(InputError, match="handles must be different"):
+    with pytest.raises(InputError, match=r"^handles must be distinct, some were equal$"):
         Actions(np.eye(2), handles=np.array([[1, 2], [1, 2]]))
