@@ -20,8 +20,7 @@ from riskroute.live.market_history import MarketHistory, _History, public_of
 from riskroute.live.state.events import NANO, Accepted, MarketObserved, MarketTrade, ParentOrder, Quoted, VenueQuote
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
-from riskroute.market.queue_fills import QueueReplay
-from riskroute.market.queue_position import ACTION, PRICE_UNITS
+from riskroute.market.queue_fills import ACTION, PRICE_UNITS, QueueReplay
 from riskroute.routers.context import Context
 from riskroute.routers.execution import OUTFLOW_SECONDS, PUBLIC_AFTER
 from riskroute.routers.public_data import PublicData

@@ -24,9 +24,8 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.core.validation import SIDES
 from riskroute.market.day_books import DayBooks
 from riskroute.market.order_profits import limit_profits
-from riskroute.market.queue_fills import QueueReplay, _code_day_events
-from riskroute.market.queue_position import ACTION
-from riskroute.market.queue_position import MATCHING_RULES as RULES
+from riskroute.market.queue_fills import ACTION, QueueReplay, _code_day_events
+from riskroute.market.queue_fills import MATCHING_RULES as RULES
 from riskroute.market.sampling import SampleTimes, closest_rows
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 

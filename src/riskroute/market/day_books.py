@@ -25,8 +25,7 @@ from riskroute.core.arrays import Floats, Integers, Matrix, Stamps
 from riskroute.core.errors import DataError, InputError, one_line_error
 from riskroute.core.validation import exact_array, list_of, real_number, whole_number
 from riskroute.market.clock import SECOND
-from riskroute.market.queue_fills import QueueReplay
-from riskroute.market.queue_position import QueueEvents
+from riskroute.market.queue_fills import QueueEvents, QueueReplay
 from riskroute.market.schema import LEVEL_FIELDS, table_depth
 
 _BOOK_ARRAYS = ("offsets", "stamps", "sequences", *LEVEL_FIELDS)

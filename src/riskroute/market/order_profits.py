@@ -15,7 +15,7 @@ import polars
 from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError, shown
 from riskroute.core.validation import SIDES, one_of, real_number, whole_number
-from riskroute.market.queue_position import MATCHING_RULES, QueueEntry, bucket_fills, price_keys
+from riskroute.market.queue_fills import MATCHING_RULES, bucket_fills, price_keys
 from riskroute.market.sampling import (
     SampledBooks,
     SampleTimes,
@@ -160,19 +160,13 @@ def limit_profits(
     sequences = np.full(len(rows), -1)
     sequences[rows >= 0] = snapshots["sequence"].cast(polars.Int64).to_numpy()[rows[rows >= 0]]
     limits, shown = (values[:, 0] for values in book.side(own))
-    joined = QueueEntry(
-        sample_times.edges, sequences, price_keys(np.where(np.isfinite(book.mid), limits, np.nan), direction)
-    )
-    filled = bucket_fills(events, joined, shown, asked, direction=direction, rule=rule)
+    coded = price_keys(np.where(np.isfinite(book.mid), limits, np.nan), direction)
+    filled = bucket_fills(events, sample_times.edges, sequences, coded, shown, asked, direction=direction, rule=rule)
 
     rest, middle = asked - filled, book.mid[:, None]
-    left = walk_book(*_not_met(*last.side(other), joined, direction), rest)
+    prices, sizes = last.side(other)
+    # Orders of the other side at or through our limit have already traded with us.
+    left = walk_book(prices, np.where(price_keys(prices, direction) >= coded[:, None], 0.0, sizes), rest)
     earned = filled * (limits[:, None] - middle) + left - middle * rest
     profits = direction * earned - maker_fee * filled - taker_fee * rest
     return PassiveOutcome(np.round(profits, DECIMALS), filled)
-
-
-def _not_met(prices: Floats, sizes: Floats, joined: QueueEntry, direction: int) -> tuple[Floats, Floats]:
-    """Remove levels of the other side at or through our limit: their orders have already traded with us."""
-    met = price_keys(prices, direction) >= joined.prices[:, None]
-    return prices, np.where(met, 0.0, sizes)

@@ -1,7 +1,8 @@
-"""Replay of limit orders that join a recorded queue at any time: their fills until they are cancelled.
+"""Fills of limit orders in recorded queues, followed event by event through a day.
 
-Queue positions are followed as in `riskroute.market.queue_position`, which handles one order per bucket. The same
-recording also yields the public trades: shares traded, and shares displayed before each trade.
+Price-time priority serves the oldest order first. A pro-rata venue shares every trade in proportion to the displayed
+sizes. `QueueReplay` fills orders that join at any time, and lists the public trades of the same recording;
+`bucket_fills` fills one order per bucket.
 """
 
 from __future__ import annotations
@@ -13,24 +14,234 @@ import numpy as np
 import polars
 from numba import njit
 
-from riskroute.core.arrays import Flags, Integers
+from riskroute.core.arrays import Flags, Floats, Integers
+from riskroute.core.errors import DataError
 from riskroute.core.validation import one_of
 from riskroute.market.clock import SECOND
-from riskroute.market.queue_position import (
-    ACTION,
-    MATCHING_RULES,
-    NOWHERE,
-    PRICE_UNITS,
-    SIDE_LETTER,
-    ArrivalIds,
-    QueueEvents,
-    coded_events,
-    look_up_orders,
-    price_keys,
-)
+from riskroute.market.schema import EVENT_SCHEMA
 
 if TYPE_CHECKING:
     from riskroute.market.day_books import DayBooks
+
+
+class _EventActions(NamedTuple):
+    """Codes of what an event does; the first four are those of an event table, in the order A, C, F, M.
+
+    ``arrive`` marks an order of the other side: at our price or through it, it trades with us instead of resting.
+    """
+
+    add: int = 0
+    cancel: int = 1
+    execute: int = 2
+    replace: int = 3
+    arrive: int = 4
+
+
+ACTION = _EventActions()
+_SIDE_LETTER = {1: "A", -1: "B"}  # of asks and bids in a table of events
+MATCHING_RULES = ("price-time", "pro-rata")
+PRICE_UNITS = 1_000_000  # prices are compared in whole millionths of a dollar: floats may differ in the last digit
+_NOWHERE = -(2**62)  # price of an order whose price is unknown: no queue has it
+
+
+class QueueEvents(NamedTuple):
+    """Events of our side of the book, ``(N,)`` each, and the size that each removes from a queue.
+
+    Prices are integers that increase as they get worse for the counterparty: those of bids are negative. A cancel, an
+    execution and the old order of a replacement remove ``gone_sizes`` from the queue at ``gone_prices``, from an order
+    that joined at sequence ``gone_joined``. If that order was never added, this is the earliest sequence that its id
+    allows (-1: before the first event). Orders of the other side are included with action ``arrive``.
+    """
+
+    stamps: Integers
+    sequences: Integers
+    actions: Integers
+    prices: Integers
+    sizes: Integers
+    gone_prices: Integers
+    gone_joined: Integers
+    gone_sizes: Integers
+
+    def between(self, sequence: int, stamp: int) -> tuple[int, int]:
+        """Return the first row after ``sequence``, and the first row at or after ``stamp``."""
+        begin = int(np.searchsorted(self.sequences, sequence, side="right"))
+        return begin, max(begin, int(np.searchsorted(self.stamps, stamp)))
+
+
+def price_keys(prices: Floats, direction: int) -> Floats:
+    """Code prices as in `QueueEvents`, NaN kept; ``direction`` is 1 for asks and -1 for bids.
+
+    >>> price_keys(np.array([10.01]), 1).tolist(), price_keys(np.array([10.01]), -1).tolist()
+    ([10010000.0], [-10010000.0])
+    """
+    return np.asarray(direction * np.rint(prices * PRICE_UNITS))
+
+
+def bucket_fills(
+    events: polars.DataFrame,
+    edges: Integers,
+    sequences: Integers,
+    limits: Floats,
+    shown: Floats,
+    quantities: Integers,
+    *,
+    direction: int,
+    rule: str,
+) -> Integers:
+    """Return the shares filled at the limit price, ``(B, Q)``, by orders of ``quantities (Q,)`` in each of B buckets.
+
+    In the bucket from ``edges[b]`` to ``edges[b + 1]`` (UTC nanoseconds) an order joins right after event
+    ``sequences[b]``, behind ``shown[b]`` shares at ``limits[b]``, coded by `price_keys`; NaN: it does not join.
+    ``direction`` is 1 for orders to sell and -1 for orders to buy; ``rule`` is one of `MATCHING_RULES`.
+    """
+    flow, pro_rata = _code_day_events(events, direction, int(edges[-1])), rule == "pro-rata"
+    filled = np.zeros((len(shown), len(quantities)), dtype=np.int64)
+    for bucket in np.flatnonzero(np.isfinite(limits)):
+        sequence, price, ahead = int(sequences[bucket]), int(limits[bucket]), int(shown[bucket])
+        rows = flow.between(sequence, int(edges[bucket + 1]))
+        filled[bucket] = _filled(flow, *rows, sequence, price, ahead, quantities, pro_rata)
+    return filled
+
+
+def _code_day_events(events: polars.DataFrame, direction: int, end: int = 2**62) -> QueueEvents:
+    """Code the events before ``end`` for limit orders to sell (``direction`` 1) or to buy (-1).
+
+    Arrivals on the other side are included with action ``arrive``. One that replaces an order carries the old order's
+    price and joining sequence.
+    """
+    coded = _coded_events(events, direction, end).filter(polars.col("order_id") > 0)
+    ours = (coded["side"] == _SIDE_LETTER[direction]).fill_null(False).to_numpy()
+    names = ("stamp", "sequence", "action", "price", "size")
+    stamps, sequences, actions, prices, sizes = (coded[name].cast(polars.Int64).to_numpy().copy() for name in names)
+    gone = [np.full(len(stamps), _NOWHERE), np.full(len(stamps), -1), np.zeros(len(stamps), dtype=np.int64)]
+    arrivals = _ArrivalIds.of_events(coded)
+    for mine in (ours, ~ours):
+        rows = np.flatnonzero(mine)
+        if len(rows):
+            found = _look_up_orders(coded[rows], actions[rows], arrivals)
+            for column, values in zip(gone, found, strict=True):
+                column[rows] = values
+    theirs = ~ours
+    moved = (actions[1:] == ACTION.add) & (actions[:-1] == ACTION.cancel) & (stamps[1:] == stamps[:-1])
+    moved &= theirs[1:] & theirs[:-1]
+    for column in gone[:2]:
+        column[1:][moved] = column[:-1][moved]  # a cancel and an add at the same time are a replacement
+    arrives = theirs & ((actions == ACTION.add) | (actions == ACTION.replace))
+    actions[arrives] = ACTION.arrive
+    keep = ours | arrives
+    columns = (stamps, sequences, actions, prices, sizes, *gone)
+    return QueueEvents(*(np.ascontiguousarray(column[keep]) for column in columns))
+
+
+class _ArrivalIds(NamedTuple):
+    """Ascending ids of added orders, ``(K,)``, and the sequences at which they came; empty if ids are not ordered."""
+
+    ids: Integers
+    sequences: Integers
+
+    @classmethod
+    def of_events(cls, coded: polars.DataFrame) -> Self:
+        """Return the ids of the orders that `_coded_events` of both sides add.
+
+        Most exchanges number orders as they arrive. A few ids may be out of order, such as those of orders displayed
+        some time after they were sent; if more than 1 % are, ids say nothing about time.
+        """
+        added = coded.filter(polars.col("action").is_in([ACTION.add, ACTION.replace]))
+        ids, sequences = added["order_id"].cast(polars.UInt64).to_numpy(), added["sequence"].to_numpy()
+        rising = np.append(True, ids[1:] > np.maximum.accumulate(ids)[:-1])[: len(ids)]
+        if (~rising).sum() > 0.01 * len(ids):
+            rising[:] = False
+        return cls(ids[rising], sequences[rising].astype(np.int64))
+
+    def earliest(self, ids: Integers) -> Integers:
+        """Return the earliest sequence at which each order can have joined: after the last added order with a lower id.
+
+        >>> _ArrivalIds(np.array([10, 20]), np.array([3, 8])).earliest(np.array([5, 15, 99])).tolist()
+        [-1, 4, 9]
+        """
+        places = np.searchsorted(self.ids, ids) - 1
+        return np.append(self.sequences + 1, -1)[places]  # place -1 selects the last entry, -1
+
+
+def _look_up_orders(
+    events: polars.DataFrame, actions: Integers, arrivals: _ArrivalIds
+) -> tuple[Integers, Integers, Integers]:
+    """Return price, joining sequence and size of what each of the coded events of one side removes, ``(N,)`` each.
+
+    ``actions`` replaces the column of ``events``. ``arrivals`` bounds the joining sequence of orders never added.
+    """
+    sequences, prices, sizes = (np.array(events[name].to_numpy()) for name in ("sequence", "price", "size"))
+    # Ids of orders are large and sparse; dense labels let the kernel use arrays instead of a dictionary.
+    replaced = actions == ACTION.replace
+    names = polars.concat([events["order_id"], events["old_order_id"].filter(polars.Series(replaced))])
+    labels = names.rank("dense").cast(polars.Int64).to_numpy() - 1
+    old_labels = np.full(len(actions), -1)
+    old_labels[replaced] = labels[len(actions) :]
+    joined = np.full(len(names), -1)
+    joined[labels] = arrivals.earliest(names.cast(polars.UInt64).to_numpy())
+    found: tuple[Integers, Integers, Integers] = _look_up(
+        sequences, actions, prices, sizes, labels[: len(actions)], old_labels, joined
+    )
+    return found
+
+
+@njit(cache=True)
+def _look_up(
+    sequences: Integers,
+    actions: Integers,
+    prices: Integers,
+    sizes: Integers,
+    orders: Integers,
+    old_orders: Integers,
+    joined: Integers,
+) -> tuple[Integers, Integers, Integers]:
+    """Look up what each event removes, for orders numbered from 0; `_look_up_orders` without the labels.
+
+    ``joined`` starts with the earliest possible sequence of each order and is updated in place.
+    """
+    price = np.full(len(joined), _NOWHERE)
+    left = np.zeros(len(joined), dtype=np.int64)
+    gone_prices = np.full(len(actions), _NOWHERE)
+    gone_joined = np.full(len(actions), -1)
+    gone_sizes = np.zeros(len(actions), dtype=np.int64)
+    for row in range(len(actions)):
+        order = orders[row]
+        if actions[row] == ACTION.cancel or actions[row] == ACTION.execute:
+            if price[order] == _NOWHERE:
+                price[order] = prices[row]
+            gone_prices[row], gone_joined[row], gone_sizes[row] = price[order], joined[order], sizes[row]
+            left[order] = max(left[order] - sizes[row], 0)
+            continue
+        if actions[row] == ACTION.replace:
+            old = old_orders[row]
+            gone_prices[row], gone_joined[row], gone_sizes[row] = price[old], joined[old], left[old]
+        price[order], joined[order], left[order] = prices[row], sequences[row], sizes[row]
+    return gone_prices, gone_joined, gone_sizes
+
+
+def _coded_events(events: polars.DataFrame, direction: int, end: int) -> polars.DataFrame:
+    """Return the events before ``end`` as integers, prices coded as in `QueueEvents`; refuse malformed tables."""
+    missing = [name for name in EVENT_SCHEMA if name not in events.columns]
+    if missing:
+        raise DataError(f"events must have columns {', '.join(EVENT_SCHEMA)}, missing {', '.join(missing)}")
+    for name in ("sequence", "ts_event"):
+        if events[name].null_count() or not events[name].is_sorted():
+            raise DataError(f"events must be sorted by {name}")
+    # An order may rest at any finite price; a null or NaN must not be taken for one.
+    price = (polars.col("price") * PRICE_UNITS).round().cast(polars.Int64, strict=False)
+    coded = events.select(
+        polars.col("ts_event").cast(polars.Int64).alias("stamp"),
+        polars.col("sequence").cast(polars.Int64),
+        polars.col("action").cast(polars.Enum(list("ACFM")), strict=False).to_physical(),
+        (price * direction).fill_null(_NOWHERE).alias("price"),
+        polars.col("size").cast(polars.Int64).fill_null(0),
+        "side",
+        polars.col("order_id", "old_order_id").fill_null(0),
+    )
+    if coded["action"].null_count():
+        unknown = {str(action) for action in events["action"].unique().to_list() if action not in set("ACFM")}
+        raise DataError(f"action must be one of A, C, F, M, was {', '.join(sorted(unknown))}")
+    return coded[: int(coded["stamp"].search_sorted(end, side="left"))]
 
 
 class _PublicTrades(NamedTuple):
@@ -51,7 +262,7 @@ class _PublicTrades(NamedTuple):
 
 def _hidden_trades(events: polars.DataFrame) -> Integers:
     """Return trades with hidden orders: stamps, sequences, prices in millionths and sizes, ``(4, n)``."""
-    coded = coded_events(events, 1, 2**62).filter(
+    coded = _coded_events(events, 1, 2**62).filter(
         (polars.col("order_id") == 0) & (polars.col("action") == ACTION.execute)
     )
     return np.stack([coded[name].cast(polars.Int64).to_numpy() for name in ("stamp", "sequence", "price", "size")])
@@ -103,36 +314,6 @@ def _displayed(books: DayBooks, venue: int, direction: int, sequences: Integers,
     same = np.rint(levels[there] * PRICE_UNITS) == prices[:, None]
     shown = np.where(same, sizes[there], 0.0).sum(axis=1)
     return np.where(rows >= first, shown, 0.0).astype(np.int64)
-
-
-def _code_day_events(events: polars.DataFrame, direction: int) -> QueueEvents:
-    """Code the events of a day for limit orders to sell (``direction`` 1) or to buy (-1).
-
-    Arrivals on the other side are included with action ``arrive``. One that replaces an order carries the old order's
-    price and joining sequence.
-    """
-    coded = coded_events(events, direction, 2**62).filter(polars.col("order_id") > 0)
-    ours = (coded["side"] == SIDE_LETTER[direction]).fill_null(False).to_numpy()
-    names = ("stamp", "sequence", "action", "price", "size")
-    stamps, sequences, actions, prices, sizes = (coded[name].cast(polars.Int64).to_numpy().copy() for name in names)
-    gone = [np.full(len(stamps), NOWHERE), np.full(len(stamps), -1), np.zeros(len(stamps), dtype=np.int64)]
-    arrivals = ArrivalIds.of_events(coded)
-    for mine in (ours, ~ours):
-        rows = np.flatnonzero(mine)
-        if len(rows):
-            found = look_up_orders(coded[rows], actions[rows], arrivals)
-            for column, values in zip(gone, found, strict=True):
-                column[rows] = values
-    theirs = ~ours
-    moved = (actions[1:] == ACTION.add) & (actions[:-1] == ACTION.cancel) & (stamps[1:] == stamps[:-1])
-    moved &= theirs[1:] & theirs[:-1]
-    for column in gone[:2]:
-        column[1:][moved] = column[:-1][moved]  # a cancel and an add at the same time are a replacement
-    arrives = theirs & ((actions == ACTION.add) | (actions == ACTION.replace))
-    actions[arrives] = ACTION.arrive
-    keep = ours | arrives
-    columns = (stamps, sequences, actions, prices, sizes, *gone)
-    return QueueEvents(*(np.ascontiguousarray(column[keep]) for column in columns))
 
 
 class _QueueDrain(NamedTuple):
@@ -330,6 +511,19 @@ def _fills(
 
 
 @njit(cache=True)
+def _filled(
+    flow: QueueEvents, begin: int, end: int, sequence: int, price: int, shown: int, sizes: Integers, pro_rata: bool
+) -> Integers:
+    """Return the shares filled of orders of ascending ``sizes (Q,)``, each on its own."""
+    if not pro_rata:  # the volume that reaches us does not depend on our size
+        return np.minimum(sizes, _fills(flow, begin, end, sequence, price, shown, sizes[-1], False)[1].sum())
+    filled = np.zeros(len(sizes), dtype=np.int64)
+    for k in range(len(sizes)):
+        filled[k] = _fills(flow, begin, end, sequence, price, shown, sizes[k], True)[1].sum()
+    return filled
+
+
+@njit(cache=True)
 def _met_before(flow: QueueEvents, row: int, sequence: int, price: int) -> bool:
     """Return whether a predecessor of an arriving replacement reached our price after we joined: it traded with us."""
     while flow.gone_joined[row] > sequence:
@@ -351,9 +545,9 @@ def _reaches_us(flow: QueueEvents, row: int, sequence: int, price: int, ahead: i
         if flow.prices[row] < price or _met_before(flow, row, sequence, price):
             return 0, better
         return max(flow.sizes[row] - ahead - better, 0), better
-    if NOWHERE < gone_price < price:
+    if _NOWHERE < gone_price < price:
         better = max(better - gone, 0)
-    if action in (ACTION.add, ACTION.replace) and NOWHERE < flow.prices[row] < price:
+    if action in (ACTION.add, ACTION.replace) and _NOWHERE < flow.prices[row] < price:
         better += flow.sizes[row]
     if action != ACTION.execute or gone_price < price:
         return 0, better

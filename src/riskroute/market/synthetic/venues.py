@@ -9,7 +9,7 @@ from pathlib import Path
 
 from riskroute.core.errors import InputError
 from riskroute.core.validation import LONGEST_VENUE, as_name, instance_of, one_of, real_number, whole_number
-from riskroute.market.queue_position import MATCHING_RULES
+from riskroute.market.queue_fills import MATCHING_RULES
 
 REFERENCE_PRICE = 270.0  # dollars; spreads are stated at this price and scale with the price of a stock
 
