@@ -19,10 +19,9 @@ from market_files import MIDNIGHT, OPEN, TAQ_NAME, Quote, csv_text, taq_text, vi
 from riskroute.cli.app import run as command
 from riskroute.core.errors import DataError, RiskrouteError
 from riskroute.market.importing import import_files
-from riskroute.market.quality import BookWatch
 from riskroute.market.readers import streams
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Recording, Store
+from riskroute.market.store import Recording, Store, _BookWatch
 
 DAY = dt.date(2019, 3, 27)
 SECOND = 10**9
@@ -120,7 +119,7 @@ def naive_watch(times: list[int], crossed: list[bool]) -> tuple[float, float]:
 def test_stretches_are_those_of_a_loop_however_books_come(books: list[tuple[int, bool]], cuts: set[int]) -> None:
     times = np.cumsum([step for step, _ in books]) + MIDNIGHT + OPEN
     crossed = np.array([flag for _, flag in books])
-    watch = BookWatch(DAY)
+    watch = _BookWatch(DAY)
     edges = [0, *sorted(cut for cut in cuts if cut < len(books)), len(books)]
     for first, last in pairwise(edges):
         watch.add(times[first:last], crossed[first:last])

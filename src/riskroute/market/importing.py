@@ -15,7 +15,6 @@ import polars
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.validation import function_of, instance_of, list_of, one_of, path_of, real_number, whole_number
 from riskroute.market.clock import TRADING_ZONE
-from riskroute.market.quality import CROSSED_TOO_LONG, check_recorded_day
 from riskroute.market.readers.book_updates import UpdateReader
 from riskroute.market.readers.databento import DatabentoReader
 from riskroute.market.readers.itch import ItchReader, looks_like_itch
@@ -75,6 +74,9 @@ _SIGNATURES = {
     GZIP: "gzip within gzip or zstd",
     ZSTD: "zstd within gzip or zstd",
 }
+
+
+_FIRST_DAY = dt.date(1990, 1, 1)  # no order book was recorded before: an earlier date is a time in other units
 
 
 class _Content(NamedTuple):
@@ -350,7 +352,9 @@ def _read(
                 twice = writers[key].recording
                 raise InputError(f"two files hold {twice.stem}; import one of them, or give venue or date")
             mine[key] = part.venue
-            check_recorded_day(reader.date, reader.source)
+            if reader.date < _FIRST_DAY:
+                expected = f"of {_FIRST_DAY} or later, was {reader.date}: are its times in another unit?"
+                raise DataError(f"{reader.source} must be {expected}")
             source = str(reader.source.name)
             kept = {name: getattr(reader, name) for name in ("unit", "zone", "us_equity") if hasattr(reader, name)}
             writers[key] = RecordingWriter(
@@ -408,7 +412,7 @@ def _judge(reader: Reader, recordings: Sequence[Recording], limits: dict[str, fl
 def _judge_stretch(reader: Reader, one: Recording, limit: float) -> None:
     """Refuse books that stay crossed for too much of the time: a few snapshots may be in force for hours."""
     longest, share = one.notes.get("longest_crossed", 0.0), one.notes.get("crossed_time_share", 0.0)
-    if longest > CROSSED_TOO_LONG and share > limit:
+    if longest > 60 and share > limit:
         raise DataError(
             f"{reader.source} ({one.venue} {one.symbol}) must be crossed or locked for at most {limit:.1%} of the "
             f"time, was {share:.1%}, longest stretch {longest:,.0f} s; max_crossed = {_above(share)} imports it anyway"

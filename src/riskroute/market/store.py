@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars
 
-from riskroute.core.arrays import Integers
+from riskroute.core.arrays import Flags, Integers, Stamps
 from riskroute.core.errors import DataError, InputError, one_line_error
 from riskroute.core.files import in_file_name, write_json
 from riskroute.core.validation import (
@@ -31,14 +31,29 @@ from riskroute.core.validation import (
     path_of,
     whole_number,
 )
-from riskroute.market.clock import TRADING_ZONE, check_zone
-from riskroute.market.quality import BookWatch, check_prices, remarks_on
+from riskroute.market.clock import SECOND, TRADING_ZONE, check_zone, utc_stamp
 from riskroute.market.readers.columns import SizeUnit
 from riskroute.market.readers.reading import ITCH_LEVELS
 from riskroute.market.readers.streams import ParquetStream
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
 RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"  # endings of file names
+_LARGEST_PRICE = 1e7  # dollars; anything above is a price in other units or a placeholder
+
+# Notes of a recording as sentences.
+_REMARKS = {
+    "other_days": "skipped {n:,} snapshots of other days",
+    "late": "{n:,} records were up to one second late and take the time of the previous record",
+    "maybe_bad_book": "skipped {n:,} snapshots that the feed marks as doubtful after a gap",
+    "bad_receipt": "{n:,} snapshots have a time that is marked as inaccurate",
+    "half_levels": "dropped {n:,} levels with a price and size 0, or a size and no price",
+    "finra": "skipped {n:,} quotes from outside the exchanges (D, FINRA)",
+    "cancelled_quotes": "skipped {n:,} cancelled quotes",
+    "not_firm": "{n:,} quotes were not firm and count as empty books",
+    "lots_of_100": "sizes were read as round lots of 100 shares",
+    "no_last_line": "the file has no END line and may be truncated",
+    "best_only": "the file holds only quotes that changed the national best bid and offer; books may be stale",
+}
 
 
 @dataclass
@@ -49,7 +64,7 @@ class Recording:
     snapshots with more levels in the source than were kept, ``gaps`` periods without a book because updates are
     missing. ``zone`` is the time zone of the day and of hours; one share here is ``unit`` of the source's.
     ``us_equity`` is true for US equity feeds, whose venues protect each other's quotes, and false if unknown. ``notes``
-    has other oddities, see `riskroute.market.quality`.
+    has other oddities, see `remarks`.
     """
 
     venue: str
@@ -111,7 +126,7 @@ class Recording:
             f"Sizes of {self.stem} are in units of {SizeUnit(self.unit)}, and prices are per unit.": self.unit != 1,
             f"Days and hours of {self.stem} are in {self.zone} time.": self.zone != TRADING_ZONE,
         }
-        notes = [f"{self.stem}: {text}." for text in remarks_on(self.notes)]
+        notes = [f"{self.stem}: {text}." for text in _remarks_on(self.notes)]
         return [*(sentence for sentence, holds in facts.items() if holds), *notes]
 
     @property
@@ -120,18 +135,113 @@ class Recording:
         return self.crossed / self.snapshots if self.snapshots else 0.0
 
 
+def _remarks_on(notes: dict[str, Any]) -> list[str]:
+    """Return the notes of a recording as sentences, without full stops.
+
+    >>> _remarks_on({"other_days": 1200, "longest_gap": ["15:00:00", "16:30:00"]})
+    ['no snapshot from 15:00:00 to 16:30:00 UTC', 'skipped 1,200 snapshots of other days']
+    """
+    remarks = []
+    if "longest_gap" in notes:
+        begin, end = notes["longest_gap"]
+        remarks.append(f"no snapshot from {begin} to {end} UTC")
+    if "longest_crossed" in notes:
+        longest, total = notes["longest_crossed"], notes["crossed_seconds"]
+        remarks.append(f"crossed or locked for {total:,.1f} s, longest stretch {longest:,.1f} s")
+    return remarks + [text.format(n=notes[name]) for name, text in _REMARKS.items() if name in notes]
+
+
+def _check_prices(frame: polars.DataFrame, source: object) -> None:
+    """Refuse prices above `_LARGEST_PRICE`; the error names row, venue, column, value and time."""
+    names = [name for name in frame.columns if name == "price" or "_px_" in name]
+    for name, largest in frame.select(polars.col(names).max()).row(0, named=True).items() if names else ():
+        if largest is not None and largest > _LARGEST_PRICE:
+            number, venue, time = (
+                frame.filter(polars.col(name) > _LARGEST_PRICE).select("sequence", "venue", "ts_event").row(0)
+            )
+            raise DataError(
+                f"row {number:,} of {source}, venue {venue}: {name} must be at most {_LARGEST_PRICE:,.0f} dollars, "
+                f"was {largest:,.2f} at {time:%H:%M:%S} UTC: are its prices in another unit?"
+            )
+
+
+class _BookWatch:
+    """Tracks the snapshots of one recording, part by part: the longest gap and the time spent crossed or locked.
+
+    A snapshot is in force until the next. ``crossed_time`` is the total and ``crossed_stretch`` the longest stretch in
+    seconds.
+    """
+
+    def __init__(self, day: dt.date) -> None:
+        self._open, self._close = (utc_stamp(day, moment) for moment in (dt.time(9, 30), dt.time(16)))  # New York
+        self._last: int | None = None
+        self._since: int | None = None
+        self._first = 0
+        self.crossed_time = self.crossed_stretch = 0.0
+        self._gap = (0.0, 0, 0)
+
+    def add(self, stamps: Stamps, crossed: Flags) -> None:
+        """Add snapshots in ascending time (UTC nanoseconds)."""
+        if self._last is None:
+            self._first = int(stamps[0])
+        before = int(stamps[0]) if self._last is None else self._last
+        self._find_gap(np.concatenate([[before], stamps]))
+        turns = np.flatnonzero(np.diff(np.concatenate([[self._since is not None], crossed])))
+        for turn in turns:
+            if self._since is None:
+                self._since = int(stamps[turn])
+            else:
+                self._end_stretch(int(stamps[turn]))
+        self._last = int(stamps[-1])
+
+    def _find_gap(self, stamps: Stamps) -> None:
+        inside = np.clip(stamps, self._open, self._close)
+        gaps = np.diff(inside)
+        place = int(gaps.argmax())
+        if gaps[place] / SECOND > self._gap[0]:
+            self._gap = (gaps[place] / SECOND, int(stamps[place]), int(stamps[place + 1]))
+
+    def _end_stretch(self, stamp: int) -> None:
+        if self._since is not None:
+            seconds = (stamp - self._since) / SECOND
+            self.crossed_time += seconds
+            self.crossed_stretch = max(self.crossed_stretch, seconds)
+            self._since = None
+
+    def notes(self) -> dict[str, Any]:
+        """Return the notes on the snapshots so far; a stretch that is still crossed ends at the last snapshot."""
+        found: dict[str, Any] = {}
+        if self._last is None:
+            return found
+        total, longest = self.crossed_time, self.crossed_stretch
+        if self._since is not None:
+            seconds = (self._last - self._since) / SECOND
+            total, longest = total + seconds, max(longest, seconds)
+        # Books that are crossed for a moment are normal where a feed updates one side at a time.
+        if longest > 1.0:
+            found |= {"crossed_seconds": round(total, 3), "longest_crossed": round(longest, 3)}
+            found["crossed_time_share"] = total * SECOND / (self._last - self._first)
+        if self._gap[0] > 3600:
+            found["longest_gap"] = [_iso(self._gap[1]), _iso(self._gap[2])]
+        return found
+
+
+def _iso(stamp: int) -> str:
+    return dt.datetime.fromtimestamp(stamp // SECOND, dt.UTC).strftime("%H:%M:%S")
+
+
 class RecordingWriter:
     """Streams one recording into a folder; nothing appears there before `commit`."""
 
     def __init__(self, folder: Path, recording: Recording) -> None:
         self.folder, self.recording = folder, recording
         self._writers: dict[str, ParquetStream] = {}
-        self._watch = BookWatch(recording.date)
+        self._watch = _BookWatch(recording.date)
 
     def add_snapshots(self, frame: polars.DataFrame) -> None:
         """Append snapshots in ascending time."""
         if frame.height:
-            check_prices(frame, self.recording.source)
+            _check_prices(frame, self.recording.source)
             self._write(SNAPSHOTS, frame.select(list(snapshot_schema(self.recording.depth))))
             one = self.recording
             one.levels = max(one.levels, _levels_used(frame))
@@ -147,7 +257,7 @@ class RecordingWriter:
         """Append events in ascending time."""
         self.recording.has_events = True
         if frame.height:
-            check_prices(frame, self.recording.source)
+            _check_prices(frame, self.recording.source)
             self._write(EVENTS, frame.select(list(EVENT_SCHEMA)))
             self.recording.events += frame.height
 

@@ -131,7 +131,7 @@ class ReaderPart:
 
     ``venue`` is the file's name for it, or the requested one if the file has none. ``references`` counts messages that
     refer to an order, ``unresolved`` those whose order is not in the file, ``deeper`` snapshots with more levels than
-    were kept, ``gaps`` periods with missing updates. ``notes`` counts other oddities, see `riskroute.market.quality`.
+    were kept, ``gaps`` periods with missing updates. ``notes`` counts other oddities, see `Recording.remarks`.
     """
 
     venue: str
