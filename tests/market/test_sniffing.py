@@ -36,7 +36,7 @@ from riskroute.market.importing import (
 )
 from riskroute.market.readers.itch import _ITCH_LENGTHS, looks_like_itch
 from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.synthetic.itch_writer import _LAYOUTS
+from riskroute.market.synthetic.generate import _LAYOUTS
 
 MESSAGES = random_messages(2, 20)
 BOOKS = table_columns(MESSAGES, 1)

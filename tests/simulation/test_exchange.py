@@ -69,7 +69,7 @@ class Queue:
 def exchange(
     *later: tuple[str, int, Levels],
     pools: tuple[PoolModel, ...] = (),
-    queue: Queue | None = None,
+    queue: Any = None,
     latency: Latency | None = None,
 ) -> Exchange:
     """Two venues; ``later`` are bids of a venue from a time on."""

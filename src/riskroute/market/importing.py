@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import polars
 
@@ -19,7 +19,7 @@ from riskroute.market.readers.book_updates import UpdateReader
 from riskroute.market.readers.databento import DatabentoReader
 from riskroute.market.readers.itch import ItchReader, looks_like_itch
 from riskroute.market.readers.lobster import LobsterReader
-from riskroute.market.readers.reading import ImportOptions, NoBooksError, Reader, ReaderPart
+from riskroute.market.readers.reading import ImportOptions, NoBooksError, ReaderPart
 from riskroute.market.readers.streams import GZIP, ZSTD, csv_members, file_errors, unpacked
 from riskroute.market.readers.table import TableReader
 from riskroute.market.readers.taq import TaqReader
@@ -27,7 +27,24 @@ from riskroute.market.readers.ticks import TickReader
 from riskroute.market.store import Recording, RecordingWriter, Store
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 
-READERS: dict[str, Callable[[Path, ImportOptions], Reader]] = {
+
+class _Reader(Protocol):
+    """Reads one file, or a pair of files that belong together, and keeps ``depth`` levels per side.
+
+    Readers that support fractional sizes and other time zones also have ``unit`` and ``zone``; readers whose files may
+    or may not hold US equities have ``us_equity``.
+    """
+
+    name: str
+    source: Path
+    date: dt.date
+    depth: int
+
+    def parts(self) -> Iterator[ReaderPart]:
+        """Yield all requested data in chunks that fit into memory."""
+
+
+READERS: dict[str, Callable[[Path, ImportOptions], _Reader]] = {
     "itch": ItchReader,
     "lobster": LobsterReader,
     "ticks": TickReader,
@@ -260,7 +277,7 @@ def import_files(
 
 def _readers(
     paths: Sequence[Path], options: ImportOptions, kind: str | None, skipped: _Skipped | None
-) -> Iterator[Reader]:
+) -> Iterator[_Reader]:
     """Yield a reader per file, folders expanded; the two files of a LOBSTER pair share one."""
     in_folders = {file for path in paths if path.is_dir() for file in _files_in(path)}
     files = [file for path in paths for file in (_files_in(path) if path.is_dir() else [path])]
@@ -290,7 +307,7 @@ def _files_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
 
 
-def _check_scales(reader: Reader, options: ImportOptions) -> None:
+def _check_scales(reader: _Reader, options: ImportOptions) -> None:
     """Refuse the options ``unit`` and ``zone`` for formats with whole shares and New York days."""
     for name, whose in (("unit", "sizes are whole shares"), ("zone", f"days are in {TRADING_ZONE} time")):
         value = getattr(options, name)
@@ -328,7 +345,7 @@ class _VenueNames:
 
 
 def _read(
-    reader: Reader,
+    reader: _Reader,
     options: ImportOptions,
     out: Path,
     writers: dict[tuple[str, str, str], RecordingWriter],
@@ -383,7 +400,7 @@ def _write(writer: RecordingWriter, part: ReaderPart) -> None:
         one.notes[what] = one.notes.get(what, 0) + some
 
 
-def _judge(reader: Reader, recordings: Sequence[Recording], limits: dict[str, float]) -> None:
+def _judge(reader: _Reader, recordings: Sequence[Recording], limits: dict[str, float]) -> None:
     """Refuse recordings that are empty, or have more faults than allowed."""
     symbols = {one.symbol for one in recordings if one.snapshots}
     empty = [f" of {one.symbol}" for one in recordings if one.symbol not in symbols]
@@ -409,7 +426,7 @@ def _judge(reader: Reader, recordings: Sequence[Recording], limits: dict[str, fl
         _judge_stretch(reader, one, limits["crossed"])
 
 
-def _judge_stretch(reader: Reader, one: Recording, limit: float) -> None:
+def _judge_stretch(reader: _Reader, one: Recording, limit: float) -> None:
     """Refuse books that stay crossed for too much of the time: a few snapshots may be in force for hours."""
     longest, share = one.notes.get("longest_crossed", 0.0), one.notes.get("crossed_time_share", 0.0)
     if longest > 60 and share > limit:

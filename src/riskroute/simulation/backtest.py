@@ -19,6 +19,7 @@ from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import SIDES, exact_array, real_number, whole_number
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
+from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import NO_PROTECTION, Context
 from riskroute.routers.decision import displayed_cost
 from riskroute.routers.execution import PUBLIC_AFTER
@@ -26,7 +27,7 @@ from riskroute.routers.report import Report
 from riskroute.routers.router import Router
 from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMoments, PoolModel
-from riskroute.simulation.exchange import Exchange, Executed, Latency, LimitQueue
+from riskroute.simulation.exchange import Exchange, Executed, Latency
 from riskroute.simulation.execution import execute_plan
 
 STALE = {True: 60.0, False: 5.0}
@@ -103,7 +104,7 @@ class TradingDay:
         ``(V,)``, fees in dollars per share.
     pools : tuple[PoolModel, ...]
         Dark pools.
-    queue : LimitQueue, optional
+    queue : QueueReplay, optional
         Model of limit-order fills (default: none can be posted).
     symbol : str
         What is traded.
@@ -117,7 +118,7 @@ class TradingDay:
     takers: Floats
     makers: Floats
     pools: tuple[PoolModel, ...] = ()
-    queue: LimitQueue | None = None
+    queue: QueueReplay | None = None
     symbol: str = ""
     protection: str = NO_PROTECTION
 

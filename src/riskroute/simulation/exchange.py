@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.validation import real_number
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
+from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context, Pool, VenueBooks
 from riskroute.routers.execution import OUTFLOW_SECONDS
 from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
@@ -51,31 +52,6 @@ class Fill(NamedTuple):
     price: float
     fee: float
     estimated: bool = False
-
-
-class LimitQueue(Protocol):
-    """Fills of limit orders at the best prices of the venues."""
-
-    def fills(self, venue: int, sign: int, begin: int, end: int, shares: int) -> tuple[float, list[tuple[int, int]]]:
-        """Return the price at which an order joined after ``begin``, and its fills until ``end`` as times and shares.
-
-        The price is NaN where the order could not join.
-        """
-
-    def drain(self, venue: int, sign: int, begin: int, end: int) -> tuple[float, int, int]:
-        """Return the price of the queue to join as of ``begin``, the shares displayed there, and how many left it."""
-
-    def trades(self, venue: int, sign: int, begin: int, end: int) -> list[tuple[int, int]]:
-        """Return shares, and shares displayed before, of trades on the side that an order of a sign takes from."""
-
-    def hidden_volume(self, venue: int, price: float, begin: int, end: int) -> int:
-        """Return the shares of orders never displayed that traded at a price, from one time to before another."""
-
-    def most_hidden(self, venue: int, price: float, begin: int, end: int, window: int) -> int:
-        """Return the largest `hidden_volume` of a window that starts between two times."""
-
-    def outflow(self, venue: int, sign: int, time: int, seconds: int) -> float:
-        """Return the shares per second that traded with orders of our side in some seconds before a time."""
 
 
 @dataclass
@@ -126,7 +102,7 @@ class Exchange:
         Fees by venue, dollars per share.
     dark : DarkMarket, optional
         The pools.
-    queue : LimitQueue, optional
+    queue : QueueReplay, optional
         Fills of limit orders; default: none can be posted.
     latency : Latency
         Latency to venues and pools.
@@ -138,7 +114,7 @@ class Exchange:
     takers: Vector
     makers: Vector
     dark: DarkMarket | None = None
-    queue: LimitQueue | None = None
+    queue: QueueReplay | None = None
     latency: Latency = field(default_factory=Latency)
     faded: Matrix | None = None
     dark_fills: dict[str, deque[int]] = field(default_factory=dict, init=False)

@@ -29,8 +29,7 @@ from market_files import (
 from riskroute.core.errors import RiskrouteError
 from riskroute.market.importing import _detect_format, import_files
 from riskroute.market.readers import streams, taq
-from riskroute.market.readers.exchange_codes import EXCHANGE_CODES
-from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.readers.reading import EXCHANGE_CODES, ImportOptions
 from riskroute.market.store import Store
 
 Found = dict[str, list[tuple[int, int, float | None, int, float | None, int]]]

@@ -28,7 +28,7 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.market.day_books import DayBooks
 from riskroute.market.importing import import_files
 from riskroute.market.readers import streams
-from riskroute.market.readers.exchange_codes import EXCHANGE_CODES as VENUES
+from riskroute.market.readers.reading import EXCHANGE_CODES as VENUES
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import Store
 

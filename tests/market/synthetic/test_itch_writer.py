@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from naive_books import ITCH_SIZES
 from riskroute.core.errors import InputError
-from riskroute.market.synthetic.itch_writer import (
+from riskroute.market.synthetic.generate import (
     _LAYOUTS,
-    OrderMessages,
-    encode_messages,
-    stock_directory,
-    system_event,
-    trading_begins,
+    _encode_messages,
+    _OrderMessages,
+    _stock_directory,
+    _system_event,
+    _trading_begins,
 )
 
 FIELDS = {
@@ -38,9 +38,9 @@ FIELDS = {
 ROWS = st.lists(st.fixed_dictionaries(FIELDS), max_size=20)
 
 
-def columns(rows: list[dict[str, Any]]) -> OrderMessages:
+def columns(rows: list[dict[str, Any]]) -> _OrderMessages:
     types = {"stock": "S8", "attribution": "S4"}
-    return OrderMessages(
+    return _OrderMessages(
         **{name: np.array([row[name] for row in rows], dtype=types.get(name, "int64")) for name in FIELDS}
     )
 
@@ -68,7 +68,7 @@ def packed(row: dict[str, Any]) -> bytes:
 @settings(max_examples=40)
 @given(ROWS)
 def test_messages_equal_those_packed_one_by_one(rows: list[dict[str, Any]]) -> None:
-    assert encode_messages(columns(rows)) == b"".join(packed(row) for row in rows)
+    assert _encode_messages(columns(rows)) == b"".join(packed(row) for row in rows)
 
 
 def test_every_layout_has_the_length_that_nasdaq_gives() -> None:
@@ -78,10 +78,10 @@ def test_every_layout_has_the_length_that_nasdaq_gives() -> None:
 def test_messages_around_the_day() -> None:
     time = 34_200_000_000_000
     stamp = time.to_bytes(6, "big")
-    assert system_event(time, "Q") == b"\x00\x0cS\x00\x00\x00\x00" + stamp + b"Q"
-    assert trading_begins(time, 3, "ACME") == b"\x00\x19H\x00\x03\x00\x00" + stamp + b"ACME    T     "
+    assert _system_event(time, "Q") == b"\x00\x0cS\x00\x00\x00\x00" + stamp + b"Q"
+    assert _trading_begins(time, 3, "ACME") == b"\x00\x19H\x00\x03\x00\x00" + stamp + b"ACME    T     "
     directory = b"ACME    QN" + struct.pack(">I", 100) + b"NCZ PNN1N" + struct.pack(">I", 0) + b"N"
-    assert stock_directory(time, 3, "ACME") == b"\x00\x27R\x00\x03\x00\x00" + stamp + directory
+    assert _stock_directory(time, 3, "ACME") == b"\x00\x27R\x00\x03\x00\x00" + stamp + directory
 
 
 @pytest.mark.parametrize(
@@ -97,4 +97,4 @@ def test_messages_around_the_day() -> None:
 def test_values_that_do_not_fit_are_refused(field: str, value: int, message: str) -> None:
     row = columns([{name: b"A" if name in ("stock", "attribution") else 65 for name in FIELDS}])
     with pytest.raises(InputError, match=message):
-        encode_messages(dataclasses.replace(row, **{field: np.array([value])}))
+        _encode_messages(dataclasses.replace(row, **{field: np.array([value])}))

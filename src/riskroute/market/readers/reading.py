@@ -5,10 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import polars
@@ -21,6 +20,14 @@ from riskroute.market.schema import EVENT_SCHEMA, MOST_LEVELS, snapshot_schema
 
 ITCH_LEVELS = 50  # largest number of levels per side of order-by-order files; itch-book provides no more
 MOST_SYMBOLS = 200  # a file with more symbols is read only for named ones
+
+# Exchange codes of the consolidated tape, letter and market identifier code. NASDAQ has two letters, one per tape.
+# D (FINRA) is missing: its quotes come from outside the exchanges.
+EXCHANGE_CODES = {
+    **{"A": "XASE", "B": "XBOS", "C": "XCIS", "H": "EPRL", "I": "XISE", "J": "EDGA", "K": "EDGX", "L": "LTSE"},
+    **{"M": "XCHI", "N": "XNYS", "P": "ARCX", "Q": "XNAS", "T": "XNAS", "U": "MEMX", "V": "IEXG", "W": "XCBO"},
+    **{"X": "XPSX", "Y": "BATY", "Z": "BATS"},
+}
 
 T = TypeVar("T")
 
@@ -143,22 +150,6 @@ class ReaderPart:
     deeper: int = 0
     gaps: int = 0
     notes: dict[str, int] = field(default_factory=dict)
-
-
-class Reader(Protocol):
-    """Reads one file, or a pair of files that belong together, and keeps ``depth`` levels per side.
-
-    Readers that support fractional sizes and other time zones also have ``unit`` and ``zone``; readers whose files may
-    or may not hold US equities have ``us_equity``.
-    """
-
-    name: str
-    source: Path
-    date: dt.date
-    depth: int
-
-    def parts(self) -> Iterator[ReaderPart]:
-        """Yield all requested data in chunks that fit into memory."""
 
 
 def require_option(name: str, value: T | None, file: str) -> T:

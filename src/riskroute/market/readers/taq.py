@@ -20,8 +20,8 @@ import polars
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.validation import LONGEST_SYMBOL, is_name, name_rule
 from riskroute.market.clock import SECOND, date_in_name, utc_stamp
-from riskroute.market.readers.exchange_codes import EXCHANGE_CODES
 from riskroute.market.readers.reading import (
+    EXCHANGE_CODES,
     MOST_SYMBOLS,
     ImportOptions,
     NoBooksError,

@@ -25,8 +25,8 @@ from numba import njit
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.clock import date_in_name, utc_stamp
-from riskroute.market.readers.exchange_codes import EXCHANGE_CODES
 from riskroute.market.readers.reading import (
+    EXCHANGE_CODES,
     ImportOptions,
     NoBooksError,
     ReaderPart,
