@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars
 import pytest
@@ -20,7 +18,7 @@ from naive_books import (
     naive_profit,
     snapshot_table,
 )
-from riskroute.core.errors import DataError, InputError
+from riskroute.core.errors import DataError
 from riskroute.core.validation import SIDES
 from riskroute.market.day_books import DayBooks
 from riskroute.market.order_profits import limit_profits
@@ -255,24 +253,6 @@ def test_prices_without_a_value_belong_to_no_queue() -> None:
         blank = events.with_columns(price=polars.when(polars.col("action") == "C").then(nothing).otherwise("price"))
         assert filled_of(blank) == 4
         assert filled_of(blank, 5, "pro-rata") == filled_of(events[1:], 5, "pro-rata")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"side": "sel"}, "side must be one of buy, sell, was 'sel'"),
-        ({"rule": "fifo"}, "rule must be one of price-time, pro-rata, was 'fifo'"),
-        ({"maker_fee": float("nan")}, "maker_fee must be a finite number, was nan"),
-        ({"taker_fee": "x"}, "taker_fee must be a finite number, was 'x'"),
-        ({"levels": 0}, "levels must be a positive integer, was 0"),
-        ({"quantities": [0]}, "quantities must be a positive integer, was 0"),
-        ({"quantities": [2, 1]}, "quantities must be distinct and ascending"),
-    ],
-)
-def test_bad_options_are_named(change: dict[str, Any], message: str) -> None:
-    options = {"quantities": [1], **change}
-    with pytest.raises(InputError, match=message):
-        limit_profits(snapshot_table([BOOK], 1), event_table([]), DAY, **options)
 
 
 def test_bad_tables_are_named() -> None:

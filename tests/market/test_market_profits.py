@@ -136,13 +136,6 @@ def test_rounding_of_large_amounts_does_not_look_like_risk() -> None:
     assert (profits == [-0.07, -0.49, -3.5]).all()
 
 
-@pytest.mark.parametrize("side", ["Sell", "", None, "bid"])
-def test_the_side_is_checked(side: Any) -> None:
-    books = two_sided([[(99.0, 1)]], [[(101.0, 9)]])
-    with pytest.raises(InputError, match=r"side must be one of buy, sell, was"):
-        market_profits(books, np.array([1]), side)
-
-
 @pytest.mark.parametrize("values", [[1], [1, 2, 10], range(5, 50, 5), np.array([3, 4]), (10**9,)])
 def test_quantities_are_kept(values: Any) -> None:
     quantities = check_quantities(values)

@@ -196,5 +196,5 @@ def test_orders_are_spread_over_the_day_and_alternate_sides() -> None:
 
 def test_orders_must_be_sorted_by_time() -> None:
     two = np.array([5, 3])
-    with pytest.raises(InputError, match="times of orders must rise"):
+    with pytest.raises(InputError, match="times of orders must not decrease"):
         Orders(two, two, two, np.zeros(2))

@@ -13,15 +13,14 @@ from riskroute._version import __version__
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable
-from riskroute.core.validation import SIDES, day_of, instance_of, list_of, one_of, whole_number
+from riskroute.core.validation import day_of, instance_of, list_of, one_of, whole_number
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.fitting import Fit, fit_profits
 from riskroute.market.order_profits import check_quantities
 from riskroute.market.sampling import draw_sample_times
 from riskroute.market.scenarios import Slot, TradeTerms, VenueTables
-from riskroute.market.schema import MOST_LEVELS
-from riskroute.market.store import Recording, Store
+from riskroute.market.store import Store
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.venues import VenueModel, venue_model_table
 
@@ -121,16 +120,11 @@ def calibrate(
     """
     instance_of("store", store, Store, "a Store")
     part = Window() if window is None else instance_of("window", window, Window, "a Window")
-    if fees is not None:
-        instance_of("fees", fees, FeeSchedule, "a FeeSchedule")
     pools = list_of("pools", pools, DarkPool, "dark pools")
     orders = list_of("orders", orders, object, "market or limit")
-    if levels is not None:
-        whole_number("levels", levels, maximum=MOST_LEVELS)
-    asked = check_quantities(quantities)
-    if len(asked) < 2:
+    terms = TradeTerms(check_quantities(quantities), side, fees, levels)
+    if len(terms.quantities) < 2:
         raise InputError(f"quantities must be at least two, was {list(quantities)}")
-    one_of("side", side, SIDES)
     whole_number("dark_pools", dark_pools, minimum=0, maximum=1000)
     if not orders:
         raise InputError("orders must be market, limit or both, was empty")
@@ -143,17 +137,19 @@ def calibrate(
     sample_times = draw_sample_times(one.date, part, seed, one.zone)
     if len({pool.name for pool in pools}) < len(pools):
         raise InputError(f"pools must have distinct names, was {[pool.name for pool in pools]}")
-    terms = TradeTerms(asked, side, fees, levels)
     tables = {one.venue: VenueTables(store, one, part, [sample_times]) for one in recordings}
     fits: dict[str, Fit] = {}
     kinds: dict[str, str] = {}
     skipped: dict[str, str] = {}
-    for slot in _slots(recordings, orders, pools):
+    # Dark pools cross at the venue with the most snapshots.
+    home = max(recordings, key=lambda one: one.snapshots).venue
+    slots = [Slot(one.venue, kind) for one in recordings for kind in ORDERS if kind in orders]
+    for slot in [*slots, *(Slot(home, "dark", pool) for pool in pools)]:
         draws = 100 if slot.pool is not None else 1  # hidden sizes per bucket
         outcome = tables[slot.venue].outcome(slot, sample_times, terms, seed=seed, draws=draws)
         try:
             source = seed_stream(seed, "bootstrap", slot.name)
-            fits[slot.name] = fit_profits(outcome.profits, asked, outcome.found, seed=source, draws=draws)
+            fits[slot.name] = fit_profits(outcome.profits, terms.quantities, outcome.found, seed=source, draws=draws)
             kinds[slot.name] = slot.kind
         except DataError as error:
             skipped[slot.name] = str(error)
@@ -168,7 +164,7 @@ def calibrate(
         "side": side,
         "window": [str(part.start), str(part.end), part.buckets],
         "seed": seed,
-        "quantities": asked.tolist(),
+        "quantities": terms.quantities.tolist(),
         "orders": list(orders),
         "fees": fees is not None,
         "pools": [asdict(pool) for pool in pools],
@@ -178,10 +174,3 @@ def calibrate(
     lit = [fit.model(name) for name, fit in fits.items() if kinds[name] != "dark"]
     dark = generated_dark_pools(lit, dark_pools, seed=seed) if dark_pools else []
     return Calibration(config, fits, kinds, skipped, dark)
-
-
-def _slots(recordings: Sequence[Recording], orders: Sequence[str], pools: Sequence[DarkPool]) -> list[Slot]:
-    """List the order types of every venue, then the dark pools, which cross at the venue with the most snapshots."""
-    lit = [Slot(recording.venue, kind) for recording in recordings for kind in ORDERS if kind in orders]
-    home = max(recordings, key=lambda one: one.snapshots).venue
-    return [*lit, *(Slot(home, "dark", pool) for pool in pools)]

@@ -148,6 +148,11 @@ class DayBooks:
         """Return the last snapshot of every venue at or before ``time``."""
         return _BooksNow(*_as_of(self._arrays, int(time)))
 
+    def opposite(self, time: int, sign: int) -> tuple[Matrix, Matrix, Integers]:
+        """Return prices, sizes ``(V, L)`` and rows of the asks (``sign`` 1) or bids (-1) as of ``time``."""
+        now = self.as_of(time)
+        return (now.ask_px, now.ask_sz, now.rows) if sign > 0 else (now.bid_px, now.bid_sz, now.rows)
+
     @cached_property
     def _arrays(self) -> _DayArrays:
         return _DayArrays(*(getattr(self, name) for name in _DayArrays._fields))

@@ -119,7 +119,10 @@ def fit_profits(
     mean, variance = _coefficients(basis, means), _coefficients(basis, variances)
     drawn = bootstrap_buckets(np.arange(samples), 1000, np.random.default_rng(seed))
     resampled = _moments(np.tile(drawn, draws).astype(np.float64), shifted, given, centre)
-    errors = [_deviation(_coefficients(basis, moments), samples) for moments in resampled]
+    errors = []
+    for moments in resampled:
+        coefficients = _coefficients(basis, moments)
+        errors.append(bootstrap_error(coefficients[np.isfinite(coefficients).all(axis=1)], samples))
     fitted = basis @ mean, basis @ variance
     fit = Fit(
         kept,
@@ -160,12 +163,6 @@ def _coefficients(basis: Floats, moments: Floats) -> Floats:
     noise = 1e-13 * np.abs(moments).max(axis=-1, keepdims=True)
     # A coefficient that contributes less than ``noise`` is a rounding error.
     return np.asarray(np.where(np.abs(found) > noise, found, 0.0) / scale)
-
-
-def _deviation(coefficients: Floats, samples: int) -> Floats:
-    """Return standard errors from resampled coefficients ``(R, 2)``, corrected for few samples."""
-    whole = coefficients[np.isfinite(coefficients).all(axis=1)]
-    return bootstrap_error(whole, samples)
 
 
 def _pair(values: Floats) -> Pair:

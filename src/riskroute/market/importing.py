@@ -54,50 +54,33 @@ READERS: dict[str, Callable[[Path, ImportOptions], _Reader]] = {
     "table": TableReader,
 }
 
-Progress = Callable[[str, int], None]
-"""Called with the name of a file and the number of snapshots read so far."""
+Progress = Callable[[str, int], None]  # called with the name of a file and the number of snapshots read so far
+_Skipped = Callable[[Path, str], None]  # called with a skipped file and the reason
 
-_Skipped = Callable[[Path, str], None]
-"""Called with a skipped file and the reason."""
-
+# First bytes of formats that are recognised only to name them in errors.
 _SIGNATURES = {
-    b"PK\x03\x04": "a zip archive",
-    b"PK\x05\x06": "a zip archive",
-    b"PAR1": "a Parquet table",
-    b"ARROW1": "an Arrow (Feather) table",
-    b"FEA1": "a Feather table",
-    b"\x89HDF\r\n\x1a\n": "an HDF5 file",
-    b"%PDF": "a PDF document",
-    b"\xd4\xc3\xb2\xa1": "a network capture (pcap)",
-    b"\xa1\xb2\xc3\xd4": "a network capture (pcap)",
-    b"\x4d\x3c\xb2\xa1": "a network capture (pcap)",
-    b"\xa1\xb2\x3c\x4d": "a network capture (pcap)",
-    b"\x0a\x0d\x0d\x0a": "a network capture (pcapng)",
-    b"\xfd7zXZ\x00": "an xz archive",
-    b"BZh": "a bzip2 archive",
-    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
-    b"Rar!\x1a\x07": "a RAR archive",
-    b"\x04\x22\x4d\x18": "an lz4 archive",
-    b"\x7fELF": "a program (ELF)",
-    b"SQLite format 3\x00": "an SQLite database",
-    b"\x89PNG": "a PNG picture",
-    b"\xff\xd8\xff": "a JPEG picture",
-    b"GIF8": "a GIF picture",
-    b"\x93NUMPY": "a NumPy array",
-    b"Obj\x01": "an Avro file",
-    b"\xd0\xcf\x11\xe0": "an old Office document",
-    b"\xff\xfe": "text in UTF-16",
-    b"\xfe\xff": "text in UTF-16",
-    GZIP: "gzip within gzip or zstd",
-    ZSTD: "zstd within gzip or zstd",
+    **dict.fromkeys((b"PK\x03\x04", b"PK\x05\x06"), "a zip archive"),
+    **{b"PAR1": "a Parquet table", b"ARROW1": "an Arrow (Feather) table", b"FEA1": "a Feather table"},
+    **{
+        b"\x89HDF\r\n\x1a\n": "an HDF5 file",
+        b"%PDF": "a PDF document",
+        b"\x0a\x0d\x0d\x0a": "a network capture (pcapng)",
+    },
+    **dict.fromkeys((b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4"), "a network capture (pcap)"),
+    **dict.fromkeys((b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d"), "a network capture (pcap)"),
+    **{b"\xfd7zXZ\x00": "an xz archive", b"BZh": "a bzip2 archive", b"7z\xbc\xaf\x27\x1c": "a 7z archive"},
+    **{b"Rar!\x1a\x07": "a RAR archive", b"\x04\x22\x4d\x18": "an lz4 archive", b"\x7fELF": "a program (ELF)"},
+    **{b"SQLite format 3\x00": "an SQLite database", b"\x89PNG": "a PNG picture", b"\xff\xd8\xff": "a JPEG picture"},
+    **{b"\x0a\x0d\x0d\x0a": "a network capture (pcapng)", b"\x93NUMPY": "a NumPy array", b"Obj\x01": "an Avro file"},
+    **{b"\xd0\xcf\x11\xe0": "an old Office document", b"\xff\xfe": "text in UTF-16", b"\xfe\xff": "text in UTF-16"},
+    **{GZIP: "gzip within gzip or zstd", ZSTD: "zstd within gzip or zstd"},
 }
-
 
 _FIRST_DAY = dt.date(1990, 1, 1)  # no order book was recorded before: an earlier date is a time in other units
 
 
 class _Content(NamedTuple):
-    """_Content of a file as detected from its first bytes, and its compression (``gzip``, ``zstd`` or empty)."""
+    """Content of a file as detected from its first bytes, and its compression (``gzip``, ``zstd`` or empty)."""
 
     what: str
     packing: str
@@ -195,10 +178,6 @@ def _detect_format(path: Path) -> str:
             "": "hold market data (ITCH 5.0, DBN, CSV, Parquet, or Binance depth updates as JSON)",
         }
         raise error(f"{path} must {expected[claimed]}, was {content}")
-    return _text_format(path)
-
-
-def _text_format(path: Path) -> str:
     if not csv_members(path):
         raise NoBooksError(f"{path} must hold CSV files, was an archive without any")
     if LobsterReader.recognises(path):
@@ -258,7 +237,10 @@ def import_files(
     venues: dict[str, None] = {}
     try:
         for reader in _readers(files, options, kind, skipped):
-            _check_scales(reader, options)
+            for name, whose in (("unit", "sizes are whole shares"), ("zone", f"days are in {TRADING_ZONE} time")):
+                value = getattr(options, name)
+                if value is not None and not hasattr(reader, name):
+                    raise InputError(f"omit {name} for {reader.source.name}, whose {whose}, was {value!r}")
             mine = _read(reader, options, out, writers, venues, progress)
             _judge(reader, [writers[key].recording for key in mine], limits)
         for old in options.venue_names:
@@ -305,14 +287,6 @@ def _readers(
 
 def _files_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-
-
-def _check_scales(reader: _Reader, options: ImportOptions) -> None:
-    """Refuse the options ``unit`` and ``zone`` for formats with whole shares and New York days."""
-    for name, whose in (("unit", "sizes are whole shares"), ("zone", f"days are in {TRADING_ZONE} time")):
-        value = getattr(options, name)
-        if value is not None and not hasattr(reader, name):
-            raise InputError(f"omit {name} for {reader.source.name}, whose {whose}, was {value!r}")
 
 
 class _VenueNames:
@@ -409,31 +383,23 @@ def _judge(reader: _Reader, recordings: Sequence[Recording], limits: dict[str, f
         raise DataError(f"{reader.source} has no snapshots{which} in the requested part of the day")
     for one in recordings:
         faults = {
-            "unresolved": (
-                one.unresolved_share,
-                one.unresolved,
-                one.references,
-                "unresolved order references",
-            ),
+            "unresolved": (one.unresolved_share, one.unresolved, one.references, "unresolved order references"),
             "crossed": (one.crossed_share, one.crossed, one.snapshots, "crossed or locked snapshots"),
         }
+        where = f"{reader.source} ({one.venue} {one.symbol})"
         for name, (share, some, of, what) in faults.items():
             if share > limits[name]:
                 raise DataError(
-                    f"{reader.source} ({one.venue} {one.symbol}) must have at most {limits[name]:.1%} {what}, "
-                    f"was {share:.1%} ({some:,} of {of:,}); max_{name} = {_above(share)} imports it anyway"
+                    f"{where} must have at most {limits[name]:.1%} {what}, was {share:.1%} ({some:,} of {of:,}); "
+                    f"max_{name} = {_above(share)} imports it anyway"
                 )
-        _judge_stretch(reader, one, limits["crossed"])
-
-
-def _judge_stretch(reader: _Reader, one: Recording, limit: float) -> None:
-    """Refuse books that stay crossed for too much of the time: a few snapshots may be in force for hours."""
-    longest, share = one.notes.get("longest_crossed", 0.0), one.notes.get("crossed_time_share", 0.0)
-    if longest > 60 and share > limit:
-        raise DataError(
-            f"{reader.source} ({one.venue} {one.symbol}) must be crossed or locked for at most {limit:.1%} of the "
-            f"time, was {share:.1%}, longest stretch {longest:,.0f} s; max_crossed = {_above(share)} imports it anyway"
-        )
+        # A few crossed snapshots may be in force for hours.
+        longest, share = one.notes.get("longest_crossed", 0.0), one.notes.get("crossed_time_share", 0.0)
+        if longest > 60 and share > limits["crossed"]:
+            raise DataError(
+                f"{where} must be crossed or locked for at most {limits['crossed']:.1%} of the time, was {share:.1%}, "
+                f"longest stretch {longest:,.0f} s; max_crossed = {_above(share)} imports it anyway"
+            )
 
 
 def _above(share: float) -> str:

@@ -1,4 +1,4 @@
-"""Profit of market and limit orders on recorded books, against the mid of the venue's own book.
+"""Profit of market and limit orders on recorded books, measured against the mid of the venue's own book.
 
 A market order walks the levels of one snapshot. A limit order joins the queue at the best price of its own side, rests
 until the bucket ends, and crosses the spread with the remainder.
@@ -14,8 +14,8 @@ import polars
 
 from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError, shown
-from riskroute.core.validation import SIDES, one_of, real_number, whole_number
-from riskroute.market.queue_fills import MATCHING_RULES, bucket_fills, price_keys
+from riskroute.core.validation import whole_number
+from riskroute.market.queue_fills import bucket_fills, price_keys
 from riskroute.market.sampling import (
     SampledBooks,
     SampleTimes,
@@ -65,7 +65,6 @@ def market_profits(books: SampledBooks, quantities: Integers, side: str = "sell"
 
     Sells walk the bids and buys the asks. Both are worse than the mid, so profits are negative.
     """
-    one_of("side", side, SIDES)
     prices, sizes = books.side("bid" if side == "sell" else "ask")
     money, fair = walk_book(prices, sizes, quantities), books.mid[:, None] * quantities
     return np.round(money - fair if side == "sell" else fair - money, DECIMALS)
@@ -91,10 +90,10 @@ def extrapolated_market_profits(books: SampledBooks, quantities: Integers, side:
 
 @dataclass(frozen=True)
 class PassiveOutcome:
-    """Result of orders that rest, or try a dark pool, before they cross the spread, per bucket and quantity.
+    """Profits and fills of orders that rest, or try a dark pool, before they cross the spread.
 
-    ``profits`` are dollars against the mid at the sample time; NaN where there was no book, or where it is too thin for
-    the remainder. ``filled`` counts the shares traded before crossing. Both are ``(B, Q)``, or
+    ``profits`` are dollars against the mid at the sample time; NaN without a book, or if it is too thin for the
+    remainder. ``filled`` counts the shares traded before crossing. Both are ``(B, Q)`` by bucket and quantity, or
     ``(draws * B, Q)`` for a dark pool, draw by draw.
     """
 
@@ -146,12 +145,7 @@ def limit_profits(
     >>> outcome.filled.tolist(), outcome.profits.round(4).tolist()  # four shares earn a cent each, two pay one
     ([[3, 4]], [[0.03, 0.02]])
     """
-    one_of("side", side, SIDES)
-    one_of("rule", rule, MATCHING_RULES)
-    asked = check_quantities(quantities)
-    maker_fee, taker_fee = real_number("maker_fee", maker_fee), real_number("taker_fee", taker_fee)
-    if levels is not None:
-        whole_number("levels", levels)
+    asked = np.asarray(quantities)
     own, other, direction = ("ask", "bid", 1) if side == "sell" else ("bid", "ask", -1)
 
     rows = closest_rows(snapshots, sample_times)

@@ -464,12 +464,11 @@ class QueueReplay:
     ) -> tuple[QueueEvents, float, tuple[int, int], int, int, int] | None:
         """Return events, price, rows between two times, joining sequence, coded price and size of a queue."""
         flow = self.flows.get((venue, sign))
-        now = self.books.as_of(begin)
-        prices, sizes = (now.bid_px, now.bid_sz) if sign > 0 else (now.ask_px, now.ask_sz)
+        prices, sizes, snapshots = self.books.opposite(begin, -sign)
         price = float(prices[venue, 0])
         if flow is None or not np.isfinite(price) or sizes[venue, 0] <= 0:
             return None
-        sequence = int(self.books.sequences[now.rows[venue]])
+        sequence = int(self.books.sequences[snapshots[venue]])
         whole = int(price_keys(np.array([price]), -sign)[0])
         return flow, price, flow.between(sequence, end), sequence, whole, int(sizes[venue, 0])
 
@@ -516,7 +515,8 @@ def _filled(
 ) -> Integers:
     """Return the shares filled of orders of ascending ``sizes (Q,)``, each on its own."""
     if not pro_rata:  # the volume that reaches us does not depend on our size
-        return np.minimum(sizes, _fills(flow, begin, end, sequence, price, shown, sizes[-1], False)[1].sum())
+        volume = _fills(flow, begin, end, sequence, price, shown, sizes[-1], False)[1].sum()
+        return np.asarray(np.minimum(sizes, volume))
     filled = np.zeros(len(sizes), dtype=np.int64)
     for k in range(len(sizes)):
         filled[k] = _fills(flow, begin, end, sequence, price, shown, sizes[k], True)[1].sum()

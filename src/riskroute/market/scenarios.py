@@ -1,4 +1,4 @@
-"""Slots (market or limit orders at a venue, or a dark pool) and their profit per quantity at sampled times of a day."""
+"""Profit per quantity in each slot (market or limit orders at a venue, or a dark pool) at sampled times of a day."""
 
 from __future__ import annotations
 
@@ -79,6 +79,13 @@ class TradeTerms:
     fees: FeeSchedule | None = None
     levels: int | None = None
 
+    def __post_init__(self) -> None:
+        one_of("side", self.side, SIDES)
+        if self.fees is not None:
+            instance_of("fees", self.fees, FeeSchedule, "a FeeSchedule")
+        if self.levels is not None:
+            whole_number("levels", self.levels, maximum=MOST_LEVELS)
+
 
 @dataclass(frozen=True)
 class _SlotOutcome:
@@ -101,9 +108,7 @@ class VenueTables:
         self.store, self.recording = store, recording
         edges = window.edges(recording.date, recording.zone)
         times = store.times(recording, int(edges[0]), int(edges[-1]))
-        rows = np.concatenate(
-            [find(times, sample_times) for sample_times in drawn for find in (closest_rows, last_rows)]
-        )
+        rows = np.concatenate([find(times, some) for some in drawn for find in (closest_rows, last_rows)])
         stamps = times["ts_event"].cast(polars.Int64).to_numpy()
         self.snapshots = store.snapshots_at(recording, stamps[rows[rows >= 0]])
 
@@ -137,16 +142,14 @@ class VenueTables:
                 taker_fee=taker,
                 levels=terms.levels,
             ).profits
-        return _SlotOutcome(
-            profits, crossed, books.found, books.side("bid" if side == "sell" else "ask")[1].sum(axis=1)
-        )
+        depth = books.side("bid" if side == "sell" else "ask")[1].sum(axis=1)
+        return _SlotOutcome(profits, crossed, books.found, depth)
 
     def crossing(self, sample_times: SampleTimes, terms: TradeTerms) -> Floats:
         """Return the profit of crossing the book at one time per bucket, ``(B, Q)``, extrapolated beyond its levels."""
         books = closest_books(self.snapshots, sample_times, levels=terms.levels)
-        return (
-            extrapolated_market_profits(books, terms.quantities, terms.side) - self._fees(terms)[0] * terms.quantities
-        )
+        profits = extrapolated_market_profits(books, terms.quantities, terms.side)
+        return profits - self._fees(terms)[0] * terms.quantities
 
     def _fees(self, terms: TradeTerms) -> tuple[float, float]:
         """Return taker and maker fee per share."""
@@ -278,32 +281,26 @@ def sample_scenarios(
     """Draw ``repeats`` times per bucket of the window and evaluate all quantities up to ``shares`` in every slot."""
     instance_of("store", store, Store, "a Store")
     instance_of("window", window, Window, "a Window")
-    if fees is not None:
-        instance_of("fees", fees, FeeSchedule, "a FeeSchedule")
     slots = list_of("slots", slots, Slot, "slots")
-    if levels is not None:
-        whole_number("levels", levels, maximum=MOST_LEVELS)
-    one_of("side", side, SIDES)
     whole_number("repeats", repeats, maximum=10_000)
-    whole_number("shares", shares, maximum=100_000)
+    terms = TradeTerms(np.arange(1, whole_number("shares", shares, maximum=100_000) + 1), side, fees, levels)
     if not slots or len({slot.name for slot in slots}) < len(slots):
         raise InputError(f"slots must be one or more with distinct names, was {[slot.name for slot in slots]}")
     recordings = {one.venue: one for one in store.of_symbol(symbol, date)}
     for slot in slots:
         one_of("venue of a slot", slot.venue, tuple(recordings))
     one = next(iter(recordings.values()))
-    drawn = [draw_sample_times(one.date, window, _derived(seed, repeat), one.zone) for repeat in range(repeats)]
+    # The first seed is ``seed`` itself, so that it draws the times of `calibrate`.
+    seeds = [seed, *(int(seed_stream(seed, "repeat", k).generate_state(1)[0]) for k in range(1, repeats))]
+    drawn = [draw_sample_times(one.date, window, each, one.zone) for each in seeds]
     # Separate seeds, so that hidden sizes do not depend on the sampled times.
     hidden = [int(seed_stream(seed, "hidden", str(window), k).generate_state(1)[0]) for k in range(repeats)]
-    terms = TradeTerms(np.arange(1, shares + 1), side, fees, levels)
     names = dict.fromkeys(slot.venue for slot in slots)
     venues = {name: VenueTables(store, recordings[name], window, drawn) for name in names}
     profits, crossed, depths = [], [], []
     for slot in slots:
-        parts = [
-            venues[slot.venue].outcome(slot, sample_times, terms, seed=hidden[k])
-            for k, sample_times in enumerate(drawn)
-        ]
+        tables = venues[slot.venue]
+        parts = [tables.outcome(slot, times, terms, seed=each) for times, each in zip(drawn, hidden, strict=True)]
         profits.append(np.concatenate([part.profits for part in parts]))
         crossed.append(_from_nothing(np.concatenate([part.crossed for part in parts])))
         depths.append(np.concatenate([part.depth for part in parts]))
@@ -317,24 +314,12 @@ def sample_scenarios(
     table = np.stack([_from_nothing(one) for one in profits])
     mids = [closest_books(venues[slots[0].venue].snapshots, sample_times, levels=1).mid for sample_times in drawn]
     if not np.isfinite(table[:, :, 1]).any():
-        where = f"at {', '.join(venues)}"
-        raise DataError(f"no snapshots of {symbol} {where} from {window.start} to {window.end}; choose other hours")
-    return Scenarios(
-        tuple(slots),
-        table,
-        np.tile(np.arange(window.buckets), repeats),
-        np.concatenate(mids),
-        np.stack(depths),
-        repeats,
-        tuple(shared),
-    )
+        where = f"of {symbol} at {', '.join(venues)} from {window.start} to {window.end}"
+        raise DataError(f"no snapshots {where}; choose other hours")
+    buckets = np.tile(np.arange(window.buckets), repeats)
+    return Scenarios(tuple(slots), table, buckets, np.concatenate(mids), np.stack(depths), repeats, tuple(shared))
 
 
 def _from_nothing(table: NDArray[np.generic]) -> NDArray[Any]:
     """Prepend a column of zeros, for 0 shares, to a table over 1, 2, 3 .. shares."""
     return np.concatenate([np.zeros((len(table), 1), dtype=table.dtype), table], axis=1)
-
-
-def _derived(seed: int, repeat: int) -> int:
-    """Return a seed per repeat; the first is ``seed`` itself, so that it draws the times of `calibrate`."""
-    return seed if repeat == 0 else int(seed_stream(seed, "repeat", repeat).generate_state(1)[0])

@@ -418,16 +418,13 @@ def _between(begin: int | None, end: int | None) -> list[polars.Expr]:
 
 def _read_record(path: Path) -> Recording:
     try:
-        return _parse_record(json.loads(path.read_text()))
+        fields = json.loads(path.read_text())
+        one = Recording(**fields | {"date": dt.date.fromisoformat(fields["date"])})
+        for name, value in asdict(Recording("X", "X", one.date, 0, "", "")).items():
+            if type(fields.get(name, value)) is not type(value) and name != "date":
+                raise TypeError(f"{name} must be of type {type(value).__name__}, was {fields[name]!r}")  # noqa: TRY301
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} must be a record written by `riskroute market import`: {error}") from error
-
-
-def _parse_record(fields: dict[str, Any]) -> Recording:
-    one = Recording(**fields | {"date": dt.date.fromisoformat(fields["date"])})
-    for name, value in asdict(Recording("X", "X", one.date, 0, "", "")).items():
-        if type(fields.get(name, value)) is not type(value) and name != "date":
-            raise TypeError(f"{name} must be of type {type(value).__name__}, was {fields[name]!r}")
     return one
 
 

@@ -37,7 +37,7 @@ Done = TypeVar("Done", covariant=True)
 
 
 class _Work(Protocol[Done]):
-    """A task: picklable, with a result that depends on the task alone."""
+    """A picklable task whose result depends on the task alone."""
 
     def prepare(self) -> None:
         """Precompute, in the parent process, the results that several tasks share."""
@@ -76,9 +76,9 @@ class Backend:
     kind : str
         ``local``, ``dask`` or ``ray``.
     workers : int, optional
-        Number of processes (default: one per core, or all of the cluster at ``address``).
+        Number of processes; default: one per core, or all of the cluster at ``address``.
     address : str, optional
-        Address of a running dask or ray cluster (default: start one on this machine).
+        Address of a running dask or ray cluster; default: start one on this machine.
     """
 
     kind: str = "local"
@@ -110,17 +110,18 @@ def run_tasks(
     backend : Backend
         Where to run them.
     cache : WorkCache, optional
-        Store of results; tasks found there are not run again (default: in memory).
+        Store of results; tasks found there are not run again. Default: in memory.
     held : dict[int, Result], optional
         Without a cache, receives results by task number as they arrive, so that they survive an interrupt.
     finished : Finished, optional
         Called after every task, including those found in the cache.
     """
     held = {} if held is None else held
+    report = finished or (lambda task: None)
     left = []
     for number, task in enumerate(tasks):
         if cache is not None and cache.has(task):
-            _tell(finished, task)
+            report(task)
         else:
             left.append(number)
     failures = 0
@@ -135,7 +136,7 @@ def run_tasks(
                     else:
                         cache.put(tasks[number], result)
                     done.add(number)
-                    _tell(finished, tasks[number])
+                    report(tasks[number])
             except _LostError as error:
                 failures = 0 if done else failures + 1
                 if failures >= _ATTEMPTS:
@@ -157,10 +158,6 @@ def _in_order(
         yield result
 
 
-def _cores() -> int:
-    return os.cpu_count() or 1
-
-
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
     """Start processes and threads that ignore Ctrl-C; here it is delivered at the end of the block."""
@@ -179,11 +176,6 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
     if heard:
         signal.raise_signal(signal.SIGINT)
-
-
-def _tell(finished: Finished | None, task: _Work[Any]) -> None:
-    if finished is not None:
-        finished(task)
 
 
 def _packed(numbers: Sequence[int], tasks: Sequence[_Work[Any]]) -> Iterator[tuple[int, bytes]]:
@@ -211,8 +203,8 @@ def _player(backend: Backend) -> Iterator[_Player]:
         try:
             player = stack.enter_context(start(backend.workers, backend.address))
         except ImportError:
-            message = f"the {backend.kind} backend needs extra packages: pip install 'riskroute[cluster]'"
-            raise RiskrouteError(message) from None
+            needed = f"the {backend.kind} backend needs extra packages: pip install 'riskroute[cluster]'"
+            raise RiskrouteError(needed) from None
         except (OSError, ValueError) as error:
             if backend.address is None or isinstance(error, InputError):
                 raise
@@ -222,7 +214,7 @@ def _player(backend: Backend) -> Iterator[_Player]:
 
 @contextmanager
 def _local(workers: int | None, address: str | None) -> Iterator[_Player]:
-    processes = workers or _cores()
+    processes = workers or os.cpu_count() or 1
 
     def play(numbers: Sequence[int], tasks: Sequence[_Work[Any]]) -> Iterator[tuple[int, Any]]:
         if processes == 1:
@@ -249,9 +241,8 @@ def _dask(workers: int | None, address: str | None) -> Iterator[_Player]:
     with ExitStack() as stack:
         if address is None:
             with _interrupts_blocked():
-                cluster = LocalCluster(
-                    n_workers=workers or _cores(), threads_per_worker=1, dashboard_address=None, silence_logs=50
-                )
+                count = workers or os.cpu_count() or 1
+                cluster = LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=50)
             address = stack.enter_context(cluster).scheduler_address
         client = stack.enter_context(Client(address, timeout=_TIMEOUT))
 
@@ -303,7 +294,7 @@ def _ray(workers: int | None, address: str | None) -> Iterator[_Player]:
     mine = not ray.is_initialized()
     if mine:
         _require_listener(address)
-        here = {"num_cpus": workers or _cores(), "include_dashboard": False}
+        here = {"num_cpus": workers or os.cpu_count() or 1, "include_dashboard": False}
         size = here if address is None else {"address": address}
         if address is None:
             _set_ray_token()

@@ -30,9 +30,9 @@ from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMoments, Pool
 from riskroute.simulation.exchange import Exchange, Executed, Latency
 from riskroute.simulation.execution import execute_plan
 
+# Seconds after which a venue's book is stale, with and without events: a feed of all events is silent when nothing
+# happens, a feed of best prices may have moved on.
 STALE = {True: 60.0, False: 5.0}
-"""Seconds after which a venue's book is stale, with and without events: a feed of all events is silent when nothing
-happens, one of best prices alone may have moved on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Orders:
     def __post_init__(self) -> None:
         count = len(exact_array("times", self.times, np.int64, (None,)))
         if (np.diff(self.times) < 0).any():
-            raise InputError("times of orders must rise, did not")
+            raise InputError("times of orders must not decrease; sort the orders by time")
         exact_array("signs", self.signs, np.int64, (count,))
         exact_array("shares", self.shares, np.int64, (count,))
         exact_array("horizons", self.horizons, np.float64, (count,))
@@ -76,7 +76,8 @@ def spaced_orders(
     side : str
         ``buy``, ``sell``, or ``both`` in turn.
     hours : tuple[int, int], optional
-        First and last time, UTC nanoseconds; from when all venues show books to the last snapshot if None.
+        First and last time, UTC nanoseconds; default: from the first time with books at all venues to the last
+        snapshot.
     """
     first, close = hours or (books.first, books.last)
     last = close - int((real_number("horizon", horizon, minimum=0) + 1) * SECOND)
@@ -90,24 +91,24 @@ def spaced_orders(
 
 @dataclass(frozen=True, eq=False)
 class TradingDay:
-    """A recorded day, and the orders that come on it.
+    """A recorded day and the orders that arrive on it.
 
     Parameters
     ----------
     name : str
-        Name of the day, which is part of the names of random streams.
+        Name of the day, part of the names of random streams.
     books : DayBooks
-        Its snapshots.
+        Snapshots.
     orders : Orders
-        Orders to be routed.
+        Orders to route.
     takers, makers : Floats
         ``(V,)``, fees in dollars per share.
     pools : tuple[PoolModel, ...]
         Dark pools.
     queue : QueueReplay, optional
-        Model of limit-order fills (default: none can be posted).
+        Fills of limit orders; default: none can be posted.
     symbol : str
-        What is traded.
+        Symbol traded.
     protection : str
         Order protection, as in `riskroute.routers.Context`.
     """
@@ -123,7 +124,7 @@ class TradingDay:
     protection: str = NO_PROTECTION
 
     def dark_market(self, seed: int, leak: float = LEAK) -> DarkMarket:
-        """Return the hidden liquidity of the pools for the orders of the day."""
+        """Return the pools' hidden liquidity for the orders of the day."""
         times, signs = self.orders.times, self.orders.signs
         spreads = self.books.spreads(times)
         usual = max(float(np.nanmedian(spreads)), 1e-9) if np.isfinite(spreads).any() else 1.0
@@ -145,12 +146,11 @@ class TradingDay:
 
 
 class PlayedOrder(NamedTuple):
-    """An order that was routed.
+    """A routed order.
 
-    ``number`` is its place among the orders of the day, ``foreseen`` what its plan would have cost in dollars if the
-    displayed books had held and nothing else had filled, ``stale`` how many venues had books too old to be shown, and
-    ``decision_us`` the microseconds that the decision took. ``exploration`` is by how many dollars the order cost more
-    than it would have with the plan that seemed best; NaN for a router that always sends that one.
+    ``number`` is its place among the orders of the day, ``foreseen`` the cost of its plan in dollars at the displayed
+    books, ``stale`` the number of venues with stale books, ``decision_us`` the decision time in microseconds.
+    ``exploration`` is the cost in dollars above that of the greedy plan; NaN for a router that always sends it.
     """
 
     number: int
@@ -163,7 +163,7 @@ class PlayedOrder(NamedTuple):
 
 @dataclass
 class PlayedDay:
-    """The orders that a router played on a day."""
+    """The orders of a day, played by one router."""
 
     day: str
     orders: list[PlayedOrder] = field(default_factory=list)
@@ -175,8 +175,7 @@ class PlayedDay:
         return [one.done for one in self.orders]
 
 
-View = Callable[[int, Context], Context]
-"""Returns the context that a router is shown for an order, by its number: for checks that show another one."""
+View = Callable[[int, Context], Context]  # replaces the context shown to a router, given the order's number
 
 
 def play_day(
@@ -191,19 +190,20 @@ def play_day(
     view: View | None = None,
     progress: Callable[[int, int], Any] | None = None,
 ) -> PlayedDay:
-    """Route every order of a day; the router learns from reports as soon as they are known, and not before.
+    """Route every order of a day; the router learns from each report when it becomes known, not before.
 
     Parameters
     ----------
     stale_seconds : float, optional
-        Age at which a venue's book is neither shown nor traded with; `STALE` if None.
+        Age at which a venue's book is neither shown nor traded with; default: `STALE`.
     leak, fade : float
-        Probability of information leakage per 1,000 shares sent to a pool, and fraction of the displayed size that is
-        gone when child orders arrive, at a random half of the venues.
+        Probability of information leakage per 1,000 shares sent to a pool; fraction of the displayed size withdrawn
+        before child orders arrive, at a random half of the venues.
     view : View, optional
-        Replaces the context shown to the router; see `View`.
+        Replaces the context shown to the router.
     """
-    day = dataclasses.replace(day, books=day.books.aged(_stale_after(day, stale_seconds)))
+    stale_after = STALE[day.queue is not None] if stale_seconds is None else stale_seconds
+    day = dataclasses.replace(day, books=day.books.aged(stale_after))
     dark = day.dark_market(seed, leak) if day.pools else None
     faded = _faded(day, seed, fade) if fade else None
     exchange = Exchange(day.books, day.takers, day.makers, dark, day.queue, latency or Latency(), faded)
@@ -260,10 +260,6 @@ def play_day(
     for _, _, report in sorted(waiting, key=lambda entry: entry[:2]):
         router.learn(report)
     return played
-
-
-def _stale_after(day: TradingDay, seconds: float | None) -> float:
-    return STALE[day.queue is not None] if seconds is None else seconds
 
 
 def _faded(day: TradingDay, seed: int, fade: float) -> Matrix:

@@ -75,7 +75,7 @@ def _play(policy: Policy, setting: Setting, rewards: _Rewards, saved: tuple[int,
         if rng.random() < 0.04:
             tickets.abandon(ticket.number)
             return 0
-        other = issued[0] if rng.random() < 0.1 else None  # filled otherwise than asked
+        other = issued[0] if rng.random() < 0.1 else None  # another action than the ticket's was played
         tickets.settle(ticket.number, reward(ticket.action if other is None else other), other)
         return int(ticket.learned)
 
@@ -208,12 +208,8 @@ def _check_restore(policy: Policy, setting: Setting, expected: list[Action]) -> 
     other = Actions.scaled(np.eye(3))
     state = policy.clone().start(setting).state()
     _expect(StateError, lambda: type(policy).restore(state, other), policy.name, "refuses another action set")
-    _expect(
-        StateError,
-        lambda: type(policy).restore(state | {"version": 0}, setting.actions),
-        policy.name,
-        "refuses another version",
-    )
+    old = state | {"version": 0}
+    _expect(StateError, lambda: type(policy).restore(old, setting.actions), policy.name, "refuses another version")
 
 
 def _replay(values: np.ndarray[Any, Any]) -> Callable[[Action], float]:
@@ -275,12 +271,11 @@ def _check_edges(policy: Policy) -> None:
 
 
 def _check_bad_input(policy: Policy, setting: Setting) -> None:
-    _expect(StateError, policy.clone().select, policy.name, "says that it has not been started")
+    _expect(StateError, policy.clone().select, policy.name, "refuses to select before it is started")
     running = policy.clone().start(setting)
     action = running.select()
-    _expect(
-        InputError, lambda: running.update(action, float("nan")), policy.name, "refuses a reward that is not finite"
-    )
+    nan = float("nan")
+    _expect(InputError, lambda: running.update(action, nan), policy.name, "refuses a reward that is not finite")
     wrong = (action if isinstance(action, int) else 0) + 1
     _expect(InputError, lambda: running.update(wrong, 0.0), policy.name, "refuses a reward for another action")
     plan = running.plan()
@@ -297,11 +292,8 @@ def _check_learning(policy: Policy) -> None:
         limit = 0.8 * float(uniform.mean())
         if ours.max() < limit / 2:
             return
-    _require(
-        ours.mean() < limit,
-        policy.name,
-        f"beats uniform play on an easy case ({ours.mean():.0f} against {uniform.mean():.0f})",
-    )
+    found = f"{ours.mean():.0f} against {uniform.mean():.0f}"
+    _require(ours.mean() < limit, policy.name, f"beats uniform play on an easy case ({found})")
 
 
 def _check_units(policy: Policy, setting: Setting) -> None:
@@ -327,17 +319,12 @@ def _check_strong_signals(policy: LinearPolicy) -> None:
     for seed in range(4):
         problem = _strong_check_problem(seed)
         environment, rounds = Environment(problem), 20 * problem.actions.dim
-        running, run = (
-            policy.clone().start(environment.setting(rounds), seed),
-            environment.run(np.random.default_rng(seed)),
-        )
+        running = policy.clone().start(environment.setting(rounds), seed)
+        run = environment.run(np.random.default_rng(seed))
         while running.remaining:
             running.learn(run.tally(running.plan()))
-        _require(
-            running.recommend() == problem.best,
-            policy.name,
-            f"finds the best of 20 actions in {rounds} rounds where means lie 10,000 noise deviations apart",
-        )
+        found = f"finds the best of 20 actions in {rounds} rounds where means lie 10,000 noise deviations apart"
+        _require(running.recommend() == problem.best, policy.name, found)
 
 
 def _expect(error: type[Exception], call: Callable[[], Any], subject: object, property_: str) -> None:
@@ -361,9 +348,8 @@ def check_actions(actions: ActionSet, *, seed: int = 0) -> None:
         coef = rng.standard_normal(actions.dim)
         best = actions.best(coef)
         floor = float(actions.action_features(best) @ coef)
-        _require(
-            bool((features @ coef >= floor - 1e-9).all()), actions, "no sampled action scores better than the best"
-        )
+        better = (features @ coef < floor - 1e-9).any()
+        _require(not better, actions, "no sampled action scores better than the best")
         near = actions.within(coef, 0.1)
         inside = near.features(near.sample(rng, 32)) @ coef
         _require(bool((inside <= floor + 0.1 + 1e-9).all()), actions, "survivors lie within the tolerance")
@@ -380,18 +366,11 @@ def check_actions(actions: ActionSet, *, seed: int = 0) -> None:
     information = (support * design.weights[:, None]).T @ support
     inverse = np.linalg.pinv(information, hermitian=True, rcond=1e-13)
     levers = np.einsum("ij,jk,ik->i", features, inverse, features)
-    _require(
-        levers.max(initial=0) <= design.bound * (1 + 1e-6) + 1e-9, actions, "no sampled leverage exceeds the bound"
-    )
-    _expect(
-        InputError,
-        lambda: actions.best(np.full(actions.dim, np.nan)),
-        actions,
-        "refuses coefficients that are not finite",
-    )
-    _expect(
-        InputError, lambda: actions.best(np.zeros(actions.dim + 1)), actions, "refuses coefficients of another length"
-    )
+    highest = design.bound * (1 + 1e-6) + 1e-9
+    _require(levers.max(initial=0) <= highest, actions, "no sampled leverage exceeds the bound")
+    nan, long = np.full(actions.dim, np.nan), np.zeros(actions.dim + 1)
+    _expect(InputError, lambda: actions.best(nan), actions, "refuses coefficients that are not finite")
+    _expect(InputError, lambda: actions.best(long), actions, "refuses coefficients of another length")
 
 
 def check_environment(environment: Environment, *, runs: int = 4000, seed: int = 0) -> None:
@@ -423,12 +402,8 @@ def check_environment(environment: Environment, *, runs: int = 4000, seed: int =
         apart = np.abs(tallied.mean(axis=0) - single.mean(axis=0))
         _require((apart <= 5 * error).all(), environment, "tallies and single rewards have the same mean and spread")
     else:
-        _expect(
-            InputError,
-            lambda: environment.run(np.random.default_rng(seed)).tally(plan),
-            environment,
-            "refuses whole plans with changing action sets",
-        )
+        run = environment.run(np.random.default_rng(seed))
+        _expect(InputError, lambda: run.tally(plan), environment, "refuses whole plans with changing action sets")
     expected = environment.expected_comparator(np.array([8]))[0]
     value = single[:, 1] - environment.risk_tolerance * 8 * single[:, 0]
     close = abs(value.mean() - expected) <= 5 * value.std() / np.sqrt(runs)

@@ -1,8 +1,8 @@
 """The clairvoyant: a lower bound on the cost of an order under perfect foresight.
 
 It knows hidden shares, future arrivals, queues and books, and takes the cheapest shares that any plan could get by the
-deadline. Where alternatives exclude each other, such as when to post, it gets the better one share by share. No plan
-can cost less; the backtest checks that for every order (`check_bound`).
+deadline. Where alternatives exclude each other, such as two times to post, it takes the cheaper one share by share. No
+plan can cost less; the backtest checks that for every order (`check_bound`).
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class _Levels(NamedTuple):
 class Clairvoyant(Router):
     """Take the cheapest shares offered until the deadline.
 
-    A snapshot offers its shares at a price once, and all snapshots of a second together no more than the largest of
-    them: shares taken do not reappear in the same snapshot or within a second.
+    A snapshot offers its shares at a price once, and all snapshots of a second together offer no more than the largest
+    of them: shares taken do not reappear in the same snapshot or within a second.
     """
 
     name: ClassVar[str] = "clairvoyant"
@@ -113,7 +113,7 @@ def _offer(context: Context, fill: Fill) -> _Offer:
 
 
 def _cheapest(alternatives: Sequence[list[_Offer]]) -> list[_Offer]:
-    """Return offers whose k-th cheapest share is, for every k, the cheapest among the alternatives."""
+    """Return the offers whose k-th cheapest share costs, for every k, the least over the alternatives."""
     best: list[_Offer] = []
     for one in alternatives:
         mine, other = sorted(one, key=lambda offer: offer.cost), best
@@ -205,7 +205,7 @@ def _at_mid(exchange: Exchange, context: Context, pool: Pool, kind: str, time: i
 def _estimated(
     exchange: Exchange, number: int, context: Context, times: _Times, offers: Sequence[_Offer]
 ) -> tuple[int, ConsolidatedBook, int]:
-    """Return how many shares to price beyond the recorded depth, with the book and time used."""
+    """Return the shares to price beyond the recorded depth, and the book and time that price them."""
     shares = np.concatenate(([0], np.cumsum([offer.shares for offer in offers]))).astype(np.float64)
     costs = np.concatenate(([0.0], np.cumsum([offer.shares * offer.cost for offer in offers])))
     size, least = context.shares, max(context.shares - int(shares[-1]), 0)

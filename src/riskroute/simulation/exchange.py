@@ -39,9 +39,9 @@ class Latency:
 
 
 class Fill(NamedTuple):
-    """A fill: the number of the child, shares, place, time (UTC nanoseconds), price, and fee a share.
+    """A fill of child number ``child``: shares, place, time (UTC nanoseconds), price, and fee per share.
 
-    ``estimated`` means that the shares were beyond what was displayed, so that the price is an estimate.
+    ``estimated`` marks shares beyond the displayed depth, whose price is extrapolated.
     """
 
     child: int
@@ -56,7 +56,7 @@ class Fill(NamedTuple):
 
 @dataclass
 class Executed:
-    """The execution of an order: its fills and child orders, and the shares that order protection concerned."""
+    """The execution of an order: its fills, its child orders, and the shares affected by order protection."""
 
     context: Context
     fills: list[Fill] = field(default_factory=list)
@@ -77,11 +77,11 @@ class Executed:
 
     @property
     def estimated(self) -> int:
-        """Shares beyond what was displayed."""
+        """Shares filled beyond the displayed depth."""
         return sum(fill.shares for fill in self.fills if fill.estimated)
 
     def reports(self) -> list[Report]:
-        """Return the reports to the router: one per time at which something becomes known, the last one complete."""
+        """Return the reports to the router: one per time at which fills become known, the last one complete."""
         by_time: dict[int, list[ChildReport]] = {}
         for child in self.children:
             by_time.setdefault(child.known, []).append(child)
@@ -92,7 +92,7 @@ class Executed:
 
 @dataclass
 class Exchange:
-    """The market of a day; `execute_plan` plays a plan on it.
+    """The recorded market of a day; `execute_plan` plays a plan on it.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Exchange:
     latency : Latency
         Latency to venues and pools.
     faded : Matrix, optional
-        ``(n, V)``, the fraction of the displayed size that is still there when child orders arrive; all if None.
+        ``(n, V)``, fraction of the displayed size left when child orders arrive; default: all.
     """
 
     books: DayBooks
@@ -117,50 +117,48 @@ class Exchange:
     queue: QueueReplay | None = None
     latency: Latency = field(default_factory=Latency)
     faded: Matrix | None = None
+    # Times of our last fills, by pool; those of orders that rest may lie ahead.
     dark_fills: dict[str, deque[int]] = field(default_factory=dict, init=False)
-    """Times of our last fills, by pool; those of orders that rest may lie ahead."""
 
     def filled_recently(self, pool: str, time: int) -> bool:
-        """Whether one of our orders was filled in a pool within the minute before a time."""
+        """Return whether one of our orders was filled in a pool within the minute before ``time``."""
         return any(0 <= time - fill <= 60 * SECOND for fill in self.dark_fills.get(pool, ()))
 
     def note_dark_fill(self, pool: str, time: int) -> None:
-        """Keep the time of a fill in a pool."""
+        """Record the time of a fill in a pool."""
         self.dark_fills.setdefault(pool, deque(maxlen=KEPT_FILLS)).append(time)
 
     def venue_books(self, time: int) -> VenueBooks:
-        """Return the books as of a time, as a router sees them."""
-        now = self.books.as_of(time)
-        names = self.books.venues
-        return VenueBooks(names, now.bid_px, now.bid_sz, now.ask_px, now.ask_sz, self.takers, self.makers, now.ages)
+        """Return the books as of ``time``, as a router sees them."""
+        *levels, ages, _ = self.books.as_of(time)
+        return VenueBooks(self.books.venues, *levels, self.takers, self.makers, ages)
 
     def side(self, number: int, sign: int, time: int) -> tuple[Matrix, Matrix, Integers]:
-        """Return prices and sizes ``(V, L)`` that order ``number`` takes from as of a time, and the snapshots' rows."""
-        now = self.books.as_of(time)
-        prices, sizes = (now.ask_px, now.ask_sz) if sign > 0 else (now.bid_px, now.bid_sz)
+        """Return prices and sizes ``(V, L)`` that order ``number`` takes as of ``time``, and the snapshot rows."""
+        prices, sizes, rows = self.books.opposite(time, sign)
         if self.faded is not None:
             sizes *= self.faded[number][:, None]
-        return prices, sizes, now.rows
+        return prices, sizes, rows
 
     def last_book(self, number: int, context: Context, time: int) -> ConsolidatedBook:
-        """Return the books whose extrapolation prices shares beyond them: those of a time, or of the arrival."""
+        """Return the books that price shares beyond the depth: those as of ``time``, or of the arrival if empty."""
         prices, sizes, _ = self.side(number, context.sign, time)
         book = context.book(prices, sizes, self.takers)
         return book if book.depth else context.displayed
 
     def mid_and_half_spread(self, time: int, context: Context) -> tuple[float, float]:
-        """Return the consolidated mid and half-spread as of a time; those of the arrival where a side is empty."""
+        """Return the consolidated mid and half-spread as of ``time``; those of the arrival if a side is empty."""
         books = self.venue_books(time)
         if not np.isfinite(books.mid):
             books = context.books
         return books.mid, (books.best_ask - books.best_bid) / 2
 
     def hidden_shares(self, venue: int, price: float, time: int) -> int:
-        """Hidden shares that an order is taken to meet at a price, at most: those that traded there right after."""
+        """Return the most hidden shares that an order meets at a price: those that traded there right after."""
         return self.queue.hidden_volume(venue, price, time, time + HIDDEN_WINDOW) if self.queue else 0
 
     def outflows(self, time: int, sign: int) -> dict[str, float]:
-        """Return the shares a second that traded at each venue with orders of a side before a time, as features."""
+        """Return features: the shares per second that traded with orders of our side before ``time``, by venue."""
         queue = self.queue
         if queue is None:
             return {}
@@ -169,17 +167,17 @@ class Exchange:
         }
 
     def apart(self) -> Exchange:
-        """Return a copy in the same state, to try something on without changing this exchange."""
+        """Return a copy in the same state, to play another plan without changing this exchange."""
         other = replace(self)
         other.dark_fills = {pool: deque(times, maxlen=KEPT_FILLS) for pool, times in self.dark_fills.items()}
         return other
 
     def public_outcomes(self, context: Context) -> PublicData:
-        """Return the profits that public data shows after the fact for orders arriving with ``context``, in dollars.
+        """Return the profits in dollars that public data shows afterwards for orders arriving with ``context``.
 
         They are measured against the arrival mid, without market impact, and shown to routers of feedback class F3.
-        ``take`` is for shares taken at a venue after the latency. ``limit`` is for shares posted there until the
-        horizon, with the remainder then swept; it is missing where the queue is unknown or the horizon is 0.
+        ``take`` is the profit of shares taken at a venue after the latency, ``limit`` that of shares posted there until
+        the horizon, whose remainder is then swept; without a queue or horizon it is missing.
         """
         sizes = PublicData.outcome_sizes(context.shares, context.lot)
         now = context.time + int(self.latency.lit * SECOND)
@@ -206,9 +204,8 @@ class Exchange:
         return PublicData(context, found, queues, later)
 
     def _public_book(self, context: Context, time: int, venue: int | None = None) -> ConsolidatedBook:
-        """Return the opposite side of one venue or of all as displayed at a time."""
-        now = self.books.as_of(time)
-        prices, sizes = (now.ask_px, now.ask_sz) if context.sign > 0 else (now.bid_px, now.bid_sz)
+        """Return the opposite side of one venue, or of all, as displayed at ``time``."""
+        prices, sizes, _ = self.books.opposite(time, context.sign)
         some = slice(None) if venue is None else slice(venue, venue + 1)
         return context.book(prices[some], sizes[some], self.takers[some])
 

@@ -42,13 +42,9 @@ def check_router(router: Router, *, seed: int = 0) -> None:
     for saved_at in (1, _ORDERS // 2):
         plans = _played(type(router)(**router.parameters), contexts, seed, saved_at=saved_at)
         _hold(plans == expected, router, f"decides alike when saved after {saved_at} orders")
-    told = type(router)(**router.parameters)
-    plans = _played(told, contexts, seed, twice=True)
-    _hold(
-        plans == expected and told.state() == fresh.state(),
-        router,
-        "learns a repeated report once",
-    )
+    repeated = type(router)(**router.parameters)
+    plans = _played(repeated, contexts, seed, twice=True)
+    _hold(plans == expected and repeated.state() == fresh.state(), router, "learns a repeated report once")
     _check_abandoning(router, contexts, seed)
 
 
@@ -96,9 +92,8 @@ def _reports(rng: np.random.Generator, context: Context, plan: Plan) -> list[Rep
             filled = int(rng.integers(0, sent + 1))
             left -= filled
             price = context.mid if filled else 0.0
-            children.append(
-                ChildReport(len(children), kind, place, sent, filled, price, 0.0, context.time, context.time)
-            )
+            facts = kind, place, sent, filled, price, 0.0, context.time, context.time
+            children.append(ChildReport(len(children), *facts))
     children.append(ChildReport(len(children), "sweep", "V0", left, left, context.mid if left else 0.0, 0.0, 0, 0))
     first, last = tuple(children[::2]), tuple(children[1::2])
     order, profit = context.order, float(-rng.exponential() * context.shares / 100)

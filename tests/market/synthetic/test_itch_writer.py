@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import struct
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naive_books import ITCH_SIZES
-from riskroute.core.errors import InputError
 from riskroute.market.synthetic.generate import (
     _LAYOUTS,
     _encode_messages,
@@ -82,19 +79,3 @@ def test_messages_around_the_day() -> None:
     assert _trading_begins(time, 3, "ACME") == b"\x00\x19H\x00\x03\x00\x00" + stamp + b"ACME    T     "
     directory = b"ACME    QN" + struct.pack(">I", 100) + b"NCZ PNN1N" + struct.pack(">I", 0) + b"N"
     assert _stock_directory(time, 3, "ACME") == b"\x00\x27R\x00\x03\x00\x00" + stamp + directory
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("kind", ord("Z"), "kind must be one of A, F, E, C, X, D, U, P, was 'Z'"),
-        ("price", 2**32, "price must be from 0 to 4,294,967,295, was 4,294,967,296"),
-        ("shares", -1, "shares must be from 0 to 4,294,967,295, was -1"),
-        ("time", 2**48, "time must be from 0 to"),
-        ("locate", 70_000, "locate must be from 0 to 65,535, was 70,000"),
-    ],
-)
-def test_values_that_do_not_fit_are_refused(field: str, value: int, message: str) -> None:
-    row = columns([{name: b"A" if name in ("stock", "attribution") else 65 for name in FIELDS}])
-    with pytest.raises(InputError, match=message):
-        _encode_messages(dataclasses.replace(row, **{field: np.array([value])}))

@@ -34,8 +34,9 @@ from riskroute.market.readers.reading import (
     NoBooksError,
     ReaderPart,
     label_rows,
-    refuse_unknown_symbol,
+    refuse_rows,
     require_option,
+    require_symbols,
     to_snapshots,
 )
 from riskroute.market.readers.streams import csv_frames, csv_member, text_lines
@@ -53,7 +54,7 @@ _UPDATE_SCHEMA = {
 
 
 class _UpdatePart(NamedTuple):
-    """Updates of one book, and the number of gaps before them."""
+    """Updates of one book, preceded by ``gaps`` gaps."""
 
     venue: str
     symbol: str
@@ -205,23 +206,14 @@ class _TardisFile:
         if self.options.symbols:
             table = table.filter(polars.col("symbol").is_in(self.options.symbols).fill_null(True))
         for name, theirs, longest in (("venue", "exchange", LONGEST_VENUE), ("symbol", "symbol", LONGEST_SYMBOL)):
-            odd = [
-                value for value in table[name].unique(maintain_order=True) if not self._is_named(name, value, longest)
-            ]
-            for value in odd:
-                self._refuse(
-                    table.filter(polars.col(name).eq_missing(value)), name, f"{name_rule(longest)} as {theirs}"
-                )
-        self._refuse(table.filter(polars.col("snapshot").is_null()), "is_snapshot", "is_snapshot true or false")
+            for value in table[name].unique(maintain_order=True):
+                renamed = name == "venue" and value in self.options.venue_names
+                if not (renamed or is_name(value, longest=longest)):
+                    rule, expected = polars.col(name).eq_missing(value), f"{name_rule(longest)} as {theirs}"
+                    refuse_rows(table, rule, expected, self.source, name)
+        rule = polars.col("snapshot").is_null()
+        refuse_rows(table, rule, "is_snapshot true or false", self.source, "is_snapshot")
         return table
-
-    def _is_named(self, name: str, value: str, longest: int) -> bool:
-        return is_name(value, longest=longest) or (name == "venue" and value in self.options.venue_names)
-
-    def _refuse(self, odd: polars.DataFrame, name: str, expected: str) -> None:
-        if odd.height:
-            where = f"row {odd['sequence'][0]} of {self.source.name}"
-            raise DataError(f"{where} must have {expected}, was {odd[name][0]!r}")
 
     def _known(self, key: tuple[str, str], mine: polars.DataFrame) -> tuple[polars.DataFrame, int]:
         """Return the rows from the first snapshot on, with resets, and whether rows before it were skipped."""
@@ -296,21 +288,19 @@ class _DepthChain:
             expected = f"pu = {self.last}" if "pu" in one else f"U up to {self.last + 1}"
             self._lose(line, one, expected, "pu" if "pu" in one else "U")
         if self._snapshot is not None:
-            known = self._snapshot[1]["lastUpdateId"]
+            where, snapshot = self._snapshot
+            known = snapshot["lastUpdateId"]
             if one["u"] < known + ("pu" not in one):
                 return
             if one["U"] <= known + 1:
-                self._start(line, one, *self._snapshot)
+                self.gaps, self.lost = self.gaps + bool(self.lost), ""
+                self._empty(line, one)
+                self._add(line, one["E"], where, snapshot["bids"], snapshot["asks"])
+                self._apply(line, one)
                 return
-            self._lose(line, one, f"U up to {known + 1}, after the snapshot in line {self._snapshot[0]}", "U")
+            self._lose(line, one, f"U up to {known + 1}, after the snapshot in line {where}", "U")
             self._snapshot = None
         self._waiting.append((line, one))
-
-    def _start(self, line: int, one: dict[str, Any], where: int, snapshot: dict[str, Any]) -> None:
-        self.gaps, self.lost = self.gaps + bool(self.lost), ""
-        self._empty(line, one)
-        self._add(line, one["E"], where, snapshot["bids"], snapshot["asks"])
-        self._apply(line, one)
 
     def _apply(self, line: int, one: dict[str, Any]) -> None:
         self._add(line, one["E"], line, one["b"], one["a"])
@@ -471,21 +461,14 @@ class UpdateReader:
         for key, book in books.items():
             for frame in book.rest():
                 yield self._part(*key, frame, missing.pop(key, 0))
-        names = self._file.names
-        for absent in [symbol for symbol in self.options.symbols if symbol not in names]:
-            refuse_unknown_symbol(absent, tuple(names), self.source.name)
+        require_symbols(self.options.symbols, self._file.names, self.source.name)
 
     def _part(self, venue: str, symbol: str, frame: polars.DataFrame, gaps: int) -> ReaderPart:
         begin, end = day_limits(self.date, self.zone)
         today = frame.filter(polars.col("ts_event").cast(polars.Int64).is_between(begin, end, closed="left"))
         wanted, other = self.options.within(today, self.date, self.zone), frame.height - today.height
-        kept = to_snapshots(
-            label_rows(wanted, venue, symbol),
-            self.depth,
-            self.unit,
-            source=self.source.name,
-            word="line" if _is_json(self.source) else "row",
-        )
+        labelled, word = label_rows(wanted, venue, symbol), "line" if _is_json(self.source) else "row"
+        kept = to_snapshots(labelled, self.depth, self.unit, source=self.source.name, word=word)
         notes = {"other_days": other} if other else {}
         return ReaderPart(venue, symbol, kept, deeper=int(wanted["deeper"].sum()), gaps=gaps, notes=notes)
 

@@ -1,4 +1,4 @@
-"""Columns of third-party tables: which column holds what, timestamps in any usual form, sizes in fractional units.
+"""Columns of third-party tables: their names, timestamps in any usual form, sizes in fractional units.
 
 Orders, splits and queues count whole shares. Coins trade in fractions, so one share may be declared as, say, 0.0001
 coins: sizes are divided by that unit and must then be whole, and prices are multiplied by it, so that shares times
@@ -143,7 +143,7 @@ def _epoch_unit(count: float) -> str | None:
 
 
 class TimeColumn:
-    """Reads a column of timestamps chunk by chunk; the first value determines the form of all.
+    """Parses a column of timestamps chunk by chunk; the first value determines the form of all.
 
     Integers are Unix times in s, ms, us or ns, told apart by magnitude. Numbers with decimals are rounded to the
     microsecond, since neighbouring float64 values of today's seconds are 0.2 us apart. Local times are in ``zone``.
@@ -260,14 +260,12 @@ class SizeUnit:
     def explain(self, sizes: Iterable[Any]) -> str:
         """Return the first size that is not a whole number of units, with a unit that fits all."""
         found = [float(size) for size in sizes if size is not None]
-        odd = [size for size in found if not self._is_whole(size)]
+        counts = [size / self.unit for size in found]
+        whole = [0 <= n <= self.MOST and abs(n - round(n)) <= self.FINE * abs(n) for n in counts]
+        odd = [size for size, fits in zip(found, whole, strict=True) if not fits]
         if not odd:
             return ", ".join(f"{size:.15g}" for size in found)
-        whole = [Decimal(repr(size)).normalize() for size in odd[:1000] if abs(size) < self.MOST and size >= 0]
-        exponent = min((int(size.as_tuple().exponent) for size in whole), default=0)
+        decimals = [Decimal(repr(size)).normalize() for size in odd[:1000] if 0 <= size < self.MOST]
+        exponent = min((int(size.as_tuple().exponent) for size in decimals), default=0)
         offer = f"; unit = {Decimal(1).scaleb(exponent):f} fits all sizes" if -12 <= exponent < 0 else ""
         return f"{odd[0]:.15g}{offer}"
-
-    def _is_whole(self, size: float) -> bool:
-        count = size / self.unit
-        return bool(0 <= count <= self.MOST and abs(count - round(count)) <= self.FINE * abs(count))

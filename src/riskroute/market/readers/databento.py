@@ -38,7 +38,7 @@ from riskroute.market.readers.reading import (
     ImportOptions,
     ReaderPart,
     label_rows,
-    refuse_unknown_symbol,
+    require_symbols,
     to_events,
     to_snapshots,
 )
@@ -64,16 +64,16 @@ _ACTION = _OrderActions()
 class _BookChanges(NamedTuple):
     """Changes of a book by a batch of records.
 
-    ``snapshot_rows (S,)`` are the records that changed the kept levels, ``levels (S, depth, 4)`` these levels (bid,
-    size, ask, size), ``deeper (S,)`` whether there were more. ``events (E, 7)`` are record, action, side, price, size,
-    remainder, and index of the order in ``orders``. ``references`` counts records that refer to an order,
-    ``unresolved`` those whose order is absent or smaller than stated.
+    ``events (E, 7)`` are record, action, side, price, size, remainder, and index of the order in ``orders``. ``rows
+    (S,)`` are the records that changed the kept levels, ``levels (S, depth, 4)`` these levels (bid, size, ask, size),
+    ``deeper (S,)`` whether there were more. ``references`` counts records that refer to an order, ``unresolved`` those
+    whose order is absent or smaller than stated.
     """
 
-    snapshot_rows: Integers
+    events: Integers
+    rows: Integers
     levels: Integers
     deeper: Integers
-    events: Integers
     orders: Any
     references: int
     unresolved: int
@@ -145,7 +145,7 @@ class _DatabentoBook:
         self._ids, self._orders = names[live], orders[live]
         self._sides = [book[:height].copy() for book, height in zip((bids, asks), table.heights, strict=True)]
         snapshots = out.rows[:n_books], out.levels[:n_books], out.deeper[:n_books]
-        return _BookChanges(*snapshots, out.events[:n_events], names, references, unresolved)
+        return _BookChanges(out.events[:n_events], *snapshots, names, references, unresolved)
 
 
 @njit(cache=True)
@@ -165,6 +165,8 @@ def _apply(records: _Records, table: _OrderTable, shown: Integers, out: _Results
             heights[0] = heights[1] = 0
         elif action in (_ACTION.fill, _ACTION.cancel, _ACTION.modify, _ACTION.add):
             left = orders[number, 2]
+            # A modified order that keeps its price and does not grow keeps its queue position.
+            stays = orders[number, 0] == side and orders[number, 1] == price and left >= size
             if action != _ACTION.add or left > 0:
                 references += 1
                 if action == _ACTION.add or left == 0 or (action != _ACTION.modify and size > left):
@@ -174,7 +176,7 @@ def _apply(records: _Records, table: _OrderTable, shown: Integers, out: _Results
                 if left > 0:
                     orders[number, 3] = min(orders[number, 3] + size, left)
                     orders[number, 4] = price
-            elif action == _ACTION.cancel or (left > 0 and (size == 0 or _stays(orders, number, side, price, size))):
+            elif action == _ACTION.cancel or (left > 0 and (size == 0 or stays)):
                 gone = min(size, left) if action == _ACTION.cancel else left - size
                 if gone > 0:
                     executed = min(gone, orders[number, 3])
@@ -208,12 +210,6 @@ def _apply(records: _Records, table: _OrderTable, shown: Integers, out: _Results
             out.deeper[n_books] = max(heights[0], heights[1]) > len(shown)
             n_books += 1
     return n_events, n_books, references, unresolved
-
-
-@njit(cache=True)
-def _stays(orders: Any, number: int, side: int, price: int, size: int) -> bool:
-    """Return whether a modified order keeps its queue position."""
-    return bool(orders[number, 0] == side and orders[number, 1] == price and orders[number, 2] >= size)
 
 
 @njit(cache=True)
@@ -311,15 +307,17 @@ class DatabentoReader:
             named = self._named(self._checked(table))
             seen |= dict.fromkeys(named["symbol"].unique(maintain_order=True))
             if not self.options.symbols and len(seen) > MOST_SYMBOLS:
-                raise InputError(
-                    f"{self.source.name} has more than {MOST_SYMBOLS} symbols ({', '.join(list(seen)[:3])}, ...); give "
-                    "symbol"
-                )
+                some = ", ".join(list(seen)[:3])
+                raise InputError(f"{self.source.name} has more than {MOST_SYMBOLS} symbols ({some}, ...); give symbol")
             if self.options.symbols:
                 named = named.filter(polars.col("symbol").is_in(self.options.symbols))
-            for (publisher, symbol), mine in named.group_by(["publisher_id", "symbol"], maintain_order=True):
-                venue = self._venue(int(str(publisher)), mine)
-                part = self._part(venue, str(symbol), self._feed(int(str(publisher)), str(symbol)), mine)
+            for key, mine in named.group_by(["publisher_id", "symbol"], maintain_order=True):
+                publisher, symbol = int(str(key[0])), str(key[1])
+                if (publisher, symbol) not in self._feeds:
+                    book = _DatabentoBook(self.depth) if self.schema == "mbo" else None
+                    self._feeds[publisher, symbol] = _Feed(0, book)
+                venue = self._venue(publisher, mine)
+                part = self._part(venue, symbol, self._feeds[publisher, symbol], mine)
                 given |= part.snapshots.height > 0
                 yield part
         for (publisher, symbol), feed in self._feeds.items():
@@ -328,20 +326,9 @@ class DatabentoReader:
                 given = True
             if feed.book is not None and not feed.ended:
                 raise DataError(f"{self.source} never marks the last record of an event (flag 128)")
-        self._check_ends(tuple(seen), given)
-
-    def _check_ends(self, seen: tuple[str, ...], given: bool) -> None:
-        for symbol in self.options.symbols:
-            if symbol not in seen:
-                refuse_unknown_symbol(symbol, seen, self.source.name)
+        require_symbols(self.options.symbols, seen, self.source.name)
         if self._other and not given:
             raise DataError(f"{self.source} must hold books of {self.date}, was {self._other}; give date")
-
-    def _feed(self, publisher: int, symbol: str) -> _Feed:
-        key = (publisher, symbol)
-        if key not in self._feeds:
-            self._feeds[key] = _Feed(0, _DatabentoBook(self.depth) if self.schema == "mbo" else None)
-        return self._feeds[key]
 
     def _venue(self, publisher: int, records: polars.DataFrame | None = None) -> str:
         named = str(publisher) if str(publisher) in self.options.venue_names else self.options.venue
@@ -370,7 +357,10 @@ class DatabentoReader:
             (self._time, "a time between 1970 and 2261", ~time.is_between(0, 2**63 - 2).fill_null(False)),
         ]
         if self.schema == "mbo":
-            table, adds = self._timed(table), polars.col("action").is_in(["A", "M"])
+            snapshot = flags.cast(polars.Int64) & FLAG.snapshot > 0
+            # Orders of a snapshot take its time, not that of their arrival.
+            table = table.with_columns(ts_event=polars.when(snapshot).then("ts_recv").otherwise("ts_event"))
+            adds = polars.col("action").is_in(["A", "M"])
             expected = "those of an order; use mbp-1 files for the top of book and mbp-10 files for levels"
             wrong += [
                 ("action", "one of A, C, M, R, T, F, N", ~polars.col("action").is_in(list("ACMRTFN")).fill_null(False)),
@@ -388,26 +378,17 @@ class DatabentoReader:
                 raise DataError(f"record {number:,} of {self.source}: {name} must be {expected}, was {shown}")
         return table.with_columns(polars.col(self._time).alias("stamp"))
 
-    def _timed(self, table: polars.DataFrame) -> polars.DataFrame:
-        """Give orders of a snapshot the time of the snapshot, not that of their arrival."""
-        snapshot = polars.col("flags").cast(polars.Int64) & FLAG.snapshot > 0
-        return table.with_columns(ts_event=polars.when(snapshot).then("ts_recv").otherwise("ts_event"))
-
     def _named(self, table: polars.DataFrame) -> polars.DataFrame:
         """Add a symbol to every row: its own, that of its instrument id, or the only requested one."""
         if self._names:
-            names = (
-                polars.col("instrument_id")
-                .cast(polars.Int64)
-                .replace_strict(self._names, default=None, return_dtype=polars.String)
-            )
+            numbers = polars.col("instrument_id").cast(polars.Int64)
+            names = numbers.replace_strict(self._names, default=None, return_dtype=polars.String)
             table = table.with_columns(symbol=polars.coalesce("symbol", names))
-        if self._names and self.options.symbols:
-            table = table.filter(polars.col("symbol").is_not_null())
+            if self.options.symbols:
+                table = table.filter(polars.col("symbol").is_not_null())
         nameless = table.filter(polars.col("symbol").is_null())
         if nameless.height:
-            numbers = nameless["instrument_id"].unique(maintain_order=True)
-            self._nameless |= dict.fromkeys(numbers)
+            self._nameless |= dict.fromkeys(nameless["instrument_id"].unique(maintain_order=True))
             if self._names or len(self._nameless) > 1 or len(self.options.symbols) != 1:
                 some = ", ".join(map(str, list(self._nameless)[:3]))
                 raise DataError(
@@ -448,15 +429,14 @@ class DatabentoReader:
         kept, deeper = keep_levels(inside.drop("deeper"), self.depth)
         deeper += int(inside["deeper"].sum())
         if events is not None:
-            events = self._of_day(events, {})
-            events = self.options.within(
-                to_events(label_rows(events, venue, symbol), self.source.name, "record"), self.date
-            )
-        said = {name: n for name, n in notes.items() if n}
-        return ReaderPart(venue, symbol, kept, events, *counts, deeper, notes=said)
+            events = label_rows(self._of_day(events, {}), venue, symbol)
+            events = self.options.within(to_events(events, self.source.name, "record"), self.date)
+        return ReaderPart(
+            venue, symbol, kept, events, *counts, deeper, notes={name: n for name, n in notes.items() if n}
+        )
 
     def _lifted(self, feed: _Feed, records: polars.DataFrame, notes: dict[str, int]) -> polars.DataFrame:
-        """Sort out late records: up to a second late they take the time of the previous one, later they are refused."""
+        """Move records that are up to a second late to the time of the previous record; refuse later ones."""
         stamps = records["stamp"].to_numpy()
         rising = np.maximum.accumulate(np.concatenate([[feed.latest], stamps]))[1:]
         late = rising - stamps
@@ -490,15 +470,15 @@ class DatabentoReader:
     ) -> tuple[polars.DataFrame, polars.DataFrame, tuple[int, int]]:
         """Apply records to the order book; return its snapshots and events."""
         columns = {name: records[name].to_numpy() for name in ("order_id", "size", "flags", "stamp", "record")}
-        letters = {
-            name: records[name].fill_null(" ").cast(polars.Binary).to_numpy().astype("S1").view(np.uint8)
+        actions, sides = (
+            records[name].fill_null(" ").cast(polars.Binary).to_numpy().astype("S1").view(np.uint8)
             for name in ("action", "side")
-        }
+        )
         prices = records["price"].fill_null(0).to_numpy()
-        feed.ended |= bool((columns["flags"].astype(np.int64) & FLAG.last).any())
         ids, sizes, flags = columns["order_id"], columns["size"], columns["flags"]
-        done = book.apply(ids, letters["action"], letters["side"], prices, sizes, flags)
-        rows, levels = done.snapshot_rows, done.levels.reshape(len(done.snapshot_rows), 4 * self.depth)
+        feed.ended |= bool((flags.astype(np.int64) & FLAG.last).any())
+        done = book.apply(ids, actions, sides, prices, sizes, flags)
+        rows, levels = done.rows, done.levels.reshape(len(done.rows), 4 * self.depth)
         books = {"sequence": columns["record"][rows], "stamp": columns["stamp"][rows], "flags": flags[rows]}
         for place, name in enumerate(level_columns(self.depth)):
             values = levels[:, place]
@@ -528,9 +508,9 @@ class DatabentoReader:
                 f"{self.source.name} has several days: it is taken for {self.date}, and record "
                 f"{after['sequence'][0]:,} is of {day}; give date"
             )
-        mine = rows.filter(stamp.is_between(self._begin, self._end, closed="left"))
+        inside = stamp.is_between(self._begin, self._end, closed="left")
+        mine = rows.filter(inside)
         notes["other_days"] = rows.height - mine.height
         if rows.height > mine.height and not self._other:
-            strange = rows.filter(~stamp.is_between(self._begin, self._end, closed="left"))["stamp"][0]
-            self._other = str(local_day(int(strange)))
+            self._other = str(local_day(int(rows.filter(~inside)["stamp"][0])))
         return mine.with_columns(ts_event=stamp.cast(polars.Datetime("ns", "UTC")))

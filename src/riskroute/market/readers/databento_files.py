@@ -40,29 +40,11 @@ FLAG = _Flag()
 
 # Schemas by record type; those of `BOOK_DEPTHS` and mbo are read.
 _RECORD_TYPES = {
-    0xA0: "mbo",
-    0x01: "mbp-1",
-    0x0A: "mbp-10",
-    0xC3: "bbo-1s",
-    0xC4: "bbo-1m",
-    0x00: "trades",
-    0x12: "status",
-    0x13: "definition",
-    0x14: "imbalance",
-    0x15: "an error message",
-    0x16: "a symbol mapping",
-    0x17: "a system message",
-    0x18: "statistics",
-    0x20: "ohlcv-1s",
-    0x21: "ohlcv-1m",
-    0x22: "ohlcv-1h",
-    0x23: "ohlcv-1d",
-    0x24: "ohlcv-eod",
-    0xB1: "cmbp-1",
-    0xC0: "cbbo-1s",
-    0xC1: "cbbo-1m",
-    0xC2: "tcbbo",
-    0xC5: "tbbo",
+    **{0xA0: "mbo", 0x01: "mbp-1", 0x0A: "mbp-10", 0xC3: "bbo-1s", 0xC4: "bbo-1m", 0x00: "trades", 0x12: "status"},
+    **{0x13: "definition", 0x14: "imbalance", 0x15: "an error message", 0x16: "a symbol mapping"},
+    **{0x17: "a system message", 0x18: "statistics", 0x20: "ohlcv-1s", 0x21: "ohlcv-1m", 0x22: "ohlcv-1h"},
+    **{0x23: "ohlcv-1d", 0x24: "ohlcv-eod", 0xB1: "cmbp-1", 0xC0: "cbbo-1s", 0xC1: "cbbo-1m", 0xC2: "tcbbo"},
+    **{0xC5: "tbbo"},
 }
 
 _FIELDS = {
@@ -143,15 +125,14 @@ def _record_columns(schema: str) -> list[str]:
 
 def _check_schema(schema: str, path: Path) -> str:
     """Return ``schema`` if its records hold the books of single venues, else raise `NoBooksError`."""
-    if schema == "mbo" or schema in BOOK_DEPTHS:
-        return schema
-    why = "holds no books"
-    if schema.startswith(("cmbp", "cbbo", "tcbbo")):
-        why = "holds consolidated best prices, not the book of one venue"
-    raise NoBooksError(
-        f"{path} must be of schema mbo, {', '.join(BOOK_DEPTHS)}, was {schema}, which {why}; download mbp-1, mbp-10 or "
-        "mbo instead"
-    )
+    if schema != "mbo" and schema not in BOOK_DEPTHS:
+        consolidated = schema.startswith(("cmbp", "cbbo", "tcbbo"))
+        why = "consolidated best prices, not the book of one venue" if consolidated else "no books"
+        raise NoBooksError(
+            f"{path} must be of schema mbo, {', '.join(BOOK_DEPTHS)}, was {schema}, which holds {why}; "
+            "download mbp-1, mbp-10 or mbo instead"
+        )
+    return schema
 
 
 def open_databento(path: Path) -> _DatabentoFile:
@@ -255,14 +236,11 @@ def _table(records: Any, schema: str, before: int) -> polars.DataFrame:
 def _nulls(table: polars.DataFrame) -> polars.DataFrame:
     """Replace placeholders of absent prices and times by null; convert times to signed integers."""
     prices = [name for name in table.columns if name == "price" or "_px_" in name]
-    times = ["ts_event", "ts_recv"]
-    return table.with_columns(
-        [polars.when(polars.col(name) != NO_PRICE).then(polars.col(name)).alias(name) for name in prices]
-        + [
-            polars.when(polars.col(name) != NO_TIME).then(polars.col(name)).cast(polars.Int64, strict=False).alias(name)
-            for name in times
-        ]
-    )
+    present = [polars.when(polars.col(name) != NO_PRICE).then(polars.col(name)).alias(name) for name in prices]
+    for name in ("ts_event", "ts_recv"):
+        time = polars.when(polars.col(name) != NO_TIME).then(polars.col(name))
+        present.append(time.cast(polars.Int64, strict=False).alias(name))
+    return table.with_columns(present)
 
 
 class _CsvFile:
@@ -279,7 +257,9 @@ class _CsvFile:
         missing = [name for name in _record_columns(self.schema) if name not in first.columns]
         if missing:
             raise DataError(f"{path} lacks columns {', '.join(missing)} of {self.schema} files")
-        self._kind, self._raw = kind, self._is_raw(first)
+        self._kind = kind
+        self._prices = [name for name in _record_columns(self.schema) if name == "price" or "_px_" in name]
+        self._raw = self._is_raw(first)
         stamp = self._typed(first.head(1))["ts_recv"][0]
         self.day = _utc_day(stamp if stamp is not None else 0)
         self.us_equity = first["publisher_id"][0] in (*PUBLISHERS, *CONSOLIDATED)  # rows do not name their dataset
@@ -315,12 +295,9 @@ class _CsvFile:
         types |= {"order_id": pyarrow.uint64()}
         yield from csv_frames(self.path, self._member, types, header=True)
 
-    def _prices(self) -> list[str]:
-        return [name for name in _record_columns(self.schema) if name == "price" or "_px_" in name]
-
     def _is_raw(self, first: polars.DataFrame) -> bool:
         """Return whether prices are integers of 10^-9 dollars rather than dollars."""
-        texts = polars.concat([first[name].drop_nulls().alias("price") for name in self._prices()])
+        texts = polars.concat([first[name].drop_nulls().alias("price") for name in self._prices])
         if texts.str.contains(".", literal=True).any():
             return False
         # Integers below a million are dollars, larger ones units: no share costs a million, or a thousandth.
@@ -332,7 +309,7 @@ class _CsvFile:
         """Convert a chunk to the common columns, prices and times as integers."""
         wanted = ["record"] * ("record" in piece.columns) + _record_columns(self.schema)
         changes: list[polars.Expr] = []
-        for name in self._prices():
+        for name in self._prices:
             text = polars.when(polars.col(name) != "").then(polars.col(name))
             dollars = (text.cast(polars.Float64) * PRICE_UNIT).round().cast(polars.Int64)
             changes.append((text.cast(polars.Int64) if self._raw else dollars).alias(name))
@@ -342,10 +319,9 @@ class _CsvFile:
         except polars.exceptions.PolarsError as error:
             raise DataError(f"{self.path}: prices must be {form}: {one_line_error(error)}") from error
         table = table.with_columns(self._times(table[name]).alias(name) for name in ("ts_event", "ts_recv"))
-        symbol = (
-            piece["symbol"] if "symbol" in piece.columns else polars.Series([None] * piece.height, dtype=polars.String)
-        )
-        return _nulls(table).with_columns(symbol.replace("", None).alias("symbol"))
+        if "symbol" in piece.columns:
+            return _nulls(table).with_columns(piece["symbol"].replace("", None).alias("symbol"))
+        return _nulls(table).with_columns(symbol=polars.lit(None, dtype=polars.String))
 
     def _times(self, column: polars.Series) -> polars.Series:
         """Parse nanoseconds or ISO times; `NO_TIME` where absent."""

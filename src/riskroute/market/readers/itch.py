@@ -25,8 +25,8 @@ from riskroute.market.readers.reading import (
     ImportOptions,
     ReaderPart,
     label_rows,
-    refuse_unknown_symbol,
     require_option,
+    require_symbols,
     to_events,
 )
 from riskroute.market.readers.streams import read_fully, unpacked
@@ -147,7 +147,11 @@ class ItchReader:
             rest = {code: name for code, name in names.items() if name in missing}
             if rest:
                 yield from self._reading(rest, ())
-        self._check_directory(tuple(dict.fromkeys(names.values())))
+        found = tuple(dict.fromkeys(names.values()))
+        if not wanted:
+            some = ", ".join(sorted(found)[:8]) + (", ..." if len(found) > 8 else "")
+            raise InputError(f"{self.source.name} has {len(found):,} symbols ({some}); give symbol")
+        require_symbols(wanted, found, self.source.name)
 
     def _reading(self, names: dict[int, str], wanted: tuple[str, ...]) -> Iterator[ReaderPart]:
         """Yield parts of the ``wanted`` symbols of the directory, or of those in ``names`` if none are wanted."""
@@ -156,7 +160,7 @@ class ItchReader:
             for batch in _ahead(self._batches(wanted)):
                 if wanted:
                     self._learn(names, batch.symbols)
-                depth = polars.DataFrame(self._levels(batch.depth))
+                depth = polars.DataFrame({name: values for name, values in batch.depth.items() if "_ct_" not in name})
                 messages = _with_hidden_trades(batch.messages, batch.trades)
                 latest = self._check(messages, latest)
                 alone = len(wanted) == 1
@@ -213,23 +217,6 @@ class ItchReader:
                 raise DataError(f"message {number:,} of {self.source} must have {expected}, was {value.item()!r}")
         return int(stamps[-1])
 
-    def _check_owners(self, changes: Any, messages: Any) -> None:
-        """Refuse books changed by messages of other symbols: they reuse the reference of a live order."""
-        strange = changes[~np.isin(changes, messages)]
-        if len(strange):
-            raise DataError(f"message {strange[0]:,} of {self.source} reuses the reference of another symbol's order")
-
-    def _check_directory(self, names: tuple[str, ...]) -> None:
-        if not self.options.symbols:
-            some = ", ".join(sorted(names)[:8]) + (", ..." if len(names) > 8 else "")
-            raise InputError(f"{self.source.name} has {len(names):,} symbols ({some}); give symbol")
-        for symbol in self.options.symbols:
-            if symbol not in names:
-                refuse_unknown_symbol(symbol, names, self.source.name)
-
-    def _levels(self, columns: dict[str, Any]) -> dict[str, Any]:
-        return {name: values for name, values in columns.items() if "_ct_" not in name}
-
     def _part(
         self, symbol: str, locate: int, depth: polars.DataFrame, messages: dict[str, Any], alone: bool
     ) -> ReaderPart:
@@ -238,29 +225,24 @@ class ItchReader:
             depth = depth.filter(polars.col("locate") == locate)
             mine = messages["locate"] == locate
         chosen = {name: values[mine] for name, values in messages.items()}
-        self._check_owners(depth["seq"].to_numpy(), chosen["seq"])
+        changes = depth["seq"].to_numpy()
+        strange = changes[~np.isin(changes, chosen["seq"])]
+        if len(strange):
+            raise DataError(f"message {strange[0]:,} of {self.source} reuses the reference of another symbol's order")
         prices = [name for name in depth.columns if "_px_" in name]
         snapshots = depth.with_columns(
             polars.col("ts_event").cast(polars.Datetime("ns", "UTC")), polars.col(prices).fill_nan(None)
         ).rename({"seq": "sequence"})
         whole = label_rows(snapshots, self.venue, symbol)
-        kept, deeper = self._kept(self.options.within(whole.filter(self._changes(locate, whole)), self.date))
+        inside = self.options.within(whole.filter(self._changes(locate, whole)), self.date)
+        kept, deeper = keep_levels(inside, self.depth)
+        if self._known == self.depth:  # no extra level was read: count the books with as many levels
+            deeper = keep_levels(inside, self.depth - 1)[1]
         refers = _one_of(chosen["action"], "FCM") & ~_one_of(chosen["type"], "P")
         unresolved = _one_of(chosen["side"], "N")
-        return ReaderPart(
-            self.venue,
-            symbol,
-            kept,
-            self.options.within(self._events(symbol, chosen, ~unresolved), self.date),
-            int(refers.sum()),
-            int((refers & unresolved).sum()),
-            deeper,
-        )
-
-    def _kept(self, snapshots: polars.DataFrame) -> tuple[polars.DataFrame, int]:
-        """Return the levels to keep, and the number of books with more (or as many, at `ITCH_LEVELS`)."""
-        kept, deeper = keep_levels(snapshots, self.depth)
-        return (kept, deeper) if self._known > self.depth else (kept, keep_levels(snapshots, self.depth - 1)[1])
+        events = self.options.within(self._events(symbol, chosen, ~unresolved), self.date)
+        counts = int(refers.sum()), int((refers & unresolved).sum())
+        return ReaderPart(self.venue, symbol, kept, events, *counts, deeper)
 
     def _changes(self, locate: int, snapshots: polars.DataFrame) -> polars.Series:
         """Return which books differ from the previous one in a kept level, and not only in the extra one."""
@@ -290,7 +272,10 @@ class ItchReader:
             "old_order_id": messages["old_order_id"],
         }
         frame = polars.DataFrame({name: values[applied] for name, values in columns.items()})
-        letters = {name: _letters(name) for name in ("action", "side")}
+        codes = {ord(letter): letter for letter in "ABCFM"} | {ord("S"): "A"}  # itch-book's sell side is the ask
+        letters = {
+            name: polars.col(name).replace_strict(codes, return_dtype=polars.String) for name in ("action", "side")
+        }
         remaining = polars.when(~polars.col("hidden")).then("remaining").alias("remaining")
         return to_events(label_rows(frame.with_columns(remaining, **letters), self.venue, symbol))
 
@@ -322,9 +307,3 @@ def _one_of(codes: Any, letters: str) -> Any:
     table = np.zeros(256, dtype=bool)
     table[[ord(letter) for letter in letters]] = True
     return table[codes.view(np.uint8)]
-
-
-def _letters(name: str) -> polars.Expr:
-    """Convert character codes to letters; itch-book's sell side S becomes A, the ask."""
-    codes = {ord(letter): letter for letter in "ABCFM"} | {ord("S"): "A"}
-    return polars.col(name).replace_strict(codes, return_dtype=polars.String)

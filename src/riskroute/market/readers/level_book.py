@@ -41,7 +41,7 @@ class _Sides(NamedTuple):
 
 
 class LevelBook:
-    """The levels of one book; yields the best ``depth`` of each side after every message that changed them.
+    """The levels of one book; yields the best ``depth`` levels of each side after every message that changes them.
 
     >>> updates = LevelUpdates(
     ...     np.array([1, 1, 2]), np.array([1, 2, 3]), np.array([1, 1, 2]), np.array([True, False, False]),
@@ -63,17 +63,14 @@ class LevelBook:
         self._last[::2] = np.nan
         self._rows = max(self.CELLS // depth, 1)
 
-    def follow(self, updates: LevelUpdates) -> Iterator[polars.DataFrame]:
-        """Apply updates; yield snapshots of all complete messages (the last one may continue)."""
-        yield from self._apply(updates)
-
     def rest(self) -> Iterator[polars.DataFrame]:
         """Yield the snapshot of the last message; no updates may follow."""
         end = np.array([-1])
         flag, number = np.array([False]), np.array([0.0])
-        yield from self._apply(LevelUpdates(end, end, end, flag, flag, number, number))
+        yield from self.follow(LevelUpdates(end, end, end, flag, flag, number, number))
 
-    def _apply(self, updates: LevelUpdates) -> Iterator[polars.DataFrame]:
+    def follow(self, updates: LevelUpdates) -> Iterator[polars.DataFrame]:
+        """Apply updates; yield snapshots of all complete messages (the last one may continue)."""
         keys, sizes, counts = self._sides
         needed = int(counts.max()) + len(updates.stamps)  # every update may add a level
         if needed > keys.shape[1]:

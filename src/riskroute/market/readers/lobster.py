@@ -19,6 +19,7 @@ from riskroute.market.readers.reading import (
     ReaderPart,
     from_ten_thousandths,
     label_rows,
+    refuse_rows,
     to_events,
     to_snapshots,
 )
@@ -95,21 +96,15 @@ class LobsterReader:
             latest = _check(message, latest, self.source)
             match.add(message, book)
             row += some.height
-            stamps = self._stamps(message)
+            nanoseconds = (message["time"] * 1e9).round().cast(polars.Int64)
+            stamps = (nanoseconds + utc_stamp(self.date, dt.time(0))).cast(polars.Datetime("ns", "UTC"))
             keys = polars.DataFrame({"ts_event": stamps, "sequence": message["sequence"]})
             known = min(self.depth + 1, self.levels)
-            books = self._own(polars.concat([keys, _priced(book)], how="horizontal"))
+            books = label_rows(polars.concat([keys, _priced(book)], how="horizontal"), self.venue, self.symbol)
             snapshots = to_snapshots(books, known, source=self.source.name)
             kept, deeper = keep_levels(self.options.within(snapshots, self.date), self.depth)
             events = self._events(message.with_columns(ts_event=stamps))
             yield ReaderPart(self.venue, self.symbol, kept, self.options.within(events, self.date), deeper=deeper)
-
-    def _own(self, frame: polars.DataFrame) -> polars.DataFrame:
-        return label_rows(frame, self.venue, self.symbol)
-
-    def _stamps(self, message: polars.DataFrame) -> polars.Series:
-        nanoseconds = (message["time"] * 1e9).round().cast(polars.Int64)
-        return (nanoseconds + utc_stamp(self.date, dt.time(0))).cast(polars.Datetime("ns", "UTC"))
 
     def _events(self, message: polars.DataFrame) -> polars.DataFrame:
         named = message.filter(polars.col("type").is_in(list(_ACTIONS)))
@@ -124,11 +119,11 @@ class LobsterReader:
             polars.when(polars.col("type") != 5).then("id").otherwise(0).alias("order_id"),
             polars.lit(0).alias("old_order_id"),
         )
-        return to_events(self._own(columns), self.source.name)
+        return to_events(label_rows(columns, self.venue, self.symbol), self.source.name)
 
 
 class _PairCheck:
-    """Refuses a message file and an orderbook file that do not belong together, by their first rows.
+    """Refuses a message file and an orderbook file of different recordings, by their first rows.
 
     The book of a row follows its message: an added order is in it, a cancelled, deleted or executed one was in the
     previous row. Messages at prices beyond the last level do not count.
@@ -144,9 +139,10 @@ class _PairCheck:
         if self._seen >= 500 or not message.height:
             return
         last, message, book = book.tail(1), message.head(1000), book.head(1000)
-        whole, message = (
-            (polars.concat([self._above, book]), message) if self._above is not None else (book, message[1:])
-        )
+        if self._above is not None:
+            whole = polars.concat([self._above, book])
+        else:
+            whole, message = book, message[1:]
         self._above = last
         kinds, sizes, prices, bids = (message[name].to_numpy() for name in ("type", "size", "price", "direction"))
         seen, right = np.zeros(len(kinds), dtype=bool), np.zeros(len(kinds), dtype=bool)
@@ -234,8 +230,5 @@ def _check(message: polars.DataFrame, latest: float, source: Path) -> float:
         "a direction of 1 or -1": ~polars.col("direction").is_in([1, -1]),
     }
     for expected, rule in wrong.items():
-        rows = message.filter(rule.fill_null(True))
-        if rows.height:
-            number, values = rows["sequence"][0], rows.drop("sequence").row(0)
-            raise DataError(f"row {number} of {source.name} must have {expected}, was {values}")
+        refuse_rows(message, rule, expected, source)
     return float(message["time"][-1])

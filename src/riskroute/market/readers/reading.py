@@ -1,12 +1,13 @@
-"""What all readers share: import options, the parts they yield, and conversion to the common tables."""
+"""Shared by all readers: import options, the parts they yield, and conversion to the common tables."""
 
 from __future__ import annotations
 
 import datetime as dt
 import difflib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -48,7 +49,7 @@ class ImportOptions:
         Date, if the file does not state it or to override it.
     venue : str, optional
         Venue, if the file does not state it or to override it; for a stock exchange its market identifier code, such as
-        XNAS. Of a file with several venues, it selects the one of that name.
+        XNAS. In a file with several venues it selects the venue of that name.
     venue_names : dict[str, str]
         New names of the file's venues; others keep their name.
     columns : dict[str, str]
@@ -81,12 +82,19 @@ class ImportOptions:
             whole_number("lot", self.lot, maximum=10_000)
         if isinstance(self.symbols, str):
             raise InputError(f"symbols must be a list of names, was {self.symbols!r}")
-        names = list_of("symbols", self.symbols, str, "names")
-        names = [as_name("symbol", symbol, longest=LONGEST_SYMBOL).upper() for symbol in names]
-        object.__setattr__(self, "symbols", tuple(dict.fromkeys(names)))
+        symbols = list_of("symbols", self.symbols, str, "names")
+        symbols = [as_name("symbol", symbol, longest=LONGEST_SYMBOL).upper() for symbol in symbols]
+        object.__setattr__(self, "symbols", tuple(dict.fromkeys(symbols)))
         if self.venue is not None:
             as_name("venue", self.venue, longest=LONGEST_VENUE)
-        self._check_venue_names()
+        names = instance_of("venue_names", self.venue_names, dict, "a dictionary of venues of the file to new names")
+        for old, new in names.items():
+            instance_of("a venue of the file", old, str, "a name")
+            as_name("venue", new, longest=LONGEST_VENUE)
+        if len({*names.values()}) < len(names):
+            raise InputError(f"venue_names must be distinct, was {', '.join(names.values())}")
+        if names and self.venue is not None:
+            raise InputError(f"give either venue or venue_names, not both; venue was {self.venue!r}")
         if self.zone is not None:
             check_zone("zone", self.zone)
         if self.unit is not None:
@@ -103,16 +111,6 @@ class ImportOptions:
             raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
         if self.date is not None and day_of("date", self.date).year not in YEARS:
             raise InputError(f"date must be between {YEARS[0]} and {YEARS[-1]}, was {self.date}")
-
-    def _check_venue_names(self) -> None:
-        names = instance_of("venue_names", self.venue_names, dict, "a dictionary of venues of the file to new names")
-        for old, new in names.items():
-            instance_of("a venue of the file", old, str, "a name")
-            as_name("venue", new, longest=LONGEST_VENUE)
-        if len({*names.values()}) < len(names):
-            raise InputError(f"venue_names must be distinct, was {', '.join(names.values())}")
-        if names and self.venue is not None:
-            raise InputError(f"give either venue or venue_names, not both; venue was {self.venue!r}")
 
     def kept(self, levels: int) -> int:
         """Return the levels per side to keep of a source that has ``levels``."""
@@ -136,7 +134,7 @@ class NoBooksError(DataError):
 class ReaderPart:
     """A chunk of a recording, sorted by time: snapshots, events if the source has them, and counts.
 
-    ``venue`` is the file's name for it, or the requested one if the file has none. ``references`` counts messages that
+    ``venue`` is the file's name, or the requested name if the file has none. ``references`` counts messages that
     refer to an order, ``unresolved`` those whose order is not in the file, ``deeper`` snapshots with more levels than
     were kept, ``gaps`` periods with missing updates. ``notes`` counts other oddities, see `Recording.remarks`.
     """
@@ -153,17 +151,30 @@ class ReaderPart:
 
 
 def require_option(name: str, value: T | None, file: str) -> T:
-    """Return an option that a file does not state itself, or raise an error that asks for it."""
+    """Return ``value``; if it is None, ask for the option ``name``, which ``file`` does not state."""
     if value is None:
         raise InputError(f"{file!r} does not state its {name}; give {name}")
     return value
 
 
-def refuse_unknown_symbol(value: str, names: tuple[str, ...], where: str) -> None:
-    """Raise an error that suggests the closest of many names."""
-    near = difflib.get_close_matches(value, names, n=3, cutoff=0.5) or sorted(names)[:3]
-    offer = f"; did you mean {', '.join(near)}?" if near else ""
-    raise DataError(f"symbol {value!r} is not among the {len(names):,} in {where}{offer}")
+def require_symbols(wanted: Iterable[str], found: Iterable[str], where: str) -> None:
+    """Refuse a file that lacks a wanted symbol; suggest the closest of those found."""
+    names = list(found)
+    for symbol in wanted:
+        if symbol not in names:
+            near = difflib.get_close_matches(symbol, names, n=3, cutoff=0.5) or sorted(names)[:3]
+            offer = f"; did you mean {', '.join(near)}?" if near else ""
+            raise DataError(f"symbol {symbol!r} is not among the {len(names):,} in {where}{offer}")
+
+
+def refuse_rows(
+    frame: polars.DataFrame, rule: polars.Expr, expected: str, source: Path, name: str | None = None
+) -> None:
+    """Refuse rows where ``rule`` is true or null; the error shows column ``name`` of the first one, or all columns."""
+    odd = frame.filter(rule.fill_null(True))
+    if odd.height:
+        was = odd.drop("sequence").row(0) if name is None else odd[name][0]
+        raise DataError(f"row {odd['sequence'][0]:,} of {source.name} must have {expected}, was {was!r}")
 
 
 def label_rows(frame: polars.DataFrame, venue: str, symbol: str) -> polars.DataFrame:

@@ -19,8 +19,8 @@ from riskroute.market.readers.reading import (
     ReaderPart,
     count_half_levels,
     label_rows,
-    refuse_unknown_symbol,
     require_option,
+    require_symbols,
     to_snapshots,
 )
 from riskroute.market.readers.streams import (
@@ -43,7 +43,8 @@ class TableReader:
     def __init__(self, path: Path, options: ImportOptions) -> None:
         self.source, self.options = path, options
         self._names: dict[str, str] = {}
-        self._check_header()
+        if path.suffix.lower() != ".parquet" and len(csv_members(path)) == 1:
+            self._check_times(csv_header(path))  # before text that is not a table is parsed as one
         with closing(self._frames()) as frames:
             first = next(frames, None)
         if first is None or not first.height:
@@ -60,19 +61,12 @@ class TableReader:
                 f"(columns = {{'bid_px_00': NAME}} declares other names)"
             )
         self.depth = options.kept(self.levels)
-        self.unit, self.zone = (
-            options.unit or 1.0,
-            options.zone or ("UTC" if is_tardis_table(first.columns) else TRADING_ZONE),
-        )
+        self.unit = options.unit or 1.0
+        self.zone = options.zone or ("UTC" if is_tardis_table(first.columns) else TRADING_ZONE)
         self._times = TimeColumn(path, "ts_event", self.zone)
         stamp = self._times.read(first[self._names["ts_event"]]).cast(polars.Int64)[0]
         day = options.date or (local_day(stamp, self.zone) if stamp is not None else date_in_name(path.name))
         self.date = require_option("date", day, path.name)
-
-    def _check_header(self) -> None:
-        """Refuse text that is not a table before parsing it as one."""
-        if self.source.suffix.lower() != ".parquet" and len(csv_members(self.source)) == 1:
-            self._check_times(csv_header(self.source))
 
     def _check_times(self, columns: list[str]) -> None:
         declared = tuple(theirs.partition("{}")[0] for theirs in self.options.columns.values())
@@ -97,8 +91,7 @@ class TableReader:
                 key = str(venue), str(symbol)
                 latest[key] = self._check_order(mine, latest.get(key, 0))
                 yield self._part(*key, mine)
-        for absent in [symbol for symbol in self.options.symbols if seen and symbol not in seen]:
-            refuse_unknown_symbol(absent, tuple(seen), self.source.name)
+        require_symbols(self.options.symbols if seen else (), seen, self.source.name)
 
     def _part(self, venue: str, symbol: str, rows: polars.DataFrame) -> ReaderPart:
         known, rows = min(self.depth + 1, self.levels), label_rows(rows, venue, symbol)
@@ -136,8 +129,7 @@ class TableReader:
                 value = require_option(name, value, self.source.name)
                 table = table.with_columns(polars.lit(value).alias(name))
             table = table.with_columns(polars.col(name).cast(polars.String).str.strip_chars())
-        table = table.with_columns(polars.col("symbol").str.to_uppercase())
-        return table
+        return table.with_columns(polars.col("symbol").str.to_uppercase())
 
     def _named(self, table: polars.DataFrame) -> polars.DataFrame:
         """Return the rows of the requested symbols; refuse rows without a valid venue and symbol."""
@@ -156,12 +148,10 @@ class TableReader:
     def _check(self, table: polars.DataFrame) -> None:
         """Refuse rows without a time or of another day."""
         stamp = polars.col("ts_event").cast(polars.Int64)
-        begin, end = day_limits(self.date, self.zone)
         self._refuse(table, "a time", stamp.is_null())
         hint = f"; days are in {self.zone} time, zone = NAME changes that"
-        self._refuse(
-            table, f"a time on {self.date}, as in the first row", ~stamp.is_between(begin, end, closed="left"), hint
-        )
+        inside = stamp.is_between(*day_limits(self.date, self.zone), closed="left")
+        self._refuse(table, f"a time on {self.date}, as in the first row", ~inside, hint)
 
     def _check_order(self, rows: polars.DataFrame, latest: int) -> int:
         """Refuse rows of one venue and symbol that are not sorted by time; return the last time.

@@ -27,8 +27,9 @@ from riskroute.market.readers.reading import (
     NoBooksError,
     ReaderPart,
     label_rows,
-    refuse_unknown_symbol,
+    refuse_rows,
     require_option,
+    require_symbols,
     to_snapshots,
 )
 from riskroute.market.readers.streams import csv_frames, csv_header, csv_member
@@ -138,9 +139,7 @@ class TaqReader:
             named = table.with_columns(symbol=_symbols())
             seen |= dict.fromkeys(named["symbol"].unique(maintain_order=True))
             yield from self._venues(self._chosen(named, len(seen)))
-        for symbol in self._wanted:
-            if symbol not in seen:
-                refuse_unknown_symbol(symbol, tuple(seen), self.source.name)
+        require_symbols(self._wanted, seen, self.source.name)
         yield from self._ended()
 
     def _chosen(self, table: polars.DataFrame, symbols: int) -> polars.DataFrame:
@@ -158,7 +157,8 @@ class TaqReader:
 
     def _venues(self, table: polars.DataFrame) -> Iterator[ReaderPart]:
         letters = [*EXCHANGE_CODES, "D"]
-        self._refuse(table, "letter", f"as exchange one of {''.join(letters)}", ~polars.col("letter").is_in(letters))
+        expected = f"as exchange one of {''.join(letters)}"
+        refuse_rows(table, ~polars.col("letter").is_in(letters), expected, self.source, "letter")
         table = self._of_day(table)
         self._left_out["finra"] += table.filter(polars.col("letter") == "D").height
         table = table.filter(polars.col("letter") != "D").with_columns(
@@ -184,7 +184,9 @@ class TaqReader:
     def _part(self, venue: str, symbol: str, rows: polars.DataFrame) -> ReaderPart:
         rows = rows.with_columns(self._stamps(rows))
         before = polars.col("stamp").shift(1).fill_null(self._latest.get((venue, symbol), 0))
-        self._refuse(rows, "time", "a time not before that of the previous row", polars.col("stamp") < before)
+        refuse_rows(
+            rows, polars.col("stamp") < before, "a time not before that of the previous row", self.source, "time"
+        )
         self._latest[venue, symbol] = int(rows["stamp"][-1])
         gone = polars.col("cancelled") == "B"
         cancelled, rows = rows.filter(gone).height, rows.filter(~gone)
@@ -195,7 +197,8 @@ class TaqReader:
             whole = "a number of 0 or more" if "_px_" in name else "a whole number of lots"
             odd = number.is_null() | ~number.is_finite() | (number < 0)
             odd |= (number % 1 != 0) if "_sz_" in name else polars.lit(False)
-            self._refuse(rows, name, f"in {self._theirs(name)} {whole}", odd & (polars.col(name) != ""))
+            theirs = next(theirs for theirs, ours in self._names.items() if ours == name)
+            refuse_rows(rows, odd & (polars.col(name) != ""), f"in {theirs} {whole}", self.source, name)
         firm = polars.col("condition").is_in(self.FIRM)
         sizes = rows.filter(firm).select("bid_sz_00_number", "ask_sz_00_number").fill_null(0)
         shown = polars.concat([sizes.to_series(k).alias("size") for k in range(2)])
@@ -226,12 +229,11 @@ class TaqReader:
         fraction = found.to_series(3).fill_null("")
         nanoseconds = fraction.str.pad_end(9, "0").cast(polars.Int64, strict=False)
         extra = rows["time_m_nano"].replace("", "0").cast(polars.Float64, strict=False).cast(polars.Int64, strict=False)
-        right = (hours < 24) & (minutes < 60) & (seconds < 60) & fraction.str.len_chars().is_in([0, *digits])
-        right &= extra.is_between(0, 999)
+        valid = (hours < 24) & (minutes < 60) & (seconds < 60) & fraction.str.len_chars().is_in([0, *digits])
+        valid &= extra.is_between(0, 999)
         form = "093000123456789" if self._mark == "|" else "9:30:00.123456789"
-        self._refuse(
-            rows.with_columns(odd=~right.fill_null(False)), "time", f"a time such as {form}", polars.col("odd")
-        )
+        rows = rows.with_columns(valid=valid)
+        refuse_rows(rows, ~polars.col("valid"), f"a time such as {form}", self.source, "time")
         total = ((hours * 60 + minutes) * 60 + seconds) * SECOND + nanoseconds + extra
         return (total + utc_stamp(self.date, dt.time(0))).alias("stamp")
 
@@ -245,30 +247,17 @@ class TaqReader:
                 f"{self.source}: all sizes are multiples of 100, so they are shares, not lots of {self._lot}; "
                 "give lot = 1"
             )
-        if self._mark == "|":
-            self._check_end(notes)
+        cells = self._end.split("|")
+        if self._mark == "|" and cells[0] != "END":
+            notes["no_last_line"] = 1
+        elif self._mark == "|":
+            day = date_in_name(cells[1]) if len(cells) > 1 else None
+            if day not in (None, self.date):
+                raise DataError(f"{self.source} must be of {self.date}, was {day} by its END line")
+            if len(cells) > 2 and cells[2].strip().isdecimal() and int(cells[2]) != self._rows:
+                raise DataError(f"{self.source} must have {int(cells[2]):,} rows by its END line, was {self._rows:,}")
         for venue, symbol in self._latest:
             yield ReaderPart(venue, symbol, polars.DataFrame(schema={"ts_event": polars.Int64}), notes=dict(notes))
-
-    def _check_end(self, notes: dict[str, int]) -> None:
-        cells = self._end.split("|")
-        if cells[0] != "END":
-            notes["no_last_line"] = 1
-            return
-        day = date_in_name(cells[1]) if len(cells) > 1 else None
-        if day not in (None, self.date):
-            raise DataError(f"{self.source} must be of {self.date}, was {day} by its END line")
-        if len(cells) > 2 and cells[2].strip().isdecimal() and int(cells[2]) != self._rows:
-            raise DataError(f"{self.source} must have {int(cells[2]):,} rows by its END line, was {self._rows:,}")
-
-    def _theirs(self, name: str) -> str:
-        return next(theirs for theirs, ours in self._names.items() if ours == name)
-
-    def _refuse(self, rows: polars.DataFrame, name: str, expected: str, rule: polars.Expr) -> None:
-        odd = rows.filter(rule)
-        if odd.height:
-            number, was = odd["sequence"][0], odd[name][0]
-            raise DataError(f"row {number:,} of {self.source.name} must have {expected}, was {was!r}")
 
 
 def _plain(name: str) -> str:
@@ -277,10 +266,8 @@ def _plain(name: str) -> str:
 
 def _symbols() -> polars.Expr:
     """Join root and suffix by a dot, whichever way the file writes them."""
-    whole = polars.col("name") + polars.when(polars.col("suffix") != "").then("." + polars.col("suffix")).otherwise(
-        polars.lit("")
-    )
-    return whole.str.to_uppercase().str.replace_all(r"\s+", ".")
+    suffixed = polars.when(polars.col("suffix") != "").then("." + polars.col("suffix")).otherwise(polars.lit(""))
+    return (polars.col("name") + suffixed).str.to_uppercase().str.replace_all(r"\s+", ".")
 
 
 def _dates(column: polars.Series, source: Path) -> list[dt.date]:

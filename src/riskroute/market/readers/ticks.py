@@ -23,7 +23,7 @@ import polars
 from numba import njit
 
 from riskroute.core.arrays import Integers
-from riskroute.core.errors import DataError, InputError
+from riskroute.core.errors import InputError
 from riskroute.market.clock import date_in_name, utc_stamp
 from riskroute.market.readers.reading import (
     EXCHANGE_CODES,
@@ -32,6 +32,7 @@ from riskroute.market.readers.reading import (
     ReaderPart,
     from_ten_thousandths,
     label_rows,
+    refuse_rows,
     require_option,
     to_snapshots,
 )
@@ -74,9 +75,8 @@ class TickReader:
         """Yield a part per venue and chunk of the file."""
         import pyarrow
 
-        types = dict.fromkeys(("ms", *_SIDES, "letter", "condition", "suspicious"), pyarrow.int64()) | {
-            "letter": pyarrow.string()
-        }
+        types = dict.fromkeys(("ms", *_SIDES, "letter", "condition", "suspicious"), pyarrow.int64())
+        types |= {"letter": pyarrow.string()}
         known = np.zeros((len(_VENUE_NUMBERS), 5), dtype=np.int64)
         row, latest = 0, 0
         for frame in csv_frames(self.source, self.member, types):
@@ -86,11 +86,8 @@ class TickReader:
             yield from self._venues(numbered.filter(polars.col("suspicious") == 0), known)
 
     def _venues(self, ticks: polars.DataFrame, known: Integers) -> Iterator[ReaderPart]:
-        codes = (
-            ticks["letter"]
-            .replace_strict({letter: _VENUE_NUMBERS[mic] for letter, mic in EXCHANGE_CODES.items()})
-            .to_numpy()
-        )
+        numbers = {letter: _VENUE_NUMBERS[mic] for letter, mic in EXCHANGE_CODES.items()}
+        codes = ticks["letter"].replace_strict(numbers).to_numpy()
         sides = ticks.select(_SIDES).to_numpy().astype(np.int64, order="C")
         rows, venues, books = _follow(codes.astype(np.int64), sides, known)
         stamps = polars.col("ms").cast(polars.Int64) * 1_000_000 + utc_stamp(self.date, dt.time(0))
@@ -104,11 +101,8 @@ class TickReader:
         names = list(_VENUE_NUMBERS)
         for code in table["venue"].unique(maintain_order=True):
             mine = label_rows(table.filter(polars.col("venue") == code), names[code], self.symbol)
-            yield ReaderPart(
-                names[code],
-                self.symbol,
-                self.options.within(to_snapshots(mine, 1, source=self.source.name), self.date),
-            )
+            kept = self.options.within(to_snapshots(mine, 1, source=self.source.name), self.date)
+            yield ReaderPart(names[code], self.symbol, kept)
 
 
 @njit(cache=True)
@@ -163,9 +157,5 @@ def _check(ticks: polars.DataFrame, latest: int, source: Path) -> int:
         "a number in the last column": polars.col("suspicious").is_null(),
     }
     for expected, rule in wrong.items():
-        rows = ticks.filter(rule.fill_null(True))
-        if rows.height:
-            raise DataError(
-                f"row {rows['sequence'][0]} of {source.name} must have {expected}, was {rows.drop('sequence').row(0)}"
-            )
+        refuse_rows(ticks, rule, expected, source)
     return int(ticks["ms"][-1])

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import InputError, shown
-from riskroute.core.files import write_whole
-from riskroute.core.validation import function_of, path_of, real_number, whole_number
+from riskroute.core.files import writable_folder, write_whole
+from riskroute.core.validation import function_of, real_number, whole_number
 from riskroute.market.clock import SECOND, utc_stamp
 from riskroute.market.synthetic.order_flow import COLUMN, MESSAGE, venue_messages
 from riskroute.market.synthetic.venues import DEFAULT_VENUES, SyntheticVenue
@@ -59,8 +59,7 @@ def generate_market(
     scaled = real_number("rate", rate, minimum=0.001, maximum=100)
     midnight = utc_stamp(date, dt.time(0))
     begin, end = (utc_stamp(date, moment) - midnight for moment in hours)
-    folder = _folder(out)
-    paths = []
+    folder, paths = writable_folder("out", out), []
     for done, venue in enumerate(venues):
         parts = []
         for symbol in names:
@@ -92,8 +91,8 @@ def _checked(
         raise InputError(f"hours must be two ascending times without a zone, was {shown(hours)}")
     if not isinstance(date, dt.date) or not 1970 < date.year < 2200:
         raise InputError(f"date must be from 1971 to 2199, was {shown(date)}")
-    some = isinstance(venues, Sequence) and len(venues) > 0
-    if not (some and all(isinstance(venue, SyntheticVenue) for venue in venues)):
+    given = venues if isinstance(venues, Sequence) else ()
+    if not given or not all(isinstance(venue, SyntheticVenue) for venue in given):
         raise InputError(f"venues must be one or more SyntheticVenue, was {shown(venues)}")
     for field, values in (
         ("name", [venue.name for venue in venues]),
@@ -102,15 +101,6 @@ def _checked(
         if len(set(values)) < len(values):
             raise InputError(f"venues must differ in {field}, was {values}")
     return names
-
-
-def _folder(out: str | os.PathLike[str]) -> Path:
-    folder = path_of("out", out)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"out must be a writable folder, was {out!r}") from error
-    return folder
 
 
 def _write(blocks: Iterator[bytes], path: Path) -> None:
@@ -134,7 +124,8 @@ def _file(symbols: Sequence[str], parts: list[Integers], begin: int, end: int) -
     rows, locates = rows[order], locates[order]
     opening, closing = int(9.5 * 3600 * SECOND), min(max(16 * 3600 * SECOND, begin), end)  # regular session
     first, last = np.searchsorted(rows[:, COLUMN.time], [opening, closing])
-    encoded = partial(_blocks, rows, locates, _references(rows, locates), _matches(rows), np.array(symbols, dtype="S8"))
+    matches = np.cumsum(np.isin(rows[:, COLUMN.kind], (MESSAGE.execute, MESSAGE.execute_at, MESSAGE.trade)))
+    encoded = partial(_blocks, rows, locates, _references(rows, locates), matches, np.array(symbols, dtype="S8"))
     yield from encoded(0, first)
     if begin <= opening < end:
         yield _system_event(opening, "Q")
@@ -158,11 +149,6 @@ def _references(rows: Integers, locates: Integers) -> Integers:
             wanted = rows[mine, field]
             found[mine, column] = np.where(wanted >= 0, references[wanted], 0)
     return found
-
-
-def _matches(rows: Integers) -> Integers:
-    """Return match numbers ``(n,)``: trades are numbered through the file."""
-    return np.cumsum(np.isin(rows[:, COLUMN.kind], (MESSAGE.execute, MESSAGE.execute_at, MESSAGE.trade)))
 
 
 def _blocks(
@@ -248,16 +234,10 @@ def _encode_messages(messages: _OrderMessages) -> bytes:
     >>> _encode_messages(_OrderMessages(time, letter, one, one, one, one, one, one, one, name, name)).hex(" ", 1)
     '00 13 44 00 01 00 00 00 00 00 00 00 13 00 00 00 00 00 00 00 01'
     """
-    for name, limit in {"time": 2**48, "locate": 2**16, "price": 2**32, "shares": 2**32}.items():
-        column = getattr(messages, name)
-        if len(column) and not (column.min() >= 0 and column.max() < limit):
-            raise InputError(f"{name} must be from 0 to {limit - 1:,}, was {column.min():,} to {column.max():,}")
     lengths = np.zeros(len(messages.kind), dtype=np.int64)
     chosen = {kind: np.flatnonzero(messages.kind == ord(kind)) for kind in "AFECXDUP"}
     for kind, rows in chosen.items():
         lengths[rows] = _LAYOUTS[kind].itemsize
-    if not lengths.all():
-        raise InputError(f"kind must be one of {', '.join('AFECXDUP')}, was {chr(messages.kind[lengths.argmin()])!r}")
     starts = np.cumsum(lengths) - lengths
     whole = np.zeros(lengths.sum(), dtype=np.uint8)
     for kind, rows in chosen.items():

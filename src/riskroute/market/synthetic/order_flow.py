@@ -20,7 +20,6 @@ from numba.extending import register_jitable
 from scipy.special import ndtri
 
 from riskroute.core.arrays import Floats, Integers
-from riskroute.core.errors import InputError
 from riskroute.core.seeding import seed_stream
 from riskroute.market.clock import SECOND
 from riskroute.market.synthetic.venues import REFERENCE_PRICE, OwnQuotes, SharedQuotes, SyntheticVenue
@@ -32,7 +31,7 @@ STEP = SECOND // 4  # nanoseconds between target quotes
 
 
 class _Messages(NamedTuple):
-    """ITCH message types, as parameters codes."""
+    """Character codes of ITCH message types."""
 
     add: int = ord("A")
     attributed: int = ord("F")
@@ -333,16 +332,8 @@ def _event(book: _FlowBook, out: Integers) -> None:
     if draw < parameters.takers and spare > 0:
         _match(book, out, side, best, min(shares, spare))
     elif parameters.takers <= draw < hidden:
-        _write(
-            book,
-            out,
-            MESSAGE.trade,
-            BID,
-            (state[_STATE.quoted + BID] + state[_STATE.quoted + ASK]) // 2,
-            shares,
-            -1,
-            -1,
-        )
+        middle = (state[_STATE.quoted + BID] + state[_STATE.quoted + ASK]) // 2
+        _write(book, out, MESSAGE.trade, BID, middle, shares, -1, -1)
     elif hidden <= draw < partial and part > 0 and _can_spare(book, side, slot, part):
         _write(book, out, MESSAGE.cancel, side, book.price[slot], part, book.number[slot], -1)
         _reduce(book, side, slot, part)
@@ -375,7 +366,7 @@ def _leave(book: _FlowBook, out: Integers, side: int, old: int) -> None:
 
 @register_jitable
 def _restore(book: _FlowBook, out: Integers, side: int) -> None:
-    """Restore the best price and enough levels behind it; delete surplus orders."""
+    """Refill the best price and the levels behind it; delete surplus orders."""
     state, parameters, best = book.state, book.parameters, book.state[_STATE.quoted + side]
     if book.total[side, best - book.low] < parameters.top_size:
         if state[_STATE.live + side] > parameters.orders and _delete_any(book, out, side, best):
@@ -418,8 +409,6 @@ def _simulate_order_flow(
 
     ``quotes (K, 2)`` are best bid and ask in ticks, each for ``step`` nanoseconds. The book fills within a second.
     """
-    if quotes.shape[0] == 0 or quotes.shape[1] != 2 or step < 1 or parameters.orders < 1:
-        raise InputError("quotes must be rows of bid and ask for steps of time, and there must be orders")
     margin = parameters.furthest + _FEWEST_LEVELS + 1
     low, high = quotes[:, BID].min(), quotes[:, ASK].max()
     book = _empty_book(parameters, rng, low - margin, high - low + 2 * margin + 1)
@@ -485,10 +474,9 @@ def _follow(values: Floats, patience: float) -> Integers:
 
 def _target_quotes(seed: int, venue: SyntheticVenue, symbol: str, steps: int) -> Integers:
     """Return the target quotes of a venue, best bid and ask in ticks, ``(steps, 2)``, four per second."""
-    quotes = venue.quotes
-    if isinstance(quotes, SharedQuotes):
-        return _shared_quotes(seed, venue.name, quotes, symbol, steps)
-    return _own_quotes(seed, venue.name, quotes, symbol, steps)
+    if isinstance(venue.quotes, SharedQuotes):
+        return _shared_quotes(seed, venue.name, venue.quotes, symbol, steps)
+    return _own_quotes(seed, venue.name, venue.quotes, symbol, steps)
 
 
 def _own_quotes(seed: int, venue: str, quotes: OwnQuotes, symbol: str, steps: int) -> Integers:
@@ -509,7 +497,9 @@ def _own_quotes(seed: int, venue: str, quotes: OwnQuotes, symbol: str, steps: in
 
 
 def _shared_quotes(seed: int, venue: str, quotes: SharedQuotes, symbol: str, steps: int) -> Integers:
-    best = _market_quotes(seed, symbol, steps)
+    shared = np.random.default_rng(seed_stream(seed, "synthetic market", symbol))
+    wide = _ornstein_uhlenbeck(shared, steps, 120.0) > ndtri(1 - 0.25)  # two ticks wide for a quarter of the time
+    best = _around(_follow(_fundamental_price(seed, symbol, steps) / _TICK, 1.0), np.where(wide, 2, 1))
     for column, side in enumerate(("bid", "ask")):
         rng = np.random.default_rng(seed_stream(seed, f"synthetic {side} behind", venue, symbol))
         state = _ornstein_uhlenbeck(rng, steps, quotes.memory)
@@ -517,13 +507,6 @@ def _shared_quotes(seed: int, venue: str, quotes: SharedQuotes, symbol: str, ste
         behind = np.maximum(np.ceil((state - ndtri(quotes.at_best)) / 1.6), 0).astype(np.int64)
         best[:, column] += behind if side == "ask" else -behind
     return best
-
-
-def _market_quotes(seed: int, symbol: str, steps: int) -> Integers:
-    """Return the quotes in ticks that venues share, ``(steps, 2)``, one or two ticks apart."""
-    rng = np.random.default_rng(seed_stream(seed, "synthetic market", symbol))
-    wide = _ornstein_uhlenbeck(rng, steps, 120.0) > ndtri(1 - 0.25)  # two ticks wide for a quarter of the time
-    return _around(_follow(_fundamental_price(seed, symbol, steps) / _TICK, 1.0), np.where(wide, 2, 1))
 
 
 def _around(center: Integers, width: Integers) -> Integers:
