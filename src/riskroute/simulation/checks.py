@@ -402,8 +402,8 @@ def check_environment(environment: Environment, *, runs: int = 4000, seed: int =
         apart = np.abs(tallied.mean(axis=0) - single.mean(axis=0))
         _require((apart <= 5 * error).all(), environment, "tallies and single rewards have the same mean and spread")
     else:
-        run = environment.run(np.random.default_rng(seed))
-        _expect(InputError, lambda: run.tally(plan), environment, "refuses whole plans with changing action sets")
+        other = environment.run(np.random.default_rng(seed))
+        _expect(InputError, lambda: other.tally(plan), environment, "refuses whole plans with changing action sets")
     expected = environment.expected_comparator(np.array([8]))[0]
     value = single[:, 1] - environment.risk_tolerance * 8 * single[:, 0]
     close = abs(value.mean() - expected) <= 5 * value.std() / np.sqrt(runs)

@@ -70,12 +70,13 @@ def compare_policies(
     ``features``, ``(K, dim)``, replaces the splits: every row is an action, and all are divided by the largest norm.
     """
     whole_number("instance_seed", instance_seed, minimum=0)
-    instance: dict[str, int] = {} if features is not None else {"slots": slots, "shares": shares}
     actions: ActionSet
+    instance: dict[str, int]
     if features is not None:
-        actions = Actions.scaled(features)
+        actions, instance = Actions.scaled(features), {}
     else:
         actions = routing_actions(shares, slots, listed=comparison_must_list(policies, slots, shares))
+        instance = {"slots": slots, "shares": shares}
     problem = random_problem(actions, instance_seed, risk_tolerance=risk_tolerance)
     result = simulate(problem, policies, horizon, runs, seed, progress=progress, backend=backend)
     return replace(result, config=instance | {"instance_seed": instance_seed} | result.config)
@@ -125,8 +126,7 @@ def _feature_matrix(file: Path, given: NDArray[Any] | polars.DataFrame) -> Float
         wrong = ~numbers.is_finite().fill_null(False)
         if wrong.any():
             row = int(wrong.arg_true()[0])
-            value = column[row]
-            found = "empty" if value is None else shown(value)
+            found = "empty" if column[row] is None else shown(column[row])
             raise InputError(f"{file}: row {row + 1} of column {name!r} must be a finite number, was {found}")
         columns.append(numbers.to_numpy())
     return np.ascontiguousarray(np.column_stack(columns))

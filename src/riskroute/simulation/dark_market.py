@@ -69,8 +69,8 @@ class PoolModel:
         real_number(f"tail of {self.name}", self.tail, above=0)
         smallest = whole_number(f"smallest of {self.name}", self.smallest)
         largest = whole_number(f"largest of {self.name}", self.largest, minimum=smallest)
-        for field, value in (("smallest", smallest), ("largest", largest)):
-            object.__setattr__(self, field, value)
+        object.__setattr__(self, "smallest", smallest)
+        object.__setattr__(self, "largest", largest)
         self.pool.__post_init__()
         for field in ("spread", "recent", "state", "adverse"):
             real_number(f"{field} of {self.name}", getattr(self, field), minimum=-10, maximum=10)
@@ -135,8 +135,7 @@ class DarkMarket:
             state = math.sqrt(_CORRELATION) * common + math.sqrt(1 - _CORRELATION) * own
             self._odds[name] = one.spread * np.log(moments.spreads) + one.state * state
             self._draws[name] = np.random.default_rng(seed_stream(seed, "hidden sizes", day, name)).random((count, 2))
-            leaks = np.random.default_rng(seed_stream(seed, "dark leaks", day, name))
-            self._leaks[name] = leaks.random(count)
+            self._leaks[name] = np.random.default_rng(seed_stream(seed, "dark leaks", day, name)).random(count)
             rng = np.random.default_rng(seed_stream(seed, "dark arrivals", day, name))
             shape = (count, 64)  # counterparties that a resting order can meet
             self._arrivals[name] = (rng.exponential(size=shape), rng.random(shape), rng.random(shape))
@@ -144,10 +143,10 @@ class DarkMarket:
     def chance(self, order: int, pool: str, *, recent: bool = False) -> float:
         """Return the probability that a pool holds shares for order number ``order``."""
         one = self.pools[pool]
+        usual = self._usual_chance(order, one, recent)
         if one.presence in (0.0, 1.0):
-            return one.presence
-        selected = math.exp(one.adverse * int(self.moments.regretted[order]))
-        return min(self._usual_chance(order, one, recent) * selected, 1.0)
+            return usual
+        return min(usual * math.exp(one.adverse * int(self.moments.regretted[order])), 1.0)
 
     def _usual_chance(self, order: int, one: PoolModel, recent: bool) -> float:
         """Return the probability before adverse selection."""

@@ -53,13 +53,9 @@ class _AutocorrelatedNoise(Noise):
         if rounds == 0:
             return np.zeros(0)
         fresh = self.rng.standard_normal(rounds)
-        scale = np.sqrt(1 - self.correlation**2)
-        if self.previous is None:  # the first value is already stationary
-            fresh[1:] *= scale
-            carried = 0.0
-        else:
-            fresh *= scale
-            carried = self.correlation * self.previous
+        first = 1 if self.previous is None else 0  # the very first value is already stationary
+        fresh[first:] *= np.sqrt(1 - self.correlation**2)
+        carried = 0.0 if self.previous is None else self.correlation * self.previous
         if rounds == 1:  # same as the filter, without its overhead
             drawn: Vector = carried + fresh
         else:
@@ -379,7 +375,7 @@ class Environment:
         return self._tables[piece]
 
     def noise(self, rng: np.random.Generator) -> Noise:
-        """Return the source of standardised noise of one episode."""
+        """Return the standardised noise of one episode."""
         return Noise(checked_rng(rng))
 
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, Integers, Vector]:
@@ -403,8 +399,8 @@ class Autocorrelated(Environment):
     correlation : float
         Correlation of the noise in successive rounds, in (-1, 1).
     scale : str
-        What multiplies the noise: the standard ``deviation`` of the action (correlation 0 is then the
-        independent model) or its ``variance``, as the paper prints it.
+        Factor of the noise: the standard ``deviation`` of the action (correlation 0 is then the independent model) or
+        its ``variance``, as printed in the paper.
     """
 
     independent = False
@@ -443,8 +439,8 @@ class PiecewiseStationary(Environment):
     changes : Sequence[int]
         Rounds (counted from 0) at which the second, third .. segment begins; ascending.
     comparator : str
-        What the regret compares with in every segment: the action with the best ``mean`` (as the paper's
-        non-stationary setting) or with the best ``mean-variance``.
+        Comparator of the regret in every segment: the action with the best ``mean`` (the paper's non-stationary
+        setting) or with the best ``mean-variance``.
     """
 
     def __init__(self, problems: Sequence[Problem], changes: Sequence[int], *, comparator: str = "mean") -> None:
@@ -464,7 +460,7 @@ class PiecewiseStationary(Environment):
 
     @staticmethod
     def _shared(problem: Problem) -> tuple[str, float, float]:
-        """Return the parts of the problem that policies know, which must not change."""
+        """Return the parts of a problem that policies know and that must not change."""
         return problem.actions.fingerprint, problem.risk_tolerance, problem.base_variance
 
     def describe(self) -> dict[str, Any]:

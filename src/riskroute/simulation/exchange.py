@@ -130,8 +130,8 @@ class Exchange:
 
     def venue_books(self, time: int) -> VenueBooks:
         """Return the books as of ``time``, as a router sees them."""
-        *levels, ages, _ = self.books.as_of(time)
-        return VenueBooks(self.books.venues, *levels, self.takers, self.makers, ages)
+        now, names = self.books.as_of(time), self.books.venues
+        return VenueBooks(names, now.bid_px, now.bid_sz, now.ask_px, now.ask_sz, self.takers, self.makers, now.ages)
 
     def side(self, number: int, sign: int, time: int) -> tuple[Matrix, Matrix, Integers]:
         """Return prices and sizes ``(V, L)`` that order ``number`` takes as of ``time``, and the snapshot rows."""

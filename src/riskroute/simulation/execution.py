@@ -140,9 +140,8 @@ class _SimulatedOrder:
         """Return the displayed levels at a time, without the shares we took and those cancelled after a leak."""
         prices, sizes, self.rows = self.exchange.side(self.number, self.sign, time)
         remove_own(prices, sizes, self.own, self.rows, time)
-        if any(
-            0 < time - leak <= SECOND for leak in self.leaks
-        ):  # after a leak, the best price is cancelled for a second
+        # After a leak, the best price is cancelled for a second.
+        if any(0 < time - leak <= SECOND for leak in self.leaks):
             signed = np.where(sizes >= 1, self.sign * prices, np.inf)
             sizes[signed == signed.min()] = 0.0
         return Levels(self.exchange.books.venues, prices, sizes, self.exchange.takers)

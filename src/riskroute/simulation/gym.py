@@ -73,8 +73,8 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
     horizon : int
         Steps of an episode, which ends truncated.
     action_mode : str
-        ``discrete``, the number of the split, for up to 200,000 of them; ``weights``, one weight from 0 to 1
-        per slot, made a split by `Allocations.apportion`, for any number.
+        ``discrete``: the number of the split, for up to 200,000 splits. ``weights``: one weight from 0 to 1 per slot,
+        rounded to a split by `Allocations.apportion`.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - the base class declares it an instance's
@@ -195,7 +195,7 @@ class ReplayEnv(RoutingEnv):
     Parameters
     ----------
     replay : Replay, optional
-        Over all splits within caps and lots (default: `synthetic_replay`).
+        Replay over all splits within caps and lots; default: `synthetic_replay`.
     horizon, action_mode
         See `RoutingEnv`.
     """

@@ -153,7 +153,7 @@ def _play_run(
     identity: tuple[int, str, int],
     method: str = "auto",
 ) -> _Episode:
-    """Play one run; its random streams depend on the environment and ``identity`` (seed, label, run) alone."""
+    """Play one run; its random streams depend only on the environment and ``identity`` (seed, label, run)."""
     seed, label, run = identity
     method = environment.playable(method)
     setting, instance = environment.setting(horizon), environment.stream_name
@@ -169,17 +169,11 @@ def _play_run(
     xi, pseudo, luck = block_regret_curves(log.whole()[1], checkpoints, anchors, environment.risk_tolerance)
     if not environment.independent:
         luck = np.zeros(len(checkpoints))  # given the past, autocorrelated noise does not have mean zero
-    recommended = policy.recommend()
-    return _Episode(xi - comparator, pseudo, luck, recommended, _elsewhere(environment, log, recommended, horizon))
-
-
-def _elsewhere(environment: Environment, log: _Log, recommended: Action, horizon: int) -> int:
-    """Count the rounds on other actions than the recommended one, among those that offered the last round's set."""
-    if environment.one_set:
-        return horizon - log.rounds_on(recommended)
-    piece = environment.piece_at(np.arange(horizon))
-    alike = piece == piece[-1]
-    return int(alike.sum()) - log.only(alike).rounds_on(recommended)
+    recommended, rounds = policy.recommend(), horizon
+    if not environment.one_set:
+        piece = environment.piece_at(np.arange(horizon))
+        log, rounds = log.only(piece == piece[-1]), int((piece == piece[-1]).sum())
+    return _Episode(xi - comparator, pseudo, luck, recommended, rounds - log.rounds_on(recommended))
 
 
 class _Log:
@@ -355,11 +349,10 @@ class Task:
         try:
             with _linear_algebra().limit(limits=1):  # matrices are tiny: more threads only wait for each other
                 for run in range(self.first, self.last):
-                    identity = self.seed, self.label, run
-                    one = _play_run(
-                        self.environment, self.policy, self.horizon, rounds, comparator, identity, self.method
+                    stream = self.seed, self.label, run
+                    episodes.append(
+                        _play_run(self.environment, self.policy, self.horizon, rounds, comparator, stream, self.method)
                     )
-                    episodes.append(one)
                     if after_run is not None and after_run(len(episodes)):
                         break
         except KeyboardInterrupt:
@@ -388,17 +381,23 @@ def _linear_algebra() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-def _merge_results(results: Sequence[PolicyResult]) -> PolicyResult:
-    """Concatenate the runs of several tasks of one policy."""
-    return PolicyResult(
-        results[0].checkpoints,
-        np.concatenate([one.regret for one in results]),
-        np.concatenate([one.pseudo_regret for one in results]),
-        np.concatenate([one.luck for one in results]),
-        [action for one in results for action in one.recommended],
-        np.concatenate([one.exploration for one in results]),
-        sum(one.seconds for one in results),
-    )
+def _merge_results(tasks: Iterable[Task], results: Iterable[PolicyResult]) -> dict[str, PolicyResult]:
+    """Concatenate the runs of the tasks of each policy; return results by label."""
+    parts: dict[str, list[PolicyResult]] = {}
+    for task, result in zip(tasks, results, strict=True):
+        parts.setdefault(task.label, []).append(result)
+    return {
+        label: PolicyResult(
+            some[0].checkpoints,
+            np.concatenate([one.regret for one in some]),
+            np.concatenate([one.pseudo_regret for one in some]),
+            np.concatenate([one.luck for one in some]),
+            [action for one in some for action in one.recommended],
+            np.concatenate([one.exploration for one in some]),
+            sum(one.seconds for one in some),
+        )
+        for label, some in parts.items()
+    }
 
 
 @functools.cache
@@ -448,7 +447,7 @@ class TaskCache:
 
 @contextmanager
 def _deferred_interrupts() -> Iterator[Callable[[], bool]]:
-    """Record the first Ctrl-C instead of raising it; the second one raises. Yields a function that tells if it came.
+    """Record the first Ctrl-C instead of raising it; raise the second. Yield a function that returns whether one came.
 
     Inside compiled code an interrupt would surface as another error, and the current run would be lost. Outside the
     main thread, or with a custom handler installed, nothing is changed.
@@ -510,7 +509,7 @@ def simulate(
     progress : Progress, optional
         Called after every run, or after every task on a backend.
     backend : Backend, optional
-        Where to run (default: this process). Results do not depend on it.
+        Where to run; default: in this process. Results do not depend on it.
 
     Returns
     -------
@@ -592,10 +591,8 @@ def _perform_there(
             pass
     except KeyboardInterrupt:
         interrupted = True
-    parts: dict[str, list[PolicyResult]] = {}
-    for number in sorted(held):
-        parts.setdefault(tasks[number].label, []).append(held[number])
-    return {label: _merge_results(some) for label, some in parts.items()}, interrupted
+    done_tasks = sorted(held)
+    return _merge_results([tasks[k] for k in done_tasks], [held[k] for k in done_tasks]), interrupted
 
 
 Final = Mapping[str, Mapping[str, float]]  # final regret and its error by policy, from the digest of a result
@@ -635,10 +632,8 @@ class Panel:
         """Return all runs, divided into tasks."""
         size, tasks = self.size, []
         for label, policy in self.chosen().items():
-            whole = Task(
-                self.environment, label, policy, size.horizon, size.seed, 0, size.runs, self.checkpoints, self.spacing
-            )
-            tasks += whole.split()
+            runs = size.horizon, size.seed, 0, size.runs, self.checkpoints, self.spacing
+            tasks += Task(self.environment, label, policy, *runs).split()
         return tasks
 
     @property
@@ -648,22 +643,19 @@ class Panel:
 
     def gather(self, tasks: Sequence[Task], results: Iterable[PolicyResult]) -> SimulationResult:
         """Combine the results of the tasks."""
-        by_task: dict[str, list[PolicyResult]] = {}
-        for task, result in zip(tasks, results, strict=True):
-            by_task.setdefault(task.label, []).append(result)
         horizon, runs, seed = self.size.horizon, self.size.runs, self.size.seed
         config = _describe_run(self.environment, self.chosen(), horizon, runs, seed)
-        found = {label: _merge_results(parts) for label, parts in by_task.items()}
+        found = _merge_results(tasks, results)
         return SimulationResult(self.facts | config, found, self.environment.last_comparator(horizon))
 
     def tidy(self, result: SimulationResult) -> polars.DataFrame:
         """Return the result as a tidy table, with the scalar facts as columns."""
         import polars
 
-        single = {name: value for name, value in self.facts.items() if isinstance(value, str | int | float)}
         columns = [
             polars.lit(value, dtype=polars.Int64 if isinstance(value, int) else None).alias(name)
-            for name, value in single.items()
+            for name, value in self.facts.items()
+            if isinstance(value, str | int | float)
         ]
         return result.to_frame().select(*columns, "*")
 

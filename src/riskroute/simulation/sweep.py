@@ -128,13 +128,8 @@ class SweepConfig(BaseModel):
         size = (self.slots, self.shares, self.risk_tolerances, self.horizons, self.instance_numbers)
         panels = []
         for slots, shares, tolerance, horizon, instance in itertools.product(*size):
-            facts = {
-                "slots": slots,
-                "shares": shares,
-                "risk_tolerance": tolerance,
-                "horizon": horizon,
-                "instance": instance,
-            }
+            facts = {"slots": slots, "shares": shares, "risk_tolerance": tolerance, "horizon": horizon}
+            facts["instance"] = instance
             name = ", ".join(f"{key} {value:g}" for key, value in facts.items())
             environment = Environment(random_problem(sets[slots, shares], instance, risk_tolerance=tolerance))
             run_size = PanelSize(horizon, self.runs, self.seed)
@@ -181,9 +176,9 @@ def sweep(
     out : path
         Folder for ``sweep.parquet`` (the tidy table), ``sweep.json`` (the summary) and ``config.json``.
     backend : Backend, optional
-        Where to play; one process per core of this machine if None.
+        Where to play; default: one process per core of this machine.
     resume : bool
-        Whether finished parts of an earlier sweep into the same folder are used.
+        Reuse the finished tasks of an earlier sweep in the same folder.
     finished : Finished, optional
         Called after every task.
     """

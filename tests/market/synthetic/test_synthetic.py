@@ -351,7 +351,7 @@ def test_bad_arguments(tmp_path: Path, arguments: dict[str, Any], message: str) 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="out must be a writable folder"):
+    with pytest.raises(InputError, match="out must be a folder"):
         generate_market(tmp_path / "file")
 
 

@@ -124,7 +124,7 @@ def _file(symbols: Sequence[str], parts: list[Integers], begin: int, end: int) -
     rows, locates = rows[order], locates[order]
     opening, closing = int(9.5 * 3600 * SECOND), min(max(16 * 3600 * SECOND, begin), end)  # regular session
     first, last = np.searchsorted(rows[:, COLUMN.time], [opening, closing])
-    matches = np.cumsum(np.isin(rows[:, COLUMN.kind], (MESSAGE.execute, MESSAGE.execute_at, MESSAGE.trade)))
+    matches: Integers = np.cumsum(np.isin(rows[:, COLUMN.kind], (MESSAGE.execute, MESSAGE.execute_at, MESSAGE.trade)))
     encoded = partial(_blocks, rows, locates, _references(rows, locates), matches, np.array(symbols, dtype="S8"))
     yield from encoded(0, first)
     if begin <= opening < end:
