@@ -158,6 +158,10 @@ def _in_order(
         yield result
 
 
+def _cores() -> int:
+    return os.cpu_count() or 1
+
+
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
     """Start processes and threads that ignore Ctrl-C; here it is delivered at the end of the block."""
@@ -214,7 +218,7 @@ def _player(backend: Backend) -> Iterator[_Player]:
 
 @contextmanager
 def _local(workers: int | None, address: str | None) -> Iterator[_Player]:
-    processes = workers or os.cpu_count() or 1
+    processes = workers or _cores()
 
     def play(numbers: Sequence[int], tasks: Sequence[_Work[Any]]) -> Iterator[tuple[int, Any]]:
         if processes == 1:
@@ -241,7 +245,7 @@ def _dask(workers: int | None, address: str | None) -> Iterator[_Player]:
     with ExitStack() as stack:
         if address is None:
             with _interrupts_blocked():
-                count = workers or os.cpu_count() or 1
+                count = workers or _cores()
                 cluster = LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=50)
             address = stack.enter_context(cluster).scheduler_address
         client = stack.enter_context(Client(address, timeout=_TIMEOUT))
@@ -294,7 +298,7 @@ def _ray(workers: int | None, address: str | None) -> Iterator[_Player]:
     mine = not ray.is_initialized()
     if mine:
         _require_listener(address)
-        here = {"num_cpus": workers or os.cpu_count() or 1, "include_dashboard": False}
+        here = {"num_cpus": workers or _cores(), "include_dashboard": False}
         size = here if address is None else {"address": address}
         if address is None:
             _set_ray_token()
