@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from riskroute.core.errors import DataError
-from riskroute.market.fitting import _USABLE, Fit, _negative, fit_profits
+from riskroute.market.fitting import _USABLE, VenueFit, _negative, fit_profits
 
 Floats = NDArray[np.float64]
 
@@ -21,7 +21,7 @@ TEN = np.arange(1, 11)
 SEED = np.random.SeedSequence(7)
 
 
-def fit_all(profits: Floats, quantities: NDArray[np.int64] = TEN, seed: int = 7) -> Fit:
+def fit_all(profits: Floats, quantities: NDArray[np.int64] = TEN, seed: int = 7) -> VenueFit:
     """The fit where every bucket with a value has a book."""
     found: NDArray[np.bool_] = ~np.asarray(np.isnan(profits).all(axis=1))
     return fit_profits(profits, quantities, found, seed=np.random.SeedSequence(seed))
@@ -317,4 +317,4 @@ def test_the_model_and_the_summary_carry_the_fit() -> None:
     assert summary["mean"] == list(fit.mean)
     assert summary["quantities"] == TEN.tolist()
     assert summary["counts"] == [60] * 10
-    assert set(summary) == set(Fit.__dataclass_fields__)
+    assert set(summary) == set(VenueFit.__dataclass_fields__)

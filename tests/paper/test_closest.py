@@ -29,7 +29,7 @@ from riskroute.paper.experiments import _changing_environment, _restart_gse_epis
 from riskroute.paper.presets import DEFAULT, PRESETS, PaperChoices
 from riskroute.paper.reproduce import Experiment, plan_experiments, reproduce
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.runner import PanelSize
+from riskroute.simulation.runner import SimulationSize
 
 CHOSEN = PaperChoices(
     horizon=400,
@@ -85,7 +85,7 @@ def test_choices_reach_every_experiment() -> None:
     assert len(changing.facts["changes"]) == 3
     ours = _changing_environment(400)
     assert not np.array_equal(changing.environment.pieces[0].mean_coef, ours.pieces[0].mean_coef)
-    story = _restart_gse_episode(PanelSize(400, 1), choices=CHOSEN)
+    story = _restart_gse_episode(SimulationSize(400, 1), choices=CHOSEN)
     assert story["changes"] == changing.facts["changes"]
 
 

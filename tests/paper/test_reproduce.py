@@ -22,7 +22,7 @@ from riskroute.paper.reproduce import TITLES, plan_experiments, reproduce
 from riskroute.simulation import runner
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.comparison import COMPARED
-from riskroute.simulation.runner import PanelSize, PanelWriter, _play_blocks
+from riskroute.simulation.runner import PanelWriter, SimulationSize, _play_blocks
 
 SMALL: dict[str, Any] = {"runs": 2, "horizon": 600}
 
@@ -155,7 +155,7 @@ def test_more_runs_later_reuse_the_first_ones(tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_story_is_the_first_run_of_the_panel() -> None:
-    scale = PanelSize(20_000, 1, 3)
+    scale = SimulationSize(20_000, 1, 3)
     story, (panel,) = (
         _restart_gse_episode(scale),
         experiment_panels("nonstationary", scale, ["restart-gse"]),
@@ -172,7 +172,7 @@ def test_the_story_is_the_first_run_of_the_panel() -> None:
 
 
 def test_the_story_of_a_run_is_consistent() -> None:
-    scale = PanelSize(horizon=20_000, runs=1, seed=3)
+    scale = SimulationSize(horizon=20_000, runs=1, seed=3)
     world = _changing_environment(scale.horizon)
     for label in ("restart-gse", "restart-gse short"):
         story = _restart_gse_episode(scale, label)
@@ -199,7 +199,7 @@ def test_enough_exploration_concentrates_the_gaps() -> None:
 
     Elsewhere it was 0.09 to 0.24: the ratio was 2.7 at least, and 2.9 at least for the means of any two runs.
     """
-    stories = [_restart_gse_episode(PanelSize(seed=seed)) for seed in range(2)]
+    stories = [_restart_gse_episode(SimulationSize(seed=seed)) for seed in range(2)]
     inside, elsewhere = (np.mean([one[name] for one in stories]) for name in ("gap_inside", "gap_elsewhere"))
     assert inside > 2 * elsewhere
 
@@ -286,8 +286,8 @@ def test_files_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
 
 def test_the_bounds_of_figure_2_are_those_of_the_theorems() -> None:
     """RISE's bound holds for the regret of figure 2 (below 6,000 in panel a) and grows with the horizon."""
-    panels = experiment_panels("figure2", PanelSize(horizon=100_000, runs=1))
-    longer = experiment_panels("figure2", PanelSize(horizon=200_000, runs=1))
+    panels = experiment_panels("figure2", SimulationSize(horizon=100_000, runs=1))
+    longer = experiment_panels("figure2", SimulationSize(horizon=200_000, runs=1))
     for panel, long in zip(panels, longer, strict=True):
         found, later = regret_bounds(panel), regret_bounds(long)
         assert {name: one["theorem"] for name, one in found.items()} == {"rise": "Theorem 1", "rise++": "Theorem 2"}

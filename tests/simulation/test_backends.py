@@ -27,7 +27,7 @@ from riskroute.policies import Adaptive, RiskUcb
 from riskroute.routing.instances import random_routing_problem
 from riskroute.simulation import backends
 from riskroute.simulation.backends import Backend, run_tasks
-from riskroute.simulation.runner import Task, TaskCache
+from riskroute.simulation.runner import SimulationTask, TaskCache
 
 HORIZON, RUNS = 500, 2
 
@@ -128,8 +128,8 @@ class Broken(Rise):
 WORLD = Environment(random_routing_problem(3, 3, seed=1))
 
 
-def some_task(number: int, policy: Policy | None = None) -> Task:
-    return Task(WORLD, "rise", policy or Rise(), 300, 5, number, number + 1)
+def some_task(number: int, policy: Policy | None = None) -> SimulationTask:
+    return SimulationTask(WORLD, "rise", policy or Rise(), 300, 5, number, number + 1)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -292,9 +292,9 @@ def test_killed_at_random_and_resumed_gives_the_same_table(
         clean_up(process)
     found = finished(tmp_path)
     assert found >= first
-    played: list[Task] = []
+    played: list[SimulationTask] = []
 
-    def kill_a_worker(task: Task) -> None:
+    def kill_a_worker(task: SimulationTask) -> None:
         played.append(task)
         if len(played) == min(found + second, small_runs.REPRODUCTION_TASKS) > found:
             time.sleep(rng.uniform(0, 0.02))

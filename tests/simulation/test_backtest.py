@@ -17,7 +17,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
 from riskroute.routers.rules import DarkFirst, Primary, Sweep
-from riskroute.simulation.backtest import Orders, PlayedDay, TradingDay, play_day, spaced_orders
+from riskroute.simulation.backtest import DayOrders, PlayedDay, TradingDay, play_day, spaced_orders
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.exchange import Latency
 
@@ -197,4 +197,4 @@ def test_orders_are_spread_over_the_day_and_alternate_sides() -> None:
 def test_orders_must_be_sorted_by_time() -> None:
     two = np.array([5, 3])
     with pytest.raises(InputError, match="times of orders must not decrease"):
-        Orders(two, two, two, np.zeros(2))
+        DayOrders(two, two, two, np.zeros(2))

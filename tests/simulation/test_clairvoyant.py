@@ -20,10 +20,10 @@ from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import PROTECTIONS
 from riskroute.routers.registry import ROUTERS, make_router
 from riskroute.routers.router import Router
-from riskroute.simulation.backtest import Orders, PlayedDay, TradingDay, play_day
+from riskroute.simulation.backtest import DayOrders, PlayedDay, TradingDay, play_day
 from riskroute.simulation.clairvoyant import Clairvoyant, _cheapest, _Offer, _on_offer, _visible
 from riskroute.simulation.dark_market import PoolModel
-from riskroute.simulation.exchange import Fill, Latency
+from riskroute.simulation.exchange import Latency, SimulatedFill
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import trading_day
@@ -130,7 +130,7 @@ def test_shares_on_offer_are_a_maximum_flow(seed: int, sign: int, stale: float) 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), max_size=4), min_size=1, max_size=3))
 def test_exclusive_alternatives_give_the_better_one_per_share(alternatives: list[list[tuple[int, int]]]) -> None:
-    nothing = Fill(0, "take", "A", 0, 0, 0.0, 0.0)
+    nothing = SimulatedFill(0, "take", "A", 0, 0, 0.0, 0.0)
     best = _cheapest([[_Offer(float(cost), n, nothing) for cost, n in one] for one in alternatives])
     found = [offer.cost for offer in best for _ in range(offer.shares)]
     each = [sorted(float(cost) for cost, n in one for _ in range(n)) for one in alternatives]
@@ -150,7 +150,7 @@ def small_day(rng: np.random.Generator, sign: int, shares: int, horizon: float =
     books = DayBooks(
         ("A", "B"), np.array([0, rows, 2 * rows]), stamps, np.arange(2 * rows), bids, sizes[0], asks, sizes[1]
     )
-    orders = Orders(np.array([SECOND]), np.array([sign]), np.array([shares]), np.array([horizon]))
+    orders = DayOrders(np.array([SECOND]), np.array([sign]), np.array([shares]), np.array([horizon]))
     pools = tuple(
         PoolModel(name, 1.0, rate=0.0, smallest=1, largest=3, tail=0.5, fee=float(rng.integers(0, 15)) / 1000)
         for name in ("P", "Q")
@@ -196,7 +196,7 @@ def test_an_unchanged_book_is_one_offer_and_a_changed_one_two() -> None:
     day = dataclasses.replace(small_day(rng, 1, shares=1), pools=())
     shown = int(day.books.as_of(SECOND).ask_sz.sum())
     for horizon, beyond in ((50.0, 2), (150.0, 0)):
-        orders = Orders(np.array([SECOND]), np.array([1]), np.array([shown + 2]), np.array([horizon]))
+        orders = DayOrders(np.array([SECOND]), np.array([1]), np.array([shown + 2]), np.array([horizon]))
         played = play_day(Clairvoyant(), dataclasses.replace(day, orders=orders), stale_seconds=1e6)
         assert played.executed[0].estimated == beyond
         assert played.executed[0].filled == shown + 2

@@ -16,7 +16,7 @@ from riskroute.routers.context import Context
 from riskroute.routers.execution import MILLISECOND
 from riskroute.routers.plan import Plan
 from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
-from riskroute.simulation.exchange import Exchange, Executed, Latency
+from riskroute.simulation.exchange import Exchange, ExecutedOrder, Latency
 from riskroute.simulation.execution import execute_plan
 
 TAKERS, MAKERS = np.array([0.003, -0.002]), np.array([-0.002, 0.001])
@@ -86,7 +86,9 @@ def exchange(
     return Exchange(DayBooks.of_tables(tables), TAKERS, MAKERS, dark, queue, latency or Latency())
 
 
-def play(market: Exchange, shares: int = 300, *, side: str = "sell", horizon: float = 0.0, **plan: Any) -> Executed:
+def play(
+    market: Exchange, shares: int = 300, *, side: str = "sell", horizon: float = 0.0, **plan: Any
+) -> ExecutedOrder:
     context = Context(
         *("a", side, shares, market.venue_books(SECOND), market.pools),
         horizon=horizon,
@@ -98,7 +100,7 @@ def play(market: Exchange, shares: int = 300, *, side: str = "sell", horizon: fl
     return done
 
 
-def traded(done: Executed) -> list[tuple[str, str, int, float]]:
+def traded(done: ExecutedOrder) -> list[tuple[str, str, int, float]]:
     return [(fill.kind, fill.place, fill.shares, fill.price) for fill in done.fills]
 
 

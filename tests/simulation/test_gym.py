@@ -31,7 +31,7 @@ from riskroute.simulation.gym import (
     ReplayEnv,
     RoutingEnv,
     SyntheticEnv,
-    synthetic_replay,
+    _synthetic_replay,
 )
 from riskroute.simulation.replay import Replay
 
@@ -136,7 +136,7 @@ def test_replayed_rewards_have_the_stated_moments() -> None:
     env = ReplayEnv(horizon=2000)
     rewards, info = stated(env, env.encode((2, 1, 0, 4, 3)), 2000)
     assert info["allocation"].tolist() == [2, 1, 0, 4, 3]
-    profits = synthetic_replay().profits
+    profits = _synthetic_replay().profits
     totals = np.array([sum(profits[k, s, q] for k, q in enumerate((2, 1, 0, 4, 3))) for s in range(profits.shape[1])])
     assert info["mean"] == pytest.approx(totals.mean())
     assert info["variance"] == pytest.approx(totals.var())

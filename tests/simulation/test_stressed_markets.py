@@ -22,7 +22,7 @@ from riskroute.routers.registry import make_router
 from riskroute.routers.rules import DarkFirst, RestEven
 from riskroute.simulation.backtest import play_day, spaced_orders
 from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
-from riskroute.simulation.exchange import Exchange, Executed, Latency
+from riskroute.simulation.exchange import Exchange, ExecutedOrder, Latency
 from riskroute.simulation.execution import execute_plan
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
@@ -48,7 +48,9 @@ def exchange(*, leak: float = 0.0, faded: list[float] | None = None, presence: f
     return Exchange(BOOKS, TAKERS, TAKERS, dark, None, Latency(), None if faded is None else np.array([faded]))
 
 
-def play(market: Exchange, shares: int = 300, *, side: str = "sell", horizon: float = 0.0, **plan: Any) -> Executed:
+def play(
+    market: Exchange, shares: int = 300, *, side: str = "sell", horizon: float = 0.0, **plan: Any
+) -> ExecutedOrder:
     context = Context(
         *("a", side, shares, market.venue_books(SECOND), market.pools),
         horizon=horizon,
@@ -60,7 +62,7 @@ def play(market: Exchange, shares: int = 300, *, side: str = "sell", horizon: fl
     return done
 
 
-def traded(done: Executed) -> list[tuple[str, int, float]]:
+def traded(done: ExecutedOrder) -> list[tuple[str, int, float]]:
     return [(fill.place, fill.shares, fill.price) for fill in done.fills]
 
 

@@ -15,9 +15,9 @@ from riskroute.policies import Rise
 from riskroute.routing.instances import random_routing_problem
 from riskroute.simulation.runner import (
     _RUNS_PER_TASK,
-    Panel,
-    PanelSize,
-    Task,
+    SimulationPanel,
+    SimulationSize,
+    SimulationTask,
     TaskCache,
     _merge_results,
     _policies_by_label,
@@ -34,22 +34,22 @@ def assert_same(one: PolicyResult, other: PolicyResult) -> None:
     assert one.recommended == other.recommended
 
 
-def task(**changes: Any) -> Task:
+def task(**changes: Any) -> SimulationTask:
     policy = _policies_by_label(["rise"], WORLD, 500)["rise"]
-    return replace(Task(WORLD, "rise", policy, 500, 7, 0, 3), **changes)
+    return replace(SimulationTask(WORLD, "rise", policy, 500, 7, 0, 3), **changes)
 
 
 @pytest.mark.usefixtures("untraced")
 def test_tasks_together_are_what_simulate_plays() -> None:
     together = simulate(WORLD, NAMES, horizon=500, runs=7, seed=3)
     for label, policy in _policies_by_label(NAMES, WORLD, 500).items():
-        parts = [Task(WORLD, label, policy, 500, 3, first, last) for first, last in ((0, 2), (2, 3), (3, 7))]
+        parts = [SimulationTask(WORLD, label, policy, 500, 3, first, last) for first, last in ((0, 2), (2, 3), (3, 7))]
         merged = _merge_results(parts, [part.perform() for part in parts])
         assert_same(merged[label], together.policies[label])
 
 
 def test_a_panel_gathers_what_simulate_finds() -> None:
-    panel = Panel("x", "x", WORLD, NAMES, {"slots": 3}, PanelSize(500, 5, 3))
+    panel = SimulationPanel("x", "x", WORLD, NAMES, {"slots": 3}, SimulationSize(500, 5, 3))
     tasks = panel.tasks()
     gathered = panel.gather(tasks, [one.perform() for one in tasks])
     simulated = simulate(WORLD, NAMES, horizon=500, runs=5, seed=3)
@@ -66,14 +66,14 @@ def test_a_panel_gathers_what_simulate_finds() -> None:
 def test_cuts_cover_every_run_once(runs: int) -> None:
     policies = _policies_by_label(["adaptive", "rise"], WORLD, 100_000)
     for label, policy in policies.items():
-        mine = Task(WORLD, label, policy, 100_000, 0, 0, runs).split()
+        mine = SimulationTask(WORLD, label, policy, 100_000, 0, 0, runs).split()
         assert [run for one in mine for run in range(one.first, one.last)] == list(range(runs))
         assert max(one.runs for one in mine) <= _RUNS_PER_TASK
 
 
 def test_a_longer_run_finds_the_full_tasks_of_a_shorter_one() -> None:
     policy = _policies_by_label(["adaptive"], WORLD, 100_000)["adaptive"]
-    short, long = (Task(WORLD, "adaptive", policy, 100_000, 0, 0, runs).split() for runs in (17, 100))
+    short, long = (SimulationTask(WORLD, "adaptive", policy, 100_000, 0, 0, runs).split() for runs in (17, 100))
     assert short[-1].runs < short[0].runs
     assert [one.identity for one in short[:-1]] == [one.identity for one in long[: len(short) - 1]]
 
@@ -84,7 +84,9 @@ def test_tasks_take_about_a_second() -> None:
     seconds = {label: policy.estimated_seconds(100_000, drawn_singly=False) for label, policy in policies.items()}
     assert seconds["adaptive"] > 3 * seconds["risk-ucb"] > 3 * seconds["rise"]
     for one in (
-        one for label, policy in policies.items() for one in Task(WORLD, label, policy, 100_000, 0, 0, 5000).split()
+        one
+        for label, policy in policies.items()
+        for one in SimulationTask(WORLD, label, policy, 100_000, 0, 0, 5000).split()
     ):
         assert 0.9 < one.runs * seconds[one.label] < 2 or one.runs == _RUNS_PER_TASK or one.last == 5000
 

@@ -315,9 +315,12 @@ def simulation() -> Iterator[tuple[str, Call]]:
     ):
         for method, arguments in methods.items():
             yield f"{type(environment).__name__}.{method}", (getattr(environment, method), arguments)
-    yield "Run.reward", (lambda action: ENVIRONMENT.run(np.random.default_rng(0)).reward(action), {"action": 1})
+    yield (
+        "EnvironmentRun.reward",
+        (lambda action: ENVIRONMENT.run(np.random.default_rng(0)).reward(action), {"action": 1}),
+    )
     plan = rr.Plan(np.array([0, 1]), np.array([2, 3]))
-    yield "Run.tally", (lambda plan: ENVIRONMENT.run(np.random.default_rng(0)).tally(plan), {"plan": plan})
+    yield "EnvironmentRun.tally", (lambda plan: ENVIRONMENT.run(np.random.default_rng(0)).tally(plan), {"plan": plan})
 
     def played(kind: Callable[..., Any]) -> Callable[..., Any]:
         return lambda **arguments: rr.simulate(kind(**arguments), ["uniform", "oracle"], horizon=20, runs=1)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from riskroute.core.results import SimulationResult
     from riskroute.simulation.backends import Backend
-    from riskroute.simulation.runner import Task
+    from riskroute.simulation.runner import SimulationTask
     from riskroute.study.backtest import BacktestResult
     from riskroute.study.markets import MarketDay
     from riskroute.study.result import StudyResult
@@ -73,17 +73,19 @@ def _demo(
         write_simulation(compared, out / "regret.json", out / "regret.parquet", out / "regret.png")
 
 
-def _compare_policies(backend: Backend, finished: Callable[[Task], None] | None = None) -> SimulationResult:
+def _compare_policies(backend: Backend, finished: Callable[[SimulationTask], None] | None = None) -> SimulationResult:
     """Simulate the policies on 8 shares over 6 slots."""
     from riskroute.learning.problem import random_problem
     from riskroute.routing.instances import routing_actions
     from riskroute.simulation.backends import run_tasks
     from riskroute.simulation.environments import Environment
-    from riskroute.simulation.runner import Panel, PanelSize
+    from riskroute.simulation.runner import SimulationPanel, SimulationSize
 
     facts = {"slots": 6, "shares": 8, "instance_seed": 0}
     environment = Environment(random_problem(routing_actions(8, 6, listed=True), 0))
-    panel = Panel("demo", "the demo", environment, DEMO_POLICIES, facts, PanelSize(DEMO_HORIZON, DEMO_RUNS))
+    panel = SimulationPanel(
+        "demo", "the demo", environment, DEMO_POLICIES, facts, SimulationSize(DEMO_HORIZON, DEMO_RUNS)
+    )
     # Alternate between policies, so that workers compile different kernels at the same time.
     tasks = sorted(panel.tasks(), key=lambda task: task.first)
     return panel.gather(tasks, run_tasks(tasks, backend, finished=finished))

@@ -19,10 +19,10 @@ from riskroute.core.text import count_text
 from riskroute.core.validation import one_of
 
 if TYPE_CHECKING:
-    from rich.progress import Task as RichTask
+    from rich.progress import SimulationTask as RichTask
 
     from riskroute.routing.allocations import DesignResult
-    from riskroute.simulation.runner import Task
+    from riskroute.simulation.runner import SimulationTask
 
 _LINE_EVERY = 5.0  # seconds between progress lines where standard error is not a terminal
 _ENDINGS = {"--json": (".json",), "--parquet": (".parquet",), "--figure": (".png", ".pdf", ".svg")}
@@ -116,7 +116,7 @@ def track(total: int, noun: str = "runs", *, lines: bool = False) -> Iterator[Ca
 
 
 @contextmanager
-def track_tasks(total: int, *, lines: bool = False) -> Iterator[Callable[[Task], None]]:
+def track_tasks(total: int, *, lines: bool = False) -> Iterator[Callable[[SimulationTask], None]]:
     """Show a progress bar over the runs of tasks; without a terminal, print ``lines`` or nothing."""
     done = 0
     with ExitStack() as stack:
@@ -124,7 +124,7 @@ def track_tasks(total: int, *, lines: bool = False) -> Iterator[Callable[[Task],
         if lines and not Console(stderr=True).is_terminal:
             stack.enter_context(_lines(lambda: f"simulating: {done:,} of {total:,} runs"))
 
-        def finished(task: Task) -> None:
+        def finished(task: SimulationTask) -> None:
             nonlocal done
             done += task.runs
             advance(task.label, task.runs)

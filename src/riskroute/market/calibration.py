@@ -16,7 +16,7 @@ from riskroute.core.text import TextTable
 from riskroute.core.validation import day_of, instance_of, list_of, one_of, whole_number
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
-from riskroute.market.fitting import Fit, fit_profits
+from riskroute.market.fitting import VenueFit, fit_profits
 from riskroute.market.order_profits import check_quantities
 from riskroute.market.sampling import draw_sample_times
 from riskroute.market.scenarios import Slot, TradeTerms, VenueTables
@@ -32,7 +32,7 @@ class Calibration:
     """Fits per venue and order type, with the configuration that produced them."""
 
     config: dict[str, Any]
-    fits: dict[str, Fit]
+    fits: dict[str, VenueFit]
     kinds: dict[str, str]
     skipped: dict[str, str]
     dark: list[VenueModel]
@@ -40,7 +40,7 @@ class Calibration:
     def __post_init__(self) -> None:
         for name in ("config", "fits", "kinds", "skipped"):
             instance_of(name, getattr(self, name), dict, "a dictionary")
-        list_of("fits", self.fits.values(), Fit, "fits")
+        list_of("fits", self.fits.values(), VenueFit, "fits")
         object.__setattr__(self, "dark", list_of("dark", self.dark, VenueModel, "venue models"))
         if not set(self.fits) <= set(self.kinds):
             raise InputError(f"kinds must name every fit, missing {sorted(set(self.fits) - set(self.kinds))}")
@@ -138,7 +138,7 @@ def calibrate(
     if len({pool.name for pool in pools}) < len(pools):
         raise InputError(f"pools must have distinct names, was {[pool.name for pool in pools]}")
     tables = {one.venue: VenueTables(store, one, part, [sample_times]) for one in recordings}
-    fits: dict[str, Fit] = {}
+    fits: dict[str, VenueFit] = {}
     kinds: dict[str, str] = {}
     skipped: dict[str, str] = {}
     # Dark pools cross at the venue with the most snapshots.

@@ -44,7 +44,7 @@ def bootstrap_error(resampled: Floats, samples: int) -> Floats:
 
 
 @dataclass(frozen=True)
-class Fit:
+class VenueFit:
     """Moments of the profit per quantity, and the fitted coefficients.
 
     ``quantities``, ``means``, ``variances`` and ``counts`` have one entry per quantity used. ``samples`` counts the
@@ -91,7 +91,7 @@ def fit_profits(
     *,
     seed: np.random.SeedSequence,
     draws: int = 1,
-) -> Fit:
+) -> VenueFit:
     """Fit profits ``(draws * B, Q)`` of B buckets at Q quantities; NaN marks a missing or too thin book.
 
     ``found (B,)`` marks the buckets that have a book. With several draws per bucket, rows list all buckets of the first
@@ -124,7 +124,7 @@ def fit_profits(
         coefficients = _coefficients(basis, moments)
         errors.append(bootstrap_error(coefficients[np.isfinite(coefficients).all(axis=1)], samples))
     fitted = basis @ mean, basis @ variance
-    fit = Fit(
+    fit = VenueFit(
         kept,
         means,
         variances,
@@ -211,7 +211,7 @@ def _negative(variance: Pair, largest: int) -> tuple[int, int] | None:
     return first, last
 
 
-def _warnings(fit: Fit, asked: Integers, usable: Flags) -> list[str]:
+def _warnings(fit: VenueFit, asked: Integers, usable: Flags) -> list[str]:
     warnings = []
     if not usable.all():
         warnings.append(

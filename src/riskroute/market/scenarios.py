@@ -27,7 +27,7 @@ from riskroute.core.validation import (
 )
 from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.fitting import Fit, fit_profits
+from riskroute.market.fitting import VenueFit, fit_profits
 from riskroute.market.order_profits import extrapolated_market_profits, limit_profits, market_profits
 from riskroute.market.sampling import (
     SampleTimes,
@@ -240,7 +240,7 @@ class Scenarios:
         """Return the fraction of scenarios in which each slot can take one share, ``(slots,)``."""
         return np.asarray(np.isfinite(self.profits[:, :, 1]).mean(axis=1))
 
-    def fit(self, slot: int, cap: int, seed: int) -> Fit:
+    def fit(self, slot: int, cap: int, seed: int) -> VenueFit:
         """Fit mean and variance of a slot's profit for quantities up to ``cap``."""
         slot = whole_number("slot", slot, minimum=0, maximum=len(self.slots) - 1)
         largest = max(whole_number("cap", cap, minimum=0, maximum=self.shares), 2)
@@ -255,7 +255,7 @@ class Scenarios:
         except DataError as error:
             raise DataError(f"{self.slots[slot].name}: {error}") from None
 
-    def models(self, caps: Integers, seed: int) -> tuple[list[VenueModel], dict[str, Fit]]:
+    def models(self, caps: Integers, seed: int) -> tuple[list[VenueModel], dict[str, VenueFit]]:
         """Return one venue model per slot, with non-negative variances up to its cap, and the fits behind them."""
         caps = self._caps(caps)
         fits = {slot.name: self.fit(k, caps[k], seed) for k, slot in enumerate(self.slots)}

@@ -8,7 +8,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -34,7 +36,6 @@ from riskroute.core.validation import (
 from riskroute.market.clock import SECOND, TRADING_ZONE, check_zone, utc_stamp
 from riskroute.market.readers.columns import SizeUnit
 from riskroute.market.readers.reading import ITCH_LEVELS
-from riskroute.market.readers.streams import ParquetStream
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
 RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"  # endings of file names
@@ -230,12 +231,49 @@ def _iso(stamp: int) -> str:
     return dt.datetime.fromtimestamp(stamp // SECOND, dt.UTC).strftime("%H:%M:%S")
 
 
+class _ParquetStream:
+    """Appends frames to a Parquet file in a thread; a write error is raised by one of the next calls."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writer: Any = None
+        self._thread = ThreadPoolExecutor(1)
+        self._waiting: deque[Future[None]] = deque()
+
+    def add(self, frame: polars.DataFrame) -> None:
+        """Queue a frame; wait while two are pending."""
+        while len(self._waiting) >= 2:
+            self._waiting.popleft().result()
+        self._waiting.append(self._thread.submit(self._append, frame))
+
+    def close(self) -> None:
+        """Wait until everything is written; idempotent."""
+        try:
+            while self._waiting:
+                self._waiting.popleft().result()
+        finally:
+            self._thread.shutdown(cancel_futures=True)
+            if self._writer is not None:
+                self._writer.close()
+
+    def _append(self, frame: polars.DataFrame) -> None:
+        from pyarrow.parquet import ParquetWriter
+
+        table = frame.to_arrow()
+        if self._writer is None:
+            words = [name for name, kind in frame.schema.items() if kind == polars.String]
+            # Dictionaries of numbers and statistics cost more than they save; tables are searched by time only.
+            options = {"use_dictionary": words, "write_statistics": ["ts_event"]}
+            self._writer = ParquetWriter(self._path, table.schema, compression="lz4", **options)
+        self._writer.write_table(table)
+
+
 class RecordingWriter:
     """Streams one recording into a folder; nothing appears there before `commit`."""
 
     def __init__(self, folder: Path, recording: Recording) -> None:
         self.folder, self.recording = folder, recording
-        self._writers: dict[str, ParquetStream] = {}
+        self._writers: dict[str, _ParquetStream] = {}
         self._watch = _BookWatch(recording.date)
 
     def add_snapshots(self, frame: polars.DataFrame) -> None:
@@ -298,7 +336,7 @@ class RecordingWriter:
         with self._writing():
             if ending not in self._writers:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._writers[ending] = ParquetStream(self._beside(ending))
+                self._writers[ending] = _ParquetStream(self._beside(ending))
             self._writers[ending].add(frame)
 
     @contextmanager

@@ -20,7 +20,7 @@ from riskroute.routing.instances import PAPER_SHARES, PAPER_VENUES, paper_table,
 from riskroute.routing.splits import count_splits
 from riskroute.simulation.comparison import COMPARED
 from riskroute.simulation.environments import Autocorrelated, Environment, PiecewiseStationary, random_changes
-from riskroute.simulation.runner import Panel, PanelSize
+from riskroute.simulation.runner import SimulationPanel, SimulationSize
 
 _SIZES = {"a": (4, 4), "b": (5, 4), "c": (6, 6), "d": (6, 8)}  # slots and shares per panel of figure 2
 _CHANGING = (4, 4)  # slots and shares with changing coefficients; not stated: the smallest problem of figure 2
@@ -31,12 +31,12 @@ _EXPLORATION = {"restart-gse": 500, "restart-gse short": None}
 
 
 def experiment_panels(
-    name: str, size: PanelSize, policies: Sequence[str] | None = None, choices: PaperChoices = DEFAULT
-) -> list[Panel]:
+    name: str, size: SimulationSize, policies: Sequence[str] | None = None, choices: PaperChoices = DEFAULT
+) -> list[SimulationPanel]:
     """Return the panels of an experiment; default of ``policies``: those of the experiment."""
     if name == "nonstationary":
         return _changing_panels(size, policies or ("restart-gse", "change-test", "rise"), choices)
-    make: dict[str, Callable[..., list[Panel]]] = {
+    make: dict[str, Callable[..., list[SimulationPanel]]] = {
         "figure2": _figure2_panels,
         "figure4": _figure4_panels,
         "autocorrelation": _autocorrelation_panels,
@@ -45,11 +45,11 @@ def experiment_panels(
     return make[name](size, policies or COMPARED, choices)
 
 
-def _figure2_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoices) -> list[Panel]:
+def _figure2_panels(size: SimulationSize, policies: Sequence[str], choices: PaperChoices) -> list[SimulationPanel]:
     return [_random_panel(name, name, choices.instance, size, policies, choices) for name in _SIZES]
 
 
-def _instance_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoices) -> list[Panel]:
+def _instance_panels(size: SimulationSize, policies: Sequence[str], choices: PaperChoices) -> list[SimulationPanel]:
     """Return the four problems of figure 2 on 30 random instances each, recorded at the end of every run only."""
     return [
         _random_panel(f"{name}-{instance:02d}", name, instance, size, policies, choices, checkpoints=1)
@@ -62,13 +62,13 @@ def _random_panel(
     name: str,
     problem: str,
     instance: int,
-    size: PanelSize,
+    size: SimulationSize,
     policies: Sequence[str],
     choices: PaperChoices,
     checkpoints: int = 100,
-) -> Panel:
+) -> SimulationPanel:
     slots, shares = _SIZES[problem]
-    return Panel(
+    return SimulationPanel(
         name,
         f"({problem}) {slots} slots, {shares} shares: {count_splits(shares, slots):,} splits",
         Environment(random_routing_problem(shares, slots, instance)),
@@ -79,7 +79,7 @@ def _random_panel(
     )
 
 
-def regret_bounds(panel: Panel, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
+def regret_bounds(panel: SimulationPanel, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
     """Return the paper's bounds on the final regret by policy, for RISE (Theorem 1) and RISE++ (Theorem 2).
 
     RISE over m slots explores ``m T^(2/3)`` rounds, to the accuracy ``d T^(-1/3)`` of its theory. The constant of
@@ -110,10 +110,10 @@ def regret_bounds(panel: Panel, choices: PaperChoices = DEFAULT) -> dict[str, di
     return {name: {"theorem": theorem, "value": value} for name, (theorem, value) in found.items()}
 
 
-def _figure4_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoices) -> list[Panel]:
+def _figure4_panels(size: SimulationSize, policies: Sequence[str], choices: PaperChoices) -> list[SimulationPanel]:
     """Return the paper's table of venues in both units: the paper does not state its own."""
     return [
-        Panel(
+        SimulationPanel(
             name,
             f"({name}) the paper's venues, {PAPER_SHARES} shares, {units} units",
             Environment(paper_table(units, base_variance=choices.table_base_variance)),
@@ -125,12 +125,14 @@ def _figure4_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoi
     ]
 
 
-def _autocorrelation_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoices) -> list[Panel]:
+def _autocorrelation_panels(
+    size: SimulationSize, policies: Sequence[str], choices: PaperChoices
+) -> list[SimulationPanel]:
     """Return five correlations, with noise scaled by the deviation (the model) and by the variance (as printed)."""
     slots, shares = 5, 6
     problem = random_routing_problem(shares, slots, choices.correlated_instance)
     return [
-        Panel(
+        SimulationPanel(
             f"{name}-{noise}",
             f"({name}) correlation {correlation:+.1f}, noise times {noise}",
             Autocorrelated(problem, correlation, scale=noise),
@@ -160,7 +162,7 @@ def _changing_environment(horizon: int, choices: PaperChoices = DEFAULT) -> Piec
     return PiecewiseStationary(problems, changes)
 
 
-def _changing_panels(size: PanelSize, policies: Sequence[str], choices: PaperChoices) -> list[Panel]:
+def _changing_panels(size: SimulationSize, policies: Sequence[str], choices: PaperChoices) -> list[SimulationPanel]:
     """Return one panel of runs, for both panels of the paper's figure."""
     slots, shares = _CHANGING
     environment = _changing_environment(size.horizon, choices)
@@ -170,16 +172,16 @@ def _changing_panels(size: PanelSize, policies: Sequence[str], choices: PaperCho
     chosen: dict[str, str | Policy] = dict(named) if isinstance(named, dict) else {name: name for name in named}
     if "restart-gse" in chosen:
         chosen["restart-gse"] = RestartGse(budget=_EXPLORATION["restart-gse"])
-    return [Panel("a", title, environment, chosen, facts, size, _CHECKPOINTS, "linear")]
+    return [SimulationPanel("a", title, environment, chosen, facts, size, _CHECKPOINTS, "linear")]
 
 
-def restart_gse_episodes(size: PanelSize, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
+def restart_gse_episodes(size: SimulationSize, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
     """Return one run of restart-gse per exploration budget, segment by segment."""
     return {label: _restart_gse_episode(size, label, choices) for label in _EXPLORATION}
 
 
 def _restart_gse_episode(
-    size: PanelSize, label: str = "restart-gse", choices: PaperChoices = DEFAULT
+    size: SimulationSize, label: str = "restart-gse", choices: PaperChoices = DEFAULT
 ) -> dict[str, Any]:
     """Return the restarts, exploration windows and gaps of one run of the paper's policy.
 

@@ -18,7 +18,15 @@ from riskroute.paper.experiments import experiment_panels, regret_bounds, restar
 from riskroute.paper.figures import draw_experiment
 from riskroute.paper.presets import DEFAULT, PRESETS, PaperChoices
 from riskroute.simulation.backends import Backend, Finished
-from riskroute.simulation.runner import Final, Panel, PanelSize, PanelWriter, TaskCache, panel_average, play_panels
+from riskroute.simulation.runner import (
+    Final,
+    PanelWriter,
+    SimulationPanel,
+    SimulationSize,
+    TaskCache,
+    panel_average,
+    simulate_panels,
+)
 
 # The experiments, in the order in which they run.
 TITLES = {
@@ -36,7 +44,7 @@ class Experiment:
 
     name: str
     panel: str | None
-    panels: list[Panel]
+    panels: list[SimulationPanel]
     whole: bool
     choices: PaperChoices = DEFAULT
 
@@ -122,7 +130,7 @@ def plan_experiments(
     found = []
     for each in names:
         usual = 1 if each == "instances" else 50  # there the instance varies, not the run
-        size = PanelSize(horizon, usual if runs is None else runs, seed)
+        size = SimulationSize(horizon, usual if runs is None else runs, seed)
         panels = experiment_panels(each, size, tuple(dict.fromkeys(policies)) if policies else None, choices)
         if panel is not None:
             one_of("panel", panel, tuple(dict.fromkeys("".join(str(one.facts["panel"]) for one in panels))))
@@ -144,7 +152,7 @@ def reproduce(
     Finished tasks are stored in ``out/tasks``; ``resume`` continues from them.
     """
     panels = [panel for experiment in experiments for panel in experiment.panels]
-    played = play_panels(panels, TaskCache(out / "tasks"), backend, resume=resume, finished=finished)
+    played = simulate_panels(panels, TaskCache(out / "tasks"), backend, resume=resume, finished=finished)
     for experiment in experiments:
         table = PanelWriter(out / experiment.name / f"{experiment.stem}.parquet")
         digests, configs = {}, {}

@@ -27,7 +27,7 @@ from riskroute.routers.report import Report
 from riskroute.routers.router import Router
 from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMoments, PoolModel
-from riskroute.simulation.exchange import Exchange, Executed, Latency
+from riskroute.simulation.exchange import Exchange, ExecutedOrder, Latency
 from riskroute.simulation.execution import execute_plan
 
 # Seconds after which a venue's book is stale, with and without events: a feed of all events is silent when nothing
@@ -36,7 +36,7 @@ STALE = {True: 60.0, False: 5.0}
 
 
 @dataclass(frozen=True, eq=False)
-class Orders:
+class DayOrders:
     """Orders of a day, ``(n,)`` each, the earliest first.
 
     ``signs`` are 1 for a purchase and -1 for a sale; ``horizons`` are in seconds.
@@ -68,7 +68,7 @@ def spaced_orders(
     lot: int = 1,
     hours: tuple[int, int] | None = None,
     rng: np.random.Generator,
-) -> Orders:
+) -> DayOrders:
     """Return orders at random times, one in each of equal parts of a day, until a horizon before its end.
 
     Parameters
@@ -86,7 +86,7 @@ def spaced_orders(
     edges = np.linspace(first, last, whole_number("count", count) + 1).astype(np.int64)
     times = rng.integers(edges[:-1], np.maximum(edges[1:], edges[:-1] + 1))
     signs = np.where(np.arange(count) % 2 == 0, 1, -1) if side == "both" else np.full(count, 1 if side == "buy" else -1)
-    return Orders(times, signs, np.full(count, shares), np.full(count, float(horizon)), lot)
+    return DayOrders(times, signs, np.full(count, shares), np.full(count, float(horizon)), lot)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class TradingDay:
         Name of the day, part of the names of random streams.
     books : DayBooks
         Snapshots.
-    orders : Orders
+    orders : DayOrders
         Orders to route.
     takers, makers : Floats
         ``(V,)``, fees in dollars per share.
@@ -115,7 +115,7 @@ class TradingDay:
 
     name: str
     books: DayBooks
-    orders: Orders
+    orders: DayOrders
     takers: Floats
     makers: Floats
     pools: tuple[PoolModel, ...] = ()
@@ -154,7 +154,7 @@ class PlayedOrder(NamedTuple):
     """
 
     number: int
-    done: Executed
+    done: ExecutedOrder
     foreseen: float
     stale: int
     decision_us: float
@@ -170,7 +170,7 @@ class PlayedDay:
     skipped: int = 0  # orders without a two-sided market at any venue
 
     @property
-    def executed(self) -> list[Executed]:
+    def executed(self) -> list[ExecutedOrder]:
         """Execution of each order."""
         return [one.done for one in self.orders]
 

@@ -75,7 +75,7 @@ class _StudentNoise(Noise):
         return np.asarray(math.sqrt((self.degrees - 2) / self.degrees) * self.rng.standard_t(self.degrees, rounds))
 
 
-class Run:
+class EnvironmentRun:
     """The rewards of one episode, drawn round after round."""
 
     def __init__(self, environment: Environment, rng: np.random.Generator) -> None:
@@ -386,9 +386,9 @@ class Environment:
         means, deviations = (np.stack(table) for table in zip(*tables, strict=True))
         return means, deviations, self.piece_at(np.arange(horizon)), self.noise(rng).draw(horizon)
 
-    def run(self, rng: np.random.Generator) -> Run:
+    def run(self, rng: np.random.Generator) -> EnvironmentRun:
         """Return the rewards of one episode."""
-        return Run(self, checked_rng(rng))
+        return EnvironmentRun(self, checked_rng(rng))
 
 
 class Autocorrelated(Environment):

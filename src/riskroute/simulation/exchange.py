@@ -38,7 +38,7 @@ class Latency:
             real_number(f"{name} latency", getattr(self, name), minimum=0, maximum=60)
 
 
-class Fill(NamedTuple):
+class SimulatedFill(NamedTuple):
     """A fill of child number ``child``: shares, place, time (UTC nanoseconds), price, and fee per share.
 
     ``estimated`` marks shares beyond the displayed depth, whose price is extrapolated.
@@ -55,11 +55,11 @@ class Fill(NamedTuple):
 
 
 @dataclass
-class Executed:
+class ExecutedOrder:
     """The execution of an order: its fills, its child orders, and the shares affected by order protection."""
 
     context: Context
-    fills: list[Fill] = field(default_factory=list)
+    fills: list[SimulatedFill] = field(default_factory=list)
     children: list[ChildReport] = field(default_factory=list)
     prevented: int = 0  # shares held back because a better price was displayed elsewhere
     through: int = 0  # shares traded through a better quote elsewhere, as the plan allowed

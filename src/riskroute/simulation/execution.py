@@ -31,10 +31,10 @@ from riskroute.routers.execution import (
 )
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
-from riskroute.simulation.exchange import BEYOND, Exchange, Executed, Fill
+from riskroute.simulation.exchange import BEYOND, Exchange, ExecutedOrder, SimulatedFill
 
 
-def execute_plan(exchange: Exchange, number: int, context: Context, plan: Plan) -> Executed:
+def execute_plan(exchange: Exchange, number: int, context: Context, plan: Plan) -> ExecutedOrder:
     """Execute the plan of an order; ``number``, its place in the day, selects the random draws of the pools."""
     return _SimulatedOrder(exchange, number, context, plan).run()
 
@@ -45,7 +45,7 @@ class _SimulatedOrder:
     def __init__(self, exchange: Exchange, number: int, context: Context, plan: Plan) -> None:
         self.exchange, self.number, self.context, self.plan = exchange, number, context, plan
         self.execution = Execution(plan, context)
-        self.done = Executed(context)
+        self.done = ExecutedOrder(context)
         self.sign = context.sign
         self.own: list[OwnFill] = []
         self.met: dict[tuple[int, float], int] = {}  # hidden shares filled so far, by venue and price
@@ -55,7 +55,7 @@ class _SimulatedOrder:
         self.end = context.time + int(context.horizon * SECOND)
         self.deadline = self.end
 
-    def run(self) -> Executed:
+    def run(self) -> ExecutedOrder:
         time, execution = self.context.time, self.execution
         rounds = 0
         while pings := execution.pings():
@@ -113,7 +113,7 @@ class _SimulatedOrder:
             if shares:
                 mid, half = self.exchange.mid_and_half_spread(time, self.context)
                 price = mid - self.sign * pool.improvement * half
-                self.done.fills.append(Fill(number, child.kind, pool.name, time, shares, price, pool.fee))
+                self.done.fills.append(SimulatedFill(number, child.kind, pool.name, time, shares, price, pool.fee))
                 total, money, last = total + shares, money + shares * price, time
                 self.exchange.note_dark_fill(pool.name, time)
         self._report(child, int(total), money, pool.fee * total, int(last), known, posted)
@@ -188,11 +188,11 @@ class _SimulatedOrder:
                 break
             taken = min(left, int(size))
             if taken:
-                self.done.fills.append(Fill(number, child.kind, name, time, taken, price, fee))
+                self.done.fills.append(SimulatedFill(number, child.kind, name, time, taken, price, fee))
                 self.own.append(OwnFill(venue, price, taken, int(self.rows[venue]), time))
                 left, money = left - taken, money + taken * price
             if left and (met := self._met_hidden(venue, price, time, left)):
-                self.done.fills.append(Fill(number, child.kind, name, time, met, price, fee))
+                self.done.fills.append(SimulatedFill(number, child.kind, name, time, met, price, fee))
                 left, money = left - met, money + met * price
         filled = child.shares - left
         self._report(child, filled, money, fee * filled, time if filled else 0, time + self.lit, time)
@@ -213,7 +213,7 @@ class _SimulatedOrder:
         price = self.context.mid + self.sign * (book.beyond(shares) / shares - fee)
         child = Child("sweep", BEYOND, shares, stage=DEADLINE)
         number = len(self.done.children)
-        self.done.fills.append(Fill(number, child.kind, BEYOND, time, shares, price, fee, estimated=True))
+        self.done.fills.append(SimulatedFill(number, child.kind, BEYOND, time, shares, price, fee, estimated=True))
         self._report(child, shares, price * shares, fee * shares, time, time + self.lit, time)
 
     # posting
@@ -225,7 +225,7 @@ class _SimulatedOrder:
         price, fills = queue.fills(venue, self.sign, time, self.end, child.shares) if queue else (float("nan"), [])
         number, filled, fee = len(self.done.children), 0, float(self.exchange.makers[venue])
         for when, some in fills:
-            self.done.fills.append(Fill(number, "limit", child.place, when, some, price, fee))
+            self.done.fills.append(SimulatedFill(number, "limit", child.place, when, some, price, fee))
             filled += some
         last = fills[-1][0] if fills else 0
         known = last if filled == child.shares else self.end

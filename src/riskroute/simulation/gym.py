@@ -44,7 +44,7 @@ from riskroute.routing.allocations import Allocations
 from riskroute.routing.instances import random_routing_problem
 from riskroute.routing.splits import COMFORTABLE_LIST
 from riskroute.routing.venues import venue_problem
-from riskroute.simulation.environments import Environment, Run
+from riskroute.simulation.environments import Environment, EnvironmentRun
 from riskroute.simulation.replay import Replay
 
 require_extra("gymnasium environments", "gym", "gymnasium")
@@ -95,7 +95,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         self._low = np.concatenate([[0.0, -largest, -largest, 0.0], np.zeros(slots)])
         self._high = np.concatenate([[1.0, largest, largest, largest**2], np.ones(slots)])
         self.observation_space = gymnasium.spaces.Box(self._low, self._high, dtype=np.float64)
-        self._rewards: Run | None = None
+        self._rewards: EnvironmentRun | None = None
         self._seen = Tally()
 
     def setting(self) -> Setting:
@@ -195,7 +195,7 @@ class ReplayEnv(RoutingEnv):
     Parameters
     ----------
     replay : Replay, optional
-        Replay over all splits within caps and lots; default: `synthetic_replay`.
+        Replay over all splits within caps and lots; default: twenty minutes of the synthetic market.
     horizon, action_mode
         See `RoutingEnv`.
     """
@@ -203,7 +203,7 @@ class ReplayEnv(RoutingEnv):
     def __init__(self, replay: Replay | None = None, *, horizon: int = _HORIZON, action_mode: str = "discrete") -> None:
         if replay is not None and not isinstance(replay, Replay):
             raise InputError(f"replay must be a Replay or None, was {replay!r}")
-        chosen = synthetic_replay() if replay is None else replay
+        chosen = _synthetic_replay() if replay is None else replay
         allocations = _few_enough(_allocations(chosen.actions), action_mode)
         reach = float(np.nanmax(np.abs(chosen.profits), axis=(1, 2)).sum())
         super().__init__(chosen, allocations, reach, horizon=horizon, action_mode=action_mode)
@@ -233,12 +233,12 @@ def _allocations(actions: ActionSet) -> Allocations:
 
 
 @cache
-def synthetic_replay() -> Replay:
+def _synthetic_replay() -> Replay:
     """Return a replay of twenty minutes of the synthetic market: 10 shares, three lit venues, two dark pools.
 
     Examples
     --------
-    >>> synthetic_replay().actions, synthetic_replay().profits.shape
+    >>> _synthetic_replay().actions, _synthetic_replay().profits.shape
     (ListedAllocations(10 shares over 5 slots, 1,001 allocations), (5, 360, 11))
     """
     symbol, first = DEFAULT_SYMBOLS[0], DEFAULT_VENUES[0].name

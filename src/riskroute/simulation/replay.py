@@ -21,7 +21,7 @@ from riskroute.market.fitting import bootstrap_buckets
 from riskroute.routing.lattice import LatticeSet
 from riskroute.routing.shared_books import SharedBook
 from riskroute.routing.splits import ListedAllocations
-from riskroute.simulation.environments import MOST_ROUNDS, Environment, Run
+from riskroute.simulation.environments import MOST_ROUNDS, Environment, EnvironmentRun
 
 _STARTS = 8  # random starts of the local search
 _CELLS = 4_000_000  # limit on numbers in memory while many splits are evaluated
@@ -242,7 +242,7 @@ class Replay(Environment):
         """Leave out the cache of the local search, which tasks on workers do not need."""
         return {name: value for name, value in self.__dict__.items() if name != "_seen"}
 
-    def run(self, rng: np.random.Generator) -> Run:
+    def run(self, rng: np.random.Generator) -> EnvironmentRun:
         return _ReplayRun(self, checked_rng(rng))
 
 
@@ -250,7 +250,7 @@ def _score(mean: Vector, deviation: Vector, risk_tolerance: float) -> Vector:
     return np.asarray(-mean if np.isinf(risk_tolerance) else deviation**2 - risk_tolerance * mean)
 
 
-class _ReplayRun(Run):
+class _ReplayRun(EnvironmentRun):
     """Draw scenarios independently, one per round."""
 
     environment: Replay

@@ -281,7 +281,7 @@ def _policies_by_label(
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class SimulationTask:
     """Runs ``first`` to ``last - 1`` of a policy."""
 
     environment: Environment
@@ -360,7 +360,7 @@ class Task:
                 raise
         return rounds, episodes
 
-    def split(self) -> list[Task]:
+    def split(self) -> list[SimulationTask]:
         """Divide into tasks of about a second each.
 
         The cuts depend neither on the machine nor on the number of runs, so that a longer task finds the full parts of
@@ -381,7 +381,7 @@ def _linear_algebra() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-def _merge_results(tasks: Iterable[Task], results: Iterable[PolicyResult]) -> dict[str, PolicyResult]:
+def _merge_results(tasks: Iterable[SimulationTask], results: Iterable[PolicyResult]) -> dict[str, PolicyResult]:
     """Concatenate the runs of the tasks of each policy; return results by label."""
     parts: dict[str, list[PolicyResult]] = {}
     for task, result in zip(tasks, results, strict=True):
@@ -413,16 +413,16 @@ class TaskCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def forget(self, tasks: Iterable[Task]) -> None:
+    def forget(self, tasks: Iterable[SimulationTask]) -> None:
         """Delete the results of some tasks, and temporary files of killed writers."""
         for path in (*map(self._path, tasks), *self.folder.glob(".*.npz")):
             path.unlink(missing_ok=True)
 
-    def has(self, task: Task) -> bool:
+    def has(self, task: SimulationTask) -> bool:
         """Return whether a task is finished."""
         return self._path(task).exists()
 
-    def put(self, task: Task, result: PolicyResult) -> None:
+    def put(self, task: SimulationTask, result: PolicyResult) -> None:
         """Store the result of a task."""
 
         def write(beside: Path) -> None:
@@ -431,7 +431,7 @@ class TaskCache:
 
         write_whole(self._path(task), write)
 
-    def get(self, task: Task) -> PolicyResult | None:
+    def get(self, task: SimulationTask) -> PolicyResult | None:
         """Return the result of a finished task; None if there is none or its file is damaged."""
         try:
             with self._path(task).open("rb") as file, np.load(file) as saved:
@@ -441,7 +441,7 @@ class TaskCache:
         except (FileNotFoundError, zipfile.BadZipFile, EOFError, KeyError, ValueError):
             return None
 
-    def _path(self, task: Task) -> Path:
+    def _path(self, task: SimulationTask) -> Path:
         return self.folder / f"{task.identity}.npz"
 
 
@@ -536,7 +536,7 @@ def simulate(
     recorded = len(regret_checkpoints(horizon, checkpoints, spacing))
     chosen = _policies_by_label(policies, environment, horizon)
     tasks = [
-        Task(environment, label, one, horizon, seed, 0, runs, checkpoints, spacing, method)
+        SimulationTask(environment, label, one, horizon, seed, 0, runs, checkpoints, spacing, method)
         for label, one in chosen.items()
     ]
     if backend is None:
@@ -550,13 +550,13 @@ def simulate(
     return SimulationResult(config, finished, environment.last_comparator(horizon), interrupted)
 
 
-def _perform_here(tasks: list[Task], progress: Progress | None) -> tuple[dict[str, PolicyResult], bool]:
+def _perform_here(tasks: list[SimulationTask], progress: Progress | None) -> tuple[dict[str, PolicyResult], bool]:
     """Run tasks in this process; return results by label, and whether an interrupt cut them short."""
     finished: dict[str, PolicyResult] = {}
     with _deferred_interrupts() as asked_to_stop:
         for task in tasks:
 
-            def after_run(done: int, task: Task = task) -> bool:
+            def after_run(done: int, task: SimulationTask = task) -> bool:
                 if progress is not None:
                     progress(task.label, done, task.runs)
                 return asked_to_stop()
@@ -572,14 +572,14 @@ def _perform_here(tasks: list[Task], progress: Progress | None) -> tuple[dict[st
 
 
 def _perform_there(
-    tasks: list[Task], backend: Backend, progress: Progress | None
+    tasks: list[SimulationTask], backend: Backend, progress: Progress | None
 ) -> tuple[dict[str, PolicyResult], bool]:
     """Run tasks on a backend; return results by label, and whether an interrupt cut them short."""
     done, runs = collections.Counter[str](), collections.Counter[str]()
     for task in tasks:
         runs[task.label] += task.runs
 
-    def finished(task: Task) -> None:
+    def finished(task: SimulationTask) -> None:
         done[task.label] += task.runs
         if progress is not None:
             progress(task.label, done[task.label], runs[task.label])
@@ -599,7 +599,7 @@ Final = Mapping[str, Mapping[str, float]]  # final regret and its error by polic
 
 
 @dataclass(frozen=True)
-class PanelSize:
+class SimulationSize:
     """Rounds per run, runs per policy, and the seed."""
 
     horizon: int = 100_000
@@ -608,7 +608,7 @@ class PanelSize:
 
 
 @dataclass(frozen=True)
-class Panel:
+class SimulationPanel:
     """One environment and the policies compared in it: a panel of a figure, or a cell of a sweep.
 
     ``policies`` are names, or labels with names or policies. ``facts`` describe the panel in plain values: slots,
@@ -620,7 +620,7 @@ class Panel:
     environment: Environment
     policies: Sequence[str] | Mapping[str, str | Policy]
     facts: dict[str, Any]
-    size: PanelSize
+    size: SimulationSize
     checkpoints: int = 100
     spacing: str = "both"
 
@@ -628,12 +628,12 @@ class Panel:
         """Return the policies by label."""
         return _policies_by_label(self.policies, self.environment, self.size.horizon)
 
-    def tasks(self) -> list[Task]:
+    def tasks(self) -> list[SimulationTask]:
         """Return all runs, divided into tasks."""
         size, tasks = self.size, []
         for label, policy in self.chosen().items():
             runs = size.horizon, size.seed, 0, size.runs, self.checkpoints, self.spacing
-            tasks += Task(self.environment, label, policy, *runs).split()
+            tasks += SimulationTask(self.environment, label, policy, *runs).split()
         return tasks
 
     @property
@@ -641,7 +641,7 @@ class Panel:
         """Runs of all policies."""
         return self.size.runs * len(self.policies)
 
-    def gather(self, tasks: Sequence[Task], results: Iterable[PolicyResult]) -> SimulationResult:
+    def gather(self, tasks: Sequence[SimulationTask], results: Iterable[PolicyResult]) -> SimulationResult:
         """Combine the results of the tasks."""
         horizon, runs, seed = self.size.horizon, self.size.runs, self.size.seed
         config = _describe_run(self.environment, self.chosen(), horizon, runs, seed)
@@ -660,8 +660,8 @@ class Panel:
         return result.to_frame().select(*columns, "*")
 
 
-def play_panels(
-    panels: Sequence[Panel],
+def simulate_panels(
+    panels: Sequence[SimulationPanel],
     cache: TaskCache,
     backend: Backend,
     *,

@@ -35,7 +35,15 @@ from riskroute.routing.instances import routing_actions
 from riskroute.simulation.backends import Backend, Finished
 from riskroute.simulation.comparison import comparison_must_list
 from riskroute.simulation.environments import Environment
-from riskroute.simulation.runner import Final, Panel, PanelSize, PanelWriter, TaskCache, panel_average, play_panels
+from riskroute.simulation.runner import (
+    Final,
+    PanelWriter,
+    SimulationPanel,
+    SimulationSize,
+    TaskCache,
+    panel_average,
+    simulate_panels,
+)
 
 Rounds = Annotated[int, Field(ge=1, le=LONGEST_HORIZON, strict=True)]
 
@@ -118,7 +126,7 @@ class SweepConfig(BaseModel):
             for name in dict.fromkeys(self.policies)
         }
 
-    def panels(self) -> list[Panel]:
+    def panels(self) -> list[SimulationPanel]:
         """Return one panel per combination."""
         policies = self._chosen()
         sets = {
@@ -132,8 +140,8 @@ class SweepConfig(BaseModel):
             facts["instance"] = instance
             name = ", ".join(f"{key} {value:g}" for key, value in facts.items())
             environment = Environment(random_problem(sets[slots, shares], instance, risk_tolerance=tolerance))
-            run_size = PanelSize(horizon, self.runs, self.seed)
-            panels.append(Panel(name, name, environment, policies, facts, run_size, self.checkpoints))
+            run_size = SimulationSize(horizon, self.runs, self.seed)
+            panels.append(SimulationPanel(name, name, environment, policies, facts, run_size, self.checkpoints))
         return panels
 
 
@@ -141,7 +149,7 @@ class SweepConfig(BaseModel):
 class SweepResult:
     """Final regrets by combination and policy, and the files written."""
 
-    panels: Sequence[Panel]
+    panels: Sequence[SimulationPanel]
     finals: Sequence[Final]
     files: list[Path]
 
@@ -187,7 +195,7 @@ def sweep(
     true_or_false("resume", resume)
     panels, folder = config.panels(), writable_folder("out", out)
     table, finals = PanelWriter(folder / "sweep.parquet"), []
-    played = play_panels(panels, TaskCache(folder / "tasks"), backend, resume=resume, finished=finished)
+    played = simulate_panels(panels, TaskCache(folder / "tasks"), backend, resume=resume, finished=finished)
     for panel, result in zip(panels, played, strict=True):
         table.add(panel.tidy(result))
         finals.append({label: one["final"] for label, one in result.digest()["policies"].items()})

@@ -21,7 +21,7 @@ from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, VenueBooks
 from riskroute.routers.router import Router
 from riskroute.simulation.backends import Backend, run_tasks
-from riskroute.simulation.backtest import STALE, Orders, TradingDay, View, play_day, spaced_orders
+from riskroute.simulation.backtest import STALE, DayOrders, TradingDay, View, play_day, spaced_orders
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.runner import code_hash
 from riskroute.study.candidates import CLAIRVOYANT, Candidate
@@ -267,7 +267,7 @@ def _stressed(pool: PoolModel, config: BacktestConfig) -> PoolModel:
     )
 
 
-def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> Orders:
+def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> DayOrders:
     """Return the orders of a day at random times, with sizes and sides in turn."""
     rng = np.random.default_rng(seed_stream(config.seed, "orders", day.symbol, str(day.date)))
     try:

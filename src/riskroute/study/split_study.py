@@ -26,7 +26,7 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.registry import BASELINES, POLICIES
 from riskroute.market.clock import zone_label
-from riskroute.market.fitting import Fit, bootstrap_buckets, bootstrap_error
+from riskroute.market.fitting import VenueFit, bootstrap_buckets, bootstrap_error
 from riskroute.market.importing import SymbolBooks, import_files, open_books
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.scenarios import ENOUGH, Scenarios, Slot, sample_scenarios
@@ -37,7 +37,7 @@ from riskroute.routing.venues import VenueModel, venue_problem
 from riskroute.simulation.backends import Backend, Finished
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.replay import Replay, replay_belief
-from riskroute.simulation.runner import Panel, PanelSize, TaskCache, play_panels
+from riskroute.simulation.runner import SimulationPanel, SimulationSize, TaskCache, simulate_panels
 from riskroute.study.config import SplitStudyConfig, changed_values, split_config
 from riskroute.study.split_result import (
     RECOMMENDED,
@@ -152,7 +152,7 @@ class _SplitStudyPlan:
         """Play all policies, evaluate splits and policies, and write ``study.json``; see `SplitStudy.run`."""
         where = _checked(backend, resume, finished)
         panels = [panel for task in self.tasks for panel in task.panels.values()]
-        played = play_panels(panels, TaskCache(self.out / "tasks"), where, resume=resume, finished=finished)
+        played = simulate_panels(panels, TaskCache(self.out / "tasks"), where, resume=resume, finished=finished)
         cases = [_case(task, {name: next(played) for name in task.panels}, self.config.seed) for task in self.tasks]
         config = replace(self.config, dark=self.config.pools)
         result = SplitStudyResult(config, provenance_versions(), _market_facts(self.data, config.side), tuple(cases))
@@ -212,7 +212,7 @@ class _PreparedOrder:
     caps: Integers
     scenarios: dict[str, Scenarios]
     models: list[VenueModel]
-    fits: dict[str, Fit]
+    fits: dict[str, VenueFit]
     unused: dict[str, str]
 
     @property
@@ -363,7 +363,7 @@ class _CaseTask:
     prepared: _PreparedOrder
     problem: Problem
     replays: dict[str, Replay]
-    panels: dict[str, Panel]
+    panels: dict[str, SimulationPanel]
     unplayed: list[str]
 
 
@@ -373,7 +373,7 @@ def _task(config: SplitStudyConfig, prepared: _PreparedOrder, tolerance: float) 
     played = [name for name in config.policies if listed or not POLICIES[name].needs_list]
     if not played:
         raise InputError(f"policies must not all need a list of splits, was {', '.join(config.policies)}")
-    scale = PanelSize(config.horizon, config.runs, config.seed)
+    scale = SimulationSize(config.horizon, config.runs, config.seed)
     facts = {"shares": prepared.shares, "risk_tolerance": tolerance}
     replays = {part: prepared.replay(part, problem) for part in _PARTS}
     environments: dict[str, Environment] = {"model": Environment(problem), **replays}
@@ -382,7 +382,7 @@ def _task(config: SplitStudyConfig, prepared: _PreparedOrder, tolerance: float) 
         belief = replay_belief(replays["train"], prepared.buckets("train"), seed=config.seed)
         policies[_WARM] = Adaptive(prior=belief)
     panels = {
-        name: Panel(f"{name} {prepared.shares} {tolerance:g}", name, environment, policies, facts, scale)
+        name: SimulationPanel(f"{name} {prepared.shares} {tolerance:g}", name, environment, policies, facts, scale)
         for name, environment in environments.items()
     }
     return _CaseTask(prepared, problem, replays, panels, [name for name in config.policies if name not in played])
@@ -585,7 +585,7 @@ def _best_policy(policies: dict[str, PolicyOutcome]) -> str:
     return min(able, key=lambda name: policies[name].train.mean_variance)
 
 
-def _policy(name: str, result: SimulationResult, panel: Panel) -> PolicyMeasures:
+def _policy(name: str, result: SimulationResult, panel: SimulationPanel) -> PolicyMeasures:
     one, environment = result.policies[name], panel.environment
     rounds, means, deviations = (tuple(x.tolist()) for x in (one.checkpoints, one.mean_regret(), one.std_regret()))
     horizon = int(one.checkpoints[-1])

@@ -21,7 +21,7 @@ from riskroute.market.clock import SECOND
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.routing.separable import maximise_tables
 from riskroute.simulation.backends import Backend, run_tasks
-from riskroute.simulation.backtest import Orders, TradingDay
+from riskroute.simulation.backtest import DayOrders, TradingDay
 from riskroute.study.candidates import Candidate, named_candidate
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
@@ -78,7 +78,7 @@ def _training_orders(days: Sequence[MarketDay], config: BacktestConfig) -> int:
 def _first(day: TradingDay, count: int) -> TradingDay:
     """Return the same day with its first orders only."""
     some = day.orders
-    kept = Orders(some.times[:count], some.signs[:count], some.shares[:count], some.horizons[:count], some.lot)
+    kept = DayOrders(some.times[:count], some.signs[:count], some.shares[:count], some.horizons[:count], some.lot)
     return dataclasses.replace(day, orders=kept)
 
 

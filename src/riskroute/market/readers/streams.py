@@ -1,4 +1,4 @@
-"""Streams: CSV files in chunks (plain, gzip, zstd or zipped), decompression, and chunked Parquet output."""
+"""Streams: decompression, and CSV files in chunks (plain, gzip, zstd or zipped)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import gzip
 import re
 import zipfile
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -213,40 +211,3 @@ def file_errors(path: Path, member: str = "") -> Iterator[None]:
             raise DataError(f"{path} is truncated or damaged{where}: {one_line_error(error)}") from error
         text = error.strerror or one_line_error(error)
         raise DataError(f"cannot read {path}{where}: {text}") from error
-
-
-class ParquetStream:
-    """Appends frames to a Parquet file in a thread; a write error is raised by one of the next calls."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._writer: Any = None
-        self._thread = ThreadPoolExecutor(1)
-        self._waiting: deque[Future[None]] = deque()
-
-    def add(self, frame: polars.DataFrame) -> None:
-        """Queue a frame; wait while two are pending."""
-        while len(self._waiting) >= 2:
-            self._waiting.popleft().result()
-        self._waiting.append(self._thread.submit(self._append, frame))
-
-    def close(self) -> None:
-        """Wait until everything is written; idempotent."""
-        try:
-            while self._waiting:
-                self._waiting.popleft().result()
-        finally:
-            self._thread.shutdown(cancel_futures=True)
-            if self._writer is not None:
-                self._writer.close()
-
-    def _append(self, frame: polars.DataFrame) -> None:
-        from pyarrow.parquet import ParquetWriter
-
-        table = frame.to_arrow()
-        if self._writer is None:
-            words = [name for name, kind in frame.schema.items() if kind == polars.String]
-            # Dictionaries of numbers and statistics cost more than they save; tables are searched by time only.
-            options = {"use_dictionary": words, "write_statistics": ["ts_event"]}
-            self._writer = ParquetWriter(self._path, table.schema, compression="lz4", **options)
-        self._writer.write_table(table)
