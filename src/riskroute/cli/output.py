@@ -19,7 +19,7 @@ from riskroute.core.text import count_text
 from riskroute.core.validation import one_of
 
 if TYPE_CHECKING:
-    from rich.progress import SimulationTask as RichTask
+    from rich.progress import Task as RichTask
 
     from riskroute.routing.allocations import DesignResult
     from riskroute.simulation.runner import SimulationTask

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import polars
 
@@ -27,22 +27,9 @@ from riskroute.market.readers.ticks import TickReader
 from riskroute.market.store import Recording, RecordingWriter, Store
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 
-
-class _Reader(Protocol):
-    """Reads one file, or a pair of files that belong together, and keeps ``depth`` levels per side.
-
-    Readers that support fractional sizes and other time zones also have ``unit`` and ``zone``; readers whose files may
-    or may not hold US equities have ``us_equity``.
-    """
-
-    name: str
-    source: Path
-    date: dt.date
-    depth: int
-
-    def parts(self) -> Iterator[ReaderPart]:
-        """Yield all requested data in chunks that fit into memory."""
-
+# Readers that support fractional sizes and other time zones also have ``unit`` and ``zone``; readers whose files may or
+# may not hold US equities have ``us_equity``.
+_Reader = ItchReader | LobsterReader | TickReader | UpdateReader | DatabentoReader | TaqReader | TableReader
 
 READERS: dict[str, Callable[[Path, ImportOptions], _Reader]] = {
     "itch": ItchReader,

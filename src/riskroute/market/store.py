@@ -174,7 +174,7 @@ class _BookWatch:
     """
 
     def __init__(self, day: dt.date) -> None:
-        self._open, self._close = (utc_stamp(day, moment) for moment in (dt.time(9, 30), dt.time(16)))  # New York
+        self._session = [utc_stamp(day, moment) for moment in (dt.time(9, 30), dt.time(16))]  # New York
         self._last: int | None = None
         self._since: int | None = None
         self._first = 0
@@ -184,30 +184,22 @@ class _BookWatch:
     def add(self, stamps: Stamps, crossed: Flags) -> None:
         """Add snapshots in ascending time (UTC nanoseconds)."""
         if self._last is None:
-            self._first = int(stamps[0])
-        before = int(stamps[0]) if self._last is None else self._last
-        self._find_gap(np.concatenate([[before], stamps]))
-        turns = np.flatnonzero(np.diff(np.concatenate([[self._since is not None], crossed])))
-        for turn in turns:
-            if self._since is None:
-                self._since = int(stamps[turn])
-            else:
-                self._end_stretch(int(stamps[turn]))
-        self._last = int(stamps[-1])
-
-    def _find_gap(self, stamps: Stamps) -> None:
-        inside = np.clip(stamps, self._open, self._close)
-        gaps = np.diff(inside)
+            self._first = self._last = int(stamps[0])
+        whole = np.concatenate([[self._last], stamps])
+        gaps = np.diff(np.clip(whole, self._session[0], self._session[1]))
         place = int(gaps.argmax())
         if gaps[place] / SECOND > self._gap[0]:
-            self._gap = (gaps[place] / SECOND, int(stamps[place]), int(stamps[place + 1]))
-
-    def _end_stretch(self, stamp: int) -> None:
-        if self._since is not None:
+            self._gap = (gaps[place] / SECOND, int(whole[place]), int(whole[place + 1]))
+        for turn in np.flatnonzero(np.diff(np.concatenate([[self._since is not None], crossed]))):
+            stamp = int(stamps[turn])
+            if self._since is None:
+                self._since = stamp
+                continue
             seconds = (stamp - self._since) / SECOND
             self.crossed_time += seconds
             self.crossed_stretch = max(self.crossed_stretch, seconds)
             self._since = None
+        self._last = int(stamps[-1])
 
     def notes(self) -> dict[str, Any]:
         """Return the notes on the snapshots so far; a stretch that is still crossed ends at the last snapshot."""
@@ -223,12 +215,10 @@ class _BookWatch:
             found |= {"crossed_seconds": round(total, 3), "longest_crossed": round(longest, 3)}
             found["crossed_time_share"] = total * SECOND / (self._last - self._first)
         if self._gap[0] > 3600:
-            found["longest_gap"] = [_iso(self._gap[1]), _iso(self._gap[2])]
+            found["longest_gap"] = [
+                f"{dt.datetime.fromtimestamp(at // SECOND, dt.UTC):%H:%M:%S}" for at in self._gap[1:]
+            ]
         return found
-
-
-def _iso(stamp: int) -> str:
-    return dt.datetime.fromtimestamp(stamp // SECOND, dt.UTC).strftime("%H:%M:%S")
 
 
 class _ParquetStream:

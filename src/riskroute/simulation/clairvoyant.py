@@ -284,19 +284,17 @@ def _visible_levels(
 def _on_offer(levels: _Levels) -> tuple[Integers, Floats, Integers, Stamps]:
     """Return venue, price, total shares offered and first time, one entry per venue and price."""
     order = np.lexsort((levels.prices, levels.venues))  # stable: keeps the order of time at each venue and price
-    sizes, starts, stops = levels.sizes[order], levels.starts[order], levels.stops[order]
-    return _capacities(levels.venues[order], levels.prices[order], sizes, starts, stops, levels.times[order])
+    return _capacities(_Levels._make(column[order] for column in levels))
 
 
 @njit(cache=True)
-def _capacities(
-    venues: Integers, prices: Floats, sizes: Integers, starts: Integers, stops: Integers, times: Stamps
-) -> tuple[Integers, Floats, Integers, Stamps]:
+def _capacities(levels: _Levels) -> tuple[Integers, Floats, Integers, Stamps]:
     """Compute the entries of `_on_offer`; levels of one venue and price are contiguous and sorted by time.
 
     A level offers its size once, and a second no more than the largest size visible in it. Both are ordered in time, so
     filling the earliest second first gives the maximum flow.
     """
+    venues, prices, sizes, starts, stops, times = levels
     groups = 0
     for k in range(len(venues)):
         if k == 0 or venues[k] != venues[k - 1] or prices[k] != prices[k - 1]:

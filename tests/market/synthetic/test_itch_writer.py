@@ -13,7 +13,6 @@ from naive_books import ITCH_SIZES
 from riskroute.market.synthetic.generate import (
     _LAYOUTS,
     _encode_messages,
-    _OrderMessages,
     _stock_directory,
     _system_event,
     _trading_begins,
@@ -35,11 +34,9 @@ FIELDS = {
 ROWS = st.lists(st.fixed_dictionaries(FIELDS), max_size=20)
 
 
-def columns(rows: list[dict[str, Any]]) -> _OrderMessages:
+def columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
     types = {"stock": "S8", "attribution": "S4"}
-    return _OrderMessages(
-        **{name: np.array([row[name] for row in rows], dtype=types.get(name, "int64")) for name in FIELDS}
-    )
+    return {name: np.array([row[name] for row in rows], dtype=types.get(name, "int64")) for name in FIELDS}
 
 
 def packed(row: dict[str, Any]) -> bytes:

@@ -18,7 +18,7 @@ from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars
@@ -215,16 +215,6 @@ class _UpdatePart(NamedTuple):
     symbol: str
     updates: _LevelUpdates
     gaps: int
-
-
-class _UpdateFile(Protocol):
-    """A file of book updates: time of the first one (UTC nanoseconds, None if unknown), and symbols."""
-
-    first: int | None
-    names: dict[str, None]
-
-    def pieces(self, begin: int, end: int) -> Iterator[_UpdatePart]:
-        """Yield updates of the requested symbols; refuse times outside the day."""
 
 
 class _UpdateCheck:
@@ -598,7 +588,9 @@ class UpdateReader:
         if not _is_json(path) and not _is_tardis(_header(path)):
             expected = "book updates: a table with columns is_snapshot, side, price and amount, or JSON lines"
             raise DataError(f"{path} must hold {expected}, was {', '.join(_header(path))[:200]!r}")
-        self._file: _UpdateFile = (_BinanceFile if _is_json(path) else _TardisFile)(path, options, self.zone)
+        self._file: _BinanceFile | _TardisFile = (_BinanceFile if _is_json(path) else _TardisFile)(
+            path, options, self.zone
+        )
         first = self._file.first
         day = options.date or (local_day(first, self.zone) if first is not None else date_in_name(path.name))
         self.date = require_option("date", day, path.name)

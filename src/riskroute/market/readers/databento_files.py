@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars
@@ -100,20 +100,6 @@ def _is_us_equity(dataset: str) -> bool:
     return dataset.partition(".")[0] in (*_FEEDS, "DBEQ", "EQUS")
 
 
-class _DatabentoFile(Protocol):
-    """Records of one schema; ``day`` is the UTC date of the first, ``us_equity`` is false if unknown."""
-
-    schema: str
-    day: dt.date
-    us_equity: bool
-
-    def symbols(self, day: dt.date) -> dict[int, str]:
-        """Return symbols by instrument id on a day; empty if unknown or named in the rows."""
-
-    def frames(self, rows: int) -> Iterator[polars.DataFrame]:
-        """Yield tables of about ``rows`` records, numbered in the column ``record``."""
-
-
 def _record_columns(schema: str) -> list[str]:
     """Return the columns of a table of records, besides ``record`` and ``symbol``."""
     keys = ["publisher_id", "instrument_id", "ts_event", "ts_recv", "flags"]
@@ -135,7 +121,7 @@ def _check_schema(schema: str, path: Path) -> str:
     return schema
 
 
-def open_databento(path: Path) -> _DatabentoFile:
+def open_databento(path: Path) -> _DbnFile | _CsvFile:
     """Open a DBN or CSV file, told apart by its first bytes."""
     with file_errors(path), unpacked(path) as file:
         start = read_fully(file, 3)
@@ -143,7 +129,7 @@ def open_databento(path: Path) -> _DatabentoFile:
 
 
 class _DbnFile:
-    """A binary file (DBN) of any version."""
+    """A binary file (DBN) of any version: records of one schema from ``day``, a UTC date."""
 
     def __init__(self, path: Path) -> None:
         require_extra("DBN files", "market", "databento_dbn", "pyarrow")
@@ -177,7 +163,7 @@ class _DbnFile:
         return found[0]
 
     def symbols(self, day: dt.date) -> dict[int, str]:
-        """Return symbols by instrument id from the metadata."""
+        """Return symbols by instrument id on a day, from the metadata."""
         found: dict[int, str] = {}
         for name, intervals in self._about.mappings.items():
             for one in intervals:
@@ -192,7 +178,7 @@ class _DbnFile:
         return found
 
     def frames(self, rows: int) -> Iterator[polars.DataFrame]:
-        """Tables of records."""
+        """Yield tables of about ``rows`` records, numbered in the column ``record``."""
         layout = _record_layout(self.schema)
         if self._about.ts_out:
             layout = np.dtype([*((name, layout[name]) for name in layout.names or ()), ("ts_out", "<u8")])
@@ -269,7 +255,7 @@ class _CsvFile:
         return {}
 
     def frames(self, rows: int) -> Iterator[polars.DataFrame]:
-        """Tables of records."""
+        """Yield tables of up to ``rows`` records, numbered in the column ``record``."""
         before = 0
         for piece in self._pieces():
             numbered = piece.with_row_index("record", before + 1)

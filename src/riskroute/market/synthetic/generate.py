@@ -8,10 +8,10 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,21 +163,12 @@ def _blocks(
     members = np.array([b"MKRA", b"MKRB", b"MKRC", b"MKRD"])
     for begin in range(first, last, 1 << 17):
         some = slice(begin, min(begin + (1 << 17), last))
-        yield _encode_messages(
-            _OrderMessages(
-                time=rows[some, COLUMN.time],
-                kind=rows[some, COLUMN.kind],
-                locate=locates[some],
-                side=rows[some, COLUMN.side],
-                price=rows[some, COLUMN.price] * 100,  # ten-thousandths of a dollar
-                shares=rows[some, COLUMN.size],
-                reference=references[some, 0],
-                old_reference=references[some, 1],
-                match=matches[some],
-                stock=stocks[locates[some] - 1],
-                attribution=members[references[some, 0] % len(members)],
-            )
-        )
+        part, numbers = rows[some], references[some]
+        fields = {"time": part[:, COLUMN.time], "kind": part[:, COLUMN.kind], "side": part[:, COLUMN.side]}
+        fields |= {"price": part[:, COLUMN.price] * 100, "shares": part[:, COLUMN.size]}  # 1e-4 dollars
+        fields |= {"locate": locates[some], "reference": numbers[:, 0], "old_reference": numbers[:, 1]}
+        texts = {"stock": stocks[locates[some] - 1], "attribution": members[numbers[:, 0] % len(members)]}
+        yield _encode_messages(fields | {"match": matches[some]} | texts)
 
 
 # Fields of each message type, after a head that all share; numpy types, big-endian.
@@ -206,57 +197,39 @@ def _layout(fields: str) -> np.dtype[np.void]:
 _LAYOUTS = {kind: _layout(fields) for kind, fields in _ITCH_FIELDS.items()}
 
 
-@dataclass(frozen=True)
-class _OrderMessages:
-    """Messages about orders, one column per field, ``(n,)`` each; fields that a type lacks are ignored.
+def _encode_messages(columns: Mapping[str, NDArray[Any]]) -> bytes:
+    """Encode messages about orders, one column per field; fields that a type lacks are ignored.
 
-    ``kind`` is a character code, ``side`` 0 to buy and 1 to sell. ``reference`` is the message's order, the new one if
-    it replaces ``old_reference``; ``attribution`` (type F) and ``stock`` are bytes.
-    """
+    ``kind`` is a character code, ``side`` 0 to buy and 1 to sell, ``reference`` the message's order, the new one if it
+    replaces ``old_reference``.
 
-    time: Integers
-    kind: Integers
-    locate: Integers
-    side: Integers
-    price: Integers
-    shares: Integers
-    reference: Integers
-    old_reference: Integers
-    match: Integers
-    stock: NDArray[np.bytes_]
-    attribution: NDArray[np.bytes_]
-
-
-def _encode_messages(messages: _OrderMessages) -> bytes:
-    """Encode messages in the given order.
-
-    >>> letter, time, one, name = np.array([ord("D")]), np.array([19]), np.array([1]), np.array([b"ACME"])
-    >>> _encode_messages(_OrderMessages(time, letter, one, one, one, one, one, one, one, name, name)).hex(" ", 1)
+    >>> kind, time, one = np.array([ord("D")]), np.array([19]), np.array([1])
+    >>> _encode_messages({"kind": kind, "time": time, "locate": one, "reference": one}).hex(" ")
     '00 13 44 00 01 00 00 00 00 00 00 00 13 00 00 00 00 00 00 00 01'
     """
-    lengths = np.zeros(len(messages.kind), dtype=np.int64)
-    chosen = {kind: np.flatnonzero(messages.kind == ord(kind)) for kind in "AFECXDUP"}
+    kinds = columns["kind"]
+    lengths = np.zeros(len(kinds), dtype=np.int64)
+    chosen = {kind: np.flatnonzero(kinds == ord(kind)) for kind in "AFECXDUP"}
     for kind, rows in chosen.items():
         lengths[rows] = _LAYOUTS[kind].itemsize
     starts = np.cumsum(lengths) - lengths
     whole = np.zeros(lengths.sum(), dtype=np.uint8)
     for kind, rows in chosen.items():
-        if not len(rows):
-            continue
-        parts = _filled(kind, messages, rows)
-        whole[starts[rows, None] + np.arange(parts.itemsize)] = parts.view(np.uint8).reshape(len(rows), -1)
+        if len(rows):
+            parts = _filled(kind, {name: column[rows] for name, column in columns.items()})
+            whole[starts[rows, None] + np.arange(parts.itemsize)] = parts.view(np.uint8).reshape(len(rows), -1)
     return whole.tobytes()
 
 
-def _filled(kind: str, messages: _OrderMessages, rows: Integers) -> NDArray[np.void]:
-    parts = _headed(kind, messages.time[rows], messages.locate[rows])
+def _filled(kind: str, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.void]:
+    parts = _headed(kind, columns["time"], columns["locate"])
     names = _LAYOUTS[kind].names or ()
     for name in ("price", "shares", "reference", "old_reference", "match", "stock", "attribution"):
         if name in names:
-            value = getattr(messages, name)[rows]
+            value = columns[name]
             parts[name] = np.char.ljust(value, _LAYOUTS[kind][name].itemsize) if value.dtype.kind == "S" else value
     if "side" in names:
-        parts["side"] = np.where(messages.side[rows] == 0, b"B", b"S")
+        parts["side"] = np.where(columns["side"] == 0, b"B", b"S")
     if "printable" in names:
         parts["printable"] = b"Y"
     return parts

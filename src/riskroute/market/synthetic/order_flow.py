@@ -75,14 +75,7 @@ MESSAGE, COLUMN, _STATE = _Messages(), _Columns(), _StateColumns()
 
 
 class _FlowParameters(NamedTuple):
-    """Parameters of the order flow.
-
-    ``gap`` is the mean time between events in nanoseconds, ``orders`` the typical number per side, ``lot`` a typical
-    size, ``top_size`` the minimum size at the best price, ``reach`` the mean distance of orders behind the best in
-    ticks, ``furthest`` the maximum. ``takers``, ``hidden``, ``partial`` and ``replaced`` are the fractions of events
-    that are aggressive orders, hidden trades, partial cancels and replacements; ``moved`` is the fraction of withdrawn
-    orders that return behind the new best, ``sweep`` the probability that a price left behind is traded instead.
-    """
+    """Parameters of a `SyntheticVenue`; ``gap`` is the mean time between events, ``furthest`` bounds ``reach``."""
 
     gap: float
     orders: int
