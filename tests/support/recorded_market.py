@@ -7,12 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import polars
-from riskroute.market.queue_position import ACTION, PRICE_UNITS
 
 from riskroute.core.validation import instance_of
 from riskroute.live.state.events import NANO
 from riskroute.market.clock import SECOND
-from riskroute.market.queue_fills import QueueReplay
+from riskroute.market.queue_fills import ACTION, PRICE_UNITS, QueueReplay
 from riskroute.simulation.backtest import TradingDay
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.study.config import BacktestConfig

@@ -20,7 +20,7 @@ from unittest import mock
 from riskroute.cli.app import run
 from riskroute.paper.reproduce import plan_experiments, reproduce
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.runner import Task
+from riskroute.simulation.runner import SimulationTask
 from riskroute.study import stresses
 from riskroute.study.config import BacktestConfig, StudyConfig
 from riskroute.study.markets import MarketDay
@@ -69,7 +69,7 @@ REPRODUCTION_TASKS = 30
 
 
 def small_reproduction(
-    out: Path, workers: int, finished: Callable[[Task], None] | None = None, *, resume: bool = False
+    out: Path, workers: int, finished: Callable[[SimulationTask], None] | None = None, *, resume: bool = False
 ) -> bytes:
     """The table of thirty instances, one run each."""
     experiments = plan_experiments("instances", panel="a", policies=["rise"], runs=1, horizon=100)
@@ -81,7 +81,7 @@ def reproduce_until_killed(out: Path, count: int, seconds: float) -> None:
     """Play until ``count`` tasks are finished, and some seconds longer."""
     left = count
 
-    def one_more(task: Task | None = None) -> None:
+    def one_more(task: SimulationTask | None = None) -> None:
         nonlocal left
         left -= 1
         if left < 0:
