@@ -195,10 +195,7 @@ def _look_up(
     old_orders: Integers,
     joined: Integers,
 ) -> tuple[Integers, Integers, Integers]:
-    """Look up what each event removes, for orders numbered from 0; `_look_up_orders` without the labels.
-
-    ``joined`` starts with the earliest possible sequence of each order and is updated in place.
-    """
+    """Look up what each event removes; ``joined`` starts with the earliest sequences and is updated in place."""
     price = np.full(len(joined), _NOWHERE)
     left = np.zeros(len(joined), dtype=np.int64)
     gone_prices = np.full(len(actions), _NOWHERE)

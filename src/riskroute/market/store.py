@@ -167,11 +167,7 @@ def _check_prices(frame: polars.DataFrame, source: object) -> None:
 
 
 class _BookWatch:
-    """Tracks the snapshots of one recording, part by part: the longest gap and the time spent crossed or locked.
-
-    A snapshot is in force until the next. ``crossed_time`` is the total and ``crossed_stretch`` the longest stretch in
-    seconds.
-    """
+    """Tracks the longest gap of one recording, and the seconds crossed or locked in total and at a stretch."""
 
     def __init__(self, day: dt.date) -> None:
         self._session = [utc_stamp(day, moment) for moment in (dt.time(9, 30), dt.time(16))]  # New York
@@ -215,9 +211,8 @@ class _BookWatch:
             found |= {"crossed_seconds": round(total, 3), "longest_crossed": round(longest, 3)}
             found["crossed_time_share"] = total * SECOND / (self._last - self._first)
         if self._gap[0] > 3600:
-            found["longest_gap"] = [
-                f"{dt.datetime.fromtimestamp(at // SECOND, dt.UTC):%H:%M:%S}" for at in self._gap[1:]
-            ]
+            edges = (dt.datetime.fromtimestamp(at // SECOND, dt.UTC) for at in self._gap[1:])
+            found["longest_gap"] = [f"{edge:%H:%M:%S}" for edge in edges]
         return found
 
 

@@ -218,13 +218,10 @@ class Replay(Environment):
         return as_action(split)
 
     def _around(self, actions: LatticeSet, split: Integers, step: int) -> tuple[ActionBatch, Vector, Vector]:
-        """Return the splits reached by moving ``step`` shares between two slots, with mean and standard deviation.
-
-        Moments are cached: searches at many risk tolerances visit the same splits.
-        """
+        """Return the splits reached by moving ``step`` shares between two slots, with mean and standard deviation."""
         unit = np.eye(len(split), dtype=np.int64)
         moved = split + step * (unit[:, None] - unit[None, :]).reshape(-1, len(split))
-        key = split.tobytes(), step
+        key = split.tobytes(), step  # cached: searches at many risk tolerances visit the same splits
         if key not in self._seen:
             allowed = np.flatnonzero(actions.contains(moved))
             if 3 * len(moved) * len(self._seen) > _CELLS:

@@ -218,10 +218,7 @@ class _UpdatePart(NamedTuple):
 
 
 class _UpdateCheck:
-    """Refuses malformed or unsorted updates; errors call a row ``word``.
-
-    Rows may be ``spill`` nanoseconds outside the day from ``begin`` to ``end``.
-    """
+    """Refuses malformed or unsorted updates, and those more than ``spill`` ns outside the day; rows are ``word``."""
 
     def __init__(self, source: Path, word: str, begin: int, end: int, spill: int = 0) -> None:
         self.source, self.word, self.begin, self.end, self.spill = source, word, begin, end, spill

@@ -60,10 +60,7 @@ def looks_like_itch(head: bytes) -> bool:
 
 
 def _scan_symbols(path: Path) -> dict[int, str]:
-    """Return symbols by locate code from the messages that add orders, for files without a directory.
-
-    Files cut from the middle of a day lack the directory. A code with two symbols is refused.
-    """
+    """Return symbols by locate code from the messages that add orders: excerpts of a day lack the directory."""
     names: dict[int, str] = {}
     with unpacked(path) as file:
         rest = b""

@@ -109,17 +109,14 @@ def _write(blocks: Iterator[bytes], path: Path) -> None:
 
 
 def _file(symbols: Sequence[str], parts: list[Integers], begin: int, end: int) -> Iterator[bytes]:
-    """Yield the blocks of a file: start of day, the messages of all symbols by time, end of day.
-
-    ``parts`` is emptied to save memory.
-    """
+    """Yield the blocks of a file: start of day, the messages of all symbols by time, end of day."""
     yield _system_event(begin, "O")
     yield from (_stock_directory(begin, locate, symbol) for locate, symbol in enumerate(symbols, 1))
     yield _system_event(begin, "S")
     yield from (_trading_begins(begin, locate, symbol) for locate, symbol in enumerate(symbols, 1))
     locates = np.repeat(np.arange(1, len(parts) + 1), [len(part) for part in parts])
     rows = np.concatenate(parts)
-    parts.clear()
+    parts.clear()  # to save memory
     order = np.argsort(rows[:, COLUMN.time], kind="stable")
     rows, locates = rows[order], locates[order]
     opening, closing = int(9.5 * 3600 * SECOND), min(max(16 * 3600 * SECOND, begin), end)  # regular session
@@ -136,10 +133,7 @@ def _file(symbols: Sequence[str], parts: list[Integers], begin: int, end: int) -
 
 
 def _references(rows: Integers, locates: Integers) -> Integers:
-    """Return the references of each message's order and of the order it replaces, ``(n, 2)``, 0 for none.
-
-    Orders are numbered through the file as they arrive.
-    """
+    """Number orders as they arrive; return the numbers of each message's order and its old one, ``(n, 2)``, or 0."""
     created = np.flatnonzero(np.isin(rows[:, COLUMN.kind], (MESSAGE.add, MESSAGE.attributed, MESSAGE.replace)))
     found = np.zeros((len(rows), 2), dtype=np.int64)
     for locate in range(1, locates.max(initial=0) + 1):
