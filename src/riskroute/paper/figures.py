@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from riskroute.market.fitting import Fit
+    from riskroute.market.fitting import VenueFit
 
 
 # One colour per policy in every figure; the paper's four policies have the paper's colours.
@@ -122,7 +122,7 @@ def _title(result: SimulationResult) -> str:
     return f"Regret over {actions} actions, mean of {runs} runs (band: {_BAND:.0%} of the standard deviation)"
 
 
-def plot_fits(fits: Mapping[str, Fit], path: str | os.PathLike[str], *, title: str) -> Path:
+def plot_fits(fits: Mapping[str, VenueFit], path: str | os.PathLike[str], *, title: str) -> Path:
     """Write a figure with a row per venue: mean profit against quantity, variance against its square, with lines."""
     if not fits:
         raise InputError("fits must hold at least one venue to be drawn")

@@ -16,7 +16,7 @@ from riskroute.core.runtime import provenance_versions
 from riskroute.core.validation import one_of
 from riskroute.market.calibration import Calibration, calibrate
 from riskroute.market.clock import SECOND, Window, zone_label
-from riskroute.market.fitting import Fit
+from riskroute.market.fitting import VenueFit
 from riskroute.market.importing import SymbolBooks
 from riskroute.market.order_profits import walk_book
 from riskroute.market.sampling import books_at, closest_books, draw_sample_times
@@ -36,7 +36,7 @@ LEVELS = 5  # of a book that orders walk, as in the paper
 _QUANTITIES = tuple(range(1, 11))  # shares, few enough for the thinnest venue
 _BUCKETS = 4  # shown in figure 3
 
-_Made = tuple[dict[str, Any], str, polars.DataFrame, Mapping[str, Fit]]  # summary, text, table, fits to draw
+_Made = tuple[dict[str, Any], str, polars.DataFrame, Mapping[str, VenueFit]]  # summary, text, table, fits to draw
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class _OrderBookFigure:
     summary: dict[str, Any]
     text: str
     files: list[Path]
-    fits: Mapping[str, Fit]
+    fits: Mapping[str, VenueFit]
 
     @property
     def title(self) -> str:
