@@ -20,6 +20,7 @@ from numba.extending import register_jitable
 from scipy.special import ndtri
 
 from riskroute.core.arrays import Floats, Integers
+from riskroute.core.errors import InputError
 from riskroute.core.seeding import seed_stream
 from riskroute.market.clock import SECOND
 from riskroute.market.synthetic.venues import REFERENCE_PRICE, OwnQuotes, SharedQuotes, SyntheticVenue
@@ -402,6 +403,8 @@ def _simulate_order_flow(
 
     ``quotes (K, 2)`` are best bid and ask in ticks, each for ``step`` nanoseconds. The book fills within a second.
     """
+    if quotes.shape[0] == 0 or quotes.shape[1] != 2 or step < 1 or parameters.orders < 1:
+        raise InputError("quotes must be rows of bid and ask for steps of time, and there must be orders")
     margin = parameters.furthest + _FEWEST_LEVELS + 1
     low, high = quotes[:, BID].min(), quotes[:, ASK].max()
     book = _empty_book(parameters, rng, low - margin, high - low + 2 * margin + 1)
