@@ -211,7 +211,7 @@ def test_resuming_needs_another_scope(served: ServedRouter, browser: Any) -> Non
     eventually(lambda: browser.find_element("id", "resume").is_displayed())
     browser.find_element("id", "resume").click()
     browser.find_element("id", "ask-token").send_keys(TOKENS["halt"] + "\n")
-    eventually(lambda: text(browser, "ask-error") == "the token must have the scope trade, has not")
+    eventually(lambda: text(browser, "ask-error") == "the token lacks the scope trade")
     assert text(browser, "status") == "Halted"
     browser.find_element("id", "ask-token").send_keys(Keys.ESCAPE)
     eventually(lambda: not browser.find_element("id", "ask").is_displayed())

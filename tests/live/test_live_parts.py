@@ -17,7 +17,7 @@ from live_logs import MemoryLog
 from riskroute.core.errors import DataError
 from riskroute.live.children import child_id
 from riskroute.live.decider import _DurationHistogram
-from riskroute.live.http.server import rare_collection
+from riskroute.live.http.server import _rare_collection
 from riskroute.live.log.interface import Entry, entries_of, events_after
 from riskroute.live.state.events import Resumed
 from riskroute.live.venues.simulated import QuotedMarket
@@ -69,6 +69,6 @@ def test_hidden_sizes_are_geometric_and_repeatable_per_child() -> None:
 
 def test_garbage_collection_is_rare_while_a_service_runs() -> None:
     before = gc.get_threshold()
-    with rare_collection():
+    with _rare_collection():
         assert gc.get_threshold() == (500_000, 20, 100)
     assert gc.get_threshold() == before

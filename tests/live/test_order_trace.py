@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from live_services import order_json, running, service_config
-from riskroute.live.http.requests import OrderIn
+from riskroute.live.http.requests import OrderRequest
 from riskroute.live.state.events import Decision
 from trace_files import PACKAGE
 
@@ -36,7 +36,7 @@ def test_an_order_takes_few_files_and_two_threads_beside_the_event_loop(tmp_path
             up.client.settled("first")
             submit = up.service.submit
 
-            def until_answered(order: OrderIn) -> Future[Decision]:
+            def until_answered(order: OrderRequest) -> Future[Decision]:
                 def stop(answer: Future[Decision]) -> None:
                     nonlocal recording
                     recording = False  # in the thread that completes the answer, before anything is sent to venues

@@ -11,7 +11,7 @@ import pytest
 
 from live_services import service_config
 from riskroute.core.errors import InputError
-from riskroute.live.http.requests import OrderTerms
+from riskroute.live.http.requests import RequestParser
 
 POSTGRES: dict[str, Any] = {"log": {"postgres": "dbname=nowhere"}}
 
@@ -39,7 +39,7 @@ def test_every_symbol_is_of_one_partition_and_the_others_name_it(tmp_path: Path)
     assert {part.partition_of("DEMO") for part in parts} == {right}
     for part in parts:
         if part.part[0] == right:
-            assert OrderTerms(part).instrument("DEMO").lot == 1
+            assert RequestParser(part).instrument("DEMO").lot == 1
         else:
-            with pytest.raises(InputError, match=f"must be of partition {part.partition}, was DEMO, of {right}/3"):
-                OrderTerms(part).instrument("DEMO")
+            with pytest.raises(InputError, match=f"belongs to partition {right}/3, this is partition {part.partition}"):
+                RequestParser(part).instrument("DEMO")

@@ -10,26 +10,26 @@ import pytest
 from live_logs import MemoryStore
 from live_services import order_json, running, service_config
 from riskroute.core.errors import InputError
-from riskroute.live.http.requests import OrderIn, OrderTerms, QuoteIn
+from riskroute.live.http.requests import OrderRequest, RequestParser, _VenueBook
 from riskroute.live.limits import check_order
 from riskroute.live.state.events import PoolQuote, VenueQuote
 
-BOOK = QuoteIn(venue="A", at=5, bids=((1000, 7),), asks=((1002, 7),), maker=0)
+BOOK = _VenueBook(venue="A", at=5, bids=((1000, 7),), asks=((1002, 7),), maker=0)
 ORDER: dict[str, Any] = {"key": "one", "symbol": "DEMO", "side": "buy", "quantity": 5, "deadline": 9, "quotes": (BOOK,)}
 
 
 @pytest.fixture
-def terms(tmp_path: Path) -> OrderTerms:
-    return OrderTerms(service_config(tmp_path))
+def terms(tmp_path: Path) -> RequestParser:
+    return RequestParser(service_config(tmp_path))
 
 
-def test_an_order_gets_the_terms_of_the_configuration_unless_it_brings_its_own(terms: OrderTerms) -> None:
-    order = terms.order(OrderIn(**ORDER))
+def test_an_order_gets_the_terms_of_the_configuration_unless_it_brings_its_own(terms: RequestParser) -> None:
+    order = terms.order(OrderRequest(**ORDER))
     assert order.quotes == (VenueQuote(venue="A", bids=BOOK.bids, asks=BOOK.asks, taker=3_000_000, maker=0, at=5),)
     assert order.pools == (PoolQuote(pool="P", fee=1_000_000),)
     assert (order.lot, order.tick) == (1, 10_000_000)
-    assert terms.order(OrderIn(**ORDER | {"symbol": "OTHER"})).lot == 10
-    own = terms.order(OrderIn(**ORDER | {"quotes": (QuoteIn(venue="A", at=5, taker=7, maker=-7),)}))
+    assert terms.order(OrderRequest(**ORDER | {"symbol": "OTHER"})).lot == 10
+    own = terms.order(OrderRequest(**ORDER | {"quotes": (_VenueBook(venue="A", at=5, taker=7, maker=-7),)}))
     assert (own.quotes[0].taker, own.quotes[0].maker) == (7, -7)
     check_order(order)
 
@@ -46,13 +46,13 @@ def test_an_order_gets_the_terms_of_the_configuration_unless_it_brings_its_own(t
         {"features": {f"{number}": 1.0 for number in range(101)}},
         {"quotes": ()},
         {"quotes": (BOOK, BOOK)},
-        {"quotes": (QuoteIn(venue="A", at=5, bids=((1000, 7),)),)},
-        {"quotes": (QuoteIn(venue="A", at=5, bids=((1002, 7),), asks=((1000, 7),)),)},
-        {"quotes": (QuoteIn(venue="A", at=0, bids=((1000, 7),), asks=((1002, 7),)),)},
+        {"quotes": (_VenueBook(venue="A", at=5, bids=((1000, 7),)),)},
+        {"quotes": (_VenueBook(venue="A", at=5, bids=((1002, 7),), asks=((1000, 7),)),)},
+        {"quotes": (_VenueBook(venue="A", at=0, bids=((1000, 7),), asks=((1002, 7),)),)},
     ],
 )
-def test_an_invalid_order_is_refused(terms: OrderTerms, change: dict[str, Any]) -> None:
-    order = terms.order(OrderIn(**ORDER | change))
+def test_an_invalid_order_is_refused(terms: RequestParser, change: dict[str, Any]) -> None:
+    order = terms.order(OrderRequest(**ORDER | change))
     with pytest.raises(InputError, match=r" must .*, (was|were|did) "):
         check_order(order)
 

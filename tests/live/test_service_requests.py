@@ -118,7 +118,7 @@ def test_simultaneous_requests_are_answered_in_sequence(line: Line) -> None:
     bodies = [json.loads(line.answer()[1]) for _ in range(5)]
     assert [body.get("parent") for body in bodies] == ["one", "two", None, "three", None]
     assert bodies[2] == {"status": "ready"}
-    assert bodies[4] == {"error": "there is nothing at this address"}
+    assert bodies[4] == {"error": "unknown path"}
 
 
 NOW = order_json("refused")

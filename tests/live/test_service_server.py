@@ -115,6 +115,6 @@ def test_a_signal_halts_and_the_event_stream_reports_it(tmp_path: Path) -> None:
             os.kill(process.pid, signal.SIGUSR1)
             halted = next(states)
             assert halted["status"] == "halted"
-            assert (halted["halted"], halted["halted_by"]) == ("the signal SIGUSR1 came", "signal")
+            assert (halted["halted"], halted["halted_by"]) == ("received SIGUSR1", "signal")
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0

@@ -13,7 +13,7 @@ from live_logs import MemoryLog, MemoryStore
 from live_services import order_json, running, service_config
 from recorded_market import executed_orders, told_market
 from riskroute.live.config import LiveConfig, live_config, token_hash
-from riskroute.live.http.requests import QuotesIn, ShadowIn, read_json
+from riskroute.live.http.requests import QuotesRequest, ShadowRequest, decode_request
 from riskroute.live.log.recovery import replay, verify
 from riskroute.live.service import Service
 from riskroute.live.state.events import NANO
@@ -59,9 +59,9 @@ def watched(result: BacktestResult, router: str, store: MemoryStore, step: int =
             begin, end = order["arrived"], order["order"]["deadline"]
             if step:
                 for told in told_market(trading, symbol, begin, end, step=step, last=last):
-                    service.quote(read_json(json.dumps(told).encode(), QuotesIn, "quotes"))
+                    service.quote(decode_request(json.dumps(told).encode(), QuotesRequest, "quotes"))
                 last = end
-            given = read_json(json.dumps(order).encode(), ShadowIn, "an order")
+            given = decode_request(json.dumps(order).encode(), ShadowRequest, "an order")
             assert service.compare(given).result(10) is not None
         return service.engine.state.totals.view()
     finally:
@@ -182,7 +182,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "fee": ({"fee": 10**18}, "fee of a child must be at most"),
     "time": ({"sent_at": -1}, "times of a child must not be negative"),
     "from the future": ({"arrived": 2**62}, "arrived must be a time in the past"),
-    "old quotes": ({"arrived": 5}, "deadline must be within 3600 s of the arrival, was not"),
+    "old quotes": ({"arrived": 5}, "deadline must be within 3600 s of the arrival"),
 }
 
 

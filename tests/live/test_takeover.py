@@ -52,7 +52,7 @@ def test_a_standby_takes_over_and_the_old_leader_never_writes_again(
         answer = first.answered(order_json("elsewhere", symbol=other))
         assert answer is not None
         assert answer.status_code == 422
-        assert answer.json()["error"] == f"symbol must be of partition 1/2, was {other}, of 2/2"
+        assert answer.json()["error"] == f"symbol {other} belongs to partition 2/2, this is partition 1/2"
         answers = {order["key"]: first.waited(order).text for order in orders[:5]}
 
         first.process.kill()

@@ -289,7 +289,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def nano(dollars: float) -> int:
-    """Convert dollars to the log's units of 1e-9 dollars."""
+    """Convert dollars to units of 1e-9 dollars."""
     return round(dollars * NANO)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from riskroute.core.errors import RiskrouteError
 from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.live.config import LiveConfig, nano
-from riskroute.live.http.requests import ChildIn
+from riskroute.live.http.requests import ExecutedChild
 from riskroute.live.learner import Learner, learn_quietly, router_bytes, router_from
 from riskroute.live.shadow import executed_outcome
 from riskroute.live.state.events import NANO, ParentOrder, PoolQuote, VenueQuote
@@ -49,7 +49,7 @@ def warm_up(config: LiveConfig, router: Router, orders: int = 6) -> None:
             return
         quote = order.quotes[0]
         price = (quote.asks if order.sign > 0 else quote.bids)[0][0]
-        child = ChildIn(kind="take", place=quote.venue, sent=order.quantity, filled=order.quantity, price=price)
+        child = ExecutedChild(kind="take", place=quote.venue, sent=order.quantity, filled=order.quantity, price=price)
         learn_quietly(learner.router, executed_outcome(order, [child]))
 
 

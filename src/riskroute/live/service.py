@@ -16,7 +16,7 @@ import msgspec
 from riskroute.core.errors import InputError, StateError
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import RefusedError, TradingEngine, new_answer
-from riskroute.live.http.requests import OrderIn, OrderTerms, QuotesIn, ShadowIn
+from riskroute.live.http.requests import OrderRequest, QuotesRequest, RequestParser, ShadowRequest
 from riskroute.live.learner import Refit, RefitWorker, router_bytes
 from riskroute.live.limits import check_order, check_quotes, order_digest
 from riskroute.live.log.interface import LeaseError, Log, events_after
@@ -62,7 +62,7 @@ class Service:
     ) -> None:
         self.config, self.clock = config, clock
         self.history = MarketHistory(keep=config.mode == "shadow")
-        self._terms = OrderTerms(config)
+        self._parser = RequestParser(config)
         router = config.build_router()
         self._worker: Executor | None = RefitWorker() if config.router.refit_every else None
         self._saver = ThreadPoolExecutor(1, "riskroute snapshots")
@@ -169,15 +169,15 @@ class Service:
 
     # requests
 
-    def submit(self, order: OrderIn) -> Future[Decision]:
+    def submit(self, order: OrderRequest) -> Future[Decision]:
         """Hand an order to the engine's thread; the future has its decision once that is durable."""
         return self._in_engine(partial(self._accept, order, self.clock()))
 
-    def compare(self, given: ShadowIn) -> Future[ShadowComparison | None]:
+    def compare(self, given: ShadowRequest) -> Future[ShadowComparison | None]:
         """Hand an order that another router has executed to the engine's thread."""
         return self._in_engine(lambda _: self._compare(given))
 
-    def take_quotes(self, quotes: QuotesIn) -> Future[int]:
+    def take_quotes(self, quotes: QuotesRequest) -> Future[int]:
         """Hand books and trades to the engine's thread, which takes them before later orders; see `quote`."""
 
         def take(answer: Future[int]) -> Future[int]:
@@ -205,11 +205,11 @@ class Service:
             self.engine.call_soon(run)
         return answer
 
-    def _accept(self, given: OrderIn, received: int, answer: Future[Decision]) -> Future[Decision]:
+    def _accept(self, given: OrderRequest, received: int, answer: Future[Decision]) -> Future[Decision]:
         if self.config.mode == "shadow":
             raise StateError("mode must be live for orders, was shadow: send executed orders to /shadow/orders")
         engine, now = self.engine, self.clock()
-        order = self._terms.order(given)
+        order = self._parser.order(given)
         digest, brought = order_digest(order), order.quotes
         with engine.lock:
             # A repeated order gets its first answer, even if its quotes would be refused by now.
@@ -218,7 +218,7 @@ class Service:
             if not brought:
                 order = msgspec.structs.replace(order, quotes=self.history(order.symbol) or ())
             check_order(order)
-            self._terms.check_deadline(order, now)
+            self._parser.check_deadline(order, now)
             if engine.state.halted:
                 raise HaltedError(f"trading is halted: {engine.state.halted}")
             if not engine.ready:
@@ -234,18 +234,18 @@ class Service:
         flows = self.history.outflows(order.symbol, [quote.venue for quote in order.quotes], order.sign, now)
         return msgspec.structs.replace(order, features=flows | order.features) if flows else order
 
-    def _compare(self, given: ShadowIn) -> Future[ShadowComparison | None]:
+    def _compare(self, given: ShadowRequest) -> Future[ShadowComparison | None]:
         if self.config.mode == "live":
             raise StateError("mode must be shadow for orders of another router, was live")
-        order = msgspec.structs.replace(self._terms.order(given.order), received=given.arrived)
+        order = msgspec.structs.replace(self._parser.order(given.order), received=given.arrived)
         order = self._with_outflows(order, order.received)
-        self._terms.check_executed(order, self.clock())
+        self._parser.check_executed(order, self.clock())
         return compare_execution(self.engine, order, given.children)
 
-    def quote(self, quotes: QuotesIn) -> int:
+    def quote(self, quotes: QuotesRequest) -> int:
         """Take books and trades of a symbol; return the number of venues with books."""
-        self._terms.instrument(quotes.symbol)
-        books = self._terms.quotes(quotes.quotes)
+        self._parser.instrument(quotes.symbol)
+        books = self._parser.quotes(quotes.quotes)
         check_quotes(books)
         if not books and quotes.trades is None:
             raise InputError("quotes must be of at least one venue, were of none")
@@ -253,7 +253,7 @@ class Service:
         for book in books:
             if book.at - now > ahead:
                 raise InputError(f"at of {book.venue} must not be in the future, was {(book.at - now) / 1e9:g} s ahead")
-        trades = () if quotes.trades is None else self._terms.trades(quotes.trades, now + ahead)
+        trades = () if quotes.trades is None else self._parser.trades(quotes.trades, now + ahead)
         if quotes.trades is not None:
             newest = max([book.at for book in books] + [trade.at for trade in trades], default=now)
             trades = self.history.trade(quotes.symbol, trades, min(newest, now))

@@ -15,7 +15,7 @@ import msgspec
 from riskroute.core.errors import InputError, shown
 from riskroute.live.children import context_of
 from riskroute.live.engine import KeyUsedError, TradingEngine
-from riskroute.live.http.requests import ChildIn
+from riskroute.live.http.requests import ExecutedChild
 from riskroute.live.learner import RouterError, plain_plan, plan_probability
 from riskroute.live.limits import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY, check_order, order_digest
 from riskroute.live.state.events import (
@@ -44,7 +44,7 @@ class ShadowComparison(msgspec.Struct, frozen=True):
     safe: str = ""
 
 
-def executed_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome:
+def executed_outcome(order: ParentOrder, children: Sequence[ExecutedChild]) -> Outcome:
     """Return the outcome of an order that another router executed; unfilled shares are marked at the far touch.
 
     Raises `InputError` for children that do not fit the order.
@@ -93,7 +93,7 @@ def executed_outcome(order: ParentOrder, children: Sequence[ChildIn]) -> Outcome
     )
 
 
-def _check_child(order: ParentOrder, child: ChildIn) -> None:
+def _check_child(order: ParentOrder, child: ExecutedChild) -> None:
     """Raise `InputError` for an inconsistent child."""
     pools = tuple(pool.pool for pool in order.pools)
     venues = tuple(quote.venue for quote in order.quotes)
@@ -110,7 +110,7 @@ def _check_child(order: ParentOrder, child: ChildIn) -> None:
         raise InputError("times of a child must not be negative")
 
 
-def _executed_plan(order: ParentOrder, children: Sequence[ChildIn]) -> Plan:
+def _executed_plan(order: ParentOrder, children: Sequence[ExecutedChild]) -> Plan:
     """Return the plan that matches children, without sweeps, which follow from its rest rule."""
     shares: dict[str, dict[str, int]] = {kind: {} for kind in KINDS}
     for child in children:
@@ -126,7 +126,7 @@ def _executed_plan(order: ParentOrder, children: Sequence[ChildIn]) -> Plan:
 
 
 def compare_execution(
-    engine: TradingEngine, order: ParentOrder, children: Sequence[ChildIn]
+    engine: TradingEngine, order: ParentOrder, children: Sequence[ExecutedChild]
 ) -> Future[ShadowComparison | None]:
     """Compare an executed order with our plan for it, and learn from it; the future is done once it is durable.
 

@@ -1,7 +1,7 @@
 """HTTP API and dashboard of the live router, as an ASGI application.
 
-An order, a halt or a resume is answered once it is durable. The event loop never waits for the router or the disk:
-orders go to the engine's thread, and views of the state are made in the executor.
+Orders, halts and resumes are answered once they are durable. The event loop never waits for the router or the disk:
+orders go to the engine's thread, and views of the state are computed in the executor.
 """
 
 from __future__ import annotations
@@ -25,10 +25,17 @@ from starlette.types import Receive, Scope, Send
 
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.live.engine import KeyUsedError, OverloadedError, RefusedError
-from riskroute.live.http.requests import HaltIn, MalformedError, OrderIn, QuotesIn, ShadowIn, read_json
+from riskroute.live.http.requests import (
+    HaltRequest,
+    MalformedRequestError,
+    OrderRequest,
+    QuotesRequest,
+    ShadowRequest,
+    decode_request,
+)
 from riskroute.live.http.views import (
     Metrics,
-    NotFoundError,
+    UnknownOrderError,
     order_view,
     positions_view,
     state_view,
@@ -43,8 +50,8 @@ Value = TypeVar("Value")
 
 # HTTP status by type of error; the first match counts.
 _STATUS = (
-    (NotFoundError, 404),
-    (MalformedError, 400),
+    (UnknownOrderError, 404),
+    (MalformedRequestError, 400),
     (KeyUsedError, 409),
     (HaltedError, 503),
     (OverloadedError, 503),
@@ -66,7 +73,7 @@ class _Call:
     async def body(self) -> bytes:
         """Return the body; refuse one above the configured size before reading it all."""
         most = self.service.config.body_bytes
-        too_large = HTTPException(413, f"the body must have at most {most:,} bytes, had more")
+        too_large = HTTPException(413, f"the body must have at most {most:,} bytes")
         length = self.request.headers.get("content-length", "0")
         if not length.isdigit() or int(length) > most:
             raise too_large
@@ -101,9 +108,9 @@ class _Answers:
 
         def on_done(done: Future[Value]) -> None:
             self._done.append((take, done))
-            if not self._woken:  # looked at after the append, and reset before anything is passed on: none is missed
+            if not self._woken:  # read after the append and reset before the queue is emptied, so no result is missed
                 self._woken = True
-                with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                with suppress(RuntimeError):  # the loop is closed, and no request waits
                     loop.call_soon_threadsafe(self._pass_on)
 
         future.add_done_callback(on_done)
@@ -143,21 +150,21 @@ class _Endpoint:
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
         by = ""
-        if self._scope:  # without one, anybody may ask
+        if self._scope:  # a route without scope is public
             header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
             found = self._service.config.token_owner(header.decode("latin-1"))
             if found is None:
                 headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
-                return _refusal(401, "a valid token must be sent as Authorization: Bearer TOKEN, was not", headers)
+                return _refusal(401, "send a valid token as Authorization: Bearer TOKEN", headers)
             by, scopes = found
             if self._scope not in scopes:
-                return _refusal(403, f"the token must have the scope {self._scope}, has not", {"Connection": "close"})
+                return _refusal(403, f"the token lacks the scope {self._scope}", {"Connection": "close"})
         try:
             return await self._handler(_Call(scope, receive, self._service, self._answers, by))
         except HTTPException as error:
             return _refusal(error.status_code, error.detail, {"Connection": "close"})
         except ClientDisconnect:
-            return _refusal(400, "the request must be complete, was not")
+            return _refusal(400, "the request was incomplete")
         except Exception as error:
             return _refusal(*_status_and_message(error, f"{scope['method']} {scope['path']}"))
 
@@ -173,7 +180,7 @@ def _status_and_message(error: BaseException, request: str) -> tuple[int, str]:
 
 
 class OrderHandler:
-    """Handles the bodies of ``POST /orders`` outside the ASGI application, whose messages take as long as an order.
+    """Handles ``POST /orders`` without ASGI messages, which take as long as the order itself.
 
     Parameters
     ----------
@@ -207,7 +214,7 @@ class OrderHandler:
                 refuse(error)
 
         try:
-            decision = self._service.submit(read_json(body, OrderIn, "an order"))
+            decision = self._service.submit(decode_request(body, OrderRequest, "an order"))
         except Exception as error:
             refuse(error)
         else:
@@ -224,8 +231,8 @@ def _refusal(status: int, sentence: str, headers: dict[str, str] | None = None) 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    sentences = {404: "there is nothing at this address", 405: "this address does not support this method"}
-    return _refusal(status, sentences.get(status, "the request cannot be answered"))
+    sentences = {404: "unknown path", 405: "this path does not support this method"}
+    return _refusal(status, sentences.get(status, "the request failed"))
 
 
 # Handlers; their docstrings are the summaries of the OpenAPI description.
@@ -233,13 +240,13 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 
 async def _post_order(call: _Call) -> Response:
     """Accept an order and return its decision."""
-    order = read_json(await call.body(), OrderIn, "an order")
+    order = decode_request(await call.body(), OrderRequest, "an order")
     return _json(await call.answers.wait(call.service.submit(order)))
 
 
 async def _post_shadow_order(call: _Call) -> Response:
-    """Compare an order that another router has executed with our plan for it, and learn from it."""
-    given = read_json(await call.body(), ShadowIn, "an executed order")
+    """Compare the execution of another router with our plan, and learn from it."""
+    given = decode_request(await call.body(), ShadowRequest, "an executed order")
     compared = await call.answers.wait(call.service.compare(given))
     return _json({"key": given.order.key, "known": True} if compared is None else compared)
 
@@ -256,20 +263,20 @@ async def _get_positions(call: _Call) -> Response:
 
 
 async def _get_state(call: _Call) -> Response:
-    """Return everything that the dashboard shows."""
+    """Return the content of the dashboard."""
     return _json(await call.in_executor(lambda: state_view(call.service)))
 
 
 async def _post_quotes(call: _Call) -> Response:
-    """Take books and trades of a symbol."""
-    quotes = read_json(await call.body(), QuotesIn, "quotes")
+    """Accept books and trades of a symbol."""
+    quotes = decode_request(await call.body(), QuotesRequest, "quotes")
     return _json({"venues": await call.answers.wait(call.service.take_quotes(quotes))})
 
 
 async def _post_halt(call: _Call) -> Response:
     """Halt trading."""
     body = await call.body()
-    given = read_json(body, HaltIn, "a halt") if body else HaltIn()
+    given = decode_request(body, HaltRequest, "a halt") if body else HaltRequest()
     await call.answers.wait(await call.in_executor(lambda: call.service.halt(given.reason[:200], call.by)))
     return _json({"halted": call.service.engine.state.halted})
 
@@ -282,7 +289,7 @@ async def _post_resume(call: _Call) -> Response:
 
 
 async def _get_health(call: _Call) -> Response:
-    """Return ready, halted, starting or failed."""
+    """Return the status: ready, halted, starting or failed."""
     status = call.service.status
     return _json({"status": status}, 200 if status in ("ready", "halted") else 503)
 
@@ -295,7 +302,7 @@ async def _get_events(call: _Call) -> Response:
     after: int | None = None
     if asked is not None:
         if not asked.isdigit() or len(asked) > 18:
-            raise HTTPException(422, "after must be the number of a row of the log, was not")
+            raise HTTPException(422, "after must be the number of a row of the log")
         after = int(asked)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_stream(call.service, call.by, after), 200, headers, "text/event-stream")
@@ -314,7 +321,7 @@ async def _get_metrics(call: _Call) -> Response:
     return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-# Method, path, scope of the token, and handler; without a scope, anybody may ask.
+# Method, path, scope of the token, and handler; routes without a scope are public.
 ROUTES: tuple[tuple[str, str, str, _Handler], ...] = (
     ("POST", "/orders", "trade", _post_order),
     ("GET", "/orders/{key:path}", "read", _get_order),
@@ -366,7 +373,7 @@ def _lifespan(service: Service) -> Any:
 
 def _halt_by_signal(service: Service) -> None:
     try:
-        service.halt("the signal SIGUSR1 came", "signal")
+        service.halt("received SIGUSR1", "signal")
     except RiskrouteError as error:
         LOGGER.error("halt by signal: %s", error)
 
@@ -396,7 +403,7 @@ async def _stream(
             yield b"".join(news)
         elif (silent := silent + every) >= heartbeat:
             silent = 0.0
-            yield b": still here\n\n"  # otherwise proxies close the connection
+            yield b": heartbeat\n\n"  # proxies close silent connections
         await asyncio.sleep(every)
 
 
@@ -433,7 +440,7 @@ def message(kind: str, value: Any, seq: int | None = None) -> bytes:
 
 
 def _page_routes() -> list[BaseRoute]:
-    """Return the routes of the dashboard: static files that anybody may load, since they hold no data.
+    """Return the routes of the dashboard: public static files without any data.
 
     The page reads ``/events`` with ``fetch`` and sends its token in a header: ``EventSource`` cannot send headers, a
     token in an address ends up in histories and logs, and a cookie would let pages of other sites act for the reader.
@@ -445,7 +452,7 @@ def _page_routes() -> list[BaseRoute]:
         "panels.js": "text/javascript",
         "words.js": "text/javascript",
     }
-    headers = {  # nothing is loaded from elsewhere, nothing inline runs, and no page may frame this one
+    headers = {  # no other hosts, no inline code, no framing
         "Content-Security-Policy": (
             "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
             "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

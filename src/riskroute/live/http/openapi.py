@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -9,11 +10,16 @@ import msgspec
 
 from riskroute._version import __version__
 from riskroute.live.http.api import ROUTES
-from riskroute.live.http.requests import HaltIn, OrderIn, QuotesIn, ShadowIn
+from riskroute.live.http.requests import HaltRequest, OrderRequest, QuotesRequest, ShadowRequest
 from riskroute.live.shadow import ShadowComparison
 from riskroute.live.state.events import Decision
 
-_BODIES: dict[str, type] = {"/orders": OrderIn, "/shadow/orders": ShadowIn, "/quotes": QuotesIn, "/halt": HaltIn}
+_BODIES: dict[str, type] = {
+    "/orders": OrderRequest,
+    "/shadow/orders": ShadowRequest,
+    "/quotes": QuotesRequest,
+    "/halt": HaltRequest,
+}
 _ANSWERS: dict[tuple[str, str], type] = {("POST", "/orders"): Decision, ("POST", "/shadow/orders"): ShadowComparison}
 _REFUSALS = {
     "400": "The body is not JSON or has the wrong form.",
@@ -48,7 +54,8 @@ def openapi_json() -> bytes:
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
-    return msgspec.json.encode(description)
+    # Private records of a request get public names.
+    return re.sub(rb'(schemas/|")_(?=[A-Z])', rb"\1", msgspec.json.encode(description))
 
 
 def _operation(method: str, path: str, scope: str, text: str, refs: dict[type, Any]) -> dict[str, Any]:

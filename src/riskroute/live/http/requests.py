@@ -1,4 +1,4 @@
-"""Requests of clients: JSON decoded into records, and records turned into orders."""
+"""Requests of clients: decoding, and conversion to orders and quotes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Level = tuple[Int, Int]
 
 
-class MalformedError(InputError):
-    """A request body is not JSON, or not of the expected form."""
+class MalformedRequestError(InputError):
+    """A body that is not JSON or has the wrong form."""
 
 
-class QuoteIn(Record, frozen=True):
+class _VenueBook(Record, frozen=True):
     """The book of a venue: prices (1e-9 dollars) with sizes, best first, and its time (ns since 1970).
 
     Fees per share default to those of the configuration.
@@ -36,7 +36,7 @@ class QuoteIn(Record, frozen=True):
     maker: Int | None = None
 
 
-class OrderIn(Record, frozen=True):
+class OrderRequest(Record, frozen=True):
     """A parent order. Default quotes: the newest sent to ``/quotes``."""
 
     key: str
@@ -44,12 +44,12 @@ class OrderIn(Record, frozen=True):
     side: Literal["buy", "sell"]
     quantity: Int
     deadline: Int
-    quotes: tuple[QuoteIn, ...] = ()
+    quotes: tuple[_VenueBook, ...] = ()
     limit: Int | None = None
     features: dict[str, float] = msgspec.field(default_factory=dict)
 
 
-class ChildIn(Record, frozen=True):
+class ExecutedChild(Record, frozen=True):
     """A finished child of another router: price per share and total fee in 1e-9 dollars, times in ns since 1970."""
 
     kind: Literal["dark", "dark_rest", "limit", "take", "sweep"]
@@ -63,15 +63,15 @@ class ChildIn(Record, frozen=True):
     done_at: Int = 0
 
 
-class ShadowIn(Record, frozen=True):
-    """An order that another router has executed, with the books at its arrival and all its child orders."""
+class ShadowRequest(Record, frozen=True):
+    """An order executed by another router, with the books at its arrival and all its children."""
 
-    order: OrderIn
+    order: OrderRequest
     arrived: Int
-    children: tuple[ChildIn, ...]
+    children: tuple[ExecutedChild, ...]
 
 
-class TradeIn(Record, frozen=True):
+class _PublicTrade(Record, frozen=True):
     """A public trade: price in 1e-9 dollars, time in ns since 1970, side of the resting order."""
 
     venue: str
@@ -81,15 +81,15 @@ class TradeIn(Record, frozen=True):
     at: Int
 
 
-class QuotesIn(Record, frozen=True):
-    """Books of a symbol, and all its trades since the last request with trades; an empty list means there were none."""
+class QuotesRequest(Record, frozen=True):
+    """Books of a symbol, and all trades since the last request with trades; an empty list means none."""
 
     symbol: str
-    quotes: tuple[QuoteIn, ...] = ()
-    trades: tuple[TradeIn, ...] | None = None
+    quotes: tuple[_VenueBook, ...] = ()
+    trades: tuple[_PublicTrade, ...] | None = None
 
 
-class HaltIn(Record, frozen=True):
+class HaltRequest(Record, frozen=True):
     """The reason of a halt."""
 
     reason: str = ""
@@ -98,14 +98,14 @@ class HaltIn(Record, frozen=True):
 Kind = TypeVar("Kind")
 
 
-def read_json(body: bytes, kind: type[Kind], what: str) -> Kind:
-    """Decode JSON into a record; `MalformedError` says in one sentence what is wrong with it."""
+def decode_request(body: bytes, kind: type[Kind], what: str) -> Kind:
+    """Decode JSON into a record; raise `MalformedRequestError` with one sentence if it is invalid."""
     try:
         decoded = msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise MalformedError(_explanation(str(error), what)) from None
+        raise MalformedRequestError(_explanation(str(error), what)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedError(f"{what} must be JSON, was not: {one_line_error(error)}") from None
+        raise MalformedRequestError(f"{what} must be JSON, was not: {one_line_error(error)}") from None
     _refuse_repeated_fields(body, kind)
     return decoded
 
@@ -116,8 +116,8 @@ def _quoted(names: tuple[str, ...]) -> tuple[bytes, ...]:
 
 
 def _refuse_repeated_fields(body: bytes, kind: type[Any]) -> None:
-    """Raise `MalformedError` if a field is given twice: the client may have meant either value."""
-    # Decoding in Python takes longer than the order itself, so only bodies that may repeat a field are decoded again.
+    """Raise `MalformedRequestError` for a repeated field: the client may have meant either value."""
+    # Python's decoder takes longer than the order itself: decode again only if a field may be repeated.
     if b"\\u" not in body and all(body.count(name) < 2 for name in _quoted(kind.__struct_fields__)):
         return
 
@@ -125,24 +125,24 @@ def _refuse_repeated_fields(body: bytes, kind: type[Any]) -> None:
         fields = dict(pairs)
         if len(fields) < len(pairs):
             repeated = next(name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1)
-            raise MalformedError(f"{one_line_error(repeated, 60)} must be given once, was given twice")
+            raise MalformedRequestError(f"{one_line_error(repeated, 60)} must be given once, was given twice")
         return fields
 
     json.loads(body, object_pairs_hook=once)
 
 
 def _explanation(error: str, what: str) -> str:
-    """Rewrite a validation error of msgspec in the form of our own errors."""
+    """Rewrite a validation error of msgspec in the style of our errors."""
     text, _, path = error.partition(" - at `$")
     field = re.sub(r"\[(\d*|\.\.\.)\]", r".\1", path.strip("`.")).strip(".") or what
     if found := re.fullmatch(r"Expected `(.+)`, got `(.+)`", text):
         return f"{field} must be of type {found[1]}, was {found[2]}"
     if found := re.fullmatch(r"Expected `int` ([<>]=) (-?\d+)", text):
-        return f"{field} must be {'at most' if found[1] == '<=' else 'at least'} {found[2]}, was not"
+        return f"{field} must be {'at most' if found[1] == '<=' else 'at least'} {found[2]}"
     if found := re.fullmatch(r"Object missing required field `(.+)`(?:.*)", text):
         return f"{found[1]} must be given, was missing" + ("" if field == what else f" in {field}")
     if found := re.fullmatch(r"Object contains unknown field `(.+)`", text):
-        return f"{one_line_error(found[1], 60)} must be left out of {field}: it has no such field"
+        return f"{one_line_error(found[1], 60)} is no field of {field}"
     if found := re.fullmatch(r"Invalid enum value (.+)", text):
         values = {
             "side": "buy or sell",
@@ -153,12 +153,12 @@ def _explanation(error: str, what: str) -> str:
         place = re.sub(r"\.(\d+|\.\.\.)(?=\.)", "", field)  # lists without their indices
         return f"{field} must be {values.get(place, 'one of its values')}, was {one_line_error(found[1], 60)}"
     if found := re.fullmatch(r"Expected `array` of length (\d+)(, got \d+)?", text):
-        return f"{field} must be a list of {found[1]} values, was not"
-    return f"{field} is not as expected: {one_line_error(text)}"
+        return f"{field} must be a list of {found[1]} values"
+    return f"{field} is invalid: {one_line_error(text)}"
 
 
-class OrderTerms:
-    """Turns requests into orders with the lots, ticks, fees and pools of the configuration.
+class RequestParser:
+    """Converts requests to orders and quotes, with lots, ticks, fees and pools from the configuration.
 
     Parameters
     ----------
@@ -174,8 +174,8 @@ class OrderTerms:
             for name, pool in config.pools.items()
         )
 
-    def order(self, order: OrderIn) -> ParentOrder:
-        """Return the parent order, not yet checked, with the quotes that it brings."""
+    def order(self, order: OrderRequest) -> ParentOrder:
+        """Return the unchecked parent order with its own quotes."""
         instrument = self.instrument(order.symbol)
         return ParentOrder(
             key=order.key,
@@ -199,18 +199,18 @@ class OrderTerms:
             raise InputError(f"symbol must be one of {', '.join(config.instruments)}, was {shown(symbol)}")
         if (part := config.partition_of(symbol)) != config.part[0]:
             others = f"{part}/{config.part[1]}"
-            raise InputError(f"symbol must be of partition {config.partition}, was {symbol}, of {others}")
+            raise InputError(f"symbol {symbol} belongs to partition {others}, this is partition {config.partition}")
         return found
 
-    def quotes(self, quotes: tuple[QuoteIn, ...]) -> tuple[VenueQuote, ...]:
-        """Return books with the fees of their venues, unless they bring their own."""
+    def quotes(self, quotes: tuple[_VenueBook, ...]) -> tuple[VenueQuote, ...]:
+        """Return books with their own fees or those of their venues."""
         made = []
         for quote in quotes:
             taker, maker = self._venue_fees(quote.venue)
             if max(len(quote.bids), len(quote.asks)) > 100:
-                raise InputError(f"bids and asks of {quote.venue} must be at most 100 levels each, were more")
+                raise InputError(f"bids and asks of {quote.venue} must have at most 100 levels each")
             if max(abs(quote.taker or 0), abs(quote.maker or 0)) > LARGEST_FEE:
-                raise InputError(f"fees of {quote.venue} must be at most {LARGEST_FEE} a share, were more")
+                raise InputError(f"fees of {quote.venue} must be at most {LARGEST_FEE} per share")
             made.append(
                 VenueQuote(
                     venue=quote.venue,
@@ -223,7 +223,7 @@ class OrderTerms:
             )
         return tuple(made)
 
-    def trades(self, trades: tuple[TradeIn, ...], latest: int) -> tuple[MarketTrade, ...]:
+    def trades(self, trades: tuple[_PublicTrade, ...], latest: int) -> tuple[MarketTrade, ...]:
         """Return public trades; `InputError` for one that is out of range or later than ``latest``."""
         for trade in trades:
             self._venue_fees(trade.venue)
@@ -243,7 +243,7 @@ class OrderTerms:
         return self._fees[venue]
 
     def check_deadline(self, order: ParentOrder, now: int) -> None:
-        """Raise `InputError` for an order that lasts too long."""
+        """Raise `InputError` for an order with a deadline too far ahead."""
         longest = self._config.longest_seconds
         if order.deadline - now > longest * NANO:
             raise InputError(f"deadline must be within {longest:g} s, was {(order.deadline - now) / NANO:g} s")
@@ -252,11 +252,11 @@ class OrderTerms:
         """Raise `InputError` for an executed order whose quotes, arrival and deadline do not fit together."""
         longest, oldest = self._config.longest_seconds, self._config.limits.quote_seconds
         if not order.quotes:
-            raise InputError("quotes must be given with an order that was executed elsewhere, were not")
+            raise InputError("an executed order needs quotes")
         if not 0 < order.received <= now + NANO:
             raise InputError(f"arrived must be a time in the past, was {order.received}")
         if not 0 <= order.deadline - order.received <= longest * NANO:
-            raise InputError(f"deadline must be within {longest:g} s of the arrival, was not")
+            raise InputError(f"deadline must be within {longest:g} s of the arrival")
         age = order.received - max(quote.at for quote in order.quotes)
         if abs(age) > oldest * NANO:
             raise InputError(f"quotes must be at most {oldest:g} s from the arrival, was {age / NANO:g} s")

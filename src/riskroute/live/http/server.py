@@ -1,4 +1,4 @@
-"""The service on a socket, by uvicorn."""
+"""The HTTP server: uvicorn, with a shortcut for orders."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from riskroute.live.service import Service
 
 
 @contextmanager
-def rare_collection() -> Iterator[None]:
-    """Collect garbage rarely, and not among the objects that exist now.
+def _rare_collection() -> Iterator[None]:
+    """Collect garbage rarely, and never scan the objects that exist now.
 
-    Records hold no cycles, and there are many: scanning them again and again takes a large part of an order's time.
+    Records are many and hold no cycles; repeated scans would take a large part of an order's time.
     """
     before = gc.get_threshold()
     gc.collect()
@@ -36,9 +36,9 @@ def rare_collection() -> Iterator[None]:
 
 
 class _OrderCycle:
-    """An order that a connection answers itself, in the place of uvicorn's `RequestResponseCycle`."""
+    """An order answered by the connection itself, instead of uvicorn's `RequestResponseCycle`."""
 
-    message_event: ClassVar[asyncio.Event] = asyncio.Event()  # uvicorn sets it; nobody waits for it
+    message_event: ClassVar[asyncio.Event] = asyncio.Event()  # set by uvicorn, never awaited
 
     def __init__(self, connection: _Connection) -> None:
         self._connection = connection
@@ -65,12 +65,12 @@ class _OrderCycle:
 
 
 class _Connection(HttpToolsProtocol):
-    """A connection that hands authorised orders to their handler without a task and ASGI messages.
+    """A connection that passes authorised orders to their handler without a task and ASGI messages.
 
-    Every other request, and an order that needs more of HTTP than a body of known length, goes to the application.
+    All other requests, and orders without a known length, go to the application.
     """
 
-    largest = 65_536  # bytes of a body; uvicorn stops reading above that until the application has read
+    largest = 65_536  # bytes of a body; above, uvicorn pauses reading until the application reads
 
     def __init__(self, config: uvicorn.Config, *arguments: Any, **more: Any) -> None:
         super().__init__(config, *arguments, **more)
@@ -118,7 +118,7 @@ class _Connection(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """Calls back when it listens, and treats a stopping signal as an orderly end."""
+    """Calls back when it listens, and shuts down in order on a signal."""
 
     def __init__(self, config: uvicorn.Config, service: Service, on_started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -130,11 +130,11 @@ class _Server(uvicorn.Server):
             self._on_started()
 
     async def on_tick(self, counter: int) -> bool:
-        """Stop also when another process has taken over the log."""
+        """Also stop once another process has taken over the log."""
         return await super().on_tick(counter) or self._service.engine.fenced
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
-        # Requests that have arrived but were not read yet are answered too; uvicorn would close their connections.
+        # Also answer requests that have arrived but are unread; uvicorn would close their connections.
         await asyncio.sleep(0.05)
         await super().shutdown(sockets)
 
@@ -168,8 +168,8 @@ def serve(service: Service, on_started: Callable[[], None]) -> bool:
     )
     server = _Server(config, service, on_started)
     try:
-        with rare_collection():
+        with _rare_collection():
             server.run()
-    except SystemExit:  # uvicorn's answer to an address that is taken
+    except SystemExit:  # raised by uvicorn if the address is in use
         return False
     return server.started

@@ -22,12 +22,12 @@ from riskroute.routers.router import FEEDBACK, Router
 _BENCHMARK = "dark-first+sweep"  # the standard routing rule that savings are measured against
 
 
-class NotFoundError(InputError):
+class UnknownOrderError(InputError):
     """An unknown order."""
 
 
 def order_view(service: Service, key: str) -> dict[str, Any]:
-    """Return an order with its decision and children; `NotFoundError` for an unknown key."""
+    """Return an order with its decision and children; `UnknownOrderError` for an unknown key."""
     engine = service.engine
     with engine.lock:
         if (parent := engine.state.parents.get(key)) is not None:
@@ -37,8 +37,8 @@ def order_view(service: Service, key: str) -> dict[str, Any]:
     state = archived_state(archive, key, engine.state) if key.isprintable() else None
     if state is None:
         if engine.order_event(key) is not None:
-            raise NotFoundError(f"order {shown(key)} is older than two days; see the log")
-        raise NotFoundError(f"unknown order {shown(key)}")
+            raise UnknownOrderError(f"order {shown(key)} is older than two days; see the log")
+        raise UnknownOrderError(f"unknown order {shown(key)}")
     parent = state.parents[key]
     return _order(state, parent) | {"decision": msgspec.to_builtins(parent.decision)}
 
