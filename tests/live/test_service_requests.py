@@ -209,7 +209,8 @@ def test_an_order_in_pieces_is_one_order(service: ServiceProcess, size: int) -> 
 def test_many_orders_of_one_client_are_answered_in_sequence(service: ServiceProcess) -> None:
     """More than the service reads ahead: it must stop reading, and start again."""
     line, keys = Line(service), [f"pipelined {number}" for number in range(300)]
-    line.send(b"".join(map(plain, keys)))
+    deadline = time.time_ns() + 600 * 10**9  # a slow machine takes longer than the usual 5 s
+    line.send(b"".join(plain(key, deadline=deadline) for key in keys))
     assert [json.loads(line.answer()[1])["parent"] for _ in keys] == keys
     line.close()
 
