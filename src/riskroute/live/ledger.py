@@ -385,7 +385,8 @@ class Outbox:
             child = ledger.state.children.get(order.id)
             if child is None or child.done:
                 return
-            if child.sends == 0 and order.id not in self.unresolved:
+            # After a crash, a venue may report a child whose `Sent` was lost: it is there, and must be cancelled.
+            if child.sends == 0 and child.status == "intended" and order.id not in self.unresolved:
                 ledger.record(Withheld(at=now, child=order.id, reason="called back"))
                 return
             self._timers.add(now + self.patience, "child", order.id)

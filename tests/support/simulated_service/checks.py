@@ -1,0 +1,226 @@
+"""What must hold: the promises of docs/live.md, checked at every step where that is cheap, and in full at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from riskroute.live.limits import Limits
+from riskroute.live.log.interface import NO_CHAIN, Head, Log, Row, check_links, row_events, verify_chain
+from riskroute.live.log.recovery import replay, verify
+from riskroute.live.state.events import (
+    Accepted,
+    AnyEvent,
+    ChildOrder,
+    ExecutionReport,
+    Halted,
+    Intended,
+    ParentOrder,
+    Reported,
+    Resumed,
+    Settled,
+)
+from riskroute.live.state.fold import apply
+from riskroute.live.state.trading_state import TradingState, encode_state
+from riskroute.routers.router import Router
+from simulated_service.venues import Venue, fills, shares
+
+
+class BrokenPromiseError(Exception):
+    """A promise does not hold."""
+
+
+class Durable:
+    """What the log holds for certain, folded a second time as its rows become durable."""
+
+    def __init__(self) -> None:
+        self.head = Head(-1, NO_CHAIN)
+        self.state = TradingState()
+        self.accepted: dict[str, tuple[ParentOrder, Any]] = {}
+        self.children: dict[str, ChildOrder] = {}
+        self.reports: set[str] = set()
+        self.settled: dict[str, None] = {}
+        self.halted = False
+
+    def take(self, rows: Sequence[Row]) -> None:
+        """Take rows that have become durable."""
+        self.head = check_links(rows, self.head)
+        for row in rows:
+            if row.kind != "header":
+                for event in row_events(row):
+                    self._event(event)
+
+    def _event(self, event: AnyEvent) -> None:
+        apply(self.state, event)
+        kind = type(event)
+        if kind is Reported:
+            self.reports.add(event.report.key)  # type: ignore[union-attr]  # a Reported
+        elif isinstance(event, Accepted):
+            if event.order.key in self.accepted:
+                raise BrokenPromiseError(f"the order {event.order.key} is in the log twice")
+            self.accepted[event.order.key] = event.order, event.decision
+            self.children |= {child.id: child for child in event.children}
+        elif isinstance(event, Intended):
+            self.children |= {child.id: child for child in event.children}
+        elif isinstance(event, Settled):
+            if event.outcome.parent in self.settled:
+                raise BrokenPromiseError(f"the order {event.outcome.parent} is learned twice")
+            self.settled[event.outcome.parent] = None
+        elif kind is Halted:
+            self.halted = True
+        elif kind is Resumed:
+            self.halted = False
+
+
+class Checks:
+    """Everything that is checked.
+
+    Parameters
+    ----------
+    venues : dict[str, Venue]
+        The venues' own account.
+    limits : Limits
+        Limits of children.
+    now : Callable[[], str]
+        The simulated time, for messages.
+    """
+
+    def __init__(self, venues: dict[str, Venue], limits: Limits) -> None:
+        self.venues, self.limits = venues, limits
+        self.durable = Durable()
+        self.made: dict[str, ExecutionReport] = {}  # every report that a venue has made
+        self.answered: dict[str, Any] = {}  # decisions that clients know, by key
+        self.halt_answered = False
+        self._exposure: dict[str, dict[str, ChildOrder]] = {}  # children at venues by order
+        for venue in venues.values():
+            venue.on_arrival = self.on_arrival
+            venue.on_report = self.on_report
+
+    # at every step
+
+    def on_rows(self, rows: Sequence[Row]) -> None:
+        """Note rows that are durable, and check the reports among them."""
+        self.durable.take(rows)
+
+    def on_report(self, report: ExecutionReport) -> None:
+        """Note a report that a venue makes."""
+        self.made[report.key] = report
+
+    def on_send(self, child: ChildOrder) -> None:
+        """Check a child that the service sends."""
+        if child.id not in self.durable.children:
+            raise BrokenPromiseError(f"the child {child.id} is sent before its decision is durable")
+        if self.durable.halted:
+            raise BrokenPromiseError(f"the child {child.id} is sent after a halt")
+        order, decision = self.durable.accepted[child.parent]
+        mid = self.durable.state.parents[child.parent].mid
+        worst = self.limits.worst_price(mid, order.sign)
+        if order.limit is not None:
+            worst = min(worst, order.limit) if order.sign > 0 else max(worst, order.limit)
+        if child.limit is None or order.sign * child.limit > order.sign * worst:
+            raise BrokenPromiseError(f"the limit of the child {child.id} is beyond the collar")
+
+    def on_arrival(self, child: ChildOrder, again: bool) -> None:
+        """Check a child that arrives at its venue."""
+        if again:
+            raise BrokenPromiseError(f"{child.place} gets the child {child.id} twice")
+        siblings = self._exposure.setdefault(child.parent, {})
+        held = child.quantity
+        for name, one in siblings.items():
+            there = self.venues[one.place].children[name]
+            held += there.cum + (there.leaves if there.open else 0)
+        siblings[child.id] = child
+        quantity = self.durable.accepted[child.parent][0].quantity
+        if held > quantity:
+            raise BrokenPromiseError(f"venues hold {held} shares of the order {child.parent}, which is for {quantity}")
+
+    def on_answer(self, key: str, decision: Any) -> None:
+        """Check a decision that a client gets."""
+        if key not in self.durable.accepted:
+            raise BrokenPromiseError(f"the order {key} is answered before it is durable")
+        plain = msgspec.to_builtins(self.durable.accepted[key][1])
+        if plain != decision:
+            raise BrokenPromiseError(f"the order {key} is answered with another decision than that of the log")
+        before = self.answered.setdefault(key, decision)
+        if before != decision:
+            raise BrokenPromiseError(f"the order {key} is answered in two ways")
+
+    # after a start
+
+    def on_opened(self, log: Log) -> None:
+        """Check that a log that is opened again has everything that was durable; note what it has beyond."""
+        durable = self.durable
+        if durable.head.seq >= 0:
+            row = next(iter(log.read(durable.head.seq - 1, 1)), None)
+            if row is None or row.chain != durable.head.chain:
+                raise BrokenPromiseError(
+                    f"the log ends with row {log.head().seq}, and row {durable.head.seq} was durable before the crash"
+                )
+        more = list(log.read(durable.head.seq))
+        if more:
+            durable.take(more)
+
+    def on_recovered(self, state: TradingState) -> None:
+        """Check the state that the service begins with against that of the rows."""
+        if encode_state(state) != encode_state(self.durable.state):
+            raise BrokenPromiseError(f"the recovered state is not that of the log: {difference(state, self.durable.state)}")
+
+    # at the end
+
+    def at_the_end(self, log: Log, kind: type[Router], refits: bool) -> None:
+        """Check a log after all faults, and after everything has settled."""
+        verify_chain(log)
+        state = replay(log)
+        durable = self.durable.state
+        if encode_state(state) != encode_state(durable):
+            raise BrokenPromiseError(f"the log does not lead to the same state: {difference(state, durable)}")
+        if state.unsettled:
+            raise BrokenPromiseError(f"{len(state.unsettled)} orders are not settled, such as {next(iter(state.unsettled))}")
+        if state.unknown or state.waiting:
+            raise BrokenPromiseError("children are unknown, or wait for fills")
+        if state.orphans or state.overfilled:
+            raise BrokenPromiseError(f"{state.orphans} reports of unknown children, {state.overfilled} orders overfilled")
+        if sorted(self.durable.settled) != sorted(self.durable.accepted):
+            raise BrokenPromiseError("not every order was learned once")
+        for key in self.answered:
+            if key not in self.durable.accepted:
+                raise BrokenPromiseError(f"the order {key} was answered, and is not in the log")
+        self.compare_with_venues(state)
+        self._learned_once(log, kind, refits)
+        check = verify(log, kind, refits=refits)
+        if not check.holds:
+            raise BrokenPromiseError(f"decisions come out differently: {check.different[:3]}")
+
+    def compare_with_venues(self, state: TradingState) -> None:
+        """Check that every fill is booked exactly once, by the venues' own account."""
+        totals: dict[str, list[int]] = {}
+        for venue in self.venues.values():
+            for symbol, total in shares(venue).items():
+                held = totals.setdefault(symbol, [0, 0, 0])
+                for place, amount in enumerate(total):
+                    held[place] += amount
+            for name, there in venue.children.items():
+                child = state.children.get(name)
+                if child is not None and child.filled != sum(one.quantity for one in fills(there)):
+                    raise BrokenPromiseError(
+                        f"{child.filled} shares of {name} are booked, {there.cum} traded at {venue.place}"
+                    )
+        booked = {name: [one.shares, one.cash, one.fees] for name, one in state.positions.items()}
+        if {name: total for name, total in totals.items() if any(total)} != {
+            name: total for name, total in booked.items() if any(total)
+        }:
+            raise BrokenPromiseError(f"positions are {booked}, at the venues {totals}")
+
+    def _learned_once(self, log: Log, kind: type[Router], refits: bool) -> None:
+        """Check that the router of the log has learned every settled order once."""
+
+
+def difference(first: TradingState, second: TradingState) -> str:
+    """Return the names of the fields in which two states differ."""
+    return ", ".join(
+        name
+        for name in first.__struct_fields__
+        if msgspec.msgpack.encode(getattr(first, name)) != msgspec.msgpack.encode(getattr(second, name))
+    )
