@@ -17,7 +17,7 @@ export MPLCONFIGDIR    := $(CACHE)/matplotlib
 export DASK_CONFIG     := $(CACHE)/dask
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo live-demo browser check check-and-collect test thorough coverage crash bench evidence routers reproduction closest reference docs readme clean
+.PHONY: help demo live-demo browser check check-and-collect test thorough coverage crash simulate-faults bench evidence routers reproduction closest reference docs readme clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make thorough  the slowest tests, not in make test: clusters, random kills, the documentation site"
 	@echo "make coverage  make test with line coverage; takes a quarter longer"
 	@echo "make crash     crash tests of the live router: kills, power cuts, full disks; make test runs a selection"
+	@echo "make simulate-faults  the whole live service in simulated time, with faults from seeds (SECONDS=600)"
 	@echo "make browser   install the browser for the page tests, which are skipped without it"
 	@echo "make bench     speed: optimal design, the runner, market data, peer libraries (BENCHFLAGS=--quick for a smoke test)"
 	@echo "make evidence  the recommended policy and the split study on held-out instances (about 15 minutes)"
@@ -109,6 +110,11 @@ coverage: test
 # All faults, of which `make test` tries a selection; ends with the number of survived faults by kind.
 crash: $(VENV)/.installed-dev
 	RISKROUTE_CRASH=long $(PYTEST) -m crash tests/live
+
+# Days of the live router in minutes; a seed that breaks a promise is shrunk and printed.
+SECONDS := 600
+simulate-faults: $(VENV)/.installed-dev
+	@PYTHONPATH=tests/support $(BIN)/python -m simulated_service --seconds $(SECONDS) $(SIMULATEFLAGS)
 
 # Clusters, random kills, the site, and all kernels compiled for a processor without vector units.
 thorough: $(VENV)/.installed-dev

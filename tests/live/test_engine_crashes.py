@@ -190,3 +190,23 @@ def test_an_engine_that_resends_instead_of_querying_is_caught(monkeypatch: pytes
 
     with pytest.raises(AssertionError):
         die_everywhere()
+
+
+def test_a_child_whose_sending_was_not_logged_is_cancelled_at_its_venue() -> None:
+    world = World()
+    engine = world.start(RestEven())
+    engine.submit(parent_order(quantity=400, received=world.clock.now, deadline=world.clock.now + 60 * NANO))
+    world.pass_time(0.01)
+    (name,) = world.venues["P"].children
+    kept = next(row.seq for row in world.store.rows if row.kind == "accepted") + 1
+    world.die()
+    del world.store.rows[kept:]  # a crash: only the decision was durable, the child is at its venue
+    engine = world.start(RestEven())
+    world.pass_time(0.05)
+    assert engine.ready
+    assert engine.state.children[name].status in ("acknowledged", "partly_filled")
+    engine.halt("test", "desk")
+    world.pass_time(0.5)
+    assert not world.venues["P"].children[name].open
+    assert engine.state.children[name].reason in ("cancelled", "filled")
+    assert engine.state.children[name].filled == world.venues["P"].children[name].cum

@@ -74,7 +74,7 @@ def work(given: argparse.Namespace) -> int:
             "mark": outcome.mark,
             "cpu": time.process_time() - began,
         }
-        print(json.dumps(line), flush=True)  # noqa: T201 - for the process that watches
+        print(json.dumps(line), flush=True)
         if outcome.broken:
             return 1
     return 0
@@ -116,7 +116,8 @@ class Tally:
         hours = self.simulated / 3600
         speed = self.simulated / self.cpu if self.cpu else 0.0
         yield f"{hours:,.1f} simulated hours in {self.seeds:,} seeds, {speed:,.0f} per hour of a core"
-        yield f"{self.orders:,} orders, {self.survived['orders answered']:,} answers, {self.survived['orders refused']:,} refusals"
+        answered, refused = self.survived["orders answered"], self.survived["orders refused"]
+        yield f"{self.orders:,} orders, {answered:,} answers, {refused:,} refusals"
         yield f"faults survived: {self.faults:,}"
         for kind, number in self.survived.most_common():
             if not kind.startswith("orders "):
@@ -162,9 +163,9 @@ def watch(given: argparse.Namespace) -> int:
     if sys.stderr.isatty():
         print(ERASE, end="", file=sys.stderr)
     for text in tally.lines():
-        print(text)  # noqa: T201 - the printout
+        print(text)
     if broken is not None:
-        print(f"\nseed {broken['seed']} after {time.monotonic() - tally.began:.0f} s: {broken['broken']}")  # noqa: T201
+        print(f"\nseed {broken['seed']} after {time.monotonic() - tally.began:.0f} s: {broken['broken']}")
         return replay(broken["seed"], given.mutant)
     return status
 
@@ -189,12 +190,12 @@ def replay(seed: int, mutant: str) -> int:
         before = len(scenario.orders), len(scenario.faults)
         scenario, outcome = shrink(scenario, outcome, simulate)
         after = len(scenario.orders), len(scenario.faults)
-        print(f"shrunk from {before[0]} orders and {before[1]} faults to {after[0]} and {after[1]}:")  # noqa: T201
-        print(f"{scenario.settings}")  # noqa: T201 - the printout
+        print(f"shrunk from {before[0]} orders and {before[1]} faults to {after[0]} and {after[1]}:")
+        print(f"{scenario.settings}")
     for line in outcome.trace:
-        print(line)  # noqa: T201 - the printout
+        print(line)
     said = outcome.broken or "every promise was kept"
-    print(f"seed {seed}, mark {outcome.mark}: {said}")  # noqa: T201 - the printout
+    print(f"seed {seed}, mark {outcome.mark}: {said}")
     return int(bool(outcome.broken))
 
 

@@ -44,7 +44,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._timer = timer
         self._selector = _Selector()
-        self._default_executor = ThreadPool(6, "asyncio")  # type: ignore[assignment]  # all that the loop calls
+        self._default_executor = ThreadPool(6, "asyncio")
         self.set_exception_handler(self._on_error)
 
     def time(self) -> float:
@@ -55,12 +55,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         self._selector.wake()
-
-    def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:
-        self._check_closed()  # type: ignore[attr-defined]  # of the base class
-        handle: asyncio.Handle = self._call_soon(callback, args, context)  # type: ignore[attr-defined]  # as above
-        self._selector.wake()
-        return handle
 
     def _on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         current = self._timer.current

@@ -30,7 +30,9 @@ class Order:
     limit: bool
 
     def __str__(self) -> str:
-        return f"order {self.number}: {self.side} {self.quantity} {self.symbol} within {self.seconds:g} s, {self.manner}"
+        return (
+            f"order {self.number}: {self.side} {self.quantity} {self.symbol} within {self.seconds:g} s, {self.manner}"
+        )
 
 
 @dataclass(frozen=True)
@@ -155,4 +157,6 @@ def _faults(rng: random.Random, seconds: float) -> tuple[Fault, ...]:
             steps = rng.choice((1, 5, 20, 100)) * rng.randrange(1, 6) if place in ("", "write") else rng.randrange(8)
         length = longest * rng.random() ** 2 if longest else 0.0
         made.append(Fault(int(at * NANO), kind, place, length, steps))
+        if kind == "halt" and rng.random() < 0.5:  # a halt must survive a crash
+            made.append(Fault(int((at + 2 * rng.random()) * NANO), rng.choice(("kill", "power cut"))))
     return tuple(made)

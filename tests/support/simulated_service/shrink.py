@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from simulated_service.scenario import Scenario
 from simulated_service.scheduler import NANO
@@ -46,7 +46,8 @@ def shrink(scenario: Scenario, outcome: Outcome, play: Play, seconds: float = 12
         _drop(best[0].orders, lambda kept: attempt(best[0].without(kept, best[0].faults)))
         for name in ("reject", "partial", "duplicate", "disorder", "silence", "lost", "refit_every"):
             if getattr(best[0], name):
-                attempt(replace(best[0], **{name: 0}))
+                simpler: dict[str, Any] = {name: 0}
+                attempt(replace(best[0], **simpler))
         for order in best[0].orders:
             if order.manner != "waits":
                 plain = tuple(replace(one, manner="waits") if one is order else one for one in best[0].orders)

@@ -29,7 +29,6 @@ from riskroute.live.config import LiveConfig, token_hash
 from riskroute.live.http import api, server
 from riskroute.live.learner import Learner
 from riskroute.live.log.interface import Log
-from riskroute.live.log.recovery import recover
 from riskroute.live.service import Service
 from riskroute.live.state.events import VenueQuote
 from riskroute.live.state.trading_state import TradingState
@@ -90,13 +89,15 @@ class _Config(LiveConfig):
     _simulation: Any = PrivateAttr()
 
     def open_log(self, *, create: bool = True) -> Log:
-        return self._simulation.open_log(create=create)
+        log: Log = self._simulation.open_log(create=create)
+        return log
 
     def build_router(self) -> Router:
         return CountingRouter()
 
     def build_venues(self, history: Any, clock: Callable[[], int]) -> dict[str, Gateway]:
-        return self._simulation.lines()
+        lines: dict[str, Gateway] = self._simulation.lines()
+        return lines
 
 
 @dataclass
@@ -136,11 +137,17 @@ class Simulation:
         faults = Faults(
             scenario.reject, scenario.partial, scenario.duplicate, scenario.disorder, scenario.silence, scenario.lost
         )
-        fees = {name: (3_000_000, -2_000_000) for name in VENUES} | {name: (1_000_000, 1_000_000) for name in POOLS}
+        fees = dict.fromkeys(VENUES, (3000000, -2000000)) | dict.fromkeys(POOLS, (1000000, 1000000))
         market = QuotedMarket(self.books, scenario.seed, dict.fromkeys(POOLS, 200), 1.0, fees)
         self.venues = {
             name: Venue(
-                self.timer, name, market, self.timer.true_time, latency=scenario.latency, faults=faults, seed=scenario.seed
+                self.timer,
+                name,
+                market,
+                self.timer.true_time,
+                latency=scenario.latency,
+                faults=faults,
+                seed=scenario.seed,
             )
             for name in PLACES
         }
@@ -162,11 +169,10 @@ class Simulation:
     # the parts of the service
 
     def _make_config(self) -> _Config:
-        names = {name: {} for name in VENUES}
         given: dict[str, Any] = {
             "log": {"path": str(self.folder / "live.sqlite"), "snapshot_every": self.scenario.snapshot_every},
             "router": {"refit_every": self.scenario.refit_every},
-            "venues": {name: {"taker": 0.003, "maker": -0.002} for name in names},
+            "venues": {name: {"taker": 0.003, "maker": -0.002} for name in VENUES},
             "pools": {name: {"fee": 0.001} for name in POOLS},
             "instruments": {name: {} for name in SYMBOLS},
             "tokens": {name: {"hash": token_hash(token), "scopes": [name]} for name, token in TOKENS.items()},
@@ -201,18 +207,8 @@ class Simulation:
 
     def on_rows(self, rows: Any) -> None:
         """Check rows that are durable."""
-        with self._noting():
-            self.checks.on_rows(rows)
+        self.checks.on_rows(rows)
         self.digest = zlib.crc32(rows[-1].chain, self.digest)
-
-    @contextmanager
-    def _noting(self) -> Iterator[None]:
-        """Note what is broken: the thread that finds it may be one that survives exceptions."""
-        try:
-            yield
-        except BrokenPromiseError as error:
-            self.timer.errors.append(str(error))
-            raise
 
     def say(self, text: str) -> None:
         """Add a line to the trace."""
@@ -334,7 +330,13 @@ class Simulation:
         self.service = service = Service(self.config, clock=self.timer.wall, monotonic=self.timer.monotonic)
         app = api.make_app(service)
         config = uvicorn.Config(
-            app, http=server._Connection, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
+            app,
+            http=server._Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
             proxy_headers=False,
         )
         config.load()
@@ -342,6 +344,8 @@ class Simulation:
         self._stopping = asyncio.Event()
         async with app.router.lifespan_context(app):
             self.say("the service has started")
+            if self.checks.durable.halted and not service.engine.state.halted:
+                raise BrokenPromiseError("trading was halted before the restart, and is not after it")
             self.network.listen(self.process, loop, lambda: server._Connection(config, state, {}, loop))
             await self._stopping.wait()
             self.network.deafen()
@@ -409,8 +413,7 @@ class Simulation:
                 continue
             answer = self._answer(connection, 1.0)
             if answer.status == 200:
-                with self._noting():
-                    self.checks.on_answer(f"order {order.number}", json.loads(answer.body))
+                self.checks.on_answer(f"order {order.number}", json.loads(answer.body))
                 self.digest = zlib.crc32(answer.body, self.digest)
                 self.survived["orders answered"] += 1
                 break
@@ -583,6 +586,8 @@ class Simulation:
         timer = self.timer
         refit_process.__init__()  # type: ignore[misc]  # a new simulation has a new worker
         timer.on_step = self.on_step
+        timer.errors = BrokenPromiseError.noted
+        timer.errors.clear()
         timer.poll_due = {"riskroute engine": self._engine_due, "riskroute halt file": self._halt_file_due}
         broken = ""
         with active(timer), stand_ins(), self._patched():
@@ -598,13 +603,18 @@ class Simulation:
                     self._settle()
                 if not timer.errors:
                     self._check_all()
-            except BrokenPromiseError as error:
-                timer.errors.append(str(error))
+            except BrokenPromiseError:
+                pass
             broken = timer.errors[0] if timer.errors else ""
             self._abandon()
         return Outcome(
-            broken, timer.now / NANO, len(self.checks.durable.accepted), self.survived, self.trace,
-            f"{self.digest:08x}", timer.steps,
+            broken,
+            timer.now / NANO,
+            len(self.checks.durable.accepted),
+            self.survived,
+            self.trace,
+            f"{self.digest:08x}",
+            timer.steps,
         )
 
     def _send(self, order: Order) -> None:
@@ -711,21 +721,20 @@ class Simulation:
     @contextmanager
     def _patched(self) -> Iterator[None]:
         """Check every recovery, and warm up once."""
-        recovered, warmed = engine_module.recover, service_module.warm_up
+        engine, parts = vars(engine_module), vars(service_module)
+        recovered, warmed = engine["recover"], parts["warm_up"]
 
         def checked(log: Any, learner: Learner) -> TradingState:
-            with self._noting():
-                self.checks.on_opened(log)
-                state = recovered(log, learner)
-                self.checks.on_recovered(state)
+            self.checks.on_opened(log)
+            state: TradingState = recovered(log, learner)
+            self.checks.on_recovered(state)
             return state
 
-        engine_module.recover = checked  # type: ignore[assignment]  # the same function
-        service_module.warm_up = lambda *_: None  # type: ignore[assignment]  # everything is loaded
+        engine["recover"], parts["warm_up"] = checked, lambda *_: None
         try:
             yield
         finally:
-            engine_module.recover, service_module.warm_up = recovered, warmed
+            engine["recover"], parts["warm_up"] = recovered, warmed
 
 
 def simulate(scenario: Scenario) -> Outcome:

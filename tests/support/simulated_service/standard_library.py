@@ -9,8 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
-from concurrent.futures import _base as futures_base  # type: ignore[attr-defined]  # where futures get their conditions
+from concurrent.futures import Executor, Future, _base
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any
@@ -174,8 +173,9 @@ _STAND_INS = {
 @contextmanager
 def stand_ins(package: str = "riskroute.live") -> Iterator[None]:
     """Replace modules and executors in all modules of a package, and in futures."""
-    replaced: list[tuple[Any, str, Any]] = [(futures_base, "threading", futures_base.threading)]
-    futures_base.threading = THREADING
+    futures: Any = _base  # where futures get their conditions
+    replaced: list[tuple[Any, str, Any]] = [(futures, "threading", futures.threading)]
+    futures.threading = THREADING
     for name, module in list(sys.modules.items()):
         if name == package or name.startswith(f"{package}."):
             for key, value in list(vars(module).items()):

@@ -52,7 +52,9 @@ class Venue(SimulatedVenue):
             if line not in self.dropped:
                 action()
 
-        when = max(self.timer.now + int(self.latency * (0.5 + self._rng.random())), self.last_arrival, self.silent_until)
+        when = max(
+            self.timer.now + int(self.latency * (0.5 + self._rng.random())), self.last_arrival, self.silent_until
+        )
         self.last_arrival = when
         self.timer.at(when, arrive)
 
@@ -116,7 +118,13 @@ class Venue(SimulatedVenue):
         fill = found[rng.randrange(len(found))]
         there.cum -= fill.quantity
         report = self._report(
-            there.child, "busted", there.cum, there.leaves, reference=fill.exec_id, quantity=fill.quantity, price=fill.price
+            there.child,
+            "busted",
+            there.cum,
+            there.leaves,
+            reference=fill.exec_id,
+            quantity=fill.quantity,
+            price=fill.price,
         )
         there.reports.append(report)
         self._post(report, self.latency)  # never lost: nobody asks for a child that is done

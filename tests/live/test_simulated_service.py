@@ -1,0 +1,66 @@
+"""The whole live service in simulated time: faults from seeds, every promise checked, and planted mistakes found."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from places import ROOT
+
+SEEDS = 12  # half a minute of a core
+MUTANTS = (
+    "tell_reports_apart_by_exec_id_alone",
+    "settle_while_a_fill_is_on_its_way",
+    "settle_a_second_time",
+    "send_again_instead_of_asking",
+    "do_not_sync_commits",
+    "answer_before_durable",
+    "save_snapshots_ahead_of_the_log",
+    "send_before_the_decision_is_durable",
+    "book_a_fill_again_after_a_reconnection",
+    "forget_a_halt_in_recovery",
+    "lose_timers_in_a_restart",
+)
+
+
+def played(*words: str) -> tuple[list[dict[str, Any]], int]:
+    """What came of some seeds, and the status of the process that played them."""
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT / "tests" / "support"),
+        "PYTHONHASHSEED": "0",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    command = [sys.executable, "-m", "simulated_service", "--worker", "0", "1", *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()], done.returncode
+
+
+@pytest.mark.crash
+def test_every_promise_is_kept_whatever_the_seeds_let_go_wrong(survived: Callable[[str, int], None]) -> None:
+    lines, _ = played("--seeds", str(SEEDS))
+    assert [line["broken"] for line in lines] == [""] * SEEDS
+    kinds = {kind for line in lines for kind in line["survived"]}
+    assert {"kill", "power cut", "silent venue", "bust", "pause", "full disk", "halt"} <= kinds
+    for line in lines:
+        for kind, count in line["survived"].items():
+            if not kind.startswith("orders "):
+                survived(f"{kind} in the simulated service", count)
+    again, _ = played("--seeds", "1", "--first", "3")
+    assert again[0]["mark"] == lines[2]["mark"], "a seed plays the same in another process"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_the_simulation_finds_a_planted_mistake(mutant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lines, status = played("--mutant", mutant, "--seconds", "600")
+    assert status == 1, "not found within ten minutes"
+    with capsys.disabled():
+        seconds = sum(line["cpu"] for line in lines)
+        print(f"\n{mutant}: {len(lines)} seeds, {seconds:.1f} s: {lines[-1]['broken']}")  # noqa: T201 - the finding

@@ -1,0 +1,158 @@
+"""Mistakes to plant in the service, each of which the simulation must find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from riskroute.live import engine as engine_module
+from riskroute.live.engine import TradingEngine
+from riskroute.live.ledger import Ledger, Task, Written
+from riskroute.live.log.interface import Entry
+from riskroute.live.state import fold
+from riskroute.live.state.events import ExecutionReport, Reported
+from riskroute.live.state.trading_state import ChildState, Effect, ParentState, Send, TradingState
+from simulated_service.disk import SimulatedLog
+
+_engine: Any = engine_module
+_fold: Any = fold
+
+
+def tell_reports_apart_by_exec_id_alone() -> None:
+    key: Any = property(lambda self: self.exec_id)
+    ExecutionReport.key = key  # type: ignore[method-assign]  # the mistake
+    _fold.report_key = lambda venue, day, exec_id: exec_id
+
+
+def settle_while_a_fill_is_on_its_way() -> None:
+    def at_once(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
+        if child.final >= 0 or child.filled >= child.order.quantity:
+            fold._finish_child(state, child, child.reason, at, effects)
+
+    _fold._end_if_complete = at_once
+
+
+def settle_a_second_time() -> None:
+    settle = fold._settle
+
+    def forgetful(state: TradingState, parent: ParentState, effects: list[Effect]) -> None:
+        settle(state, parent, effects)
+        parent.settled = False
+        state.unsettled[parent.order.key] = None
+        use = state.symbols[parent.order.symbol]
+        use.quantity += parent.order.quantity
+        use.notional += parent.order.quantity * parent.mid
+
+    _fold._settle = forgetful
+
+
+def send_again_instead_of_asking() -> None:
+    _engine.Query = Send
+
+
+def do_not_sync_commits() -> None:
+    SimulatedLog.synchronous = "NORMAL"
+
+
+def answer_before_durable() -> None:
+    record = Ledger.record_in_batch
+
+    def hasty(self: Ledger, event: Any, answer: Callable[[Written], None]) -> None:
+        done: Written = Written()
+        done.set_result([])
+        answer(done)
+        record(self, event, lambda written: None)
+
+    Ledger.record_in_batch = hasty  # type: ignore[method-assign]  # the mistake
+
+
+def send_before_the_decision_is_durable() -> None:
+    append = Ledger._append
+
+    def hasty(
+        self: Ledger, entries: list[Entry], tasks: list[Task], answers: Sequence[Any], *, deferrable: bool
+    ) -> Written:
+        self._on_durable(tasks)
+        return append(self, entries, [], answers, deferrable=deferrable)
+
+    Ledger._append = hasty  # type: ignore[method-assign]  # the mistake
+
+
+def book_a_fill_again_after_a_reconnection() -> None:
+    """Forget the reports of a child when its venue is asked for it."""
+    book = fold._book_report
+
+    def twice(state: TradingState, event: Reported, effects: list[Effect]) -> None:
+        child = state.children.get(event.report.child)
+        if child is not None and child.status in ("acknowledged", "partly_filled") and event.report.kind == "filled":
+            state.reports.pop(event.report.key, None)
+        book(state, event, effects)
+
+    fold._HANDLERS[Reported] = twice
+    engine_book = TradingEngine.book
+
+    def all_of_them(self: TradingEngine, reports: list[ExecutionReport]) -> None:
+        for report in reports:
+            child = self.state.children.get(report.child)
+            if report.child in self.outbox.unresolved and child is not None:
+                self.state.reports.pop(report.key, None)
+        engine_book(self, reports)
+
+    TradingEngine.book = all_of_them  # type: ignore[method-assign]  # the mistake
+
+
+def forget_a_halt_in_recovery() -> None:
+    begin = TradingEngine._begin
+
+    def forgetful(self: TradingEngine, state: TradingState) -> None:
+        state.halted = state.halted_by = ""
+        begin(self, state)
+
+    TradingEngine._begin = forgetful  # type: ignore[method-assign]  # the mistake
+
+
+def lose_timers_in_a_restart() -> None:
+    query = TradingEngine._query_open_children
+
+    def forgetful(self: TradingEngine) -> None:
+        start = self._start_timers
+        self._start_timers = lambda key: None  # type: ignore[method-assign]  # the mistake
+        query(self)
+        self._start_timers = start  # type: ignore[method-assign]  # as it was
+
+    TradingEngine._query_open_children = forgetful  # type: ignore[method-assign]  # the mistake
+
+
+def save_snapshots_ahead_of_the_log() -> None:
+    """Say that the state is that of the row before the last one."""
+    saver = _engine.snapshot_saver
+
+    def ahead(log: Any, state: TradingState, learner: Any, written: Written) -> Callable[[], None]:
+        earlier: Written = Written()
+        save = saver(log, state, learner, earlier)
+
+        def save_earlier() -> None:
+            earlier.set_result([max(max(written.result()) - 1, 1)])
+            save()
+
+        return save_earlier
+
+    _engine.snapshot_saver = ahead
+
+
+MUTANTS: dict[str, Callable[[], None]] = {
+    mistake.__name__: mistake
+    for mistake in (
+        tell_reports_apart_by_exec_id_alone,
+        settle_while_a_fill_is_on_its_way,
+        settle_a_second_time,
+        send_again_instead_of_asking,
+        do_not_sync_commits,
+        answer_before_durable,
+        save_snapshots_ahead_of_the_log,
+        send_before_the_decision_is_durable,
+        book_a_fill_again_after_a_reconnection,
+        forget_a_halt_in_recovery,
+        lose_timers_in_a_restart,
+    )
+}
