@@ -83,6 +83,40 @@ def test_an_engine_on_a_full_disk_halts_and_books_what_it_missed(quick_folder: P
     engine.close()
 
 
+def test_an_order_that_was_not_written_is_not_answered_while_the_disk_is_full(quick_folder: Path) -> None:
+    bad = BadDisk()
+    world = World(log=lambda: FaultyLog(quick_folder / "live.db", bad.disk))
+    engine = world.start(RestEven())
+    order = parent_order("lost", 300, received=world.clock.now)
+    bad.full = True
+    for _ in range(2):
+        with pytest.raises(StateError, match="cannot be written"):
+            engine.submit(order).result(9)
+    engine.close()
+
+
+def test_a_bust_during_a_full_disk_is_booked_when_there_is_space(quick_folder: Path) -> None:
+    bad = BadDisk()
+    world = World(log=lambda: FaultyLog(quick_folder / "live.db", bad.disk))
+    engine = world.start()
+    engine.submit(parent_order("one", 1500, received=world.clock.now)).result(9)
+    engine.flush()
+    world.pass_time(1)
+    assert not engine.state.unsettled
+    bad.full = True
+    for name in ("A", "B"):  # the write of the first fails, the second is not even tried
+        venue = world.venues[name]
+        ((child, there),) = venue.children.items()
+        venue.bust(child, next(one.exec_id for one in there.reports if one.kind == "filled"))
+        world.pass_time(0.1)
+        assert engine.failed
+    bad.full = False
+    assert engine.revive()
+    world.pass_time(1)
+    assert engine.state.positions["QVEX"].shares == world.shares_at_venues() == 0
+    engine.close()
+
+
 @contextmanager
 def service_on(folder: Path, bad: BadDisk) -> Iterator[tuple[Service, Client]]:
     config = service_config(folder, limits={"slow_write_seconds": 1.0, "quote_seconds": 600.0})

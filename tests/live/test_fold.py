@@ -165,6 +165,18 @@ def test_an_unknown_child_is_queried_and_resent_only_if_its_venue_does_not_know_
     assert desk.effects == [Cancel(CHILD)]
 
 
+def test_an_answer_to_a_query_from_before_a_child_was_resent_changes_nothing() -> None:
+    desk = Desk()
+    desk.put(Sent(at=desk.at, child=CHILD.id))
+    desk.put(Unanswered(at=desk.at, child=CHILD.id))
+    assert desk.hear("not_known", "q1") == [Send(CHILD)]
+    assert desk.hear("not_known", "q2") == []  # of a second query, which was under way
+    desk.put(Sent(at=desk.at, child=CHILD.id))
+    assert desk.hear("not_known", "q3") == []
+    desk.put(Unanswered(at=desk.at, child=CHILD.id))
+    assert desk.hear("not_known", "q4") == [Send(CHILD)]
+
+
 def test_a_child_its_venue_never_received_is_not_sent_after_the_deadline() -> None:
     desk = Desk()
     desk.put(Expired(at=desk.at, parent=ORDER.key))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from places import ROOT
+from checkout import ROOT
 
 SEEDS = 12  # half a minute of a core
 MUTANTS = (

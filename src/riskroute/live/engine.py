@@ -12,7 +12,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
 
@@ -151,6 +151,7 @@ class TradingEngine:
         self._answers: dict[str, Future[Decision]] = {}  # of orders that are not durable yet
         self.unwritten_digests: dict[str, bytes] = {}  # of orders executed elsewhere, by key, that are not durable yet
         self._inbox: queue.SimpleQueue[Callable[[], None] | Sequence[ExecutionReport]] = queue.SimpleQueue()
+        self._unbooked: list[ExecutionReport] = []  # reports that could not be written, for `revive`
         self._unobserved: dict[str, ParentOrder] = {}  # public data are awaited until after their deadlines
         self._started = self._closed = self._refitting = False
         self._stale = 0  # orders with old quotes in a row
@@ -307,6 +308,8 @@ class TradingEngine:
             self.ledger.fail(refused)  # a future wakes this thread before it calls the ledger back
             return False
         self._query_open_children()
+        unbooked, self._unbooked = self._unbooked, []
+        self.book(unbooked)  # nobody asks again for a bust of a child that is done
         return not self.failed
 
     # orders
@@ -368,7 +371,8 @@ class TradingEngine:
     def known(self, key: str, digest: bytes) -> Future[Decision] | None:
         """Return the answer to an order that came before, None for a new key; `KeyUsedError` for another order."""
         with self.lock:
-            if (parent := self.state.parents.get(key)) is not None:
+            # After a failed write, the state may have orders that the log lacks.
+            if not self.failed and (parent := self.state.parents.get(key)) is not None:
                 before, decision = parent.digest, parent.decision
             elif (event := self.order_event(key)) is not None:
                 before = event.digest if isinstance(event, Accepted) else b""  # nothing was traded for the other
@@ -437,15 +441,19 @@ class TradingEngine:
     def book(self, reports: list[ExecutionReport]) -> None:
         """Book execution reports now; those that came before are ignored."""
         with self.lock:
-            if self._closed or self.failed:
+            if self._closed:
                 return  # venues are queried again at the next start
+            if self.failed:
+                self._unbooked += reports
+                return
             now = self.clock()
             new: dict[str, ExecutionReport] = {}
             for report in reports:
                 if (key := report.key) not in self.state.reports:
                     new.setdefault(key, report)
             if new:
-                self.ledger.record(*[Reported(at=now, report=one) for one in new.values()])
+                written = self.ledger.record(*[Reported(at=now, report=one) for one in new.values()])
+                written.add_done_callback(lambda done: self._keep_unbooked(done, new.values()))
             if self.outbox.unresolved:
                 self.outbox.unresolved.difference_update([report.child for report in reports])
             if self.state.waiting:
@@ -453,6 +461,10 @@ class TradingEngine:
                     if report.child in self.state.waiting:
                         self.timers.add(now + self.outbox.patience, "child", report.child)
         self._pump_unless_served()
+
+    def _keep_unbooked(self, written: Written, reports: Iterable[ExecutionReport]) -> None:
+        if written.exception() is not None:
+            self._unbooked += reports
 
     def record_quotes(self, symbol: str, quotes: Quotes, trades: tuple[MarketTrade, ...]) -> None:
         """Write books and trades of a symbol to the log."""

@@ -20,6 +20,7 @@ import apsw
 from riskroute.live.log.group_commit import Batch, NewRows
 from riskroute.live.log.interface import Head, Lease, Row
 from riskroute.live.log.sqlite import SqliteLog
+from riskroute.live.log.state_store import SqliteStateStore
 from simulated_service.scheduler import Crash, Scheduler
 
 _NUMBERS = count()
@@ -71,7 +72,7 @@ class SimulatedDisk(apsw.VFS):
         self.full = False
         self.failing_syncs = 0
         self.sync_seconds = 0.0003
-        self.failed = ""  # the file of the last failure
+        self.failed: dict[str, str] = {}  # the file of the last failure, by database
         self.writes = self.syncs = self.refused = 0
         super().__init__(self.name, "")
 
@@ -92,7 +93,7 @@ class SimulatedDisk(apsw.VFS):
 
     def fail(self, file: str, code: int) -> None:
         """Raise an error of SQLite."""
-        self.failed = file
+        self.failed[file.removesuffix("-wal")] = file
         self.refused += 1
         raise apsw.exception_for(code)
 
@@ -153,7 +154,7 @@ class _File(apsw.VFSFile):
     def __init__(self, disk: SimulatedDisk, name: Any, flags: list[int]) -> None:
         whole = name.filename() if isinstance(name, apsw.URIFilename) else name
         self.disk, self.short = disk, os.path.basename(whole)
-        if disk.alive and self.short not in disk.files:
+        if disk.alive and (self.short not in disk.files or not os.path.exists(whole)):
             if os.path.exists(whole):
                 disk.files[self.short] = _Content(Path(whole).read_bytes(), named=True)
             else:
@@ -206,15 +207,16 @@ class _Connection:
 
     def __init__(self, path: Path, disk: SimulatedDisk) -> None:
         self._connection = apsw.Connection(str(path), vfs=disk.name)
+        self._name = path.name
         self._disk = disk
 
     def execute(self, query: str, values: Sequence[Any] = ()) -> Any:
-        self._disk.failed = ""
+        self._disk.failed.pop(self._name, None)
         try:
             with _as_sqlite_error():
                 return self._connection.execute(query, values)
         except sqlite3.Error:
-            if query == "COMMIT" and self._disk.failed.endswith(".sqlite"):
+            if query == "COMMIT" and self._disk.failed.get(self._name) == self._name:
                 return None  # a commit does not fail with its checkpoint, but apsw hands on the exception all the same
             raise
 
@@ -282,5 +284,24 @@ class SimulatedLog(SqliteLog):
     def abandon(self) -> None:
         """Close everything after the end of the process; the disk does nothing more."""
         self._lock.release()
+        for connection in self._connections:
+            connection.close()
+
+
+class SimulatedStateStore(SqliteStateStore):
+    """The store of snapshots and archived orders on a simulated disk."""
+
+    def __init__(self, path: Path, disk: SimulatedDisk) -> None:
+        self.disk = disk
+        self._connections: list[_Connection] = []
+        super().__init__(path, "main")
+
+    def _connected(self) -> Any:
+        connection = _Connection(self.path, self.disk)
+        self._connections.append(connection)
+        return connection
+
+    def abandon(self) -> None:
+        """Close everything after the end of the process."""
         for connection in self._connections:
             connection.close()

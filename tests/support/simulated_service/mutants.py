@@ -9,7 +9,9 @@ from riskroute.live import engine as engine_module
 from riskroute.live.engine import TradingEngine
 from riskroute.live.ledger import Ledger, Task, Written
 from riskroute.live.log.interface import Entry
+from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.state import fold
+from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.events import ExecutionReport, Reported
 from riskroute.live.state.trading_state import ChildState, Effect, ParentState, Send, TradingState
 from simulated_service.disk import SimulatedLog
@@ -104,9 +106,9 @@ def book_a_fill_again_after_a_reconnection() -> None:
 def forget_a_halt_in_recovery() -> None:
     begin = TradingEngine._begin
 
-    def forgetful(self: TradingEngine, state: TradingState) -> None:
+    def forgetful(self: TradingEngine, state: TradingState, archive: OrderArchive, term: int) -> None:
         state.halted = state.halted_by = ""
-        begin(self, state)
+        begin(self, state, archive, term)
 
     TradingEngine._begin = forgetful  # type: ignore[method-assign]  # the mistake
 
@@ -124,20 +126,17 @@ def lose_timers_in_a_restart() -> None:
 
 
 def save_snapshots_ahead_of_the_log() -> None:
-    """Say that the state is that of the row before the last one."""
-    saver = _engine.snapshot_saver
+    """Say that the state is that of the row before."""
+    take: Any = SnapshotWriter.take
 
-    def ahead(log: Any, state: TradingState, learner: Any, written: Written) -> Callable[[], None]:
+    def ahead(self: SnapshotWriter, *arguments: Any) -> None:
+        *before, written, lock = arguments
         earlier: Written = Written()
-        save = saver(log, state, learner, earlier)
+        if written is not None:
+            written.add_done_callback(lambda done: earlier.set_result([max(max(done.result()) - 1, 1)]))
+            take(self, *before, earlier, lock)
 
-        def save_earlier() -> None:
-            earlier.set_result([max(max(written.result()) - 1, 1)])
-            save()
-
-        return save_earlier
-
-    _engine.snapshot_saver = ahead
+    SnapshotWriter.take = ahead  # type: ignore[assignment]  # the mistake
 
 
 MUTANTS: dict[str, Callable[[], None]] = {

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
 
 import uvicorn
 from pydantic import PrivateAttr
@@ -29,7 +30,11 @@ from riskroute.live.config import LiveConfig, token_hash
 from riskroute.live.http import api, server
 from riskroute.live.learner import Learner
 from riskroute.live.log.interface import Log
+from riskroute.live.log.snapshot_writer import SnapshotWriter
+from riskroute.live.log.state_store import StateStore
 from riskroute.live.service import Service
+from riskroute.live.state import fold
+from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.events import VenueQuote
 from riskroute.live.state.trading_state import TradingState
 from riskroute.live.venues.gateway import Gateway
@@ -40,7 +45,7 @@ from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
 from riskroute.routers.rules import DarkFirstPost, RestEven
 from simulated_service.checks import BrokenPromiseError, Checks
-from simulated_service.disk import SimulatedDisk, SimulatedLog
+from simulated_service.disk import SimulatedDisk, SimulatedLog, SimulatedStateStore
 from simulated_service.network import Answer, Connection, Network, SimulatedLoop, read_answer, request
 from simulated_service.scenario import PLACES, POOLS, SYMBOLS, VENUES, Fault, Order, Scenario
 from simulated_service.scheduler import NANO, NEVER, Crash, Process, Scheduler, Thread, active
@@ -91,6 +96,10 @@ class _Config(LiveConfig):
     def open_log(self, *, create: bool = True) -> Log:
         log: Log = self._simulation.open_log(create=create)
         return log
+
+    def open_state_store(self) -> StateStore:
+        store: StateStore = self._simulation.open_state_store()
+        return store
 
     def build_router(self) -> Router:
         return CountingRouter()
@@ -155,7 +164,7 @@ class Simulation:
         self.service: Service | None = None
         self.process: Process | None = None
         self.world = Process("world")
-        self.logs: list[SimulatedLog] = []
+        self.opened: list[SimulatedLog | SimulatedStateStore] = []
         self.armed: tuple[Fault, int] | None = None
         self.crashing = ""
         self.disturbed_until = 0
@@ -187,8 +196,14 @@ class Simulation:
     def open_log(self, *, create: bool = True) -> SimulatedLog:
         """Open the log on the simulated disk."""
         log = SimulatedLog(self.folder / "live.sqlite", self.disk, self.on_rows, create=create)
-        self.logs.append(log)
+        self.opened.append(log)
         return log
+
+    def open_state_store(self) -> SimulatedStateStore:
+        """Open the store beside the log."""
+        store = SimulatedStateStore(self.folder / "live.sqlite-state", self.disk)
+        self.opened.append(store)
+        return store
 
     def lines(self) -> dict[str, Gateway]:
         """Return the lines to all venues."""
@@ -265,9 +280,9 @@ class Simulation:
 
     def _clean_up(self) -> None:
         self.disk.alive = False
-        for log in self.logs:
-            log.abandon()
-        self.logs.clear()
+        for one in self.opened:
+            one.abandon()
+        self.opened.clear()
         self.disk.alive = True
         self.disk.failing_syncs = 0
         if self.service is not None:
@@ -693,7 +708,7 @@ class Simulation:
         self.checks.at_the_end(log, CountingRouter, self.scenario.refit_every > 0)
         self._check_learner(learner)
         log.close()
-        self.logs.clear()
+        self.opened.clear()
 
     def _check_learner(self, learner: Learner) -> None:
         """Check that the router has learned every settled order once, or keeps it for the next refit."""
@@ -724,15 +739,18 @@ class Simulation:
         engine, parts = vars(engine_module), vars(service_module)
         recovered, warmed = engine["recover"], parts["warm_up"]
 
-        def checked(log: Any, learner: Learner) -> TradingState:
+        def checked(log: Log, learner: Learner, store: StateStore) -> tuple[TradingState, OrderArchive, int]:
             self.checks.on_opened(log)
-            state: TradingState = recovered(log, learner)
-            self.checks.on_recovered(state)
-            return state
+            found: tuple[TradingState, OrderArchive, int] = recovered(log, learner, store)
+            self.checks.on_recovered(*found[:2])
+            return found
 
         engine["recover"], parts["warm_up"] = checked, lambda *_: None
+        # A few orders are enough to archive some, and snapshots follow each other:
+        few: dict[str, Any] = {"SETTLED_KEPT": 20, "ARCHIVED_TOGETHER": 5}
         try:
-            yield
+            with mock.patch.multiple(fold, **few), mock.patch.object(SnapshotWriter, "pause", 1):
+                yield
         finally:
             engine["recover"], parts["warm_up"] = recovered, warmed
 

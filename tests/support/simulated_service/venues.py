@@ -12,7 +12,7 @@ from typing import Any
 
 from riskroute.live.state.events import ChildOrder, ExecutionReport, ReportKind
 from riskroute.live.venues.gateway import ReportSink
-from riskroute.live.venues.simulated import SimulatedVenue, VenueChild
+from riskroute.live.venues.simulated import SimulatedVenue, _VenueChild
 from simulated_service.scheduler import Scheduler, SimpleQueue, Thread
 
 _DAY = 86_400 * 10**9
@@ -186,7 +186,7 @@ def shares(venue: Venue) -> dict[str, list[int]]:
     return totals
 
 
-def fills(there: VenueChild) -> list[ExecutionReport]:
+def fills(there: _VenueChild) -> list[ExecutionReport]:
     """Return the fills of a child that count."""
     gone = {(one.day, one.reference) for one in there.reports if one.kind == "busted"}
     return [one for one in there.reports if one.kind == "filled" and (one.day, one.exec_id) not in gone]

@@ -433,11 +433,14 @@ def _heard(state: TradingState, child: ChildState, report: ExecutionReport) -> N
 
 def _not_known(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
     """Send a child again that its venue does not have, up to three times and while trading; end it otherwise."""
+    if child.losses and child.status != "unknown":
+        return  # the answer to a query from before the child was sent again: it is on its way
     if child.done or child.filled or child.final >= 0:
         if not child.done:
             effects.append(Alert(f"{child.order.place} does not know {child.order.id}, which it reported on before"))
         return
     state.unknown.pop(child.order.id, None)
+    child.losses += 1
     parent = state.parents[child.order.parent]
     if parent.closing or child.cancelling or state.halted or child.sends >= 3:
         _finish_child(state, child, "withheld", at, effects)

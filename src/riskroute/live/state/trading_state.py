@@ -171,7 +171,7 @@ class ChildState(msgspec.Struct, array_like=True, gc=False):
     """A child order and its progress.
 
     ``status`` is intended, sent, acknowledged, partly_filled, unknown or done; ``reason`` is how it ended. ``final`` is
-    the cumulative quantity of the venue's last report, -1 before that.
+    the cumulative quantity of the venue's last report, -1 before that. ``losses`` counts sends that never arrived.
     """
 
     order: ChildOrder
@@ -189,6 +189,7 @@ class ChildState(msgspec.Struct, array_like=True, gc=False):
     cancelling: bool = False
     executions: list[str] = []
     reports: list[str] = []
+    losses: int = 0
 
     @property
     def done(self) -> bool:
