@@ -33,7 +33,8 @@ import datetime as dt
 from pathlib import Path
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import market_days
-from riskroute.study.play import Candidate, play_routers
+from riskroute.study.candidates import Candidate
+from riskroute.study.play import play_routers
 from riskroute.simulation.backends import Backend
 hours = tuple(map(dt.time.fromisoformat, sys.argv[4:6]))
 days = market_days("dark", days=int(sys.argv[2]), hours=hours, kept=Path(sys.argv[1]))

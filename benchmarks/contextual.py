@@ -32,8 +32,9 @@ from riskroute.simulation.backends import Backend
 from riskroute.simulation.backtest import play_day
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import Candidate, named_candidate
-from riskroute.study.comparison import RouterResult, block_numbers, compare_routers, costs_in_bps, objective_bps
+from riskroute.study.comparison import _RouterResult, block_numbers, compare_routers
 from riskroute.study.config import BacktestConfig, Stress
+from riskroute.study.costs import objective_cost, order_costs_bps
 from riskroute.study.markets import MarketDay, market_days
 from riskroute.study.play import PLACEBOS, TableCache, play_routers, play_tasks, trading_day
 from riskroute.study.statistics import Difference, bootstrap_difference
@@ -142,7 +143,7 @@ def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> Candid
 
 def tail_difference(found: BacktestResult, name: str, other: str, rng: np.random.Generator) -> Difference:
     """Return the difference of two routers' expected shortfall, with an interval over blocks of paired orders."""
-    orders = costs_in_bps(found.tables.orders.filter(found.tables.orders["judged"]))
+    orders = order_costs_bps(found.tables.orders.filter(found.tables.orders["judged"]))
     key = ["symbol", "day", "number", "seed"]
     one, two = (orders.filter(orders["router"] == label).sort(key) for label in (name, other))
     parts = []
@@ -346,7 +347,7 @@ def _patient(days: Sequence[MarketDay], cache: TableCache, backend: Backend) -> 
 
 def _in_hindsight(
     days: Sequence[MarketDay], config: BacktestConfig, cache: TableCache, backend: Backend, *, guard_tails: bool
-) -> RouterResult:
+) -> _RouterResult:
     """Return the result of a frozen router that learned on the test days."""
     judged = list(days[TRAIN:])
     known = hindsight(judged, config, guard_tails=guard_tails)
@@ -433,7 +434,7 @@ def _placebos(days: Sequence[MarketDay], cache: TableCache, backend: Backend) ->
         ),
     ]:
         shown = play_routers([candidate], days, config, backend=backend, cache=cache, placebo=placebo)
-        objectives[label] = objective_bps(shown.orders.filter(polars.col("judged")), config.kappa)
+        objectives[label] = objective_cost(shown.orders.filter(polars.col("judged")), config.kappa)
     say(f"dark, {config.shares[0]:,} shares, {config.horizon:g} s, kappa {config.kappa:g}, shown the wrong books")
     say(TextTable(["router", "objective"], [[name, f"{value:.3f}"] for name, value in objectives.items()]).plain())
     say("")

@@ -16,7 +16,7 @@ from pathlib import Path
 from riskroute.core.text import TextTable
 from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import run_backtest
-from riskroute.study.comparison import Paired, compare_routers
+from riskroute.study.comparison import PairedDifference, compare_routers
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MARKETS, market_days
 from riskroute.study.play import TableCache
@@ -35,7 +35,7 @@ LONGEST = 300.0
 def main() -> None:
     """Print a table per market, size and horizon."""
     print_heading("Routers", ["riskroute", "numpy", "numba", "polars"])
-    seconds, paired = 0.0, dict[str, dict[str, Paired | None]]()
+    seconds, paired = 0.0, dict[str, dict[str, PairedDifference | None]]()
     with tempfile.TemporaryDirectory() as folder:
         for name in NAMES:
             backend, cache = Backend("local", sized(None, 1)), TableCache(Path(folder) / "played")
@@ -65,14 +65,14 @@ def main() -> None:
     leave([], [seconds <= LONGEST])
 
 
-def _side_by_side(paired: dict[str, dict[str, Paired | None]]) -> TextTable:
+def _side_by_side(paired: dict[str, dict[str, PairedDifference | None]]) -> TextTable:
     """Return one row per router and one column per market, size and horizon."""
     names = list(dict.fromkeys(name for some in paired.values() for name in some))
     rows = [[name, *(_cell(some[name]) if name in some else "-" for some in paired.values())] for name in names]
     return TextTable(["router", *paired], rows)
 
 
-def _cell(pair: Paired | None) -> str:
+def _cell(pair: PairedDifference | None) -> str:
     if pair is None:
         return "the rule"
     loses, saves = pair.low is not None and pair.low > 0, pair.high is not None and pair.high < 0

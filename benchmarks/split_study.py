@@ -19,7 +19,8 @@ from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.replay import Replay
 from riskroute.study.config import split_config
-from riskroute.study.split_study import _NAIVE, _PARTS, SplitStudy, _evaluate_splits, _prepare_order, _study_data
+from riskroute.study.split_result import _NAIVE, PARTS, _measure_splits
+from riskroute.study.split_study import SplitStudy, _prepare_order, _study_data
 from timing import leave, print_heading, print_table, say, sized, verdict
 
 RISK_TOLERANCE = 2.0  # the default
@@ -39,7 +40,7 @@ def truth(out: Path, shares: int) -> tuple[Replay, np.ndarray]:
     caps = np.min([one.caps for one in every], axis=0)
     every = [dataclasses.replace(one, caps=caps) for one in every]
     problem = every[0].problem(RISK_TOLERANCE)
-    replays = [one.replay(part, problem) for one in every for part in _PARTS]
+    replays = [one.replay(part, problem) for one in every for part in PARTS]
     markets = [np.full(replay.scenarios, seed) for seed, replay in zip(np.repeat(TRUTH, 2), replays, strict=True)]
     shared = [
         SharedBook(
@@ -67,8 +68,8 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
         study = SplitStudy(seed=seed, shares=shares, runs=runs, policies=["adaptive"], **SMALLER)
         (order,) = study.run(out=out / "study", backend=Backend(workers=sized(None, 1))).orders
         split = order.recommended.allocation
-        measured = _evaluate_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
-        off = measured["excess"] / abs(floor)
+        measured = _measure_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
+        off = measured.excess / abs(floor)
         policy = order.policies[order.recommended_policy].test
         values = {name: order.splits[name].test.mean_variance for name in _NAIVE}
         close.append(off <= 0.01)

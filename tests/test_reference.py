@@ -11,8 +11,7 @@ import pytest
 
 from checkout import ROOT
 from riskroute.cli.app import app
-from riskroute.study.split_study import TEMPLATE as SPLIT_STUDY
-from riskroute.study.study import TEMPLATE as STUDY
+from riskroute.study.config import config_template
 
 DOCS = ROOT / "docs"
 
@@ -53,7 +52,13 @@ def test_a_row_has_name_type_default_and_meaning(reference: ModuleType) -> None:
     assert '| `rise` | `mode = "practical"`, ' in page
 
 
-@pytest.mark.parametrize(("template", "page"), [(STUDY, "STUDY"), (SPLIT_STUDY, "SPLIT_STUDY")])
+@pytest.mark.parametrize(
+    ("template", "page"),
+    [
+        (config_template("study"), "STUDY"),
+        (config_template("split-study"), "SPLIT_STUDY"),
+    ],
+)
 def test_the_commented_configuration_has_the_keys_of_the_page(reference: ModuleType, template: str, page: str) -> None:
     written = re.sub(r"^# (\[*\w+\]*(?: = .*)?(?: +#.*)?)$", r"\1", template, flags=re.MULTILINE)
     keys = set(tomllib.loads(template)) | set(re.findall(r"^\[*(\w+)(?:\]| = )", written, flags=re.MULTILINE))

@@ -14,8 +14,7 @@ import pytest
 from checkout import ROOT
 from market_files import csv_text
 from riskroute.cli.app import run as command
-from riskroute.cli.market import _quantities
-from riskroute.cli.output import named_as_options
+from riskroute.cli.market import _named_as_options, _quantities
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import Window
@@ -224,9 +223,9 @@ def test_errors_of_an_import_name_the_options(tmp_path: Path, capsys: pytest.Cap
     assert "was 25.0% (10 of 40); --max-crossed 0.26 imports it anyway" in text
     text = refused(capsys, "import", str(tmp_path / "unknown.csv"), *words)
     assert "lacks columns bid_px_00; it has ts_event, symbol, b, " in text
-    with pytest.raises(InputError, match=r"^--out must be a writable folder"), named_as_options():
+    with pytest.raises(InputError, match=r"^--out must be a writable folder"), _named_as_options():
         raise InputError("out must be a writable folder, was 'x': full")
-    with pytest.raises(DataError, match=r"^a\.itch .*; --max-unresolved 0\.15 imports"), named_as_options():
+    with pytest.raises(DataError, match=r"^a\.itch .*; --max-unresolved 0\.15 imports"), _named_as_options():
         raise DataError("a.itch must have few; max_unresolved = 0.15 imports it anyway")
 
 

@@ -235,10 +235,10 @@ def test_only_the_levels_asked_for_are_walked(store: Store) -> None:
     """Five levels of ten shares at XPSX hold 50, five of twenty elsewhere hold 100."""
     calibration = calibrated(store, levels=5)
     thin = calibration.fits["XPSX"]
-    assert thin.quantities.tolist() == [20, 40]
+    assert thin.quantities == (20, 40)
     assert (thin.short, thin.samples) == (400, 400)
     assert "XPSX: quantities above 40 dropped: fewer than 50% of the books are deep enough" in repr(calibration)
-    assert calibration.fits["XNAS"].quantities.tolist() == list(QUANTITIES)
+    assert calibration.fits["XNAS"].quantities == tuple(QUANTITIES)
 
 
 def test_a_venue_without_enough_books_is_left_out_and_named(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_limit_orders_that_fill_earn_the_half_spread_and_pay_makers(tmp_path: Pa
     np.testing.assert_allclose(limit.mean, (0.05 + 0.002, 0.0), atol=1e-9)
     np.testing.assert_allclose(market.mean, (0.005 - 0.05 - 0.003, -0.00025), atol=1e-9)
     assert limit.variance == market.variance == (0.0, 0.0)
-    assert limit.warnings == market.warnings == []
+    assert limit.warnings == market.warnings == ()
 
 
 def test_limit_orders_that_do_not_fill_cross_and_pay_takers(tmp_path: Path) -> None:
@@ -395,6 +395,6 @@ def test_amazon_has_the_known_costs(amazon: Store, seed: int) -> None:
     assert -0.075 <= few.mean[0] <= -0.055
     assert 0.0002 <= few.variance[1] <= 0.0007
     many = calibrate(amazon, "AMZN", quantities=range(10, 201, 10), seed=seed).fits["XNAS"]
-    assert many.quantities.tolist() == list(range(10, 201, 10))
+    assert many.quantities == tuple(range(10, 201, 10))
     assert many.r2_mean >= 0.99
     assert many.r2_variance >= 0.98

@@ -74,8 +74,8 @@ def test_moments_and_coefficients_are_those_of_what_is_there(
         mean = sum(there) / len(there)
         assert fit.means[k] == pytest.approx(mean, rel=1e-9)
         assert fit.variances[k] == pytest.approx(sum((x - mean) ** 2 for x in there) / (len(there) - 1), rel=1e-9)
-    np.testing.assert_allclose(fit.mean, least_squares(quantities, fit.means), rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(fit.variance, least_squares(quantities, fit.variances), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(fit.mean, least_squares(quantities, np.array(fit.means)), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(fit.variance, least_squares(quantities, np.array(fit.variances)), rtol=1e-6, atol=1e-9)
     assert fit.samples == 40
     assert fit.short == np.isnan(profits[:, -1]).sum()
 
@@ -86,10 +86,11 @@ def test_r2_is_that_of_the_papers_lines_and_of_the_model(seed: int, quantities: 
     """The paper's: straight lines with an intercept, mean against Q and variance against Q^2."""
     fit = fit_all(noisy_profits(seed, 40, quantities), quantities)
     along, squared = quantities.astype(float), quantities.astype(float) ** 2
-    for values, axis, stated in ((fit.means, along, fit.r2_mean), (fit.variances, squared, fit.r2_variance)):
+    means, variances = np.array(fit.means), np.array(fit.variances)
+    for values, axis, stated in ((means, along, fit.r2_mean), (variances, squared, fit.r2_variance)):
         slope, intercept = np.polyfit(axis, values, 1)
         assert stated == pytest.approx(r_squared(values, slope * axis + intercept), abs=1e-8)
-    of_model = (fit.means, fit.mean, fit.r2_mean_model), (fit.variances, fit.variance, fit.r2_variance_model)
+    of_model = (means, fit.mean, fit.r2_mean_model), (variances, fit.variance, fit.r2_variance_model)
     for values, (linear, square), stated in of_model:
         assert stated == pytest.approx(r_squared(values, linear * along + square * squared), rel=1e-6)
 
@@ -163,7 +164,7 @@ def test_profits_that_do_not_vary_are_exact_and_without_risk() -> None:
         assert fit.variance == (0.0, 0.0)
         np.testing.assert_allclose(fit.mean_error + fit.variance_error, 0.0, atol=1e-15)
         assert (fit.r2_variance, fit.r2_variance_model, fit.bucket_correlation) == (1.0, 1.0, 0.0)
-        assert fit.warnings == []
+        assert fit.warnings == ()
 
 
 def test_the_seed_moves_standard_errors_and_nothing_else() -> None:
@@ -188,7 +189,7 @@ def test_books_that_are_short_for_large_orders_are_counted_and_said() -> None:
     profits[:5, 8:] = np.nan
     fit = fit_all(profits)
     assert (fit.samples, fit.short) == (60, 5)
-    assert fit.counts.tolist() == [60] * 8 + [55] * 2
+    assert list(fit.counts) == [60] * 8 + [55] * 2
     assert "5 of 60 books are too thin for 10 shares and are excluded there" in fit.warnings
 
 
@@ -199,8 +200,8 @@ def test_quantities_that_most_books_cannot_fill_are_left_out() -> None:
     profits[:30, 6:] = np.nan
     profits[:31, 8:] = np.nan
     fit = fit_all(profits)
-    assert fit.quantities.tolist() == list(range(1, 9))
-    assert fit.counts.tolist() == [60] * 6 + [30] * 2
+    assert fit.quantities == tuple(range(1, 9))
+    assert list(fit.counts) == [60] * 6 + [30] * 2
     assert fit.short == 31
     assert "quantities above 8 dropped: fewer than 50% of the books are deep enough" in fit.warnings
 
@@ -212,7 +213,7 @@ def test_negative_variances_inside_the_range_are_said() -> None:
     np.testing.assert_allclose(fit.variance, (-0.5, 0.2), atol=1e-9)
     assert "the fitted variance is negative from 1 to 2 shares" in fit.warnings
     fine = fit_all(square_wave(0.2 * quantities**2 + 0.5 * quantities, 40) - quantities, quantities)
-    assert fine.warnings == []
+    assert fine.warnings == ()
 
 
 @given(linear=st.integers(-60, 60), square=st.integers(-60, 60), largest=st.integers(1, 70))
@@ -241,7 +242,7 @@ def test_correlated_buckets_are_said_with_their_direction() -> None:
     alternating = fit_all(-(0.1 + 0.01 * (-1.0) ** np.arange(60.0))[:, None] * TEN)
     assert alternating.bucket_correlation == pytest.approx(-1.0)
     assert any("(-1.00)" in text and text.endswith("errors are too large") for text in alternating.warnings)
-    assert fit_all(spread_profits(60)).warnings == []
+    assert fit_all(spread_profits(60)).warnings == ()
 
 
 def test_buckets_with_a_gap_between_them_are_not_neighbours() -> None:
@@ -250,7 +251,7 @@ def test_buckets_with_a_gap_between_them_are_not_neighbours() -> None:
     profits[::2] = -(0.1 + 0.01 * (-1.0) ** np.arange(40))[:, None] * TEN
     fit = fit_all(profits)
     assert fit.bucket_correlation == 0.0
-    assert fit.warnings == []
+    assert fit.warnings == ()
 
 
 def test_misfits_are_said() -> None:
@@ -261,7 +262,7 @@ def test_misfits_are_said() -> None:
     assert any(text.startswith("the fitted mean misses a value by") for text in mean.warnings)
     variance = fit_all(square_wave(cliff, 20) - TEN)
     expected = np.abs(variance.variances - (variance.variance[0] * TEN + variance.variance[1] * TEN**2)).max()
-    assert variance.worst_variance == pytest.approx(expected / variance.variances.max())
+    assert variance.worst_variance == pytest.approx(expected / max(variance.variances))
     assert any(text.startswith("the fitted variance misses a value by") for text in variance.warnings)
 
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from numba.core.event import trigger_event
 
 from riskroute.core.errors import InputError
 from riskroute.market.clock import SECOND
@@ -198,3 +199,26 @@ def test_orders_must_be_sorted_by_time() -> None:
     two = np.array([5, 3])
     with pytest.raises(InputError, match="times of orders must not decrease"):
         DayOrders(two, two, two, np.zeros(2))
+
+
+def test_decision_times_exclude_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every decision takes 3 microseconds, and the first compiles for 5 seconds besides."""
+    now = 0.0
+    monkeypatch.setattr("riskroute.core.runtime.time.perf_counter", lambda: now)
+    monkeypatch.setattr("riskroute.simulation.backtest.clock.perf_counter", lambda: now)
+    router = Sweep()
+    route, decided = router.route, 0
+
+    def slow(context: Context) -> Plan:
+        nonlocal now, decided
+        decided += 1
+        if decided == 1:
+            with trigger_event("numba:compile"):
+                now += 5.0
+        now += 3e-6
+        return route(context)
+
+    monkeypatch.setattr(router, "route", slow)
+    played = play_day(router, trading_day(count=5))
+    assert decided == len(played.orders) > 1
+    assert [one.decision_us for one in played.orders] == pytest.approx([3.0] * decided, rel=1e-3)

@@ -9,30 +9,34 @@ import numpy as np
 import polars as pl
 import pytest
 
-from riskroute.study.case import _choose_router, _differences_by_state, _estimated_share, _learning_cost, _saving_of
-from riskroute.study.comparison import REASONS, Comparison, Paired, RouterResult
-from riskroute.study.config import StudyConfig
-from riskroute.study.page import _stress_rows, _study_page, _verdict_facts
-from riskroute.study.records import (
+from riskroute.study.case import (
+    CaseEstimate,
+    CaseSaving,
     DarkSurface,
-    Estimate,
     LearningCost,
-    Saving,
-    StressSaving,
     StressTable,
     StudyCase,
-    SurfacePoint,
+    _choose_router,
+    _differences_by_state,
+    _estimated_share,
+    _learning_cost,
+    _saving_of,
+    _StressSaving,
+    _SurfacePoint,
 )
+from riskroute.study.comparison import REASONS, Comparison, PairedDifference, _RouterResult
+from riskroute.study.config import StudyConfig
+from riskroute.study.page import _stress_rows, _study_page, _verdict_facts
 from riskroute.study.result import StudyResult, savings_table
 from riskroute.study.verdict import case_paragraph
 
 
 def router(
     cost: float, objective: float, paired: tuple[float, float, float] | None = None, estimated: float = 0.0
-) -> RouterResult:
-    pair = None if paired is None else Paired("sweep", *paired, 40, 0.31)
-    numbers: dict[str, Any] = dict.fromkeys((item.name for item in dataclasses.fields(RouterResult)), 0.0)
-    return RouterResult(
+) -> _RouterResult:
+    pair = None if paired is None else PairedDifference("sweep", *paired, 40, 0.31)
+    numbers: dict[str, Any] = dict.fromkeys((item.name for item in dataclasses.fields(_RouterResult)), 0.0)
+    return _RouterResult(
         **numbers
         | {"cost_bps": cost, "objective_bps": objective, "paired": pair, "es95_bps": cost + 4}
         | {"estimated_share": estimated, "feedback": "F0"}
@@ -75,13 +79,13 @@ def test_the_reason_and_its_words(reason: str) -> None:
     found = CASES[reason]
     assert found.choice_reason("contextual") == reason
     mean, low, high = PAIRED[reason]
-    saved = Estimate(-mean, -high, -low)
-    saving = Saving("contextual", "sweep", saved, saved, saved, 0.31, saved)
+    saved = CaseEstimate(-mean, -high, -low)
+    saving = CaseSaving("contextual", "sweep", saved, saved, saved, 0.31, saved)
     use = "contextual" if reason == "beats" else "sweep"
     case = StudyCase(
         *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", use, reason, saving, (), ()),
         *(
-            LearningCost(Estimate(0.012, 0.001, 0.023), Estimate(-0.003, None, None)),
+            LearningCost(CaseEstimate(0.012, 0.001, 0.023), CaseEstimate(-0.003, None, None)),
             None,
             found.routers["sweep"].cost_bps - found.routers["clairvoyant"].cost_bps,
         ),
@@ -121,10 +125,20 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     sure, unsure = (comparison(PAIRED["beats"], 1.8, estimated=share) for share in (0.1, 0.57))
     assert [one.choice_reason("contextual") for one in (sure, unsure)] == ["beats", "estimated"]
     assert unsure.choice_reason("sweep") == "estimated"
-    saved = Estimate(0.4, 0.2, 0.6)
+    saved = CaseEstimate(0.4, 0.2, 0.6)
     case = StudyCase(
         *(5000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "sweep", "estimated"),
-        *(Saving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, (), unsure),
+        *(
+            CaseSaving("contextual", "sweep", saved, saved, saved, 0.31, saved),
+            (),
+            (),
+            None,
+            None,
+            1.0,
+            None,
+            (),
+            unsure,
+        ),
         symbol="AAPL",
         verdict=False,
         estimated_share=0.57,
@@ -153,18 +167,18 @@ def test_estimates_are_counted_in_every_world() -> None:
     """Of 1,000 judged shares 130 are estimated; those of the training days do not count."""
     rows = {"judged": [True, True, False], "shares": [600, 400, 5000], "estimated": [130, 0, 5000]}
     assert _estimated_share(pl.DataFrame(rows)) == 0.13
-    saved = Estimate(0.4, 0.2, 0.6)
-    table = _stress_rows(StressTable("a", "b", 2, (StressSaving("as usual", 1.0, 1.4, saved, 0.13),)))
+    saved = CaseEstimate(0.4, 0.2, 0.6)
+    table = _stress_rows(StressTable("a", "b", 2, (_StressSaving("as usual", 1.0, 1.4, saved, 0.13),)))
     assert (table.header[-1], table.rows[0][-1]) == ("estimated", "13.0%")
-    points = tuple(SurfacePoint(1.0, 1.0, saved, share) for share in (0.0, 0.13, 0.02))
+    points = tuple(_SurfacePoint(1.0, 1.0, saved, share) for share in (0.0, 0.13, 0.02))
     assert DarkSurface("a", "b", 2, points).estimated_share == 0.13
 
 
 def test_a_small_share_of_estimates_is_said() -> None:
-    saved = Estimate(0.4, 0.2, 0.6)
+    saved = CaseEstimate(0.4, 0.2, 0.6)
     case = StudyCase(
         *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "contextual", "beats"),
-        *(Saving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, ()),
+        *(CaseSaving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, ()),
         CASES["beats"],
     )
     assert "estimate" not in case_paragraph(case, StudyConfig())
@@ -174,10 +188,10 @@ def test_a_small_share_of_estimates_is_said() -> None:
 
 
 def test_the_answer_says_that_days_are_synthetic() -> None:
-    saved = Estimate(0.4, 0.2, 0.6)
+    saved = CaseEstimate(0.4, 0.2, 0.6)
     case = StudyCase(
         *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "contextual", "beats"),
-        *(Saving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, ()),
+        *(CaseSaving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, ()),
         CASES["beats"],
         symbol="LUMO",
         zone="America/New_York",
@@ -244,13 +258,13 @@ def test_symbols_and_losses_are_named() -> None:
     found = _differences_by_state(pl.concat([one, two[0]]), pl.concat([states, two[1]]), "contextual", "sweep", seed=0)
     assert [(some.state, some.orders) for some in found if some.measure == "symbol"] == [("QVEX", 144), ("ZERO", 144)]
     lost = tuple(
-        dataclasses.replace(some, difference_bps=Estimate(0.5 - k / 10, 0.1, 0.9)) for k, some in enumerate(found)
+        dataclasses.replace(some, difference_bps=CaseEstimate(0.5 - k / 10, 0.1, 0.9)) for k, some in enumerate(found)
     )
-    compared, saved = CASES["beats"], Estimate(0.4, 0.2, 0.6)
+    compared, saved = CASES["beats"], CaseEstimate(0.4, 0.2, 0.6)
     case = StudyCase(
         *(100, 0.0, 0, 1, 10.0, 0.03, None, {}, "contextual", "contextual", "beats"),
         *(
-            Saving("contextual", "sweep", saved, saved, saved, None),
+            CaseSaving("contextual", "sweep", saved, saved, saved, None),
             lost,
             lost[:6],
             None,
@@ -274,9 +288,9 @@ def test_symbols_and_losses_are_named() -> None:
 
 
 def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
-    found, zero = CASES["too few orders"], Estimate(0.0, 0.0, 0.0)
-    split = Saving("sweep", "static", Estimate(-0.25, -0.5, 0.001), zero, zero, None)
-    saving = Saving("contextual", "sweep", Estimate(0.2, None, None), zero, zero, None)
+    found, zero = CASES["too few orders"], CaseEstimate(0.0, 0.0, 0.0)
+    split = CaseSaving("sweep", "static", CaseEstimate(-0.25, -0.5, 0.001), zero, zero, None)
+    saving = CaseSaving("contextual", "sweep", CaseEstimate(0.2, None, None), zero, zero, None)
     case = StudyCase(
         *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "sweep", "too few orders", saving, (), ()),
         *(LearningCost(zero, zero), split, 1.0, None, (), found),
@@ -285,8 +299,8 @@ def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
     assert "saved 0.20 bps per order against sweep (too few time blocks for a CI); too few orders to tell." in text
     assert "Exploration cost contextual nothing." in text
     assert "A static split cost 0.25 bps less than the sweep (95 % CI 0.00 to 0.50)." in text
-    same = dataclasses.replace(split, bps=Estimate(-0.001, -0.5, 0.25))
-    nearly = dataclasses.replace(saving, bps=Estimate(-0.004, -0.2, 0.1))
+    same = dataclasses.replace(split, bps=CaseEstimate(-0.001, -0.5, 0.25))
+    nearly = dataclasses.replace(saving, bps=CaseEstimate(-0.004, -0.2, 0.1))
     text = case_paragraph(dataclasses.replace(case, not_looking=same, saving=nearly), StudyConfig())
     assert "A static split cost the same as the sweep (95 % CI -0.50 to 0.25)." in text
     assert "contextual, the best on the training days, cost the same as sweep (95 % CI -0.10 to 0.20)" in text
@@ -321,10 +335,10 @@ def test_learning_costs_most_on_the_first_day() -> None:
 
 def test_a_worse_tail_and_a_fit_to_the_training_days_are_said() -> None:
     """The expected shortfall stands beside the saving, whichever way it goes."""
-    found, saved = CASES["beats"], Estimate(0.4, 0.2, 0.6)
+    found, saved = CASES["beats"], CaseEstimate(0.4, 0.2, 0.6)
     heavy = dataclasses.replace(found.routers["contextual"], es95_bps=9.0)
     fitted = {"sweep": found.routers["sweep"], "static+sweep": heavy, "clairvoyant": found.routers["clairvoyant"]}
-    saving = Saving("contextual", "sweep", saved, saved, saved, None)
+    saving = CaseSaving("contextual", "sweep", saved, saved, saved, None)
     case = StudyCase(
         *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "contextual", "beats", saving, (), ()),
         *(None, None, 1.0, None, (), found, "LUMO"),
@@ -345,11 +359,11 @@ def test_a_worse_tail_and_a_fit_to_the_training_days_are_said() -> None:
 
 
 def test_the_surface_says_where_the_saving_is_not_clear() -> None:
-    clear, unclear = Estimate(0.4, 0.2, 0.6), Estimate(0.1, -0.1, 0.3)
-    found, saving = CASES["beats"], Saving("contextual", "sweep", clear, clear, clear, None)
+    clear, unclear = CaseEstimate(0.4, 0.2, 0.6), CaseEstimate(0.1, -0.1, 0.3)
+    found, saving = CASES["beats"], CaseSaving("contextual", "sweep", clear, clear, clear, None)
 
-    def said(*estimates: Estimate) -> str:
-        points = tuple(SurfacePoint(presence, 1.0, one) for presence, one in zip((0.5, 2.0), estimates, strict=True))
+    def said(*estimates: CaseEstimate) -> str:
+        points = tuple(_SurfacePoint(presence, 1.0, one) for presence, one in zip((0.5, 2.0), estimates, strict=True))
         surface = DarkSurface("contextual", "sweep", 72, points)
         case = StudyCase(
             *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "contextual", "beats", saving, (), ()),

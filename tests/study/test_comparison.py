@@ -15,17 +15,11 @@ import pytest
 
 from riskroute.core.errors import InputError
 from riskroute.simulation.backends import Backend
-from riskroute.study.backtest import BacktestResult, run_backtest
+from riskroute.study.backtest import BacktestResult, _equivalent_tolerance, run_backtest
 from riskroute.study.candidates import router_names
-from riskroute.study.comparison import (
-    Comparison,
-    choose_bar,
-    compare_routers,
-    costs_in_bps,
-    objective_bps,
-)
-from riskroute.study.config import BacktestConfig, risk_tolerance
-from riskroute.study.costs import expected_shortfall
+from riskroute.study.comparison import Comparison, choose_benchmark, compare_routers
+from riskroute.study.config import BacktestConfig
+from riskroute.study.costs import expected_shortfall, objective_cost, order_costs_bps
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import PlayTask, TableCache, play_tasks, training_days
 from riskroute.study.tables import Tables
@@ -90,12 +84,12 @@ def test_a_small_table_by_hand() -> None:
 def test_the_variance_is_of_what_was_not_foreseen_among_orders_of_one_size() -> None:
     rows = {"shares": [100, 100, 300, 300], "mid": MID, "cost": [0.1, 0.3, 2.0, 2.6], "foreseen": 0.0, "impact": 0.0}
     # 1 and 3 bps, then 6.667 and 8.667: both variances are 2, and the sizes make no risk
-    assert objective_bps(pl.DataFrame(rows), 0.5) == pytest.approx((1 + 3 + 20 / 3 + 26 / 3) / 4 + 0.5 * 2)
+    assert objective_cost(pl.DataFrame(rows), 0.5) == pytest.approx((1 + 3 + 20 / 3 + 26 / 3) / 4 + 0.5 * 2)
     known = pl.DataFrame(rows).with_columns(foreseen="cost")
-    assert objective_bps(known, 0.5) == pytest.approx(objective_bps(known, 0.0))
+    assert objective_cost(known, 0.5) == pytest.approx(objective_cost(known, 0.0))
     alone = pl.DataFrame(rows)[:1]
-    assert objective_bps(alone, 0.5) == pytest.approx(1.0)
-    assert objective_bps(alone.with_columns(impact=0.05), 0.0, 2.0) == pytest.approx(2.0)
+    assert objective_cost(alone, 0.5) == pytest.approx(1.0)
+    assert objective_cost(alone.with_columns(impact=0.05), 0.0, 2.0) == pytest.approx(2.0)
 
 
 def shortfall(costs: Iterable[float], percent: int = 5) -> float:
@@ -224,12 +218,12 @@ def test_the_bar_is_the_rule_of_every_desk() -> None:
     orders = tables(costs).orders
     names = list(costs)
     asked: dict[str, Any] = {"kappa": 0.0}
-    assert choose_bar(orders, names, pools=True, horizon=0.0, **asked) == "dark-first+sweep"
-    assert choose_bar(orders, names, pools=False, horizon=0.0, **asked) == "sweep"
+    assert choose_benchmark(orders, names, pools=True, horizon=0.0, **asked) == "dark-first+sweep"
+    assert choose_benchmark(orders, names, pools=False, horizon=0.0, **asked) == "sweep"
     trained = orders.with_columns(judged=pl.col("number") == 1)
     cheap = pl.when((pl.col("router") == "sweep") & ~pl.col("judged")).then(0.0).otherwise("cost")
-    assert choose_bar(trained.with_columns(cost=cheap), names, pools=True, horizon=60.0, **asked) == "sweep"
-    assert choose_bar(trained, names, pools=True, horizon=60.0, **asked) == "rest-even+sweep"
+    assert choose_benchmark(trained.with_columns(cost=cheap), names, pools=True, horizon=60.0, **asked) == "sweep"
+    assert choose_benchmark(trained, names, pools=True, horizon=60.0, **asked) == "rest-even+sweep"
 
 
 def test_which_routers_are_played() -> None:
@@ -250,7 +244,7 @@ def test_a_price_of_risk_in_dollars_charges_the_same() -> None:
     notional, costs = 48_000.0, np.array([1.0, 2.5, -1.0])
     dollars = costs * notional / 1e4
     for kappa in (0.05, 0.2):
-        scaled = dollars.var() + risk_tolerance(kappa, notional) * dollars.mean()
+        scaled = dollars.var() + _equivalent_tolerance(kappa, notional) * dollars.mean()
         assert scaled / (notional / 1e4) ** 2 * kappa == pytest.approx(costs.mean() + kappa * costs.var())
 
 
@@ -343,7 +337,7 @@ def test_every_size_has_a_comparison_of_its_own(dark_days: list[MarketDay], tmp_
     assert list(both.comparisons) == [100, 4000]
     with pytest.raises(InputError, match=r"comparison needs one order size, got 100, 4000 shares; use comparisons"):
         _ = both.comparison
-    judged = costs_in_bps(both.tables.orders.filter("judged"))
+    judged = order_costs_bps(both.tables.orders.filter("judged"))
     for size, found in both.comparisons.items():
         assert found.orders == 6
         for name, one in found.routers.items():

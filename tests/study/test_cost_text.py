@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 from naive_costs import NOON, SECOND, Tables, a_child, a_fill, an_order, as_tables
 from riskroute.study.backtest import _router_details, _tercile_table, _venue_table
-from riskroute.study.costs import RouterCosts, router_costs, venue_costs
+from riskroute.study.costs import RouterCosts, costs_by_router, costs_by_venue
 
 
 def two_routers() -> Tables:
@@ -28,7 +28,7 @@ def squeezed(text: str) -> list[str]:
 
 
 def test_every_measure_has_a_row_in_the_details() -> None:
-    costs = router_costs(*two_routers())
+    costs = costs_by_router(*two_routers())
     table = _router_details(costs)
     assert table.header == ["measure", "unit", "sweep", "dark-first"]
     assert len(table.rows) == len(fields(RouterCosts)) - 2  # no name, terciles and zone, but the share of estimates
@@ -40,7 +40,7 @@ def test_every_measure_has_a_row_in_the_details() -> None:
 
 
 def test_thirds_of_the_orders() -> None:
-    lines = squeezed(_tercile_table(router_costs(*two_routers())[:1]).plain())
+    lines = squeezed(_tercile_table(costs_by_router(*two_routers())[:1]).plain())
     assert lines[2:] == [
         "sweep spread, bps low 2.00 2.00 1 1.20 - 1.20",
         "sweep time, New York low 12:00 12:00 1 1.20 - 1.20",
@@ -49,7 +49,7 @@ def test_thirds_of_the_orders() -> None:
 
 
 def test_venues_of_a_router() -> None:
-    found = venue_costs(*two_routers())
+    found = costs_by_venue(*two_routers())
     lines = squeezed(_venue_table(found, "dark-first").plain())
     assert lines[2:] == [
         "POOL dark 1 500 50.0 50.0 0.00 0.00 0.00 - 0.000 -0.50 0.00 0.00 0.50 - 1.00 -",

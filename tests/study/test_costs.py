@@ -24,7 +24,7 @@ from naive_costs import (
     recomputed_cost,
 )
 from riskroute.core.records import from_plain, to_plain
-from riskroute.study.costs import RouterCosts, router_costs
+from riskroute.study.costs import RouterCosts, costs_by_router
 
 
 def patient() -> Tables:
@@ -42,7 +42,7 @@ def patient() -> Tables:
 
 
 def test_a_patient_sale_by_hand() -> None:
-    (costs,) = router_costs(*patient())
+    (costs,) = costs_by_router(*patient())
     about: dict[str, Any] = {
         "cost_bps": 1.47,
         "fees_bps": -0.03,
@@ -84,7 +84,7 @@ def test_a_patient_sale_by_hand() -> None:
 def test_nothing_is_late_without_a_horizon() -> None:
     order = an_order(cost=20.0, end_mid=float("nan"))
     sweep = a_child(order, 0, "sweep", "XNAS", 1000, filled=1000)
-    (costs,) = router_costs(*as_tables([order], [sweep], [a_fill(sweep, 5.0, 1000, 100.02)]))
+    (costs,) = costs_by_router(*as_tables([order], [sweep], [a_fill(sweep, 5.0, 1000, 100.02)]))
     assert costs.late_share == costs.opportunity_bps == 0.0
     assert costs.shortfall_bps == pytest.approx(2.0)
 
@@ -97,7 +97,7 @@ def test_fade_counts_what_was_displayed_of_what_was_sent() -> None:
         a_child(order, 2, "take", "XPSX", 100, displayed=0.0, filled=100),  # nothing displayed, nothing to fade
         a_child(order, 3, "sweep", "XNAS", 600, displayed=100.0, filled=600),
     ]
-    (costs,) = router_costs(*as_tables([order], children, []))
+    (costs,) = costs_by_router(*as_tables([order], children, []))
     assert costs.fade == pytest.approx(1 - 300 / 500)
     assert costs.ioc_fill_rate == pytest.approx(400 / 900)
     assert costs.ioc_hit_rate == pytest.approx(2 / 3)
@@ -105,7 +105,7 @@ def test_fade_counts_what_was_displayed_of_what_was_sent() -> None:
 
 def test_tails_count_the_order_at_the_edge_in_part() -> None:
     orders = [an_order(number=k, cost=10.0 * k) for k in range(150)]  # k basis points
-    (costs,) = router_costs(*as_tables(orders, [], []))
+    (costs,) = costs_by_router(*as_tables(orders, [], []))
     assert costs.es95_bps == pytest.approx((sum(range(143, 150)) + 142 / 2) / 7.5)
     assert costs.worst_bps == pytest.approx((149 + 148 / 2) / 1.5)
     assert costs.cost_bps == pytest.approx(74.5)
@@ -113,7 +113,7 @@ def test_tails_count_the_order_at_the_edge_in_part() -> None:
 
 def test_terciles_keep_equal_orders_together() -> None:
     hours = [an_order(number=k, time=NOON + k * 3600 * SECOND, cost=10.0 * k) for k in range(3)]
-    (costs,) = router_costs(*as_tables(hours, [], []))
+    (costs,) = costs_by_router(*as_tables(hours, [], []))
     found = {(one.measure, one.tercile): one for one in costs.terciles}
     assert [(one.measure, one.tercile) for one in costs.terciles] == [
         ("spread", "low"),
@@ -127,22 +127,22 @@ def test_terciles_keep_equal_orders_together() -> None:
 
 
 def test_without_fills_and_children_all_of_it_is_opportunity() -> None:
-    (costs,) = router_costs(*as_tables([an_order(end_mid=100.03)], [], []))
+    (costs,) = costs_by_router(*as_tables([an_order(end_mid=100.03)], [], []))
     assert costs.late_share == 1.0
     assert costs.opportunity_bps == costs.shortfall_bps == pytest.approx(4.0)
     unknown = ("slippage_bps", "dark_share", "markout_1_bps", "fill_seconds_50", "reversion_1_bps", "spread_ratio")
     assert [getattr(costs, name) for name in unknown] == [None] * len(unknown)
-    (lost,) = router_costs(*as_tables([an_order(end_mid=float("nan"))], [], []))
+    (lost,) = costs_by_router(*as_tables([an_order(end_mid=float("nan"))], [], []))
     assert lost.opportunity_bps is lost.shortfall_bps is None
 
 
 def test_routers_come_as_they_first_appear() -> None:
-    found = router_costs(*as_tables(*random_rows(1, 3, ("sweep", "dark", "ck"))))
+    found = costs_by_router(*as_tables(*random_rows(1, 3, ("sweep", "dark", "ck"))))
     assert [costs.router for costs in found] == ["sweep", "dark", "ck"]
 
 
 def test_costs_are_json_and_come_back() -> None:
-    for costs in router_costs(*as_tables(*random_rows(2, 12))):
+    for costs in costs_by_router(*as_tables(*random_rows(2, 12))):
         text = json.dumps(to_plain(costs), allow_nan=False)
         assert from_plain(RouterCosts, json.loads(text)) == costs
 
@@ -151,7 +151,7 @@ def test_costs_are_json_and_come_back() -> None:
 @settings(max_examples=15)
 def test_a_naive_twin_finds_the_same(seed: int, count: int) -> None:
     rows = random_rows(seed, count)
-    for costs in router_costs(*as_tables(*rows)):
+    for costs in costs_by_router(*as_tables(*rows)):
         expected = naive_router(costs.router, *rows)
         found = to_plain(replace(costs, terciles=()))
         assert found.pop("zone") == "America/New_York"

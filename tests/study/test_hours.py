@@ -14,7 +14,7 @@ from riskroute.market.clock import SECOND, utc_stamp
 from riskroute.study.backtest import _tercile_table, run_backtest
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig, StudyConfig
-from riskroute.study.costs import router_costs
+from riskroute.study.costs import costs_by_router
 from riskroute.study.markets import MarketDay, market_days
 from riskroute.study.page import _study_page
 from riskroute.study.play import PlayTask, _day_orders, trading_day
@@ -57,7 +57,7 @@ def test_hours_are_those_of_the_zone_of_the_recordings(tmp_path: Path) -> None:
     assert dt.time(14, 10) <= orders["clock"].min() <= orders["clock"].max() < dt.time(14, 20)  # type: ignore[operator]
     assert str(result).startswith("coins, 1 day, 14:10-14:20 UTC, protection none\n")
     assert result.to_json()["config"]["zone"] == "UTC"
-    costs = router_costs(orders, result.tables.children, result.tables.fills)
+    costs = costs_by_router(orders, result.tables.children, result.tables.fills)
     assert {row[1] for row in _tercile_table(costs).rows if row[1].startswith("time")} == {"time, UTC"}
     with pytest.raises(InputError, match=r"14:00:00 to 14:59:59 UTC .*, was 10:00-11:00 UTC"):
         rr.backtest(tmp_path / "books", hours="10:00-11:00", kept=tmp_path / "kept", backend=HERE, routers=["sweep"])

@@ -27,17 +27,12 @@ from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.simulation.replay import Replay
-from riskroute.study.config import split_config
-from riskroute.study.split_result import SplitCase, _findings, _models_table
-from riskroute.study.split_study import (
-    TEMPLATE,
-    _best_single,
-    _evaluate_splits,
-    _prepare_order,
-    _PreparedOrder,
-    _study_data,
-)
+from riskroute.study.config import config_template, split_config
+from riskroute.study.split_page import _models_table
+from riskroute.study.split_result import SplitCase, _best_single, _measure_splits
+from riskroute.study.split_study import PreparedOrder, _prepare_order, _study_data
 
+TEMPLATE = config_template("split-study")
 SMALL = """
 shares = [4]
 risk_tolerances = [2.0]
@@ -108,17 +103,17 @@ def small_replay(seed: int = 0) -> tuple[Replay, np.ndarray]:
 def test_measured_values_are_those_of_plain_formulas() -> None:
     replay, buckets = small_replay()
     splits = {"a": (4, 0, 0), "b": (1, 2, 1)}
-    measured = _evaluate_splits(splits, replay, buckets, first="a", seed=0)
+    measured = _measure_splits(splits, replay, buckets, first="a", seed=0)
     for name, split in splits.items():
         total = replay.totals(np.array([split]))[0]
-        assert measured[name]["mean"] == pytest.approx(total.mean())
-        assert measured[name]["variance"] == pytest.approx(total.var())
-        assert measured[name]["mean_variance"] == pytest.approx(total.var() - 1.5 * total.mean())
-        assert measured[name]["tail"] == pytest.approx(np.sort(total)[:3].mean())  # 5 % of 60
-    assert measured["a"]["excess"] == measured["a"]["excess_error"] == 0
+        assert measured[name].mean == pytest.approx(total.mean())
+        assert measured[name].variance == pytest.approx(total.var())
+        assert measured[name].mean_variance == pytest.approx(total.var() - 1.5 * total.mean())
+        assert measured[name].tail == pytest.approx(np.sort(total)[:3].mean())  # 5 % of 60
+    assert measured["a"].excess == measured["a"].excess_error == 0
     # three scenarios per bucket are independent here: the error of the mean is that of 60 values, within a quarter
     total = replay.totals(np.array([(4, 0, 0)]))[0]
-    assert measured["a"]["mean_error"] == pytest.approx(total.std() / 60**0.5, rel=0.25)
+    assert measured["a"].mean_error == pytest.approx(total.std() / 60**0.5, rel=0.25)
 
 
 def test_the_best_single_slot_is_found() -> None:
@@ -149,7 +144,7 @@ def test_the_recommendation_is_the_best_on_training_books(study: Path) -> None:
 
 def test_doubts_are_said(study: Path) -> None:
     order = summary_of(study)["orders"][0]
-    plain = " ".join(_findings(from_plain(SplitCase, order)))
+    plain = " ".join(from_plain(SplitCase, order).findings())
     assert "known levels" not in plain
     measured = order["policies"][order["recommended_policy"]]["test"]
     naive = {name: order["splits"][name]["test"]["charged_cost"] for name in order["naive_splits"]}
@@ -160,7 +155,7 @@ def test_doubts_are_said(study: Path) -> None:
     order["frontier"][0] |= {"allocation": order["splits"]["recommended"]["allocation"], "risk_tolerance": 0.5}
     order["fits"]["XNAS"]["variance"] = [-1.0, 0.5]
     doubtful = from_plain(SplitCase, order)
-    said = " ".join(_findings(doubtful))
+    said = " ".join(doubtful.findings())
     assert f"cost more than it saved: {min(naive, key=lambda name: naive[name])} would have been cheaper" in said
     assert "At 12.5% of the sample times in the test hours it needed more than the known levels of a book" in said
     assert "optimal for any risk tolerance of 0.5 and more" in said
@@ -244,7 +239,7 @@ def test_the_same_study_gives_the_same_numbers(study: Path, tmp_path: Path) -> N
     assert again == summary_of(study)
 
 
-def data_of(config: dict[str, Any], study: Path) -> _PreparedOrder:
+def data_of(config: dict[str, Any], study: Path) -> PreparedOrder:
     """The market of a study, prepared for the first order size."""
     made = tomllib.loads(with_books_of(study, 'train = "10:40-10:50"\ntest = "10:50-11:00"\nrepeats = 3'))
     wanted = split_config(made | {"dark": tomllib.loads(TEMPLATE)["dark"]} | config)

@@ -11,8 +11,9 @@ import pytest
 
 from riskroute import InputError
 from riskroute.cli.app import run as command
-from riskroute.study.config import split_config
-from riskroute.study.split_study import TEMPLATE
+from riskroute.study.config import config_template, split_config
+
+TEMPLATE = config_template("split-study")
 
 
 def test_the_template_is_the_default() -> None:

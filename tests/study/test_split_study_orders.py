@@ -18,8 +18,9 @@ from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.simulation.backends import Backend
 from riskroute.study.config import split_config
-from riskroute.study.split_result import SplitStudyResult, write_report
-from riskroute.study.split_study import SplitStudy, _prepare_order, _PreparedOrder, _study_data
+from riskroute.study.split_page import write_report
+from riskroute.study.split_result import SplitStudyResult
+from riskroute.study.split_study import PreparedOrder, SplitStudy, _prepare_order, _study_data
 
 HOURS: dict[str, Any] = {"train": "10:40-10:50", "test": "10:50-11:00", "bucket_minutes": 1.0, "repeats": 2}
 POOL = {"name": "P1", "presence": 0.0, "tail": 1.0, "venue": "XAAA"}
@@ -46,7 +47,7 @@ def books_of(folder: Path, venue: str, present: Sequence[int], *, size: int = 50
     return path
 
 
-def prepared_books(folder: Path, *venues: Path, **values: Any) -> _PreparedOrder:
+def prepared_books(folder: Path, *venues: Path, **values: Any) -> PreparedOrder:
     config = split_config({"data": [str(path) for path in venues], **HOURS} | values)
     return _prepare_order(config, _study_data(config, folder / "out"), config.shares[0])
 

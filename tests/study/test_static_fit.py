@@ -16,8 +16,8 @@ from riskroute.market.day_books import DayBooks, PreparedDay
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.backtest import run_backtest
 from riskroute.study.candidates import Candidate
-from riskroute.study.comparison import objective_bps
 from riskroute.study.config import BacktestConfig
+from riskroute.study.costs import objective_cost
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import play_routers, trading_day
 from riskroute.study.static_fit import _GRID, UNITS, _fit_static, _fit_static_sweep
@@ -138,7 +138,7 @@ def test_the_best_before_a_sweep_is_the_best_of_the_grid(tmp_path: Path) -> None
             if rest + post <= 1:
                 one = Candidate("x", "static+sweep", {"pools": pools, "rest": rest, "post": post})
                 orders = play_routers([one], days[:1], config, backend=HERE).orders
-                values[(*pools, rest, post)] = objective_bps(orders, config.kappa)
+                values[(*pools, rest, post)] = objective_cost(orders, config.kappa)
     asked = chosen.parameters
     assert values[(*asked["pools"], asked["rest"], asked["post"])] == pytest.approx(min(values.values()), abs=1e-12)
     assert max(values.values()) > min(values.values()) + 0.1

@@ -24,7 +24,7 @@ from riskroute.study.config import StudyConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import TableCache, perform_plays, play_tasks
 from riskroute.study.result import StudyResult
-from riskroute.study.study import Study, _run_study, _write_states, max_plays
+from riskroute.study.study import Study, _max_plays, _run_study, _write_states
 from small_days import HERE
 from small_runs import CONFIG
 
@@ -238,7 +238,7 @@ def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) ->
     assert {name for name, _, _ in told} == routers
     plays = 2 * 2 * 2 * len(routers)  # sizes, symbols, and all of them together once more
     assert [(done, total) for _, done, total in told] == [(done + 1, plays) for done in range(plays)]
-    assert max_plays(config, 2, pools=True) == plays
+    assert _max_plays(config, 2, pools=True) == plays
     symbols = ["LUMO", "TWIN", ""]
     assert [case.symbol for case in found.cases] == symbols * 2
     assert [case.shares for case in found.cases] == [100] * 3 + [300] * 3

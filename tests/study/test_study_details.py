@@ -15,13 +15,13 @@ import pytest
 
 from naive_costs import recomputed_cost
 from riskroute.study.backtest import BacktestResult, run_backtest
-from riskroute.study.case import _WHY, _learning_curve, _order_examples, _stress_savings
+from riskroute.study.case import StudyCase, _learning_curve, _stress_savings
+from riskroute.study.examples import _WHY, OrderExample, order_examples
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import TableCache, play_routers, trading_day
-from riskroute.study.records import OrderExample, StudyCase
 from riskroute.study.result import StudyResult
 from riskroute.study.stresses import stress_configs
-from riskroute.study.study import _run_study, max_plays
+from riskroute.study.study import _max_plays, _run_study
 from small_days import HERE
 from small_runs import CONFIG, WORLDS, few_worlds
 
@@ -178,7 +178,7 @@ def test_an_order_that_only_swept_is_shown_where_there_is_one(
     backtest: BacktestResult, dark_days: list[MarketDay]
 ) -> None:
     tables, config = backtest.tables, backtest.config
-    alone = _order_examples(tables, dark_days, config, "sweep", None)
+    alone = order_examples(tables, dark_days, config, "sweep", None)
     assert [one.why for one in alone] == list(_WHY[:3])  # all of its orders only sweep
     assert {one.saving_bps for one in alone} == {None}
     costs = tables.orders.filter(pl.col("judged") & (pl.col("router") == "sweep")).select(
@@ -191,7 +191,7 @@ def test_an_order_that_only_swept_is_shown_where_there_is_one(
     marked = tables.children.filter(
         (pl.col("router") != "contextual") | (pl.col("number") != number) | pl.col("kind").is_in(["take", "sweep"])
     )
-    shown = _order_examples(dataclasses.replace(tables, children=marked), dark_days, config, "contextual", "sweep")
+    shown = order_examples(dataclasses.replace(tables, children=marked), dark_days, config, "contextual", "sweep")
     assert [one.why for one in shown] == list(_WHY)
     assert {child.kind for child in shown[3].children} <= {"take", "sweep"}
 
@@ -246,6 +246,6 @@ def test_progress_counts_the_plays_of_harder_worlds(
         again = _run_study(
             dark_days, CONFIG, backend=HERE, cache=cache, progress=lambda what, done, total: told.append((done, total))
         )
-        most = max_plays(CONFIG, 1, pools=True)
+        most = _max_plays(CONFIG, 1, pools=True)
     assert again.cases == (case,)  # all is in the cache
     assert told == [(done + 1, most) for done in range(most)]

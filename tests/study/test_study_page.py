@@ -18,7 +18,7 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import LONGEST_VENUE
 from riskroute.study.page import _LIMITATIONS, Page, _study_page, write_study_page
 from riskroute.study.result import StudyResult
-from riskroute.study.svg import _WIDTH, Curve, Dot, Scale, bar_chart, curve_chart, dot_chart
+from riskroute.study.svg import _WIDTH, ChartCurve, ChartDot, _Scale, bar_chart, curve_chart, dot_chart
 
 HOSTILE = "</title><script>alert(1)</script>\"'&lt;<!--"
 SCREENS = (360, 1280)
@@ -209,14 +209,14 @@ def places_of(svg: str) -> tuple[list[float], list[tuple[float, str]]]:
 
 def test_dots_stand_where_the_axis_says() -> None:
     values = (-2.375, 0.219, 1.632)
-    dots, ticks = places_of(dot_chart("t", "bps", [Dot(f"{one}", one) for one in values]))
+    dots, ticks = places_of(dot_chart("t", "bps", [ChartDot(f"{one}", one) for one in values]))
     (x1, low), (x2, high) = ticks[0], ticks[-1]
     per_unit = (x2 - x1) / (float(high) - float(low))
     assert [(x - x1) / per_unit + float(low) for x in dots] == pytest.approx(values, abs=0.01)
 
 
 def test_points_of_curves_stand_where_the_axes_say() -> None:
-    curve = Curve("one", (0.0, 50.0, 200.0), (-1.0, 3.0, 0.5), role="chosen")
+    curve = ChartCurve("one", (0.0, 50.0, 200.0), (-1.0, 3.0, 0.5), role="chosen")
     svg = curve_chart("t", "orders", "bps", [curve], edge=(50.0, "here"))
     dots, ticks = places_of(svg)
     (x1, low), (x2, high) = (pair for pair in ticks if pair[1] in ("0", "200") and pair[0] > 42)
@@ -226,7 +226,7 @@ def test_points_of_curves_stand_where_the_axes_say() -> None:
 
 
 def test_a_logarithmic_axis_shows_five_decades() -> None:
-    curve = Curve("one", (1.0, 2.0, 3.0), (1e-9, 1e3, 1e6), role="chosen")
+    curve = ChartCurve("one", (1.0, 2.0, 3.0), (1e-9, 1e3, 1e6), role="chosen")
     svg = curve_chart("t", "orders", "regret", [curve], log=True)
     heights = [float(y) for y in re.findall(r'<circle cx="[-\d.]+" cy="([-\d.]+)"', svg)]
     assert heights[0] - heights[2] == pytest.approx(5 / 3 * (heights[1] - heights[2]), rel=0.01)
@@ -249,7 +249,7 @@ def test_bars_are_as_long_as_their_values() -> None:
     ],
 )
 def test_axes_have_round_ticks_around_all_values(values: list[float], ticks: tuple[float, ...]) -> None:
-    scale = Scale(values, 10, 330)
+    scale = _Scale(values, 10, 330)
     assert scale.ticks == pytest.approx(ticks)
     assert all(10 - 1e-9 <= scale(value) <= 330 + 1e-9 for value in values)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from naive_costs import Tables, a_child, a_fill, an_order, as_tables, naive_venue, random_rows
 from riskroute.core.records import from_plain, to_plain
-from riskroute.study.costs import VenueCosts, venue_costs
+from riskroute.study.costs import VenueCosts, costs_by_venue
 
 
 def pinged(blocks: int, falls: float = 0.03) -> Tables:
@@ -29,7 +29,7 @@ def pinged(blocks: int, falls: float = 0.03) -> Tables:
 
 
 def test_a_pool_by_hand() -> None:
-    (pool,) = venue_costs(*pinged(3))
+    (pool,) = costs_by_venue(*pinged(3))
     assert (pool.orders, pool.sent, pool.filled, pool.blocks) == (3, 3000, 700, 3)
     assert pool.fill_rate == pytest.approx(0.7 / 3)
     assert pool.hit_rate == pool.volume_share == 1.0
@@ -47,21 +47,21 @@ def test_a_pool_by_hand() -> None:
 
 
 def test_intervals_need_thirty_blocks() -> None:
-    (few,) = venue_costs(*pinged(29))
-    (enough,) = venue_costs(*pinged(30))
+    (few,) = costs_by_venue(*pinged(29))
+    (enough,) = costs_by_venue(*pinged(30))
     assert few.adverse_1_interval is None
     assert enough.adverse_1_interval is not None
     low, high = enough.adverse_1_interval
     assert low < (enough.adverse_1_bps or 0.0) < high
     assert enough.adverse_60_interval == (0.0, 0.0)
     assert enough.toxic is (low > (enough.saving_bps or 0.0)) is True
-    (harmless,) = venue_costs(*pinged(30, falls=0.0))
+    (harmless,) = costs_by_venue(*pinged(30, falls=0.0))
     assert harmless.toxic is False
 
 
 def test_the_interval_is_as_wide_as_blocks_vary() -> None:
     orders, children, fills = pinged(300)
-    (pool,) = venue_costs(orders, children, fills)
+    (pool,) = costs_by_venue(orders, children, fills)
     shares = fills["shares"].to_numpy()
     adverse = 1e4 * (100.0 - fills["mid_1"].to_numpy()) / 100.0
     mean = float(shares @ adverse / shares.sum())
@@ -74,10 +74,10 @@ def test_the_interval_is_as_wide_as_blocks_vary() -> None:
 
 def test_intervals_depend_on_the_seed_alone() -> None:
     tables = pinged(40)
-    assert venue_costs(*tables, seed=1) == venue_costs(*tables, seed=1) != venue_costs(*tables, seed=2)
+    assert costs_by_venue(*tables, seed=1) == costs_by_venue(*tables, seed=1) != costs_by_venue(*tables, seed=2)
     orders, children, fills = tables
-    assert venue_costs(orders, children.reverse(), fills.reverse())[0].adverse_1_interval == pytest.approx(
-        venue_costs(*tables)[0].adverse_1_interval
+    assert costs_by_venue(orders, children.reverse(), fills.reverse())[0].adverse_1_interval == pytest.approx(
+        costs_by_venue(*tables)[0].adverse_1_interval
     )
 
 
@@ -85,7 +85,7 @@ def test_only_fills_that_we_did_not_time_are_adversely_selected() -> None:
     order = an_order()
     children = [a_child(order, k, kind, "XNAS", 500, filled=500) for k, kind in enumerate(("take", "limit"))]
     fills = [a_fill(children[0], 0, 500, 100.01, mid_1=99.99), a_fill(children[1], 3, 500, 99.99, mid_1=99.98)]
-    by_kind = {one.kind: one for one in venue_costs(*as_tables([order], children, fills))}
+    by_kind = {one.kind: one for one in costs_by_venue(*as_tables([order], children, fills))}
     assert by_kind["take"].mid_markout_1_bps == pytest.approx(-1.0)
     assert by_kind["take"].adverse_1_bps is by_kind["take"].toxicity is by_kind["take"].saving_bps is None
     assert by_kind["limit"].adverse_1_bps == pytest.approx(2.0)
@@ -95,17 +95,17 @@ def test_only_fills_that_we_did_not_time_are_adversely_selected() -> None:
 def test_places_without_fills_have_nulls_and_come_last() -> None:
     order = an_order()
     empty, used = a_child(order, 0, "dark", "POOL", 800), a_child(order, 1, "sweep", "XNAS", 1000, filled=1000)
-    first, second = venue_costs(*as_tables([order], [empty, used], [a_fill(used, 1, 1000, 100.0)]))
+    first, second = costs_by_venue(*as_tables([order], [empty, used], [a_fill(used, 1, 1000, 100.0)]))
     assert (first.place, second.place) == ("XNAS", "POOL")
     assert (second.filled, second.blocks, second.fill_rate, second.volume_share) == (0, 0, 0.0, 0.0)
     assert second.markout_1_bps is second.adverse_1_bps is second.fill_seconds_50 is None
-    (alone,) = venue_costs(*as_tables([order], [empty], []))
+    (alone,) = costs_by_venue(*as_tables([order], [empty], []))
     assert alone.volume_share is None
-    assert venue_costs(*as_tables([order], [], [])) == ()
+    assert costs_by_venue(*as_tables([order], [], [])) == ()
 
 
 def test_costs_are_json_and_come_back() -> None:
-    for costs in (*venue_costs(*as_tables(*random_rows(2, 12))), *venue_costs(*pinged(30))):
+    for costs in (*costs_by_venue(*as_tables(*random_rows(2, 12))), *costs_by_venue(*pinged(30))):
         text = json.dumps(to_plain(costs), allow_nan=False)
         assert from_plain(VenueCosts, json.loads(text)) == costs
 
@@ -114,7 +114,7 @@ def test_costs_are_json_and_come_back() -> None:
 @settings(max_examples=15)
 def test_a_naive_twin_finds_the_same(seed: int, count: int) -> None:
     rows = random_rows(seed, count)
-    found = venue_costs(*as_tables(*rows))
+    found = costs_by_venue(*as_tables(*rows))
     places = {(row["router"], row["place"], row["kind"]) for row in rows[1] if row["sent"]}
     assert {(one.router, one.place, one.kind) for one in found} == places
     for costs in found:

@@ -13,7 +13,7 @@ import typer
 
 from riskroute.cli.live import require_live_command
 from riskroute.cli.market import require_market_command
-from riskroute.cli.routers import list_routers
+from riskroute.cli.options import list_routers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ DEMO_STUDY = {
 }
 # immediate execution, where learning has nothing to add
 DEMO_URGENT = DEMO_STUDY | {"horizons": 0.0, "orders": 60, "routers": ["contextual"], "surface_orders": 0}
-# played first: they learn nothing and take no time
+# rules that do not learn, played first because they are fast
 DEMO_RULES = ("sweep", "dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep")
 DEMO_POLICIES = ("adaptive", "risk-ucb", "greedy", "uniform", "risk-exp-exp", "thompson", "rise", "rise++")
 DEMO_RUNS, DEMO_HORIZON = 50, 100_000  # of the policies
@@ -57,7 +57,14 @@ def _demo(
     to use for orders of 1,000 shares with a 10-second deadline. Then the regret of the paper's policies, adaptive and
     baselines on 8 shares over 6 slots: 1,287 splits, 100,000 rounds.
     """
-    from riskroute.cli.output import check_outputs, say, show_simulation, track_tasks, waiting, write_simulation
+    from riskroute.cli.output import (
+        check_outputs,
+        say,
+        show_progress,
+        show_simulation,
+        show_status,
+        write_simulation,
+    )
 
     check_outputs({"--out": out / "regret.json"})
     require_market_command()
@@ -66,10 +73,10 @@ def _demo(
     from riskroute.simulation.backends import Backend
 
     say("\nThe paper's experiment: regret of each policy.")
-    with track_tasks(DEMO_RUNS * len(DEMO_POLICIES), lines=True) as finished:
-        compared = _compare_policies(Backend(), finished)
+    with show_progress(DEMO_RUNS * len(DEMO_POLICIES), lines=True) as progress:
+        compared = _compare_policies(Backend(), lambda task: progress(task.label, count=task.runs))
     show_simulation(compared)
-    with waiting("drawing the curves", lines=True):
+    with show_status("drawing the curves", lines=True):
         write_simulation(compared, out / "regret.json", out / "regret.parquet", out / "regret.png")
 
 
@@ -93,30 +100,30 @@ def _compare_policies(backend: Backend, finished: Callable[[SimulationTask], Non
 
 def _run_studies(out: Path) -> list[Path]:
     """Run the demo's studies and print their results, the simple rules first; return the files written."""
-    from riskroute.cli.output import say, track, waiting
+    from riskroute.cli.output import say, show_progress, show_status
     from riskroute.cli.study import write_page
 
-    with waiting("loading (slower the first time)", lines=True):
+    with show_status("loading (slower the first time)", lines=True):
         from riskroute.core.files import writable_folder
         from riskroute.simulation.backends import Backend
-        from riskroute.study.study import Study, max_plays
+        from riskroute.study.study import Study
 
     study, urgent, backend = Study(**DEMO_STUDY), Study(**DEMO_URGENT), Backend()
     folder = writable_folder("out", out)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as kept:  # days are large and take seconds to make
-        with track(study.config.days or 0, "days prepared", lines=True) as progress:
+        with show_progress(study.config.days or 0, "days prepared", lines=True) as progress:
             days = study.days(kept=kept, backend=backend, progress=progress)
-        with track(len(DEMO_RULES), "rules played", lines=True) as progress:
+        with show_progress(len(DEMO_RULES), "rules played", lines=True) as progress:
             rules = _play_rules(study, days, Path(kept), backend, progress)
         say("1,000 shares with a 10-second deadline on synthetic days: cost of the simple rules, basis points.")
         say(rules.comparison.table().plain())
-        with track(max_plays(study.config, 1, pools=True), "plays", lines=True) as progress:
+        with show_progress(study.max_plays(days), "plays", lines=True) as progress:
             result = study.play(days, kept=kept, backend=backend, progress=progress)
         _show_study(result)
         files = study.write(result, days, folder / "study", kept=kept, backend=backend)
         files += write_page(result, folder / "study")
-        with waiting("the same orders for immediate execution", lines=True):
+        with show_status("the same orders for immediate execution", lines=True):
             at_once = urgent.play(days, kept=kept, backend=backend)
         say(f"{at_once.answer}\n")
         files += urgent.write(at_once, days, folder / "study-at-once", kept=kept, backend=backend)
@@ -124,23 +131,23 @@ def _run_studies(out: Path) -> list[Path]:
 
 
 def _play_rules(
-    study: Study, days: Sequence[MarketDay], kept: Path, backend: Backend, progress: Callable[[str, int, int], None]
+    study: Study, days: Sequence[MarketDay], kept: Path, backend: Backend, progress: Callable[..., None]
 ) -> BacktestResult:
     """Play the simple rules alone; the study finds them in the cache."""
     from riskroute.study.backtest import run_backtest
-    from riskroute.study.play import PlayTask, TableCache
+    from riskroute.study.play import TableCache
 
     (case,) = study.config.cases
     config = dataclasses.replace(study.config.backtest(*case), routers=DEMO_RULES)
-    done = 0
-
-    def finished(task: PlayTask) -> None:
-        nonlocal done
-        done += 1
-        progress(task.candidate.label, done, len(DEMO_RULES))
-
     cache = TableCache(kept / "played")
-    return run_backtest(study.config.market, days, config, backend=backend, cache=cache, finished=finished)
+    return run_backtest(
+        study.config.market,
+        days,
+        config,
+        backend=backend,
+        cache=cache,
+        finished=lambda task: progress(task.candidate.label),
+    )
 
 
 def _show_study(result: StudyResult) -> None:
@@ -185,7 +192,7 @@ def live_demo(
     riskroute live demo --orders 500
     """
     require_live_command()
-    from riskroute.cli.output import say, track
+    from riskroute.cli.output import say, show_progress
     from riskroute.live.demo import Demo
     from riskroute.routers.registry import is_file_router, make_router, router_parameters
 
@@ -205,8 +212,8 @@ def live_demo(
         ):
             say(f"  {who:8} {token}  ({scope})")
         say(f"sending {orders:,} orders")
-        with track(orders, "orders") as advance:
-            result = demo.trade(say, lambda: advance("answered", 1, orders))
+        with show_progress(orders, "orders") as advance:
+            result = demo.trade(say, lambda: advance("answered"))
         say("")
         say(result.table.plain())
         say("")

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from riskroute.cli.options import AddressOption, BackendOption, ResumeOption, WorkersOption
 from riskroute.core.errors import InputError
 from riskroute.core.validation import one_of
 
 if TYPE_CHECKING:
     from riskroute.paper.reproduce import Experiment
+    from riskroute.routing.allocations import DesignResult
     from riskroute.simulation.backends import Backend
 
 commands = typer.Typer()
-
-BackendOption = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
-WorkersOption = Annotated[
-    int | None, typer.Option(help="Number of processes; default: one per core, or all of the cluster at --address.")
-]
-AddressOption = Annotated[
-    str | None, typer.Option(help="Address of a running dask or ray cluster; default: start one on this machine.")
-]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue from the finished tasks of an earlier run.")]
 
 BOOKS = ("figure1", "figure3", "figure5", "table")
 PLAYED = ("figure2", "figure4", "nonstationary", "autocorrelation", "instances")
@@ -74,7 +65,7 @@ def _simulate(
 
     riskroute simulate --features features.csv --policy adaptive --policy rise --runs 10
     """
-    from riskroute.cli.output import check_outputs, show_simulation, track, write_simulation
+    from riskroute.cli.output import check_outputs, show_progress, show_simulation, write_simulation
     from riskroute.core.errors import InputError
     from riskroute.simulation.backends import Backend
     from riskroute.simulation.comparison import COMPARED, compare_policies, compared_policies, read_features
@@ -89,7 +80,7 @@ def _simulate(
     matrix = None if features is None else read_features(features)
     usual = compared_policies(slots, shares) if matrix is None else COMPARED
     names = tuple(dict.fromkeys(policy or usual))
-    with track(len(names) * max(runs, 0)) as progress:
+    with show_progress(len(names) * max(runs, 0)) as progress:
         result = compare_policies(
             features=matrix,
             slots=slots,
@@ -129,15 +120,15 @@ def _design(
 
     riskroute design --shares 1000 --slots 20 --json design.json
     """
-    from riskroute.cli.output import check_outputs, show_design, waiting
+    from riskroute.cli.output import check_outputs, show_status
 
     check_outputs({"--json": json})
-    with waiting("computing the design and its certificate"):
+    with show_status("computing the design and its certificate"):
         from riskroute.routing.allocations import Allocations, DesignResult
 
         allocations = Allocations(shares, slots, lot, caps=_bounds(cap), minimums=_bounds(minimum))
         result = DesignResult.compute(allocations, tolerance)
-    show_design(result)
+    _show_design(result)
     if json is not None:
         typer.echo(f"wrote {result.save(json)}")
 
@@ -184,7 +175,7 @@ def _reproduce(
     """Reproduce the paper's figures and tables, and check its statements about them.
 
     Writes, per experiment: a figure (.png), the tidy table (.parquet), a summary (.json) and the exact configuration
-    (.config.json). claims.md lists the paper's statements beside what was measured.
+    (.config.json). claims.md compares the paper's statements with the measurements.
     Example:
 
     riskroute reproduce figure2 --panel a --runs 10
@@ -226,10 +217,10 @@ def _from_books(
 ) -> dict[str, dict[str, Any]]:
     """Make the figures from order books; returns summaries by name."""
     from riskroute.cli.market import market_date, require_market_command
-    from riskroute.cli.output import say, waiting
+    from riskroute.cli.output import say, show_status
 
     require_market_command()
-    with waiting("reading order books" if data is not None else "generating and reading a synthetic market"):
+    with show_status("reading order books" if data is not None else "generating and reading a synthetic market"):
         from riskroute.market.importing import open_books
         from riskroute.paper.order_books import LEVELS, make_book_figure
 
@@ -246,13 +237,15 @@ def _from_books(
 
 def _from_play(plans: list[Experiment], where: Backend, out: Path, resume: bool) -> dict[str, dict[str, Any]]:
     """Simulate experiments; returns summaries of the complete ones, by name."""
-    from riskroute.cli.output import say, track_tasks
+    from riskroute.cli.output import resumable_tasks, say, show_progress
     from riskroute.paper.reproduce import reproduce as play
 
     summaries = {}
     with resumable_tasks(out):
-        with track_tasks(sum(one.runs for one in plans)) as finished:
-            everything = play(plans, out, where, resume=resume, finished=finished)
+        with show_progress(sum(one.runs for one in plans)) as progress:
+            everything = play(
+                plans, out, where, resume=resume, finished=lambda task: progress(task.label, count=task.runs)
+            )
             first = next(everything)  # all tasks are done by now: close the bar
         for done in itertools.chain([first], everything):
             say(f"\n{done.title}\n{done.table().plain()}")
@@ -286,7 +279,7 @@ def _sweep(
 
     riskroute sweep study.toml --out out/study
     """
-    from riskroute.cli.output import check_outputs, say, track_tasks
+    from riskroute.cli.output import check_outputs, resumable_tasks, say, show_progress
 
     check_outputs({"--out": out / "tasks" / "x"})
     from riskroute.simulation.backends import Backend
@@ -294,23 +287,11 @@ def _sweep(
     from riskroute.simulation.sweep import sweep as play
 
     where, wanted = Backend(backend, workers, address), SweepConfig.read(config)
-    with resumable_tasks(out), track_tasks(wanted.all_runs) as finished:
-        done = play(wanted, out, where, resume=resume, finished=finished)
+    with resumable_tasks(out), show_progress(wanted.all_runs) as progress:
+        done = play(wanted, out, where, resume=resume, finished=lambda task: progress(task.label, count=task.runs))
     say(done.table().plain())
     for path in done.files:
         say(f"wrote {path}")
-
-
-@contextmanager
-def resumable_tasks(out: Path) -> Iterator[None]:
-    """On Ctrl-C, print how to resume, and exit."""
-    from riskroute.cli.output import say
-
-    try:
-        yield
-    except KeyboardInterrupt:
-        say(f"interrupted: finished tasks are in {out / 'tasks'}; the same command with --resume continues", err=True)
-        raise typer.Exit(130) from None
 
 
 def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path, *, remarks: bool) -> None:
@@ -325,3 +306,21 @@ def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path, *, rem
     agree = sum(verdict.agrees for verdict in verdicts)
     write_whole(path, lambda beside: beside.write_text(claims_markdown(verdicts, remarks=remarks)))
     say(f"\n{agree} of the paper's {len(verdicts)} statements about these experiments hold here; wrote {path}")
+
+
+def _show_design(result: DesignResult) -> None:
+    """Print the certificate of a design and its heaviest patterns."""
+    from riskroute.cli.output import say
+
+    design = result.design
+    say(f"{result.allocations!r}")
+    say(
+        f"rank {design.rank}, largest leverage at most {design.bound:.6g}: within {design.excess:.3%} of the optimum, "
+        f"{len(design)} allocations, {result.seconds:.2f} s",
+    )
+    patterns, shown = result.patterns(), 10
+    for pattern, count, weight in patterns[:shown]:
+        say(f"  {weight:7.2%} on {count:>5} allocations of {pattern}")
+    if len(patterns) > shown:
+        rest = sum(weight for _, _, weight in patterns[shown:])
+        say(f"  {rest:7.2%} on {len(patterns) - shown} other patterns")

@@ -151,7 +151,7 @@ def _verify_command(
     riskroute live verify live.sqlite
     """
     require_live_command()
-    from riskroute.cli.output import say, waiting
+    from riskroute.cli.output import say, show_status
     from riskroute.core.runtime import machine_type, provenance_versions
     from riskroute.live.config import read_live_config
     from riskroute.live.log.interface import verify_chain
@@ -164,7 +164,7 @@ def _verify_command(
         refits = refits or router.refit_every > 0
         name, _ = router_parameters(router.name)
         own = file_router(name) if is_file_router(name) else None
-    with _log(log) as opened, waiting("recomputing all decisions"):
+    with _log(log) as opened, show_status("recomputing all decisions"):
         head = verify_chain(opened)
         found = verify(opened, own, refits=refits) if head.seq else None
         header = opened.header
@@ -192,13 +192,13 @@ def _replay_command(
     riskroute live replay live.sqlite --json state.json
     """
     require_live_command()
-    from riskroute.cli.output import check_outputs, say, waiting
+    from riskroute.cli.output import check_outputs, say, show_status
     from riskroute.core.files import write_json
     from riskroute.live.http.views import replay_view
     from riskroute.live.log.recovery import replay
 
     check_outputs({"--json": json})
-    with _log(log) as opened, waiting("replaying the log"):
+    with _log(log) as opened, show_status("replaying the log"):
         view = replay_view(replay(opened))
     counts = "{events:,} events, {orders:,} orders, {settled:,} settled, {unsettled:,} unsettled"
     say(counts.format_map(view))
@@ -236,11 +236,11 @@ def _export_command(
     riskroute live export live.sqlite --out out/live
     """
     require_live_command()
-    from riskroute.cli.output import check_outputs, say, waiting
+    from riskroute.cli.output import check_outputs, say, show_status
     from riskroute.live.log.export import export_log
 
     check_outputs({"--out": out / "x"})
-    with _log(log) as opened, waiting("reading the log"):
+    with _log(log) as opened, show_status("reading the log"):
         written = export_log(opened, out)
     for path in written:
         say(f"wrote {path}")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from riskroute.core.errors import RiskrouteError
 
 if TYPE_CHECKING:
     from riskroute.market.calibration import Calibration
@@ -33,15 +37,16 @@ def _generate(
 
     riskroute market generate --out out/market --symbols ACME,BOLT --hours 10:45-13:15
     """
-    from riskroute.cli.output import check_outputs, say, track
+    from riskroute.cli.output import check_outputs, say, show_progress
 
     check_outputs({"--out": out / "x"})
     require_market_command()
+    from riskroute.core.runtime import compilation_timed
     from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
     from riskroute.market.synthetic.venues import DEFAULT_VENUES
 
     names = tuple(symbols.replace(",", " ").split()) if symbols is not None else DEFAULT_SYMBOLS
-    with track(len(DEFAULT_VENUES) * len(names), "symbols") as progress:
+    with compilation_timed("the order flow"), show_progress(len(DEFAULT_VENUES) * len(names), "symbols") as progress:
         files = generate_market(
             out, seed=seed, symbols=names, hours=_hours("--hours", hours), rate=rate, progress=progress
         )
@@ -102,12 +107,13 @@ def _import(
 
     riskroute market import 12302019.NASDAQ_ITCH50.gz 20191230.BX_ITCH_50.gz --symbol AAPL --out out/books
     """
-    from riskroute.cli.output import check_outputs, counting, named_as_options, say
+    from riskroute.cli.output import check_outputs, say
     from riskroute.core.errors import InputError
     from riskroute.core.validation import one_of
 
     check_outputs({"--out": out / "x"})
     require_market_command()
+    from riskroute.core.runtime import compilation_timed
     from riskroute.market.importing import READERS, import_files
     from riskroute.market.readers.columns import load_columns
     from riskroute.market.readers.reading import ImportOptions
@@ -121,13 +127,13 @@ def _import(
             raise InputError(f"--column must be OURS=THEIRS, was {text!r}")
         names[ours] = theirs
     start, end = _hours("--hours", hours) if hours is not None else (None, None)
-    with named_as_options():
+    with _named_as_options():
         name, renamed = _venue_names(venue or [])
         options = ImportOptions(
             tuple(symbol or ()), depth, start, end, market_date(date), name, names, unit, zone, lot, renamed
         )
     left_out: list[str] = []
-    with named_as_options(), counting("books") as progress:
+    with _named_as_options(), compilation_timed("market data"), _counting("books") as progress:
         recordings = import_files(
             files,
             out,
@@ -215,11 +221,11 @@ def _calibrate(
 
     riskroute market calibrate out/books --symbol AMZN --quantities 10:200:10 --json amzn.json --out out/amzn
     """
-    from riskroute.cli.output import check_outputs, say, waiting
+    from riskroute.cli.output import check_outputs, say, show_status
 
     check_outputs({"--json": json, "--out": out / "x" if out is not None else None})
     require_market_command()
-    with waiting("sampling books"):
+    with show_status("sampling books"):
         from riskroute.market.calibration import calibrate as fit
         from riskroute.market.clock import Window
         from riskroute.market.store import Store
@@ -359,3 +365,40 @@ def market_date(text: str | None) -> dt.date | None:
         return dt.date.fromisoformat(text) if text is not None else None
     except ValueError:
         raise InputError(f"--date must be a day, for example 2019-03-27, was {text!r}") from None
+
+
+# Parameter names in errors of the library, and the options that commands give them.
+_OPTIONS = (
+    (r"\bmax_(unresolved|crossed) = ", r"--max-\1 "),
+    (r"\bcolumns = \{'(\w+)': NAME\}", r"--column \1=NAME"),
+    (r"\b(unit|zone) = ", r"--\1 "),
+    (r"^out must", "--out must"),
+    (r"\b(lot|symbol|venue) = (?=[A-Z\d])", r"--\1 "),
+    (r"\b(give|omit) (date|lot|symbol|unit|venue|zone)\b", r"\1 --\2"),
+)
+
+
+@contextmanager
+def _named_as_options() -> Iterator[None]:
+    """Make errors name the options of a command instead of the parameters of a function."""
+    try:
+        yield
+    except RiskrouteError as error:
+        text = str(error)
+        for parameter, option in _OPTIONS:
+            text = re.sub(parameter, option, text)
+        raise type(error)(text) from error
+
+
+@contextmanager
+def _counting(noun: str) -> Iterator[Callable[[str, int], None]]:
+    """Show a counter for work of unknown length, on a terminal only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    plain = TextColumn("{task.description}", markup=False)  # names of files may have brackets
+    columns = (plain, BarColumn(), TextColumn("{task.completed:,} " + noun))
+    with Progress(*columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("reading", total=None)
+        yield lambda text, count: bar.update(task, completed=count, description=text)

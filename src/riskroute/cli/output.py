@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 
-from riskroute.core.errors import InputError, RiskrouteError
+from riskroute.core.errors import InputError
 from riskroute.core.results import SimulationResult
 from riskroute.core.text import count_text
 from riskroute.core.validation import one_of
@@ -21,8 +20,6 @@ from riskroute.core.validation import one_of
 if TYPE_CHECKING:
     from rich.progress import Task as RichTask
 
-    from riskroute.routing.allocations import DesignResult
-    from riskroute.simulation.runner import SimulationTask
 
 _LINE_EVERY = 5.0  # seconds between progress lines where standard error is not a terminal
 _ENDINGS = {"--json": (".json",), "--parquet": (".parquet",), "--figure": (".png", ".pdf", ".svg")}
@@ -42,40 +39,18 @@ def check_outputs(paths: dict[str, Path | None]) -> None:
             raise InputError(f"{name} must be in a folder that can be written to, was {str(path)!r}")
 
 
-# Parameter names in errors of the library, and the options that commands give them.
-_OPTIONS = (
-    (r"\bmax_(unresolved|crossed) = ", r"--max-\1 "),
-    (r"\bcolumns = \{'(\w+)': NAME\}", r"--column \1=NAME"),
-    (r"\b(unit|zone) = ", r"--\1 "),
-    (r"^out must", "--out must"),
-    (r"\b(lot|symbol|venue) = (?=[A-Z\d])", r"--\1 "),
-    (r"\b(give|omit) (date|lot|symbol|unit|venue|zone)\b", r"\1 --\2"),
-)
-
-
 @contextmanager
-def named_as_options() -> Iterator[None]:
-    """Make errors name the options of a command instead of the parameters of a function."""
-    try:
-        yield
-    except RiskrouteError as error:
-        text = str(error)
-        for parameter, option in _OPTIONS:
-            text = re.sub(parameter, option, text)
-        raise type(error)(text) from error
-
-
-@contextmanager
-def waiting(text: str, *, lines: bool = False) -> Iterator[None]:
+def show_status(text: str, *, lines: bool = False) -> Iterator[None]:
     """Show a status on standard error; without a terminal, print ``lines`` or nothing."""
+    from riskroute.core.runtime import compilation_timed
+
     console = Console(stderr=True)
-    if console.is_terminal:
-        with console.status(text):
-            yield
-    elif lines:
-        with _lines(lambda: text):
-            yield
-    else:
+    with ExitStack() as stack:
+        stack.enter_context(compilation_timed(text))
+        if console.is_terminal:
+            stack.enter_context(console.status(text))
+        elif lines:
+            stack.enter_context(_lines(lambda: text))
         yield
 
 
@@ -99,50 +74,38 @@ def _lines(state: Callable[[], str]) -> Iterator[None]:
 
 
 @contextmanager
-def track(total: int, noun: str = "runs", *, lines: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar on standard error; without a terminal, print ``lines`` or nothing."""
+def show_progress(total: int, noun: str = "runs", *, lines: bool = False) -> Iterator[Callable[..., None]]:
+    """Show a progress bar on standard error; without a terminal, print ``lines`` or nothing.
+
+    Yields a function that takes the label of a finished step, and its ``count`` of units (default: 1).
+    """
     done = 0
     with ExitStack() as stack:
         advance = stack.enter_context(_bar(total, noun))
         if lines and not Console(stderr=True).is_terminal:
             stack.enter_context(_lines(lambda: f"{done:,} of {total:,} {noun}"))
 
-        def one(what: str, _done: int, _total: int) -> None:
+        def finished(what: str, _done: int = 0, _total: int = 0, *, count: int = 1) -> None:
             nonlocal done
-            done += 1
-            advance(what, 1)
-
-        yield one
-
-
-@contextmanager
-def track_tasks(total: int, *, lines: bool = False) -> Iterator[Callable[[SimulationTask], None]]:
-    """Show a progress bar over the runs of tasks; without a terminal, print ``lines`` or nothing."""
-    done = 0
-    with ExitStack() as stack:
-        advance = stack.enter_context(_bar(total))
-        if lines and not Console(stderr=True).is_terminal:
-            stack.enter_context(_lines(lambda: f"simulating: {done:,} of {total:,} runs"))
-
-        def finished(task: SimulationTask) -> None:
-            nonlocal done
-            done += task.runs
-            advance(task.label, task.runs)
+            done += count
+            advance(what, count)
 
         yield finished
 
 
-@contextmanager
-def counting(noun: str) -> Iterator[Callable[[str, int], None]]:
-    """Show a counter for work of unknown length, on a terminal only."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+def resumable_tasks(out: Path) -> AbstractContextManager[None]:
+    """On Ctrl-C, print how to resume the tasks of ``out``, and exit."""
+    return resumable(f"finished tasks are in {out / 'tasks'}; the same command with --resume continues")
 
-    console = Console(stderr=True)
-    plain = TextColumn("{task.description}", markup=False)  # names of files may have brackets
-    columns = (plain, BarColumn(), TextColumn("{task.completed:,} " + noun))
-    with Progress(*columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("reading", total=None)
-        yield lambda text, count: bar.update(task, completed=count, description=text)
+
+@contextmanager
+def resumable(advice: str) -> Iterator[None]:
+    """On Ctrl-C, print where finished work is kept, and exit."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"interrupted: {advice}", err=True)
+        raise typer.Exit(130) from None
 
 
 @contextmanager
@@ -197,22 +160,6 @@ def write_simulation(result: SimulationResult, json: Path | None, parquet: Path 
     if result.interrupted:
         say("interrupted: table and files hold the finished runs only", err=True)
         raise typer.Exit(130)
-
-
-def show_design(result: DesignResult) -> None:
-    """Print the certificate of a design and its heaviest patterns."""
-    design = result.design
-    say(f"{result.allocations!r}")
-    say(
-        f"rank {design.rank}, largest leverage at most {design.bound:.6g}: within {design.excess:.3%} of the optimum, "
-        f"{len(design)} allocations, {result.seconds:.2f} s",
-    )
-    patterns, shown = result.patterns(), 10
-    for pattern, count, weight in patterns[:shown]:
-        say(f"  {weight:7.2%} on {count:>5} allocations of {pattern}")
-    if len(patterns) > shown:
-        rest = sum(weight for _, _, weight in patterns[shown:])
-        say(f"  {rest:7.2%} on {len(patterns) - shown} other patterns")
 
 
 def _headline(config: dict[str, object]) -> str:

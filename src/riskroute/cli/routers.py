@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from riskroute.cli.options import (
+    AddressOption,
+    BackendOption,
+    DaysOption,
+    FeesOption,
+    HoursOption,
+    KeptOption,
+    LotOption,
+    MarketOption,
+    ProtectionOption,
+    ResultsOption,
+    SeedOption,
+    SharesOption,
+    SymbolsOption,
+    list_judged_routers,
+    list_routers,
+)
 from riskroute.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,44 +38,12 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 
-def list_routers(router: str | None) -> str | None:
-    """Print all routers and exit if ``--router list`` was given."""
-    if router is not None and router.casefold() == "list":
-        from riskroute.routers.registry import NAMES
-
-        _print_routers(NAMES)
-    return router
-
-
-def list_judged_routers(router: list[str] | None) -> list[str] | None:
-    """Print all routers that a backtest plays and exit if ``--router list`` was given."""
-    if any(one.casefold() == "list" for one in router or ()):
-        from riskroute.study.candidates import NAMES
-
-        _print_routers(NAMES)
-    return router
-
-
-def _print_routers(names: Sequence[str]) -> None:
-    from riskroute.cli.output import say
-    from riskroute.learning.registry import POLICIES
-    from riskroute.routers.registry import ROUTERS
-    from riskroute.simulation.clairvoyant import Clairvoyant
-
-    kinds = {**ROUTERS, **POLICIES, Clairvoyant.name: Clairvoyant}
-    for name in names:
-        about = (kinds[name].__doc__ or "").strip().splitlines()[0]
-        say(f"{name:24} {about}")
-    say(f"{'FILE.py:CLASS':24} A user-defined router: a subclass of riskroute.routers.Router in a file.")
-    raise typer.Exit
-
-
 @commands.command("route")
 def _route(
     books: Annotated[Path, typer.Argument(help="JSON file with the displayed books, fees and pools; see below.")],
     side: Annotated[str, typer.Option(help="buy or sell.")],
     shares: Annotated[int, typer.Option(help="Shares of the order.")],
-    lot: Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")] = 1,
+    lot: LotOption = 1,
     horizon: Annotated[
         float, typer.Option(help="Seconds until the deadline; above 0 needs --router or --state.")
     ] = 0.0,
@@ -76,7 +60,7 @@ def _route(
         str,
         typer.Option(
             help="Order protection: none (the cheapest shares after fees first), or reg-nms (US equities: better "
-            "displayed prices first, whatever the fees)."
+            "displayed prices first, regardless of fees)."
         ),
     ] = "none",
     symbol: Annotated[
@@ -102,6 +86,7 @@ def _route(
     """
     from riskroute.cli.output import check_outputs, say
     from riskroute.core.files import write_json
+    from riskroute.core.runtime import compilation_timed
     from riskroute.core.validation import one_of
     from riskroute.routers.context import PROTECTIONS, read_context
     from riskroute.routers.decision import price_plan
@@ -117,7 +102,8 @@ def _route(
     known = {} if symbol is None else {"symbol": symbol}
     order = {"side": side, "shares": shares, "lot": lot, "horizon": horizon, "protection": protection, **known}
     context = read_context(_read(books), **order)
-    decision = price_plan(context, chosen.route(context).checked(context))
+    with compilation_timed(chosen.name):
+        decision = price_plan(context, chosen.route(context).checked(context))
     for line in _lines(chosen.name, decision):
         say(line)
     for warning in decision.warnings:
@@ -197,43 +183,18 @@ def _read(path: Path) -> Any:
         raise InputError(f"{path} must be a JSON file: {error}") from None
 
 
-MarketOption = Annotated[
-    str, typer.Option(help="Market: paper, comparable, dark, or a folder written by `riskroute market import`.")
-]
-DaysOption = Annotated[
-    int | None, typer.Option(help="Number of days; default: 10 synthetic days, or all days of the folder.")
-]
-HoursOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Times of orders, FIRST-LAST, in the zone of the recordings (New York if synthetic); "
-        "default: 09:35-15:55 in New York, the whole day elsewhere."
-    ),
-]
-ProtectionOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Order protection, reg-nms or none; default: reg-nms for synthetic days and US equities, else none."
-    ),
-]
-SeedOption = Annotated[int, typer.Option(help="Seed of markets, orders and dark pools.")]
-KeptOption = Annotated[Path, typer.Option(help="Cache folder for prepared days and results.")]
-
-
 @commands.command("backtest")
 def _backtest(
     market: MarketOption = "dark",
-    symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")] = None,
+    symbol: SymbolsOption = None,
     days: DaysOption = None,
     train: Annotated[
         int | None, typer.Option(help="Days at the beginning used for training only; default: half.")
     ] = None,
     hours: HoursOption = None,
-    shares: Annotated[
-        list[int] | None, typer.Option(help="Order size in shares; repeat for more; default: 1000.")
-    ] = None,
+    shares: SharesOption = None,
     side: Annotated[str, typer.Option(help="buy, sell, or both (alternating).")] = "both",
-    lot: Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")] = 1,
+    lot: LotOption = 1,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
     horizon: Annotated[float, typer.Option(help="Deadline of every order in seconds; 0 is immediate.")] = 0.0,
     kappa: Annotated[float, typer.Option(help="Price of risk: bps charged per squared bp of unexpected cost.")] = 0.05,
@@ -247,13 +208,11 @@ def _backtest(
         ),
     ] = None,
     latency_ms: Annotated[float, typer.Option(help="One-way latency to a lit venue in milliseconds.")] = 1.0,
-    fees: Annotated[Path | None, typer.Option(help="Fee schedule (.toml) for recorded days.")] = None,
+    fees: FeesOption = None,
     protection: ProtectionOption = None,
     seeds: Annotated[int, typer.Option(help="Replications with different random dark pools.")] = 1,
-    backend: Annotated[str, typer.Option(help="Where to run: local, dask or ray.")] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="Address of a running dask or ray cluster; default: start one on this machine.")
-    ] = None,
+    backend: BackendOption = "local",
+    address: AddressOption = None,
     seed: SeedOption = 0,
     kept: KeptOption = Path("out/days"),
     stresses: Annotated[bool, typer.Option("--stresses", help="Repeat under stressed assumptions, and rank.")] = False,
@@ -261,7 +220,7 @@ def _backtest(
     out: Annotated[
         Path | None, typer.Option(help="Folder for orders, children, fills and costs by venue, as Parquet files.")
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the results to this .json file.")] = None,
+    json: ResultsOption = None,
 ) -> None:
     """Backtest routers on the same recorded days with common random numbers, and compare their costs.
 
@@ -272,7 +231,7 @@ def _backtest(
 
     riskroute backtest --market dark --days 6 --shares 1000 --horizon 60 --out out/backtest
     """
-    from riskroute.cli.output import check_outputs, say, track
+    from riskroute.cli.output import check_outputs, say, show_progress
 
     check_outputs({"--json": json, "--out": out / "x" if out else None, "--kept": kept / "x"})
     from riskroute.cli.market import require_market_command
@@ -304,14 +263,14 @@ def _backtest(
     cache = TableCache(kept / "played")
     found = _market_days(market, symbol, days, seed, config.clock_hours, kept, fees, where)
     names = router_names(config.routers, pools=bool(found[0].pools), horizon=horizon, train=train)
-    with track(len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds, "plays") as progress:
+    with show_progress(len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds, "plays") as progress:
         result = run_backtest(
             market,
             found,
             config,
             backend=where,
             cache=cache,
-            finished=lambda task: progress(task.candidate.label, 1, 1),
+            finished=lambda task: progress(task.candidate.label),
         )
     say(str(result))
     if stresses:
@@ -336,12 +295,12 @@ def _market_days(
     backend: Backend,
 ) -> list[MarketDay]:
     """Prepare the days of a market, with a progress bar."""
-    from riskroute.cli.output import track
+    from riskroute.cli.output import show_progress
     from riskroute.routing.fees import load_fees
     from riskroute.study.markets import market_days
 
     schedule = load_fees(fees) if fees is not None else None
-    with track(days or 10, "days prepared") as progress:
+    with show_progress(days or 10, "days prepared") as progress:
         return market_days(
             market,
             symbols=tuple(symbol or ()),
@@ -356,11 +315,11 @@ def _market_days(
 
 
 def _say_stresses(result: BacktestResult, backend: Backend, cache: TableCache) -> None:
-    from riskroute.cli.output import say, track
+    from riskroute.cli.output import say, show_progress
     from riskroute.study.stresses import run_stresses, stress_configs, stress_table
 
     worlds = len(stress_configs(result.config, pools=bool(result.days[0].pools)))
-    with track(worlds, "scenarios") as progress:
+    with show_progress(worlds, "scenarios") as progress:
         found = run_stresses(result, backend=backend, cache=cache, progress=progress)
     say("")
     say("Stressed assumptions: the three routers with the lowest objective, in bps")
@@ -368,10 +327,10 @@ def _say_stresses(result: BacktestResult, backend: Backend, cache: TableCache) -
 
 
 def _say_placebos(result: BacktestResult, backend: Backend, cache: TableCache) -> None:
-    from riskroute.cli.output import say, waiting
+    from riskroute.cli.output import say, show_status
     from riskroute.study.stresses import placebo_table, run_placebos
 
-    with waiting("running placebo checks"):
+    with show_status("running placebo checks"):
         found = run_placebos(result.days, result.config, backend=backend, cache=cache)
     say("")
     say("Placebo checks: cost with wrong books, future books or empty pools, minus the cost of sweep")
@@ -386,7 +345,7 @@ def _headroom(
             help="Market: paper, comparable, dark or a folder; repeat for more; default: the three synthetic ones."
         ),
     ] = None,
-    symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")] = None,
+    symbol: SymbolsOption = None,
     days: DaysOption = 4,
     hours: HoursOption = None,
     shares: Annotated[
@@ -399,7 +358,7 @@ def _headroom(
         list[float] | None, typer.Option(help="Price of risk; repeat for more; default: 0, 0.05 and 0.2.")
     ] = None,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
-    fees: Annotated[Path | None, typer.Option(help="Fee schedule (.toml) for recorded days.")] = None,
+    fees: FeesOption = None,
     seed: SeedOption = 0,
     kept: KeptOption = Path("out/days"),
     json: Annotated[Path | None, typer.Option(help="Write the table to this .json file.")] = None,
@@ -411,7 +370,7 @@ def _headroom(
 
     riskroute headroom --market dark --shares 1000 --horizon 0 --horizon 60
     """
-    from riskroute.cli.output import check_outputs, say, track
+    from riskroute.cli.output import check_outputs, say, show_progress
 
     check_outputs({"--json": json, "--kept": kept / "x"})
     from riskroute.cli.market import require_market_command
@@ -434,7 +393,7 @@ def _headroom(
     sizes, waits, prices = tuple(shares or SIZES), tuple(horizon or HORIZONS), tuple(kappa or KAPPAS)
     config, backend, found = BacktestConfig(orders=orders, hours=hours, seed=seed), Backend(), []
     names = market or ["paper", "comparable", "dark"]
-    with track(len(names) * len(sizes) * len(waits) * len(prices), "cases") as progress:
+    with show_progress(len(names) * len(sizes) * len(waits) * len(prices), "cases") as progress:
         for name in names:
             ready = _market_days(name, symbol, days, seed, config.clock_hours, kept, fees, backend)
             found += market_headroom(
@@ -448,9 +407,8 @@ def _headroom(
             )
     say(headroom_table(found).plain())
     say("")
-    say("Objectives in bps, fees included. For nothing: static minus the best rule that reads the books.")
-    say("For learning: the best fixed rule minus the clairvoyant, which knows future prices: an upper bound.")
-    say("Estimated: their volume beyond the recorded depth.")
+    say("Objectives in bps, fees included. Saved by looking: static minus the best rule that reads the books.")
+    say("Learning, at most: the best fixed rule minus perfect foresight. Estimated: volume beyond the recorded depth.")
     for line in headroom_words(found):
         say(line)
     if json is not None:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from riskroute.cli.experiments import AddressOption, BackendOption, ResumeOption, WorkersOption, resumable_tasks
 from riskroute.cli.market import require_market_command
-from riskroute.cli.routers import HoursOption, KeptOption, ProtectionOption, list_judged_routers
+from riskroute.cli.options import (
+    AddressOption,
+    BackendOption,
+    FeesOption,
+    HoursOption,
+    KeptOption,
+    ProtectionOption,
+    ResultsOption,
+    ResumeOption,
+    SharesOption,
+    WorkersOption,
+    list_judged_routers,
+)
 from riskroute.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,9 +45,7 @@ def _study(
     symbol: Annotated[
         list[str] | None, typer.Option(help="Symbol; repeat for more, each is answered separately.")
     ] = None,
-    shares: Annotated[
-        list[int] | None, typer.Option(help="Order size in shares; repeat for more; default: 1000.")
-    ] = None,
+    shares: SharesOption = None,
     side: Annotated[str | None, typer.Option(help="buy, sell, or both (alternating); default: both.")] = None,
     horizon: Annotated[
         list[float] | None,
@@ -74,7 +81,7 @@ def _study(
     stresses: Annotated[
         bool | None, typer.Option("--stresses", help="Repeat the router and the benchmark rule under stress.")
     ] = None,
-    fees: Annotated[Path | None, typer.Option(help="Fee schedule (.toml) for recorded days.")] = None,
+    fees: FeesOption = None,
     protection: ProtectionOption = None,
     backend: BackendOption = "local",
     workers: WorkersOption = None,
@@ -84,7 +91,7 @@ def _study(
     out: Annotated[Path, typer.Option(help="Folder for the report, the routing table and the routers' states.")] = Path(
         "out/study"
     ),
-    json: Annotated[Path | None, typer.Option(help="Write the results to this .json file.")] = None,
+    json: ResultsOption = None,
     init: _InitOption = False,
 ) -> None:
     """Choose a router for orders of a symbol, size and side, and estimate its saving against the best simple rule.
@@ -106,35 +113,19 @@ def _study(
 
     check_outputs({"--out": out / "x", "--json": json, "--kept": kept / "x"})
     if init:
-        from riskroute.study.study import TEMPLATE
-
-        _init("study", config, TEMPLATE)
+        _write_template("study", config)
         return
     require_market_command()
     from riskroute.core.files import write_json
     from riskroute.simulation.backends import Backend
     from riskroute.study.study import Study
 
-    given: dict[str, Any] = {
-        "market": market,
-        "symbols": symbol,
-        "shares": shares,
-        "side": side,
-        "horizons": horizon,
-        "kappa": kappa,
-        "days": days,
-        "train": train,
-        "hours": hours,
-        "routers": router,
-        "orders": orders,
-        "surface_orders": surface_orders,
-        "latency_ms": latency_ms,
-        "stresses": stresses,
-        "fees": fees,
-        "protection": protection,
-        "seed": seed,
+    others = ("config", "backend", "workers", "address", "kept", "out", "json", "init")
+    keys = {"symbol": "symbols", "horizon": "horizons", "router": "routers"}  # an option is given once per value
+    given = {
+        name: value for name, value in context.params.items() if value not in (None, [], ()) and name not in others
     }
-    study = Study(config, **{name: value for name, value in given.items() if value is not None})
+    study = Study(config, **{keys.get(name, name): value for name, value in given.items()})
     command = shlex.join(["riskroute", *context.obj])
     result, files = _run(study, out, kept, Backend(backend, workers, address), command)
     say(str(result))
@@ -146,17 +137,16 @@ def _study(
 
 def _run(study: Study, out: Path, kept: Path, backend: Backend, command: str) -> tuple[StudyResult, list[Path]]:
     """Run a study with progress bars and write its files; return the result and the files."""
-    from riskroute.cli.output import track, waiting
-    from riskroute.study.study import max_plays
+    from riskroute.cli.output import resumable, show_progress, show_status
 
     config = study.config
-    with _resumable_plays(kept):
-        with track((config.days or 10) * max(len(config.symbols), 1), "days prepared") as progress:
+    with resumable(f"finished plays are in {kept}; run the same command to resume"):
+        with show_progress((config.days or 10) * max(len(config.symbols), 1), "days prepared") as progress:
             days = study.days(kept=kept, backend=backend, progress=progress)
-        plays = max_plays(config, len({day.symbol for day in days}), pools=bool(days[0].pools))
-        with track(plays, "plays") as progress:
+        plays = study.max_plays(days)
+        with show_progress(plays, "plays") as progress:
             result = study.play(days, kept=kept, backend=backend, progress=progress)
-        with waiting("training the chosen routers on all days"):
+        with show_status("training the chosen routers on all days"):
             files = study.write(result, days, out, kept=kept, backend=backend)
     return result, [*write_page(result, out, command), *files]
 
@@ -176,25 +166,13 @@ def write_page(result: StudyResult, out: Path, command: str = "") -> list[Path]:
     return [write_study_page(result, out, command=command)]
 
 
-@contextmanager
-def _resumable_plays(kept: Path) -> Iterator[None]:
-    """On Ctrl-C, print where finished plays are kept, and exit."""
-    from riskroute.cli.output import say
-
-    try:
-        yield
-    except KeyboardInterrupt:
-        say(f"interrupted: finished plays are in {kept}; run the same command to resume", err=True)
-        raise typer.Exit(130) from None
-
-
 @commands.command("split-study")
 def _split_study(
     config: Annotated[
         Path | None, typer.Argument(help="TOML file, see --init; default: a synthetic market and 10 shares.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and its data.")] = Path("out/split-study"),
-    json: Annotated[Path | None, typer.Option(help="Write the results to this .json file.")] = None,
+    json: ResultsOption = None,
     init: _InitOption = False,
     backend: BackendOption = "local",
     workers: WorkersOption = None,
@@ -209,28 +187,26 @@ def _split_study(
 
     riskroute split-study split-study.toml --out out/split-study
     """
-    from riskroute.cli.output import check_outputs, say, track_tasks, waiting
+    from riskroute.cli.output import check_outputs, resumable_tasks, say, show_progress, show_status
 
     check_outputs({"--out": out / "tasks" / "x", "--json": json})
     if init:
-        from riskroute.study.split_study import TEMPLATE
-
-        _init("split-study", config, TEMPLATE)
+        _write_template("split-study", config)
         return
     from riskroute.core.runtime import require_extra
 
     require_market_command()
     require_extra("figures and pages", "report", "jinja2")
-    with waiting("reading market data and estimating venue models"):
+    with show_status("reading market data and estimating venue models"):
         from riskroute.simulation.backends import Backend
         from riskroute.study.split_study import RESULT, SplitStudy
 
         wanted, where = SplitStudy(config), Backend(backend, workers, address)
         plan = wanted.plan(out)
-    with resumable_tasks(out), track_tasks(plan.runs) as finished:
-        result = plan.play(where, resume=resume, finished=finished)
-    with waiting("writing the report"):
-        from riskroute.study.split_result import write_report
+    with resumable_tasks(out), show_progress(plan.runs) as progress:
+        result = plan.play(where, resume=resume, finished=lambda task: progress(task.label, count=task.runs))
+    with show_status("writing the report"):
+        from riskroute.study.split_page import write_report
 
         files = [*write_report(result, out), out / RESULT]
     say(f"\n{result!r}\n")
@@ -240,13 +216,14 @@ def _split_study(
         say(f"wrote {path}")
 
 
-def _init(command: str, config: Path | None, template: str) -> None:
+def _write_template(command: str, config: Path | None) -> None:
     """Write a commented configuration."""
     from riskroute.cli.output import say
     from riskroute.core.files import write_whole
+    from riskroute.study.config import config_template
 
     path = config or Path(f"{command}.toml")
     if path.exists():
         raise InputError(f"--init writes a new file, but {str(path)!r} already exists")
-    write_whole(path, lambda beside: beside.write_text(template))
+    write_whole(path, lambda beside: beside.write_text(config_template(command)))
     say(f"wrote {path}; edit it, then: riskroute {command} {path}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -96,38 +97,76 @@ class cached(Generic[Value]):  # noqa: N801 - a decorator, like property
         return value
 
 
-_announce: list[Callable[[str], None]] = []
+_announcer: list[tuple[Callable[[str], None], float]] = []  # at most one, with the seconds it waits
 
 
-def announce_compilation(say: Callable[[str], None]) -> None:
-    """Call ``say`` with a line whenever `compilation_timed` code begins to compile."""
-    _announce[:] = [say]
+def announce_compilation(say: Callable[[str], None] | None, *, after: float = 2.0) -> None:
+    """Let ``say`` print a line for every subject of `compilation_timed` that compiles for ``after`` seconds.
+
+    The command line calls it once; None stops the announcements.
+    """
+    _announcer[:] = [] if say is None else [(say, after)]
+
+
+def compilation_announcer() -> tuple[Callable[[str], None], float] | None:
+    """Return the function given to `announce_compilation` with its seconds, so that workers can announce too."""
+    return _announcer[0] if _announcer else None
 
 
 @contextmanager
 def compilation_timed(subject: str) -> Iterator[Callable[[], float]]:
     """Yield a function that returns the seconds spent compiling kernels in this context.
 
-    Kernels are compiled at first use and cached on disk; tables exclude this time, which the first policy would bear.
+    Kernels are compiled at first use and cached on disk, so a table that includes this time charges it to whichever
+    policy or router comes first. Contexts nest; the innermost subject is announced.
     """
-    from numba.core.event import Event, Listener, install_listener
+    clock, before = _compilation_clock(), compilation_seconds()
+    clock.subjects.append(subject)
+    try:
+        yield lambda: compilation_seconds() - before
+    finally:
+        clock.subjects.pop()
 
-    class Timer(Listener):
-        seconds = began = 0.0
-        depth = 0  # of nested compilations: a kernel compiles those it calls
+
+def compilation_seconds() -> float:
+    """Return the seconds that this process has spent compiling kernels since its first call of this function."""
+    return float(_compilation_clock().seconds)
+
+
+@cache
+def _compilation_clock() -> Any:
+    """Return this process's listener to numba: it counts seconds and announces each subject once."""
+    from numba.core.event import Event, Listener, register
+
+    class Clock(Listener):
+        def __init__(self) -> None:
+            self.seconds = self.began = 0.0
+            self.depth = 0  # kernels that call others compile them on the way
+            self.subjects: list[str] = []
+            self.spent: dict[str, float] = {}
 
         def on_start(self, event: Event) -> None:
             if self.depth == 0:
-                if _announce and self.seconds == 0:
-                    _announce[0](f"compiling kernels for {subject} (once, about 10 s)")
                 self.began = time.perf_counter()
             self.depth += 1
+            self.announce()
 
         def on_end(self, event: Event) -> None:
+            self.announce()
             self.depth -= 1
             if self.depth == 0:
-                self.seconds += time.perf_counter() - self.began
+                self.seconds += (elapsed := time.perf_counter() - self.began)
+                if self.subjects:
+                    self.spent[self.subjects[-1]] = self.spent.get(self.subjects[-1], 0.0) + elapsed
 
-    timer = Timer()
-    with install_listener("numba:compile", timer):
-        yield lambda: timer.seconds
+        def announce(self) -> None:
+            if not (self.subjects and _announcer):
+                return
+            (say, after), subject = _announcer[0], self.subjects[-1]
+            if self.spent.get(subject, 0.0) + time.perf_counter() - self.began >= after:
+                self.spent[subject] = -math.inf  # each subject once
+                say(f"compiling kernels for {subject}; later runs load them from the cache")
+
+    clock = Clock()
+    register("numba:compile", clock)  # type: ignore[no-untyped-call]  # numba has no types
+    return clock

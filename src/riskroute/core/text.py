@@ -136,3 +136,15 @@ def count_text(count: int) -> str:
         return f"{count:,}"
     digits = str(count)
     return f"about {digits[0]}.{digits[1]}e+{len(digits) - 1}"
+
+
+def price_text(price: float) -> str:
+    """Return a price with two digits, or up to four where it has them.
+
+    Examples
+    --------
+    >>> price_text(48.02), price_text(48.005), price_text(1250.0)
+    ('48.02', '48.005', '1,250.00')
+    """
+    text = f"{price:,.4f}"
+    return text[:-2] + text[-2:].rstrip("0")

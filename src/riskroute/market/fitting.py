@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from riskroute.core.arrays import Flags, Floats, Integers
 from riskroute.core.errors import DataError
+from riskroute.core.records import to_plain
 from riskroute.routing.venues import VenueModel
 
 # Share of the samples that must be deep enough for a quantity to be used: deep books alone would look cheap.
@@ -53,10 +54,10 @@ class VenueFit:
     ``r2_mean_model`` and ``r2_variance_model`` are those of the fitted model.
     """
 
-    quantities: Integers
-    means: Floats
-    variances: Floats
-    counts: Integers
+    quantities: tuple[int, ...]
+    means: tuple[float, ...]
+    variances: tuple[float, ...]
+    counts: tuple[int, ...]
     mean: Pair
     variance: Pair
     mean_error: Pair
@@ -70,7 +71,7 @@ class VenueFit:
     bucket_correlation: float
     samples: int
     short: int
-    warnings: list[str] = field(default_factory=list)
+    warnings: tuple[str, ...] = ()
 
     def model(self, name: str, kind: str = "market") -> VenueModel:
         """Return the fit as a venue model."""
@@ -78,10 +79,8 @@ class VenueFit:
 
     def summary(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        for name in ("quantities", "means", "variances", "counts"):
-            plain[name] = plain[name].tolist()
-        return plain | {name: list(plain[name]) for name in ("mean", "variance", "mean_error", "variance_error")}
+        plain: dict[str, Any] = to_plain(self)
+        return plain
 
 
 def fit_profits(
@@ -125,10 +124,10 @@ def fit_profits(
         errors.append(bootstrap_error(coefficients[np.isfinite(coefficients).all(axis=1)], samples))
     fitted = basis @ mean, basis @ variance
     fit = VenueFit(
-        kept,
-        means,
-        variances,
-        counts[usable],
+        tuple(kept.tolist()),
+        tuple(means.tolist()),
+        tuple(variances.tolist()),
+        tuple(counts[usable].tolist()),
         _pair(mean),
         _pair(variance),
         _pair(errors[0]),
@@ -143,8 +142,7 @@ def fit_profits(
         samples,
         short,
     )
-    fit.warnings.extend(_warnings(fit, quantities, usable))
-    return fit
+    return replace(fit, warnings=tuple(_warnings(fit, quantities, usable)))
 
 
 def _moments(weights: Floats, shifted: Floats, given: Flags, centre: Floats) -> tuple[Floats, Floats]:

@@ -7,15 +7,18 @@ not repeated.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import secrets
 import signal
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from multiprocessing import resource_tracker as multiprocessing_tracker
 from pathlib import Path
@@ -27,6 +30,8 @@ from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.externals.loky.process_executor import BrokenProcessPool
 
 from riskroute.core.errors import InputError, RiskrouteError, shown
+from riskroute.core.files import write_whole
+from riskroute.core.runtime import announce_compilation, compilation_announcer
 from riskroute.core.validation import one_of, whole_number
 
 _ATTEMPTS = 3  # failures in a row without a finished task before giving up
@@ -194,10 +199,55 @@ def _perform(number: int, packed: bytes) -> tuple[int, Any]:
     return number, task.perform()
 
 
-def _perform_apart(number: int, packed: bytes) -> tuple[int, Any]:
-    """Run a task in a worker process, which ignores Ctrl-C even if it was started late."""
+def _perform_apart(number: int, packed: bytes, lines: tuple[str, float] | None) -> tuple[int, Any]:
+    """Run a task in a worker process, which ignores Ctrl-C even if it was started late.
+
+    ``lines`` is the folder for lines about compilation, with the seconds after which they are due.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    announce_compilation(partial(_leave_line, lines[0]) if lines else None, after=lines[1] if lines else 0.0)
     return _perform(number, packed)
+
+
+def _leave_line(folder: str, text: str) -> None:
+    """Write a line for the parent process; workers that compile the same kernels write the same file."""
+    path = Path(folder) / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.txt"
+    with suppress(OSError):  # the parent may have ended
+        write_whole(path, lambda beside: beside.write_text(text, encoding="utf-8"))
+
+
+@contextmanager
+def _lines_of_workers() -> Iterator[tuple[str, float] | None]:
+    """Yield a folder in which workers leave lines about compilation, and say each line once in this process.
+
+    A worker that printed itself would break the progress bar, and several workers compile the same kernels.
+    """
+    announcer = compilation_announcer()
+    if announcer is None:
+        yield None
+        return
+    ended = threading.Event()
+    said: set[str] = set()
+
+    def say_new() -> None:
+        for path in sorted(Path(folder).glob("*.txt")):
+            if path.name not in said:
+                said.add(path.name)
+                announcer[0](path.read_text(encoding="utf-8"))
+
+    def watch() -> None:
+        while not ended.wait(0.5):
+            say_new()
+
+    with tempfile.TemporaryDirectory() as folder:
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield folder, announcer[1]
+        finally:
+            ended.set()
+            watcher.join()
+            say_new()
 
 
 @contextmanager
@@ -224,9 +274,9 @@ def _local(workers: int | None, address: str | None) -> Iterator[_Player]:
         if processes == 1:
             yield from (_perform(*pair) for pair in _packed(numbers, tasks))
             return
-        calls = (joblib.delayed(_perform_apart)(*pair) for pair in _packed(numbers, tasks))
         try:
-            with joblib.parallel_config("loky", n_jobs=processes):
+            with _lines_of_workers() as lines, joblib.parallel_config("loky", n_jobs=processes):
+                calls = (joblib.delayed(_perform_apart)(*pair, lines) for pair in _packed(numbers, tasks))
                 with _interrupts_blocked():  # starts the processes, which take seconds to import
                     results = joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
                 yield from results

@@ -15,6 +15,7 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Integers, Matrix, Stamps
 from riskroute.core.errors import InputError
+from riskroute.core.runtime import compilation_seconds
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import SIDES, exact_array, real_number, whole_number
 from riskroute.market.clock import SECOND
@@ -236,9 +237,9 @@ def play_day(
             symbol=day.symbol,
             protection=day.protection,
         )
-        began = clock.perf_counter()
+        compiled, began = compilation_seconds(), clock.perf_counter()
         plan = router.route(context if view is None else view(number, context))
-        decision_us = 1e6 * (clock.perf_counter() - began)
+        decision_us = 1e6 * (clock.perf_counter() - began - (compilation_seconds() - compiled))
         explored = math.nan
         if isinstance(router, Clairvoyant):
             done = router.execute(exchange, number, context)

@@ -1,9 +1,8 @@
-"""A backtest: prepare the days of a market, play the routers, compare their costs, say which one to use."""
+"""A backtest: prepare the days of a market, play the routers, compare their costs, recommend one."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,20 +13,21 @@ import polars
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
 from riskroute.core.records import to_plain
+from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seeding_hash
 from riskroute.core.text import TextTable, fixed_text
-from riskroute.core.validation import list_of, one_of, path_of
+from riskroute.core.validation import list_of, one_of, path_of, real_number
 from riskroute.market.clock import zone_label
 from riskroute.routers.router import Router
 from riskroute.routing.fees import FeeSchedule
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.candidates import CLAIRVOYANT, Candidate, check_routers, router_names
-from riskroute.study.comparison import LEGEND, Comparison, choose_bar, compare_routers
-from riskroute.study.config import BacktestConfig, risk_tolerance
-from riskroute.study.costs import Interval, RouterCosts, VenueCosts, router_costs, venue_costs
+from riskroute.study.comparison import LEGEND, Comparison, choose_benchmark, compare_routers
+from riskroute.study.config import BacktestConfig
+from riskroute.study.costs import Interval, RouterCosts, VenueCosts, costs_by_router, costs_by_venue
 from riskroute.study.markets import MarketDay, common_zone, market_days
-from riskroute.study.play import PlayTask, TableCache, check_bound, check_hours, play_routers, protection_of
+from riskroute.study.play import PlayTask, TableCache, check_bound, check_days, play_routers
 from riskroute.study.static_fit import fitted_candidate
 from riskroute.study.tables import KEY, Tables
 from riskroute.study.verdict import backtest_verdict, footprint_text
@@ -192,7 +192,7 @@ class BacktestResult:
     @property
     def protection(self) -> str:
         """Whether venues protect each other's quotes; one of `PROTECTIONS`."""
-        return protection_of(self.days[0], self.config)
+        return self.config.protection or self.days[0].protection
 
     def write(self, out: str | Path) -> list[Path]:
         """Write the tables as Parquet, and costs by size, router, venue and kind of child order as text and JSON."""
@@ -204,8 +204,8 @@ class BacktestResult:
                 frame.join(judged.select(KEY), on=KEY, how="semi")
                 for frame in (self.tables.children, self.tables.fills)
             )
-            routers = router_costs(judged, children, fills)
-            venues = venue_costs(judged, children, fills)
+            routers = costs_by_router(judged, children, fills)
+            venues = costs_by_venue(judged, children, fills)
             texts += [f"{self._title}: orders of {size:,} shares"]
             texts += [_router_details(routers).plain(), _tercile_table(routers).plain()]
             texts += [f"{one.router}\n{_venue_table(venues, one.router).plain()}" for one in routers]
@@ -261,10 +261,10 @@ class BacktestResult:
         """Return, by order size, the paper's risk tolerance in dollars equivalent to kappa; empty if kappa is 0."""
         price = float(self.tables.orders.select(polars.col("mid").mean()).item())
         sizes = self.config.shares if self.config.kappa > 0 else ()
-        return {str(size): risk_tolerance(self.config.kappa, size * price) for size in sizes}
+        return {str(size): _equivalent_tolerance(self.config.kappa, size * price) for size in sizes}
 
     def footprint(self, size: int | None = None) -> str:
-        """Say how large orders are against displayed depth and volume (medians)."""
+        """Compare the order size with displayed depth and volume (medians)."""
         return footprint_text(*self.footprint_fractions(size), self.config.block_minutes)
 
     def footprint_fractions(self, size: int | None = None) -> tuple[float, float | None]:
@@ -298,6 +298,20 @@ class BacktestResult:
         return "\n".join(f"{size:,} shares: {text}" if several else text for size, text in said.items())
 
 
+def _equivalent_tolerance(kappa: float, notional: float) -> float:
+    """Return the paper's risk tolerance in dollars equivalent to ``kappa``, for an order of ``notional`` dollars.
+
+    With costs in basis points of the notional ``N``, variance less tolerance times mean in dollars is ``(N / 1e4)^2``
+    times the variance in squared basis points plus the cost over ``kappa``, if the tolerance is ``N / (1e4 kappa)``.
+
+    Examples
+    --------
+    >>> _equivalent_tolerance(0.135, 2700.0)  # 10 shares of a stock at $270
+    2.0
+    """
+    return real_number("notional", notional, above=0) / (1e4 * real_number("kappa", kappa, above=0))
+
+
 def run_backtest(
     market: str,
     days: Sequence[MarketDay],
@@ -317,20 +331,18 @@ def run_backtest(
     days : Sequence[MarketDay]
         From `market_days`.
     cache : TableCache, optional
-        Tables of earlier plays, which are reused.
+        Tables of earlier plays, to be reused.
     finished : Callable, optional
         Called with every finished task.
     candidates : Sequence[Candidate], optional
         Routers with their parameters. Default: those of the configuration, fitted on the training days if needed.
     """
-    if not days:
-        raise InputError("days must hold at least one day, was empty")
-    check_training(days, config)
-    check_hours(days, config)
+    check_days(days, config)
     pools = bool(days[0].pools)
     if candidates is None:
         names = router_names(config.routers, pools=pools, horizon=config.horizon, train=config.train)
-        candidates = [fitted_candidate(name, days, config, backend=backend, cache=cache) for name in names]
+        with compilation_timed("fitted routers"):
+            candidates = [fitted_candidate(name, days, config, backend=backend, cache=cache) for name in names]
     if not any(candidate.label == CLAIRVOYANT for candidate in candidates):
         candidates = [*candidates, Candidate(CLAIRVOYANT, CLAIRVOYANT)]  # lower bound on the cost of every order
     tables = play_routers(candidates, days, config, backend=backend, cache=cache, finished=finished)
@@ -344,20 +356,12 @@ def run_backtest(
                 f"no judged order of {size:,} shares met a two-sided market; use more orders or other hours"
             )
         played = orders["router"].unique(maintain_order=True).to_list()
-        bar = choose_bar(orders, played, pools=pools, horizon=config.horizon, kappa=config.kappa)
+        bar = choose_benchmark(orders, played, pools=pools, horizon=config.horizon, kappa=config.kappa)
         mine = dataclasses.replace(tables, orders=orders)
         found[size] = compare_routers(
             mine, bar, feedback, kappa=config.kappa, impact=config.stress.impact, seed=config.seed
         )
     return BacktestResult(market, tuple(days), config, tuple(candidates), found, tables)
-
-
-def check_training(days: Sequence[MarketDay], config: BacktestConfig) -> None:
-    """Require at least one day after the training days to judge routers on; a single day is halved."""
-    counts = Counter(day.symbol for day in days)
-    most = max(max(counts.values()) - 1, 1)
-    if config.train is not None and config.train > most:
-        raise InputError(f"train must be at most {most}, to leave days to judge on, was {config.train}")
 
 
 def backtest(
@@ -383,7 +387,7 @@ def backtest(
     symbols, days, fees, pools, seed
         As in `market_days`.
     shares : int or Sequence[int]
-        Order sizes, used in turn.
+        Order sizes, used in rotation.
     routers : Sequence[str or Router]
         Names or router objects; an object starts in its present state. Default: all that do not learn.
     kept : str or Path

@@ -90,9 +90,9 @@ def check_routers(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def router_names(asked: Sequence[str], *, pools: bool, horizon: float, train: int | None = None) -> list[str]:
-    """Return the routers to play: those asked for and the benchmark rules. Default: all that do not learn.
+    """Return the routers to play: the requested ones and the benchmark rules. Default: all that do not learn.
 
-    Without training days, fitted routers are played only if asked for.
+    Without training days, fitted routers are played only on request.
 
     Examples
     --------

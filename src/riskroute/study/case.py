@@ -2,18 +2,21 @@
 
 The details are savings of the chosen router against the benchmark rule: overall, by state of the market, by hour, by
 venue, over time, under stress and over dark-pool assumptions; and example orders.
+
+Costs are basis points of the arrival mid, fees included. A difference is the cost of one router minus that of another,
+paired by order on the test days: negative saves. A saving has the opposite sign.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import polars
 
-from riskroute.core.arrays import Floats, Integers, Vector
+from riskroute.core.arrays import Integers, Vector
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import SIDES
 from riskroute.market.clock import SECOND, zone_label
@@ -26,16 +29,10 @@ from riskroute.simulation.backtest import TradingDay
 from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import CLAIRVOYANT, FITTED, Candidate, router_names
-from riskroute.study.comparison import (
-    ORDER,
-    ROUNDING,
-    Paired,
-    block_numbers,
-    costs_in_bps,
-    objective_bps,
-)
+from riskroute.study.comparison import ORDER, ROUNDING, Comparison, PairedDifference, block_numbers
 from riskroute.study.config import BacktestConfig, Stress, StudyConfig
-from riskroute.study.costs import TAKING, TERCILES, VenueCosts, plain_quantile, venue_costs
+from riskroute.study.costs import TERCILES, VenueCosts, costs_by_venue, objective_cost, order_costs_bps, plain_quantile
+from riskroute.study.examples import OrderExample, order_examples
 from riskroute.study.markets import MarketDay, common_zone
 from riskroute.study.play import (
     PlayTask,
@@ -46,25 +43,6 @@ from riskroute.study.play import (
     trading_day,
     training_days,
 )
-from riskroute.study.records import (
-    BookLevel,
-    DarkSurface,
-    Estimate,
-    ExampleChild,
-    ExampleFill,
-    HourCost,
-    LearningCost,
-    LearningCurve,
-    LearningPoint,
-    OrderExample,
-    RoutingRow,
-    Saving,
-    StateDifference,
-    StressSaving,
-    StressTable,
-    StudyCase,
-    SurfacePoint,
-)
 from riskroute.study.static_fit import fitted_candidate
 from riskroute.study.statistics import bootstrap_difference
 from riskroute.study.tables import KEY, Tables
@@ -72,10 +50,272 @@ from riskroute.study.tables import KEY, Tables
 _TERCILE_MEASURES = ("spread", "volatility", "depth")
 _SPREADS = ("narrow", "middle", "wide")
 _IMBALANCES = ("with us", "against us")  # more shares on the opposite side than on ours: the price tends towards us
-_WHY = ("a typical order", "the best order", "the worst order", "an order that only swept")
 _PRESENCE = (0.5, 1.0, 2.0)  # factors on the shares in dark pools
 _ADVERSE = (0.0, 1.0, 2.0)  # factors on their adverse selection
 SURFACE_POINTS = len(_PRESENCE) * len(_ADVERSE)
+
+
+@dataclass(frozen=True)
+class CaseEstimate:
+    """A mean with its 95 % confidence interval over time blocks; None where there are too few blocks."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+    @property
+    def above_zero(self) -> bool:
+        """Whether the whole interval is positive."""
+        return self.low is not None and self.low > 0
+
+    @property
+    def below_zero(self) -> bool:
+        """Whether the whole interval is negative."""
+        return self.high is not None and self.high < 0
+
+    @property
+    def negated(self) -> CaseEstimate:
+        """The estimate with the opposite sign, without negative zeros: the saving for a difference, and vice versa.
+
+        Examples
+        --------
+        >>> CaseEstimate(-0.5, -0.75, -0.25).negated, CaseEstimate(0.0, None, None).negated
+        (CaseEstimate(mean=0.5, low=0.25, high=0.75), CaseEstimate(mean=0.0, low=None, high=None))
+        """
+        low, high = (None if end is None else 0.0 - end for end in (self.high, self.low))
+        return CaseEstimate(0.0 - self.mean, low, high)
+
+    def times(self, factor: float) -> CaseEstimate:
+        """Return the estimate multiplied by a positive factor."""
+        low, high = (None if end is None else factor * end for end in (self.low, self.high))
+        return CaseEstimate(factor * self.mean, low, high)
+
+
+@dataclass(frozen=True)
+class CaseSaving:
+    """Saving of one router against another on the test days; negative if it costs more.
+
+    ``dollars_per_day`` assumes the orders per day of the test days; ``detectable_bps`` is the minimum saving that is
+    detected with 80 % power.
+    """
+
+    router: str
+    against: str
+    bps: CaseEstimate
+    dollars_per_order: CaseEstimate
+    dollars_per_day: CaseEstimate
+    detectable_bps: float | None
+    dollars_per_1000_orders: CaseEstimate | None = None
+
+
+@dataclass(frozen=True)
+class StateDifference:
+    """Difference to the benchmark rule among the orders that met one state of the market.
+
+    - ``measure``: ``symbol`` if there are several, ``side`` if both are traded, ``hour`` (in the zone of the day),
+      ``imbalance`` of the best prices, ``spread`` (basis points), ``volatility`` (basis points per root second over the
+      previous five minutes) or ``depth`` (shares displayed on the side to take from).
+    - ``state``: the symbol, side or hour; ``with us`` or ``against us`` for the imbalance, as in `RoutingRow`; else the
+      tercile of the orders: ``low``, ``middle`` or ``high``.
+    - ``least``, ``most``: smallest and largest value in a tercile.
+    - ``orders``: number of orders.
+    - ``difference_bps``: cost of the router minus that of the benchmark rule.
+    """
+
+    measure: str
+    state: str
+    least: float | None
+    most: float | None
+    orders: int
+    difference_bps: CaseEstimate
+
+
+@dataclass(frozen=True)
+class LearningCost:
+    """Exploration cost: the cost of orders minus that of the plans with the lowest estimated cost.
+
+    ``later_bps`` is that of all days after the first; None with one day. Negative: exploration paid off at once.
+    """
+
+    first_day_bps: CaseEstimate
+    later_bps: CaseEstimate | None
+
+
+@dataclass(frozen=True)
+class _SurfacePoint:
+    """The saving if pools hold ``presence`` times the assumed shares with ``adverse`` times the adverse selection.
+
+    ``estimated_share`` is the fraction of the volume of both routers at estimated prices.
+    """
+
+    presence: float
+    adverse: float
+    saving_bps: CaseEstimate
+    estimated_share: float = 0.0
+
+
+@dataclass(frozen=True)
+class DarkSurface:
+    """The saving of a router against another over a grid of dark-pool assumptions, on fewer orders."""
+
+    router: str
+    against: str
+    orders: int
+    points: tuple[_SurfacePoint, ...]
+
+    @property
+    def estimated_share(self) -> float:
+        """The largest fraction of the volume at estimated prices over all points."""
+        return max(point.estimated_share for point in self.points)
+
+
+@dataclass(frozen=True)
+class RoutingRow:
+    """Where a router sends shares in one state of the book.
+
+    - ``spread``: tercile of the orders by spread: ``narrow``, ``middle`` or ``wide``.
+    - ``imbalance``: ``with us`` if the best prices hold more shares on the opposite side than on ours, so that the
+      price tends to move towards us; else ``against us``.
+    - ``orders``: orders that met this state.
+    - ``place``, ``kind``: venue or pool, and kind of child order.
+    - ``sent_fraction``: fraction of the shares sent in this state; a share that is sent again counts again.
+    - ``filled_fraction``: fraction of the shares filled in this state.
+    """
+
+    spread: str
+    imbalance: str
+    orders: int
+    place: str
+    kind: str
+    sent_fraction: float
+    filled_fraction: float
+
+
+@dataclass(frozen=True)
+class _HourCost:
+    """Cost of the orders of a router in the hour beginning at ``hour``, in the zone of the day."""
+
+    router: str
+    hour: int
+    orders: int
+    cost_bps: CaseEstimate
+
+
+@dataclass(frozen=True)
+class _LearningPoint:
+    """Consecutive orders of a learning curve, averaged over symbols and seeds.
+
+    - ``orders``: orders of a symbol up to the last of these, from the first training day on.
+    - ``test``: whether they are on test days.
+    - ``difference_bps``, ``so_far_bps``: mean difference to the other router, over these orders and over all up to
+      here.
+    - ``exploration_bps``, ``exploration_so_far_bps``: exploration cost of these orders and of all up to here; None for
+      a router that does not explore.
+    """
+
+    orders: int
+    test: bool
+    difference_bps: float
+    so_far_bps: float
+    exploration_bps: float | None
+    exploration_so_far_bps: float | None
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """The difference between two routers over time, while one of them learns."""
+
+    router: str
+    against: str
+    points: tuple[_LearningPoint, ...]
+
+
+@dataclass(frozen=True)
+class _StressSaving:
+    """Costs of two routers under one stress, and the saving of the first."""
+
+    world: str
+    cost_bps: float
+    against_bps: float
+    saving_bps: CaseEstimate
+    estimated_share: float = 0.0
+
+
+@dataclass(frozen=True)
+class StressTable:
+    """The saving of a router against another under stress; the first row is without stress."""
+
+    router: str
+    against: str
+    orders: int
+    worlds: tuple[_StressSaving, ...]
+
+
+@dataclass(frozen=True)
+class StudyCase:
+    """The answer for one symbol, order size and deadline.
+
+    - ``shares``, ``horizon``: shares of an order, and its deadline in seconds.
+    - ``training_days``, ``test_days``: days on which the router was chosen and judged; a single day is halved.
+    - ``price``: mean mid of the judged orders, dollars.
+    - ``depth_fraction``, ``volume_fraction``: median order size over displayed depth, and over the volume of a time
+      block if that is known.
+    - ``training_objective_bps``: objective of every router on the training days: mean cost plus the charge for
+      unforeseen variance.
+    - ``chosen``: the router with the lowest objective there; the benchmark rule if no other was lower.
+    - ``use``: the chosen router if the test days confirm it, else the benchmark rule.
+    - ``reason``: key of `riskroute.study.comparison.REASONS`.
+    - ``saving``: saving of the chosen router against the benchmark rule; None if it is the rule.
+    - ``states``: difference to the benchmark rule by state of the market.
+    - ``losses``: states in which the chosen router is significantly worse.
+    - ``learning``: exploration cost; None if the chosen router does not explore.
+    - ``not_looking``: saving of the sweep against the static split, which ignores the books; None if that was not
+      played.
+    - ``headroom_bps``: saving of perfect foresight against the benchmark rule.
+    - ``surface``: sensitivity to dark-pool assumptions; None without pools or with no orders for it.
+    - ``routing_table``: where the router to use sends shares.
+    - ``comparison``: all routers on the test days.
+    - ``symbol``: the symbol; empty for several symbols pooled.
+    - ``hours``: costs by hour of the chosen router and the benchmark rule.
+    - ``venues``: costs of the same two routers by venue and pool.
+    - ``learning_curve``: their difference over time; None if there is only one router to show.
+    - ``examples``: a few orders of the chosen router.
+    - ``stresses``: the saving under stress; None unless configured.
+    - ``zone``: time zone of the days; empty if there are several.
+    - ``verdict``: whether the data allow a verdict; if not, ``use`` is the benchmark rule, not a recommendation.
+    - ``estimated_share``: fraction of the volume at estimated prices, of the chosen router or the benchmark rule,
+      whichever is larger.
+    """
+
+    shares: int
+    horizon: float
+    training_days: int
+    test_days: int
+    price: float
+    depth_fraction: float
+    volume_fraction: float | None
+    training_objective_bps: dict[str, float]
+    chosen: str
+    use: str
+    reason: str
+    saving: CaseSaving | None
+    states: tuple[StateDifference, ...]
+    losses: tuple[StateDifference, ...]
+    learning: LearningCost | None
+    not_looking: CaseSaving | None
+    headroom_bps: float
+    surface: DarkSurface | None
+    routing_table: tuple[RoutingRow, ...]
+    comparison: Comparison
+    symbol: str = ""
+    hours: tuple[_HourCost, ...] = ()
+    venues: tuple[VenueCosts, ...] = ()
+    learning_curve: LearningCurve | None = None
+    examples: tuple[OrderExample, ...] = ()
+    stresses: StressTable | None = None
+    zone: str = ""
+    verdict: bool = True
+    estimated_share: float = 0.0
 
 
 def play_case(
@@ -148,7 +388,7 @@ def play_case(
         hours=_hour_costs(orders, states, shown, seed=config.seed),
         venues=_costs_by_venue(result.tables, shown, seed=config.seed),
         learning_curve=_learning_curve(orders, *shown) if pair else None,
-        examples=_order_examples(result.tables, days, asked, chosen, shown[1] if pair else None),
+        examples=order_examples(result.tables, days, asked, chosen, shown[1] if pair else None),
         stresses=stressed,
         zone=common_zone(days),
         verdict=reason != "estimated",
@@ -164,7 +404,7 @@ def _training_objectives(orders: polars.DataFrame, kappa: float) -> dict[str, fl
     training = orders.filter(~polars.col("judged"))
     names = training["router"].unique(maintain_order=True).to_list()
     return {
-        name: objective_bps(training.filter(polars.col("router") == name), kappa)
+        name: objective_cost(training.filter(polars.col("router") == name), kappa)
         for name in names
         if name != CLAIRVOYANT
     }
@@ -204,7 +444,7 @@ def _day_counts(days: Sequence[MarketDay], config: StudyConfig) -> tuple[int, in
 
 def _paired_orders(orders: polars.DataFrame, router: str, against: str) -> polars.DataFrame:
     """Return the judged orders with ``bps`` and ``dollars``: the cost of one router minus that of another."""
-    judged = costs_in_bps(orders.filter(polars.col("judged") & polars.col("router").is_in([router, against])))
+    judged = order_costs_bps(orders.filter(polars.col("judged") & polars.col("router").is_in([router, against])))
     costs = [polars.col("cost_bps").mean(), polars.col("cost").mean()]
     means = judged.group_by("router", *ORDER, "block", maintain_order=True).agg(costs)
     one, other = (means.filter(polars.col("router") == name).drop("router") for name in (router, against))
@@ -219,27 +459,27 @@ def _paired_orders(orders: polars.DataFrame, router: str, against: str) -> polar
     )
 
 
-def _estimate(values: Vector, blocks: Integers, seed: int, *names: object) -> Estimate:
+def _estimate(values: Vector, blocks: Integers, seed: int, *names: object) -> CaseEstimate:
     """Return the mean with its confidence interval; ``names`` identify its random stream."""
     rng = np.random.default_rng(seed_stream(seed, "desk", *map(str, names)))
     found = bootstrap_difference(values, blocks, rng)
-    return Estimate(found.mean, _known(found.low), _known(found.high))
+    return CaseEstimate(found.mean, _known(found.low), _known(found.high))
 
 
 def _saving_of(
-    orders: polars.DataFrame, router: str, against: str, *, seed: int, paired: Paired | None = None
-) -> Saving:
+    orders: polars.DataFrame, router: str, against: str, *, seed: int, paired: PairedDifference | None = None
+) -> CaseSaving:
     """Return the saving of a router against another; ``paired`` gives the basis points if the backtest has them."""
     gaps = _paired_orders(orders, router, against)
     blocks, days = block_numbers(gaps), gaps.select(polars.struct("symbol", "day").n_unique()).item()
     if paired is None:
         rng = np.random.default_rng(seed_stream(seed, "desk", router, against, "bps"))
         found = bootstrap_difference(gaps["bps"].to_numpy(), blocks, rng)
-        bps, detectable = Estimate(found.mean, _known(found.low), _known(found.high)), _known(found.detectable)
+        bps, detectable = CaseEstimate(found.mean, _known(found.low), _known(found.high)), _known(found.detectable)
     else:
-        bps, detectable = Estimate(paired.difference_bps, paired.low, paired.high), paired.detectable_bps
+        bps, detectable = CaseEstimate(paired.difference_bps, paired.low, paired.high), paired.detectable_bps
     dollars = _estimate(gaps["dollars"].to_numpy(), blocks, seed, router, against, "dollars").negated
-    return Saving(
+    return CaseSaving(
         router,
         against,
         bps.negated,
@@ -288,7 +528,7 @@ def _order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: B
 
 
 def _volatility(books: DayBooks, time: int) -> float:
-    """Return basis points per root second; NaN where nothing was displayed."""
+    """Return the volatility of the mid before ``time``, bps per root second; NaN without two-sided books."""
     mids = books.mids(time - SECOND * np.arange(300, -1, -1))  # the five minutes before
     moves = np.diff(mids) / mids[-1]
     moves = moves[np.isfinite(moves)]
@@ -296,7 +536,7 @@ def _volatility(books: DayBooks, time: int) -> float:
 
 
 def _imbalance(day: TradingDay, time: int, sign: int) -> float:
-    """Return the imbalance as a router computes it from the same books."""
+    """Return the imbalance of the best prices, as the contextual router computes it."""
     now = day.books.as_of(time)
     sides = (now.bid_px, now.bid_sz, now.ask_px, now.ask_sz)
     books = VenueBooks(day.books.venues, *sides, day.takers, day.makers, now.ages)
@@ -304,7 +544,7 @@ def _imbalance(day: TradingDay, time: int, sign: int) -> float:
 
 
 def _with_terciles(table: polars.DataFrame, measure: str, names: Sequence[str] = TERCILES) -> polars.DataFrame:
-    """Return the rows that have a measure, with their tercile as ``state``; equal values stay together."""
+    """Return the rows that have a measure, with their tercile as ``state``; ties share a tercile."""
     known = table.drop_nulls(measure)
     edges = known.select(plain_quantile(polars.col(measure), part, 3).alias(f"{part}") for part in (1, 2)).row(0)
     third = polars.sum_horizontal((polars.col(measure) > edge).cast(polars.Int64) for edge in edges)
@@ -373,9 +613,9 @@ def _learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> Learn
 
 def _hour_costs(
     orders: polars.DataFrame, states: polars.DataFrame, routers: Sequence[str], *, seed: int
-) -> tuple[HourCost, ...]:
+) -> tuple[_HourCost, ...]:
     """Return the cost of the judged orders of some routers by hour of arrival."""
-    judged = costs_in_bps(orders.filter(polars.col("judged")))
+    judged = order_costs_bps(orders.filter(polars.col("judged")))
     means = judged.group_by("router", *ORDER, "block").agg(polars.col("cost_bps").mean())
     table = means.join(states.select(*ORDER, "hour"), on=ORDER).sort(ORDER)
     found = []
@@ -384,7 +624,7 @@ def _hour_costs(
         for hour in sorted(mine["hour"].unique()):
             some = mine.filter(polars.col("hour") == hour)
             cost = _estimate(some["cost_bps"].to_numpy(), block_numbers(some), seed, router, "hour", hour)
-            found.append(HourCost(router, int(hour), some.height, cost))
+            found.append(_HourCost(router, int(hour), some.height, cost))
     return tuple(found)
 
 
@@ -393,7 +633,7 @@ def _costs_by_venue(tables: Tables, routers: Sequence[str], *, seed: int) -> tup
     known = polars.col("judged") & polars.col("router").is_in(routers)
     judged = tables.orders.filter(known)
     rows = (frame.join(judged.select(KEY), on=KEY, how="semi") for frame in (tables.children, tables.fills))
-    return tuple(sorted(venue_costs(judged, *rows, seed=seed), key=lambda one: routers.index(one.router)))
+    return tuple(sorted(costs_by_venue(judged, *rows, seed=seed), key=lambda one: routers.index(one.router)))
 
 
 def _learning_curve(orders: polars.DataFrame, router: str, against: str) -> LearningCurve:
@@ -409,7 +649,7 @@ def _learning_curve(orders: polars.DataFrame, router: str, against: str) -> Lear
         done += len(part)
         so_far = slice(0, int(part[-1]) + 1)
         points.append(
-            LearningPoint(
+            _LearningPoint(
                 orders=done,
                 test=bool(wide["test"][int(part[0])]),
                 difference_bps=float(gaps[part].mean()),
@@ -425,7 +665,7 @@ def _by_number(orders: polars.DataFrame, router: str, against: str) -> polars.Da
     """Return one row per order number within a symbol: ``gap``, ``spent`` (NaN if unknown) and ``test``."""
     spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
     both = orders.filter(polars.col("router").is_in([router, against])).with_columns(spent=spent.fill_nan(None))
-    means = costs_in_bps(both).group_by("router", *ORDER).agg(polars.col("cost_bps", "spent").mean(), test="judged")
+    means = order_costs_bps(both).group_by("router", *ORDER).agg(polars.col("cost_bps", "spent").mean(), test="judged")
     one, other = (means.filter(polars.col("router") == name).drop("router") for name in (router, against))
     gap = polars.col("cost_bps") - polars.col("cost_bps_other")
     return (
@@ -443,7 +683,7 @@ def _by_number(orders: polars.DataFrame, router: str, against: str) -> polars.Da
 
 
 def _parts(test: Vector) -> Iterator[Integers]:
-    """Yield the rows of each of about 24 points."""
+    """Yield the rows of each point, about 24 in all."""
     changes = np.flatnonzero(np.diff(test.astype(np.int64))) + 1
     for stretch in np.split(np.arange(len(test)), changes):
         yield from np.array_split(stretch, min(max(round(24 * len(stretch) / len(test)), 1), len(stretch)))
@@ -480,123 +720,12 @@ def _routing_rows(tables: Tables, states: polars.DataFrame, router: str) -> tupl
     )
 
 
-# why an order is shown: the median, best or worst saving, or cost if there is no other router
-
-
-def _order_examples(
-    tables: Tables, days: Sequence[MarketDay], config: BacktestConfig, router: str, against: str | None
-) -> tuple[OrderExample, ...]:
-    """Return up to four orders of a router with the first seed, and their cost with another router."""
-    first = polars.col("judged") & (polars.col("seed") == config.seed)
-    judged = costs_in_bps(tables.orders.filter(first))
-    mine = judged.filter(polars.col("router") == router)
-    sent = tables.children.filter(polars.col("sent") > 0)
-    swept = sent.group_by(KEY).agg(swept=polars.col("kind").is_in(TAKING).all())
-    mine = mine.join(swept, on=KEY, how="left", maintain_order="left")
-    if against is None:
-        rows = mine.with_columns(against_bps=polars.lit(None, polars.Float64), merit=-polars.col("cost_bps"))
-    else:
-        other = judged.filter(polars.col("router") == against).select(*ORDER, against_bps="cost_bps")
-        rows = mine.join(other, on=ORDER).with_columns(merit=polars.col("against_bps") - polars.col("cost_bps"))
-    rows = rows.sort(ORDER)
-    return tuple(
-        _example(why, rows.row(place, named=True), tables, days, config) for why, place in _places(rows).items()
-    )
-
-
-def _places(rows: polars.DataFrame) -> dict[str, int]:
-    """Return a row for each reason to show it; no row twice."""
-    merits, swept = rows["merit"].to_numpy(), rows["swept"].fill_null(False).to_numpy()
-    middle = np.abs(merits - np.median(merits))
-    typical, best, worst, only = _WHY
-    scores: dict[str, Floats] = {
-        best: -merits,
-        worst: merits,
-        only: np.where(swept, middle, np.inf) if not swept.all() else np.full(len(merits), np.inf),
-        typical: middle + 1e-9 * swept,  # among ties prefer an order that was not only swept
-    }
-    found: dict[str, int] = {}
-    for why, score in scores.items():
-        free = score.astype(np.float64)
-        free[list(found.values())] = np.inf
-        place = int(free.argmin())
-        if math.isfinite(free[place]):
-            found[why] = place
-    return {why: found[why] for why in _WHY if why in found}
-
-
-def _example(
-    why: str, order: dict[str, Any], tables: Tables, days: Sequence[MarketDay], config: BacktestConfig
-) -> OrderExample:
-    key = polars.DataFrame([{name: order[name] for name in KEY}])
-    children, fills = (frame.join(key, on=KEY, how="semi") for frame in (tables.children, tables.fills))
-    start = order["time"]
-    day = next(day for day in days if (day.symbol, str(day.date)) == (order["symbol"], order["day"]))
-    mid, cost, paid = order["mid"], order["cost_bps"], order["against_bps"]
-    return OrderExample(
-        why=why,
-        symbol=day.symbol,
-        day=str(day.date),
-        time=f"{order['clock']:%H:%M:%S}",
-        zone=order["zone"],
-        side=SIDES[0] if order["sign"] == 1 else SIDES[1],
-        shares=order["shares"],
-        mid=mid,
-        spread_bps=1e4 * (order["ask"] - order["bid"]) / mid,
-        cost_bps=cost,
-        against_bps=paid,
-        saving_bps=None if paid is None else paid - cost,
-        levels=_levels(trading_day(day, config).books, start),
-        children=tuple(
-            _child(row, start) for row in children.sort("posted", "child").iter_rows(named=True) if row["sent"]
-        ),
-        fills=_example_fills(fills, start),
-    )
-
-
-def _child(row: dict[str, Any], start: int) -> ExampleChild:
-    """Return a child order; an unknown time of sending is that of the order's arrival."""
-    filled, posted, last = (row[name] for name in ("filled", "posted", "last"))
-    return ExampleChild(
-        kind=row["kind"],
-        place=row["place"],
-        sent=row["sent"],
-        filled=filled,
-        price=row["price"] if filled else None,
-        sent_after=(posted - start) / SECOND if posted else 0.0,
-        last_fill_after=(last - start) / SECOND if filled else None,
-    )
-
-
-def _example_fills(fills: polars.DataFrame, start: int) -> tuple[ExampleFill, ...]:
-    """Return the fills, summed by kind, place and price."""
-    price = polars.col("price").round(6)  # mids are computed, so equal ones may differ in the last bit
-    rows = fills.group_by("kind", "place", price).agg(polars.col("shares").sum(), polars.col("time").max())
-    return tuple(
-        ExampleFill(row["kind"], row["place"], row["shares"], row["price"], (row["time"] - start) / SECOND)
-        for row in rows.sort("time", "kind", "place", "price").iter_rows(named=True)
-    )
-
-
-def _levels(books: DayBooks, time: int) -> tuple[BookLevel, ...]:
-    """Return the displayed shares at the best prices, bids before asks, best first."""
-    now, found = books.as_of(time), []
-    for side, prices, sizes in (("bid", now.bid_px, now.bid_sz), ("ask", now.ask_px, now.ask_sz)):
-        shown = sorted(set(prices[sizes > 0].tolist()), reverse=side == "bid")[:6]  # the best six prices
-        for price in shown:
-            for venue, name in enumerate(books.venues):
-                here = sizes[venue][prices[venue] == price].sum()
-                if here > 0:
-                    found.append(BookLevel(name, side, price, int(here)))
-    return tuple(found)
-
-
 def _stress_savings(
     pair: tuple[Candidate, Candidate],
     days: Sequence[MarketDay],
     config: BacktestConfig,
     *,
-    usual: Saving | None = None,
+    usual: CaseSaving | None = None,
     backend: Backend | None = None,
     cache: TableCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
@@ -615,10 +744,12 @@ def _stress_savings(
             continue
         pressed = orders.with_columns(cost=polars.col("cost") + impact * polars.col("impact")) if impact else orders
         saving = usual if usual and world == config else _saving_of(pressed, router, against, seed=config.seed)
-        costs = costs_in_bps(pressed.filter(polars.col("judged"))).group_by("router").agg(polars.col("cost_bps").mean())
+        costs = (
+            order_costs_bps(pressed.filter(polars.col("judged"))).group_by("router").agg(polars.col("cost_bps").mean())
+        )
         means = dict(costs.iter_rows())
         judged = judged or int(orders["judged"].sum()) // (2 * config.seeds)
-        found.append(StressSaving(name, means[router], means[against], saving.bps, _estimated_share(orders)))
+        found.append(_StressSaving(name, means[router], means[against], saving.bps, _estimated_share(orders)))
     return StressTable(router, against, judged, tuple(found))
 
 
@@ -649,5 +780,5 @@ def _dark_surface(
         played = Tables.together([next(tables) for _ in some]).orders
         orders = int(played["judged"].sum()) // (2 * config.seeds)
         saved = _saving_of(played, router, against, seed=config.seed)
-        points.append(SurfacePoint(world.presence, world.adverse, saved.bps, _estimated_share(played)))
+        points.append(_SurfacePoint(world.presence, world.adverse, saved.bps, _estimated_share(played)))
     return DarkSurface(router, against, orders, tuple(points))

@@ -16,47 +16,19 @@ from riskroute.core.arrays import Integers, Vector
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable, fixed_text
 from riskroute.study.candidates import BENCHMARKS, CLAIRVOYANT
-from riskroute.study.costs import expected_shortfall
+from riskroute.study.costs import expected_shortfall, objective_cost, order_costs_bps
 from riskroute.study.statistics import Difference, block_means, bootstrap_difference, superior_pvalue
 from riskroute.study.tables import Tables
 
 ORDER = ("symbol", "day", "number")
 
-ROUNDING = 1e-9  # basis points; costs that differ by less are equal but for rounding
-MOST_ESTIMATED = 0.1  # fraction of the volume at estimated prices above which there is no verdict
-WORTH = 0.1  # basis points per order that learning must be able to save to be worthwhile
-
-
-def costs_in_bps(orders: polars.DataFrame, impact: float = 0.0) -> polars.DataFrame:
-    """Add ``cost_bps`` (fees and ``impact`` times the estimated market impact included) and ``unforeseen_bps``."""
-    scale = 1e4 / (polars.col("shares") * polars.col("mid"))
-    pressed = polars.col("cost") + (impact * polars.col("impact") if impact else 0.0)
-    return orders.with_columns(
-        cost_bps=pressed * scale, unforeseen_bps=(polars.col("cost") - polars.col("foreseen")) * scale
-    )
-
-
-def objective_bps(orders: polars.DataFrame, kappa: float, impact: float = 0.0) -> float:
-    """Return the mean cost plus ``kappa`` times the variance of the unforeseen cost, in basis points.
-
-    The foreseen cost is that of the plan if the displayed books hold and nothing else fills. A router sees the books
-    before it sends, so their variation is no risk. The variance is taken among orders of one size.
-
-    Examples
-    --------
-    >>> rows = {"shares": 100, "mid": 10.0, "cost": [0.1, 0.3], "foreseen": [0.2, 0.2], "impact": 0.0}
-    >>> round(objective_bps(polars.DataFrame(rows), 0.05), 9)  # costs of 1 and 3, deviations of -1 and 1
-    2.1
-    """
-    found = costs_in_bps(orders, impact)
-    sizes = found.group_by("shares").agg(polars.col("unforeseen_bps").var(), polars.len())
-    weights = sizes["len"].to_numpy() / found.height
-    variance = float((sizes["unforeseen_bps"].fill_null(0.0).to_numpy() * weights).sum())
-    return float(found.select(polars.col("cost_bps").mean()).item()) + kappa * variance
+ROUNDING = 1e-9  # basis points; smaller differences are rounding errors
+MOST_ESTIMATED = 0.1  # fraction of the volume at estimated prices above which no verdict is given
+WORTH = 0.1  # basis points per order below which the possible saving of learning is too small to matter
 
 
 @dataclass(frozen=True)
-class Paired:
+class PairedDifference:
     """Paired difference: the cost of a router minus that of another, order by order, in basis points.
 
     Negative is better. ``low`` and ``high`` are the 95 % confidence interval by time blocks; ``detectable_bps`` is the
@@ -72,7 +44,7 @@ class Paired:
 
 
 @dataclass(frozen=True)
-class RouterResult:
+class _RouterResult:
     """Cost of the orders of one router, in basis points of the arrival mid, fees included.
 
     ``se_bps`` is the standard error of the mean by time blocks, ``seed_se_bps`` that over seeds (None with one);
@@ -89,7 +61,7 @@ class RouterResult:
     sd_bps: float
     es95_bps: float
     unforeseen_sd_bps: float
-    paired: Paired | None
+    paired: PairedDifference | None
     fees_bps: float
     dark_share: float
     limit_share: float
@@ -109,7 +81,7 @@ class Comparison:
     orders: int
     bar: str
     p_value: float | None
-    routers: dict[str, RouterResult]
+    routers: dict[str, _RouterResult]
 
     @property
     def headroom_bps(self) -> float:
@@ -180,21 +152,23 @@ class Comparison:
         return self.p_value is None or self.p_value < 0.05
 
 
-def choose_bar(orders: polars.DataFrame, names: Sequence[str], *, pools: bool, horizon: float, kappa: float) -> str:
+def choose_benchmark(
+    orders: polars.DataFrame, names: Sequence[str], *, pools: bool, horizon: float, kappa: float
+) -> str:
     """Return the benchmark rule: dark-first for immediate orders, else the best of `BENCHMARKS` in training."""
     if horizon == 0:
         return "dark-first+sweep" if pools and "dark-first+sweep" in names else "sweep"
     known = [name for name in BENCHMARKS if name in names]
     training = orders.filter(~polars.col("judged"))
     rows = training if training.height else orders
-    return min(known, key=lambda name: objective_bps(rows.filter(polars.col("router") == name), kappa))
+    return min(known, key=lambda name: objective_cost(rows.filter(polars.col("router") == name), kappa))
 
 
 def compare_routers(
     tables: Tables, bar: str, feedback: dict[str, str], *, kappa: float, impact: float = 0.0, seed: int = 0
 ) -> Comparison:
     """Compare the judged orders of all routers with those of the benchmark rule ``bar``."""
-    orders = costs_in_bps(tables.orders.filter(polars.col("judged")), impact)
+    orders = order_costs_bps(tables.orders.filter(polars.col("judged")), impact)
     names = orders["router"].unique(maintain_order=True).to_list()
     per_order = orders.group_by("router", *ORDER, "block", maintain_order=True).agg(polars.col("cost_bps").mean())
     wide = per_order.pivot("router", index=[*ORDER, "block"], values="cost_bps").drop_nulls().sort(ORDER)
@@ -212,7 +186,7 @@ def compare_routers(
 
 
 def _gaps(wide: polars.DataFrame, name: str, bar: str) -> Vector:
-    """Cost of a router minus that of another, order by order; 0 where they differ by rounding alone."""
+    """Return the cost of a router minus that of another, order by order; 0 where only rounding differs."""
     gaps = wide[name].to_numpy() - wide[bar].to_numpy()
     return np.where(np.abs(gaps) < ROUNDING, 0.0, gaps)
 
@@ -247,19 +221,19 @@ def _router_result(
     feedback: str,
     kappa: float,
     impact: float,
-) -> RouterResult:
+) -> _RouterResult:
     costs = mine["cost_bps"].to_numpy()
     unforeseen = mine.select((polars.col("unforeseen_bps") - polars.col("unforeseen_bps").mean().over("shares")).std())
     fees = mine.select((1e4 * polars.col("fees") / (polars.col("shares") * polars.col("mid"))).mean()).item()
     spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
     explored = mine.select(spent.drop_nans().mean()).item()
     seeds = mine.group_by("seed").agg(polars.col("cost_bps").mean())["cost_bps"].to_numpy()
-    return RouterResult(
+    return _RouterResult(
         feedback=feedback,
         cost_bps=own.mean,
         se_bps=_known(own.error),
         seed_se_bps=float(seeds.std(ddof=1)) / math.sqrt(len(seeds)) if len(seeds) > 1 else None,
-        objective_bps=objective_bps(mine, kappa, impact),
+        objective_bps=objective_cost(mine, kappa, impact),
         sd_bps=float(costs.std(ddof=1)) if len(costs) > 1 else 0.0,
         es95_bps=float(mine.select(expected_shortfall(polars.col("cost_bps"))).item()),
         unforeseen_sd_bps=float(unforeseen.item() or 0.0),
@@ -271,8 +245,8 @@ def _router_result(
     )
 
 
-def _paired(pair: Difference, bar: str) -> Paired:
-    return Paired(bar, pair.mean, _known(pair.low), _known(pair.high), pair.blocks, _known(pair.detectable))
+def _paired(pair: Difference, bar: str) -> PairedDifference:
+    return PairedDifference(bar, pair.mean, _known(pair.low), _known(pair.high), pair.blocks, _known(pair.detectable))
 
 
 def _known(value: float) -> float | None:
@@ -314,7 +288,7 @@ LEGEND = (
 )
 
 
-def _row(name: str, one: RouterResult) -> list[str]:
+def _row(name: str, one: _RouterResult) -> list[str]:
     pair = one.paired
     return [
         *(name, one.feedback, fixed_text(one.cost_bps, 3), fixed_text(one.se_bps, 3), fixed_text(one.objective_bps, 3)),

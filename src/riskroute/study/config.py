@@ -67,8 +67,8 @@ class Stress:
 class BacktestConfig:
     """Orders and routers of a backtest.
 
-    - ``shares``: order sizes, used in turn.
-    - ``side``: ``buy``, ``sell``, or ``both`` in turn.
+    - ``shares``: order sizes, used in rotation.
+    - ``side``: ``buy``, ``sell``, or ``both`` alternating.
     - ``lot``: lot size of child orders.
     - ``orders``: orders per day.
     - ``horizon``: deadline of every order, seconds.
@@ -145,20 +145,6 @@ class BacktestConfig:
         return Latency(self.latency_ms / 1000, self.dark_latency_ms / 1000)
 
 
-def risk_tolerance(kappa: float, notional: float) -> float:
-    """Return the paper's risk tolerance in dollars equivalent to ``kappa``, for an order of ``notional`` dollars.
-
-    With costs in basis points of the notional ``N``, variance less tolerance times mean in dollars is ``(N / 1e4)^2``
-    times the variance in squared basis points plus the cost over ``kappa``, if the tolerance is ``N / (1e4 kappa)``.
-
-    Examples
-    --------
-    >>> risk_tolerance(0.135, 2700.0), risk_tolerance(13.5, 270_000.0)  # 10 and 1,000 shares of a stock at $270
-    (2.0, 2.0)
-    """
-    return real_number("notional", notional, above=0) / (1e4 * real_number("kappa", kappa, above=0))
-
-
 # compared with the benchmark rules by default
 _STUDY_ROUTERS = ("spray", "primary", "static", "static+sweep", "contextual")
 
@@ -170,7 +156,7 @@ class StudyConfig:
     - ``market``: ``paper``, ``comparable``, ``dark``, or a folder of ``riskroute market import``.
     - ``symbols``: symbols. Default: the first of a synthetic market, all of a folder.
     - ``shares``: order sizes; each has its own answer.
-    - ``side``: ``buy``, ``sell``, or ``both`` in turn.
+    - ``side``: ``buy``, ``sell``, or ``both`` alternating.
     - ``lot``: lot size of child orders.
     - ``horizons``: deadlines in seconds, 0 for immediate execution; each has its own answer.
     - ``kappa``: basis points charged for a squared basis point of unforeseen cost.
@@ -236,24 +222,15 @@ class StudyConfig:
 
     def backtest(self, size: int, horizon: float, stress: Stress | None = None) -> BacktestConfig:
         """Return the backtest for one size and deadline; the clairvoyant is always played."""
-        return BacktestConfig(
-            shares=(size,),
-            side=self.side,
-            lot=self.lot,
-            orders=self.orders if stress is None else min(self.surface_orders, self.orders),
-            horizon=horizon,
-            kappa=self.kappa,
-            routers=tuple(dict.fromkeys((*self.routers, CLAIRVOYANT))),
-            hours=self.hours,
-            train=self.train,
-            latency_ms=self.latency_ms,
-            dark_latency_ms=self.dark_latency_ms,
-            seeds=self.seeds,
-            seed=self.seed,
-            block_minutes=self.block_minutes,
-            stress=Stress() if stress is None else stress,
-            protection=self.protection,
-        )
+        names = {item.name for item in fields(self)} & {item.name for item in fields(BacktestConfig)}
+        values = {name: getattr(self, name) for name in names} | {
+            "shares": (size,),
+            "horizon": horizon,
+            "routers": tuple(dict.fromkeys((*self.routers, CLAIRVOYANT))),
+            "orders": self.orders if stress is None else min(self.surface_orders, self.orders),
+            "stress": Stress() if stress is None else stress,
+        }
+        return BacktestConfig(**values)
 
 
 def _different(name: str, values: list[int] | list[float]) -> tuple[int | float, ...]:
@@ -265,7 +242,7 @@ def _different(name: str, values: list[int] | list[float]) -> tuple[int | float,
     return tuple(values)
 
 
-def changed_values(config: Any) -> str:
+def config_changes(config: Any) -> str:
     """Return the fields of a configuration that differ from the defaults, as keyword arguments."""
     default = type(config)()
     values = {item.name: getattr(config, item.name) for item in fields(config)}
@@ -300,7 +277,7 @@ class SplitPool:
 
 @dataclass(frozen=True)
 class SplitStudyConfig:
-    """Settings of a split study; `riskroute.study.split_study.TEMPLATE` explains every field."""
+    """Settings of a split study; `config_template` explains every field."""
 
     data: tuple[str, ...] = ("synthetic",)
     symbol: str | None = None
@@ -400,6 +377,11 @@ class SplitStudyConfig:
             return self.lot
         fitting = (lot for lot in range(-(-shares // 100), shares // 20 + 1) if shares % lot == 0)
         return next(fitting, 1)
+
+
+def config_template(command: str) -> str:
+    """Return the commented configuration of ``study`` or ``split-study``, with every key at its default."""
+    return (Path(__file__).parent / "templates" / f"{command}.toml").read_text(encoding="utf-8")
 
 
 def _check_name(what: str, name: str) -> None:

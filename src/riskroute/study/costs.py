@@ -108,6 +108,32 @@ def expected_shortfall(cost: pl.Expr, percent: int = 5) -> pl.Expr:
     return (cost.sort(descending=True) * weights).sum() / size
 
 
+def order_costs_bps(orders: pl.DataFrame, impact: float = 0.0) -> pl.DataFrame:
+    """Add ``cost_bps`` (fees and ``impact`` times the estimated market impact included) and ``unforeseen_bps``."""
+    scale = 1e4 / (pl.col("shares") * pl.col("mid"))
+    pressed = pl.col("cost") + (impact * pl.col("impact") if impact else 0.0)
+    return orders.with_columns(cost_bps=pressed * scale, unforeseen_bps=(pl.col("cost") - pl.col("foreseen")) * scale)
+
+
+def objective_cost(orders: pl.DataFrame, kappa: float, impact: float = 0.0) -> float:
+    """Return the mean cost plus ``kappa`` times the variance of the unforeseen cost, in basis points.
+
+    The foreseen cost is that of the plan if the displayed books hold and nothing else fills. A router sees the books
+    before it sends, so their variation is no risk. The variance is taken among orders of one size.
+
+    Examples
+    --------
+    >>> rows = {"shares": 100, "mid": 10.0, "cost": [0.1, 0.3], "foreseen": [0.2, 0.2], "impact": 0.0}
+    >>> round(objective_cost(pl.DataFrame(rows), 0.05), 9)  # costs of 1 and 3, deviations of -1 and 1
+    2.1
+    """
+    found = order_costs_bps(orders, impact)
+    sizes = found.group_by("shares").agg(pl.col("unforeseen_bps").var(), pl.len())
+    weights = sizes["len"].to_numpy() / found.height
+    variance = float((sizes["unforeseen_bps"].fill_null(0.0).to_numpy() * weights).sum())
+    return float(found.select(pl.col("cost_bps").mean()).item()) + kappa * variance
+
+
 def _signed_bps(later: pl.Expr, earlier: pl.Expr) -> pl.Expr:
     """Return ``s (later - earlier) / m0`` in basis points, from the columns ``sign`` and ``arrival`` of the order."""
     return _BPS * pl.col("sign") * (later - earlier) / pl.col("arrival")
@@ -399,7 +425,7 @@ def _nulls(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(pl.when(pl.col(name).is_finite()).then(name).alias(name) for name in real)
 
 
-def router_costs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> tuple[RouterCosts, ...]:
+def costs_by_router(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> tuple[RouterCosts, ...]:
     """Return the costs of each router, in the order of first appearance; `RouterCosts` defines every measure.
 
     The tables have the columns of `riskroute.study.tables`.
@@ -558,7 +584,7 @@ def _terciles(orders: pl.DataFrame) -> dict[str, list[_CostTercile]]:
 _ROW = ("router", "place", "kind")
 
 
-def venue_costs(
+def costs_by_venue(
     orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame, *, seed: int = 0
 ) -> tuple[VenueCosts, ...]:
     """Return the costs by router, place and kind of child order; `VenueCosts` defines every measure.

@@ -135,7 +135,7 @@ def _market(one: _Headroom) -> str:
 
 
 def headroom_words(found: Sequence[_Headroom]) -> list[str]:
-    """Say where learning can pay: one sentence per market and deadline, and one where prices are estimates."""
+    """State where learning can pay: one sentence per market and deadline, another where prices are estimates."""
     lines = []
     for market in dict.fromkeys(map(_market, found)):
         for horizon in dict.fromkeys(one.horizon for one in found if _market(one) == market):

@@ -19,6 +19,7 @@ import numpy as np
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import DataError, InputError, one_line_error, shown
 from riskroute.core.files import in_file_name, writable_folder
+from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.core.validation import function_of, instance_of, list_of, one_of, whole_number
 from riskroute.market.clock import TRADING_ZONE
@@ -60,7 +61,7 @@ class MarketDay:
     symbol, date : str, dt.date
         Symbol and day.
     folder : Path
-        Folder of its arrays.
+        Folder with its arrays.
     takers, makers : tuple[float, ...]
         Fees by venue, dollars per share.
     pools : tuple[PoolModel, ...]
@@ -103,7 +104,7 @@ class MarketDay:
 
 
 def common_zone(days: Sequence[MarketDay]) -> str:
-    """Return the time zone that days have in common; empty if they differ."""
+    """Return the time zone of the days; empty if there are several."""
     zones = {day.zone for day in days}
     return zones.pop() if len(zones) == 1 else ""
 
@@ -116,7 +117,7 @@ def _loaded(folder: Path, inode: int, written: int) -> PreparedDay:
 
 @dataclass(frozen=True)
 class _SyntheticDay:
-    """A task that makes one day of a synthetic market."""
+    """A task that generates one day of a synthetic market."""
 
     preset: str
     symbol: str
@@ -130,7 +131,7 @@ class _SyntheticDay:
 
     def perform(self) -> Path:
         preset = PRESETS[self.preset]
-        with tempfile.TemporaryDirectory() as place:
+        with compilation_timed("market days"), tempfile.TemporaryDirectory() as place:
             _make_synthetic_day(preset, self.symbol, self.date, self.seed, self.folder, Path(place), self.hours)
         return self.folder
 
@@ -163,7 +164,8 @@ class _RecordedDay:
         pass
 
     def perform(self) -> Path:
-        return _prepared(Store(self.store), self.recordings, {}).write(self.folder)
+        with compilation_timed("market days"):
+            return _prepared(Store(self.store), self.recordings, {}).write(self.folder)
 
 
 def _prepared(store: Store, recordings: Sequence[Recording], matching: Mapping[str, str]) -> PreparedDay:

@@ -13,15 +13,16 @@ from typing import Any
 from riskroute.core.files import writable_folder, write_whole
 from riskroute.core.records import to_plain
 from riskroute.core.runtime import require_extra
-from riskroute.core.text import TextTable, dollars_text, fixed_text, in_markdown, rounds_to_zero
+from riskroute.core.text import TextTable, dollars_text, fixed_text, in_markdown, price_text, rounds_to_zero
 from riskroute.core.validation import instance_of
 from riskroute.market.clock import zone_label
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study.candidates import CLAIRVOYANT
+from riskroute.study.case import LearningCurve, RoutingRow, StressTable, StudyCase
 from riskroute.study.comparison import REASONS, interval_text
-from riskroute.study.config import changed_values
+from riskroute.study.config import config_changes
 from riskroute.study.costs import VenueCosts
-from riskroute.study.records import LearningCurve, OrderExample, RoutingRow, StressTable, StudyCase
+from riskroute.study.examples import OrderExample
 from riskroute.study.result import (
     StudyResult,
     p_text,
@@ -29,16 +30,7 @@ from riskroute.study.result import (
     savings_table,
     states_table,
 )
-from riskroute.study.svg import (
-    KIND_NAMES,
-    Curve,
-    Dot,
-    book_chart,
-    curve_chart,
-    dot_chart,
-    grid_chart,
-    price_text,
-)
+from riskroute.study.svg import KIND_NAMES, ChartCurve, ChartDot, book_chart, curve_chart, dot_chart, grid_chart
 from riskroute.study.verdict import case_paragraph
 
 PAGE = "study.html"
@@ -58,7 +50,7 @@ _LIMITATIONS = (
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A heading with texts, charts as ``(title, SVG)``, tables as ``(caption, table)``, notes and bullet points."""
 
     title: str
@@ -70,24 +62,24 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Part:
-    """One answer: its headline, the rest of it, the facts behind it and the sections that support it."""
+class PagePart:
+    """One answer: headline, explanation, facts and supporting sections."""
 
     title: str
     headline: str
     answer: str
     facts: tuple[tuple[str, str], ...]
-    sections: tuple[Section, ...]
+    sections: tuple[PageSection, ...]
 
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that a page shows; ``command`` and ``program`` run the study again."""
+    """Content of a page; ``command`` and ``program`` reproduce the study."""
 
     title: str
     subtitle: str
-    parts: tuple[Part, ...]
-    sections: tuple[Section, ...]
+    parts: tuple[PagePart, ...]
+    sections: tuple[PageSection, ...]
     program: str
     settings: str
     command: str = ""
@@ -124,7 +116,7 @@ class Page:
         return "\n\n".join([*filter(None, lines), "## Settings", f"```json\n{self.settings}\n```"]) + "\n"
 
 
-def _markdown(section: Section, level: str) -> list[str]:
+def _markdown(section: PageSection, level: str) -> list[str]:
     return [
         f"{level} {in_markdown(section.title)}",
         *map(in_markdown, section.texts),
@@ -191,10 +183,10 @@ def program_text(name: str, config: Any) -> str:
     <BLANKLINE>
     rr.Study(shares=(500,), orders=60).run(out="out/study")
     """
-    return f'import riskroute as rr\n\nrr.{name}({changed_values(config)}).run(out="out/study")'
+    return f'import riskroute as rr\n\nrr.{name}({config_changes(config)}).run(out="out/study")'
 
 
-def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) -> Part:
+def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) -> PagePart:
     time = f"{case.horizon:g} seconds" if case.horizon else "immediate"
     text = case_paragraph(case, result.config, pooled=pooled, synthetic=result.synthetic)
     headline, stop, answer = text.partition(". ")
@@ -204,11 +196,11 @@ def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) ->
         shown = dataclasses.replace(case, hours=(), venues=(), learning_curve=None, examples=(), surface=None)
     else:
         shown = case
-    return Part(title, headline + stop.strip(), answer, _verdict_facts(case), tuple(_sections(shown)))
+    return PagePart(title, headline + stop.strip(), answer, _verdict_facts(case), tuple(_sections(shown)))
 
 
 def _verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
-    """Return the numbers behind an answer by name, in the order a trader asks."""
+    """Return the key figures of an answer by name, in the order a trader asks."""
     found, saving = case.comparison, case.saving
     facts = [("router to use", case.use if case.verdict else "no verdict")]
     if saving is not None:
@@ -237,11 +229,11 @@ def _verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
-def _sections(case: StudyCase) -> list[Section]:
+def _sections(case: StudyCase) -> list[PageSection]:
     found, rule = case.comparison, case.comparison.bar
     use = f"Use {case.use}" if case.verdict else "No verdict"
     sections = [
-        Section(
+        PageSection(
             "Cost by router",
             (f"{rule} is the benchmark rule. {use}: {REASONS[case.reason]}.",),
             _cost_charts(case),
@@ -255,12 +247,14 @@ def _sections(case: StudyCase) -> list[Section]:
         )
     ]
     if case.hours:
-        sections.append(Section("Cost by hour of the day", charts=(_hour_chart(case),)))
+        sections.append(PageSection("Cost by hour of the day", charts=(_hour_chart(case),)))
     if case.states:
         caption = f"{case.chosen} minus {rule}, by state of the market"
         note = "Terciles of orders. Below zero the router saves; an interval that excludes zero is significant."
         sections.append(
-            Section("Where it saves and where it loses", tables=((caption, states_table(case.states)),), notes=(note,))
+            PageSection(
+                "Where it saves and where it loses", tables=((caption, states_table(case.states)),), notes=(note,)
+            )
         )
     if case.venues:
         names = dict.fromkeys(one.router for one in case.venues)
@@ -272,13 +266,13 @@ def _sections(case: StudyCase) -> list[Section]:
             "adverse selection exceeds its saving. The net saving against taking deducts ten seconds of adverse "
             "selection. Intervals need fills in thirty time blocks."
         )
-        sections.append(Section("Venues and dark pools", tables=tables, notes=(note,)))
+        sections.append(PageSection("Venues and dark pools", tables=tables, notes=(note,)))
     if case.learning_curve is not None:
         note = (
             "Training days come first. The latest orders are those since the previous point. Exploration cost is the "
             "cost of an order minus its cost under the plan with the lowest estimated cost."
         )
-        sections.append(Section("Learning curve", charts=_learning_charts(case.learning_curve), notes=(note,)))
+        sections.append(PageSection("Learning curve", charts=_learning_charts(case.learning_curve), notes=(note,)))
     sections += [_example(example, case) for example in case.examples]
     if case.surface is not None:
         surface = case.surface
@@ -293,14 +287,14 @@ def _sections(case: StudyCase) -> list[Section]:
         cells = {(f"x {one.presence:g}", f"x {one.adverse:g}"): one.saving_bps for one in surface.points}
         unit = "saving, bps, with 95 % confidence intervals"
         chart = grid_chart(title, unit, "shares in pools", "adverse selection", cells)
-        sections.append(Section("Sensitivity to dark-pool assumptions", (text,), ((title, chart),)))
+        sections.append(PageSection("Sensitivity to dark-pool assumptions", (text,), ((title, chart),)))
     if case.stresses is not None:
         text = (
             f"Both routers on the same {case.stresses.orders:,} test orders under harder conditions. Routers that "
             "learn start afresh in each."
         )
         rows = ("The same orders under stress, basis points", _stress_rows(case.stresses))
-        sections.append(Section("Stress tests", (text,), (_stress_chart(case.stresses),), (rows,)))
+        sections.append(PageSection("Stress tests", (text,), (_stress_chart(case.stresses),), (rows,)))
     if case.routing_table:
         note = (
             "Fractions of the shares sent; a share that came back and was sent again counts again. Narrow, middle and "
@@ -308,16 +302,16 @@ def _sections(case: StudyCase) -> list[Section]:
             "ours, so that the price tends to move towards us."
         )
         table = (f"Where {case.use} sends shares", _routing_table(case.routing_table))
-        sections.append(Section("Routing table", tables=(table,), notes=(note,)))
+        sections.append(PageSection("Routing table", tables=(table,), notes=(note,)))
     return sections
 
 
-def _about(result: StudyResult) -> tuple[Section, ...]:
-    sections = [Section("Limitations", points=_LIMITATIONS)]
+def _about(result: StudyResult) -> tuple[PageSection, ...]:
+    sections = [PageSection("Limitations", points=_LIMITATIONS)]
     if result.pools:
-        sections.append(Section("Dark pools", tables=(("Assumed parameters", _pools_table(result.pools)),)))
+        sections.append(PageSection("Dark pools", tables=(("Assumed parameters", _pools_table(result.pools)),)))
     versions = ", ".join(f"{name} {number}" for name, number in result.versions.items())
-    sections.append(Section("Reproduction", (f"Days played: {', '.join(result.days)}.", f"Versions: {versions}.")))
+    sections.append(PageSection("Reproduction", (f"Days played: {', '.join(result.days)}.", f"Versions: {versions}.")))
     return tuple(sections)
 
 
@@ -328,15 +322,15 @@ def _role(router: str, case: StudyCase) -> str:
 
 
 def _cost_charts(case: StudyCase) -> tuple[tuple[str, str], ...]:
-    """Cost by router, cheapest first, and paired differences to the benchmark rule."""
+    """Draw the cost by router, cheapest first, and the paired differences to the benchmark rule."""
     ranked = sorted(case.comparison.routers.items(), key=lambda item: item[1].cost_bps)
     title = "Cost per order, with one standard error"
-    costs = [Dot(name, one.cost_bps, error=one.se_bps, role=_role(name, case)) for name, one in ranked]
+    costs = [ChartDot(name, one.cost_bps, error=one.se_bps, role=_role(name, case)) for name, one in ranked]
     charts = [(title, dot_chart(title, "cost, bps of the arrival mid", costs))]
     pairs = [(name, one.paired) for name, one in ranked if one.paired is not None]
     if pairs:
         title = f"Difference to {case.comparison.bar}, with 95 % confidence intervals"
-        dots = [Dot(name, one.difference_bps, one.low, one.high, role=_role(name, case)) for name, one in pairs]
+        dots = [ChartDot(name, one.difference_bps, one.low, one.high, role=_role(name, case)) for name, one in pairs]
         charts.append((title, dot_chart(title, "difference, bps (left of zero saves)", dots)))
     return tuple(charts)
 
@@ -348,21 +342,24 @@ def _hour_chart(case: StudyCase) -> tuple[str, str]:
         costs = [one.cost_bps for one in some]
         ends = [one.low for one in costs], [one.high for one in costs]
         hours = [float(one.hour) for one in some]
-        curves.append(Curve(name, hours, [one.mean for one in costs], *ends, role=_role(name, case)))
+        curves.append(ChartCurve(name, hours, [one.mean for one in costs], *ends, role=_role(name, case)))
     title = "Cost by hour, with 95 % confidence intervals"
     axis = f"hour beginning, {zone_label(case.zone)} time"
     return title, curve_chart(title, axis, "cost, bps", curves, clock=True)
 
 
 def _learning_charts(curve: LearningCurve) -> tuple[tuple[str, str], ...]:
-    """The difference to the other router from the first order to the last, and the cost of exploration."""
+    """Draw the difference to the other router over time, and the exploration cost."""
     trained = [point.orders for point in curve.points if not point.test]
     edge = (float(trained[-1]), "test days") if trained else None
 
     def chart(title: str, unit: str, values: Sequence[tuple[int, float | None, float | None]]) -> tuple[str, str]:
         known = [(float(n), mean, latest) for n, mean, latest in values if mean is not None and latest is not None]
         orders, means, latest = zip(*known, strict=True)
-        curves = Curve("all orders so far", orders, means, role="chosen"), Curve("latest orders", orders, latest)
+        curves = (
+            ChartCurve("all orders so far", orders, means, role="chosen"),
+            ChartCurve("latest orders", orders, latest),
+        )
         return title, curve_chart(title, "orders of a symbol so far", unit, curves, edge=edge)
 
     points = curve.points
@@ -378,13 +375,13 @@ def _stress_chart(table: StressTable) -> tuple[str, str]:
     title = f"Saving of {table.router} against {table.against}, with 95 % confidence intervals"
     roles = ("chosen", *["other"] * (len(table.worlds) - 1))
     dots = [
-        Dot(one.world, one.saving_bps.mean, one.saving_bps.low, one.saving_bps.high, role=role)
+        ChartDot(one.world, one.saving_bps.mean, one.saving_bps.low, one.saving_bps.high, role=role)
         for one, role in zip(table.worlds, roles, strict=True)
     ]
     return title, dot_chart(title, "saving, bps (right of zero saves)", dots)
 
 
-def _example(example: OrderExample, case: StudyCase) -> Section:
+def _example(example: OrderExample, case: StudyCase) -> PageSection:
     text = (
         f"{example.day} at {example.time} {zone_label(example.zone)}: {example.side} {example.shares:,} "
         f"{example.symbol}, mid {price_text(example.mid)}, spread {fixed_text(example.spread_bps)} bps. Cost: "
@@ -400,7 +397,7 @@ def _example(example: OrderExample, case: StudyCase) -> Section:
         "median, the largest and the smallest saving, and one that was only swept.",
     )
     title = f"{example.why}: {example.side} {example.shares:,} {example.symbol}"
-    return Section(
+    return PageSection(
         f"Example: {example.why}",
         (f"{text}.",),
         ((title, book_chart(title, example)),),

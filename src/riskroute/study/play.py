@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from riskroute.core.errors import DataError, InputError, InvariantError
+from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.learning.registry import POLICIES
 from riskroute.market.clock import SECOND, TRADING_ZONE, local_time, utc_stamp, zone_label
@@ -122,9 +124,10 @@ class PlayTask:
         """Do nothing: tasks share nothing but files."""
 
     def perform(self) -> Tables:
-        """Play all days with one router, which keeps what it learns; the tables have its final state."""
-        router = self.start()
-        return dataclasses.replace(self.play(router), state=router.state())
+        """Play all days with one router, which learns from day to day; the tables include its final state."""
+        with compilation_timed(self.candidate.label):
+            router = self.start()
+            return dataclasses.replace(self.play(router), state=router.state())
 
     def start(self) -> Router:
         """Make the router with the seed and kappa of the backtest, if it has these parameters."""
@@ -183,7 +186,7 @@ class PlayTask:
         days = [
             [
                 *(day.name, day.folder.name, day.takers, day.makers, [dataclasses.asdict(one) for one in day.pools]),
-                *(day.zone, protection_of(day, self.config)),
+                *(day.zone, (self.config.protection or day.protection)),
             ]
             for day in self.days
         ]
@@ -250,13 +253,8 @@ def trading_day(day: MarketDay, config: BacktestConfig) -> TradingDay:
     orders = _day_orders(day, prepared.books, config)
     books = prepared.books.aged(STALE[queue is not None])
     queue = queue.on_books(books) if queue is not None else None
-    rule = protection_of(day, config)
+    rule = config.protection or day.protection
     return TradingDay(day.name, books, orders, takers + stress.fees, makers, pools, queue, day.symbol, rule)
-
-
-def protection_of(day: MarketDay, config: BacktestConfig) -> str:
-    """Return the configured protection. Default: that of the market."""
-    return config.protection or day.protection
 
 
 def _stressed(pool: PoolModel, config: BacktestConfig) -> PoolModel:
@@ -296,10 +294,10 @@ def _session(
     opening, last = int(books.stamps.min()), books.last
     first = opening + _WARMING
     whole = min(first, last), last
-    asked = hours or ((dt.time(9, 35), dt.time(15, 55)) if zone == TRADING_ZONE else None)
-    if asked is None:
+    limits = hours or ((dt.time(9, 35), dt.time(15, 55)) if zone == TRADING_ZONE else None)
+    if limits is None:
         return whole
-    begin, end = (utc_stamp(date, moment, zone) for moment in asked)
+    begin, end = (utc_stamp(date, moment, zone) for moment in limits)
     found = max(first, begin), min(last, end)
     if hours is None:
         return found if found[1] - found[0] >= 600 * SECOND else whole
@@ -313,7 +311,7 @@ def _session(
     return found
 
 
-def _asked_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]:
+def _configured_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]:
     """Return the configured hours of a day, UTC nanoseconds. Default: unbounded."""
     if config.clock_hours is None:
         return 0, 2**62
@@ -321,8 +319,14 @@ def _asked_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]:
     return begin, end
 
 
-def check_hours(days: Sequence[MarketDay], config: BacktestConfig) -> None:
-    """Raise `InputError` for days without time for orders, before any is played."""
+def check_days(days: Sequence[MarketDay], config: BacktestConfig) -> None:
+    """Require time for orders on every day, and a day after the training days to judge on; a single day is halved."""
+    if not days:
+        raise InputError("days must hold at least one day, was empty")
+    counts = Counter(day.symbol for day in days)
+    most = max(max(counts.values()) - 1, 1)
+    if config.train is not None and config.train > most:
+        raise InputError(f"train must be at most {most}, to leave days to judge on, was {config.train}")
     for day in days:
         _day_orders(day, day.load().books, config)
 
@@ -330,21 +334,21 @@ def check_hours(days: Sequence[MarketDay], config: BacktestConfig) -> None:
 class TableCache:
     """Tables of finished tasks in a folder, for reuse.
 
-    A router object is always played: its code may have changed, which no hash of its state shows.
+    A router object is always played: its code may have changed, and a hash of its state does not show that.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def has(self, task: PlayTask) -> bool:
-        """Whether a task is done."""
+        """Return whether a task is finished."""
         return task.candidate.begins_as is None and self._is_written(task)
 
     def _is_written(self, task: PlayTask) -> bool:
         return (self.folder / task.identity / "fills.parquet").exists()
 
     def put(self, task: PlayTask, result: Tables) -> None:
-        """Keep the tables of a task."""
+        """Store the tables of a task."""
         result.write(self.folder / task.identity)
 
     def get(self, task: PlayTask) -> Tables | None:
@@ -379,14 +383,14 @@ def perform_plays(
 ) -> list[Tables]:
     """Perform tasks, check their invariants, and return their tables.
 
-    Routers with the most feedback take longest and start first, so that no worker waits for them at the end.
+    Routers with the most feedback take longest and start first, so that the other workers do not idle at the end.
     """
     order = sorted(range(len(tasks)), key=lambda number: tasks[number].candidate.make().feedback, reverse=True)
     played = run_tasks([tasks[number] for number in order], backend or Backend(), cache=cache, finished=finished)
     found = dict(zip(order, played, strict=True))
     for number, tables in found.items():
         task = tasks[number]
-        _check_tables(tables, {(day.symbol, str(day.date)): _asked_hours(day, task.config) for day in task.days})
+        _check_tables(tables, {(day.symbol, str(day.date)): _configured_hours(day, task.config) for day in task.days})
     return [found[number] for number in range(len(tasks))]
 
 

@@ -16,9 +16,9 @@ from riskroute.market.clock import zone_label
 from riskroute.routers.context import NO_PROTECTION
 from riskroute.routers.report import KINDS
 from riskroute.simulation.dark_market import PoolModel
+from riskroute.study.case import CaseEstimate, DarkSurface, RoutingRow, StateDifference, StudyCase
 from riskroute.study.comparison import LEGEND, interval_text
 from riskroute.study.config import StudyConfig
-from riskroute.study.records import DarkSurface, Estimate, RoutingRow, StateDifference, StudyCase
 from riskroute.study.verdict import case_paragraph
 
 
@@ -196,5 +196,5 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _estimate(one: Estimate) -> tuple[str, str]:
+def _estimate(one: CaseEstimate) -> tuple[str, str]:
     return fixed_text(one.mean, 3, signed=True), interval_text(one.low, one.high)

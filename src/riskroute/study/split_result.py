@@ -1,4 +1,4 @@
-"""The result of a split study: its records, its findings in sentences, its tables and its page.
+"""The result of a split study: the measures of splits and policies, and the findings in sentences.
 
 Amounts are dollars per order unless stated otherwise. Mean-variance divided by the risk tolerance is the risk-adjusted
 cost: the cost plus a charge for risk, in dollars. There is no such charge at a risk tolerance of zero.
@@ -7,32 +7,48 @@ cost: the cost plus a charge for risk, in dollars. There is no such charge at a 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.files import writable_folder, write_json, write_whole
+from riskroute.core.files import write_json
 from riskroute.core.records import from_plain, to_plain
-from riskroute.core.text import TextTable, dollars_text
+from riskroute.core.results import SimulationResult
+from riskroute.core.runtime import provenance_versions
+from riskroute.core.text import dollars_text
 from riskroute.core.validation import instance_of, path_of
+from riskroute.learning.actions import Action, as_action, as_batch
+from riskroute.learning.problem import Problem
+from riskroute.learning.registry import BASELINES
+from riskroute.market.clock import zone_label
+from riskroute.market.fitting import VenueFit, bootstrap_buckets, bootstrap_error
+from riskroute.market.importing import SymbolBooks
+from riskroute.routing.allocations import Allocations
+from riskroute.routing.frontier import trace_frontier
+from riskroute.simulation.replay import Replay
+from riskroute.simulation.runner import SimulationPanel
 from riskroute.study.config import SplitStudyConfig
-from riskroute.study.page import Page, Part, Section, program_text
-from riskroute.study.svg import Curve, Dot, bar_chart, curve_chart, dot_chart, palette
+
+if TYPE_CHECKING:
+    from riskroute.study.split_study import PreparedOrder, SplitTask
 
 Value = TypeVar("Value")
-Pair = tuple[float, float]
 
+PARTS = ("train", "test")
 RECOMMENDED = "recommended"
-_REPORTS = ("report.html", "report.md")
+WARM = "adaptive, warm"  # starts with a belief from the train hours
+_NAIVE = ("equal split", "in proportion to depth", "best single slot")  # need no model
 
 
 @dataclass(frozen=True)
-class Hours(Generic[Value]):
+class _TrainAndTest(Generic[Value]):
     """One value for the train hours and one for the test hours."""
 
     train: Value
@@ -40,7 +56,7 @@ class Hours(Generic[Value]):
 
 
 @dataclass(frozen=True)
-class SampleCount:
+class _SampleCount:
     """Numbers of time buckets and of scenarios."""
 
     buckets: int
@@ -48,7 +64,7 @@ class SampleCount:
 
 
 @dataclass(frozen=True)
-class SplitMeasures:
+class _SplitMeasures:
     """Profit and cost of a split over the scenarios of some hours.
 
     The first ten are profits, in dollars and squared dollars: mean, variance, mean-variance, expected shortfall at 5 %
@@ -79,28 +95,16 @@ class SplitMeasures:
 
 
 @dataclass(frozen=True)
-class SplitOutcome:
+class _SplitOutcome:
     """One split, shares by slot, and its measures in the train and test hours."""
 
     allocation: tuple[int, ...]
-    train: SplitMeasures
-    test: SplitMeasures
-
-    @property
-    def gap(self) -> float | None:
-        """Risk-adjusted cost in the test hours minus that in the train hours."""
-        later, earlier = self.test.charged_cost, self.train.charged_cost
-        return None if later is None or earlier is None else later - earlier
-
-    @property
-    def gap_error(self) -> float | None:
-        """Standard error of the gap, if the two parts of the day are independent."""
-        later, earlier = self.test.charged_cost_error, self.train.charged_cost_error
-        return None if later is None or earlier is None else float(np.hypot(earlier, later))
+    train: _SplitMeasures
+    test: _SplitMeasures
 
 
 @dataclass(frozen=True)
-class PolicyMeasures:
+class _PolicyMeasures:
     """Performance of a policy in one environment, averaged over its runs.
 
     ``learning_cost`` is the regret in dollars, ``cost_each`` the risk-adjusted cost of an order including learning;
@@ -126,49 +130,25 @@ class PolicyMeasures:
 
 
 @dataclass(frozen=True)
-class PolicyOutcome:
+class _PolicyOutcome:
     """Performance of a policy in the fitted model, and on replayed books of the train and test hours."""
 
-    model: PolicyMeasures
-    train: PolicyMeasures
-    test: PolicyMeasures
+    model: _PolicyMeasures
+    train: _PolicyMeasures
+    test: _PolicyMeasures
 
 
 @dataclass(frozen=True)
-class SlotModel:
+class _SlotModel:
     """Mean and variance of the profit of a slot: coefficients of the shares and of their square."""
 
-    mean: Pair
-    variance: Pair
+    mean: tuple[float, float]
+    variance: tuple[float, float]
     kind: str
 
 
 @dataclass(frozen=True)
-class SlotFit:
-    """The fit behind the model of a slot; see `riskroute.market.fitting.Fit`."""
-
-    quantities: tuple[int, ...]
-    means: tuple[float, ...]
-    variances: tuple[float, ...]
-    counts: tuple[int, ...]
-    mean: Pair
-    variance: Pair
-    mean_error: Pair
-    variance_error: Pair
-    r2_mean: float
-    r2_variance: float
-    r2_mean_model: float
-    r2_variance_model: float
-    worst_mean: float
-    worst_variance: float
-    bucket_correlation: float
-    samples: int
-    short: int
-    warnings: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class FrontierSplit:
+class _FrontierSplit:
     """The best split of the train hours from ``risk_tolerance`` up to that of the next one.
 
     ``mean`` and ``variance`` are of its profit in the train hours; ``test_mean``, ``test_variance`` and ``tail`` (the
@@ -199,36 +179,91 @@ class SplitCase:
     shares: int
     risk_tolerance: float
     lot: int
-    mid: Hours[float]
+    mid: _TrainAndTest[float]
     slots: tuple[str, ...]
     kinds: tuple[str, ...]
     caps: tuple[int, ...]
     rests_cross_at: dict[str, str]
     unused_slots: dict[str, str]
-    moments: Hours[SampleCount]
+    moments: _TrainAndTest[_SampleCount]
     splits_possible: str
-    beyond_known_levels: Hours[float]
-    left_out: Hours[float]
-    models: dict[str, SlotModel]
-    fits: dict[str, SlotFit]
-    splits: dict[str, SplitOutcome]
+    beyond_known_levels: _TrainAndTest[float]
+    left_out: _TrainAndTest[float]
+    models: dict[str, _SlotModel]
+    fits: dict[str, VenueFit]
+    splits: dict[str, _SplitOutcome]
     naive_splits: tuple[str, ...]
     gap: float | None
     gap_error: float | None
-    frontier: tuple[FrontierSplit, ...]
-    policies: dict[str, PolicyOutcome]
+    frontier: tuple[_FrontierSplit, ...]
+    policies: dict[str, _PolicyOutcome]
     recommended_policy: str
     warm_policies: tuple[str, ...]
     unplayed: tuple[str, ...]
 
     @property
-    def recommended(self) -> SplitOutcome:
+    def recommended(self) -> _SplitOutcome:
         """The recommended split."""
         return self.splits[RECOMMENDED]
 
+    def split_text(self, allocation: Sequence[int]) -> str:
+        """Return shares and slot of an allocation, without empty slots."""
+        return ", ".join(f"{shares:,} {slot}" for slot, shares in zip(self.slots, allocation, strict=True) if shares)
+
+    def headline(self, side: str) -> str:
+        """Return the recommendation in one sentence: "Sell 10 shares by sending 4 to XNAS and 6 to Dark 1."."""
+        split = self.recommended.allocation
+        parts = [f"{shares:,} to {slot}" for slot, shares in zip(self.slots, split, strict=True) if shares]
+        return f"{'Sell' if side == 'sell' else 'Buy'} {sum(split):,} shares by sending {_listed(parts)}."
+
+    def findings(self) -> list[str]:
+        """Return the findings in sentences: costs, alternatives, the policy to learn with, and caveats."""
+        tested, seen = self.recommended.test, self.moments.test
+        found = []
+        pools = [
+            slot
+            for slot, shares in zip(self.slots, self.recommended.allocation, strict=True)
+            if shares and slot in self.rests_cross_at
+        ]
+        if pools:
+            venues = _listed(list(dict.fromkeys(self.rests_cross_at[pool] for pool in pools)))
+            are = "is a dark pool" if len(pools) == 1 else "are dark pools"
+            found.append(
+                f"{_listed(pools)} {are} with assumed parameters; the remainder crosses the spread at {venues}."
+            )
+        found.append(
+            f"Out of sample the cost was {dollars_text(tested.cost)} per order (s.e. "
+            f"{dollars_text(tested.cost_error)}): {tested.basis_points:.2f} basis points, or "
+            f"{dollars_text(tested.per_thousand)} per 1,000 shares. Expected shortfall (5 %): "
+            f"{dollars_text(tested.tail_cost)}. The test hours gave {seen.scenarios:,} scenarios in "
+            f"{seen.buckets:,} time buckets."
+        )
+        if self.gap is not None:
+            word = "higher" if self.gap > 0 else "lower"
+            gap, error = dollars_text(abs(self.gap)), dollars_text(self.gap_error)
+            found.append(f"The risk-adjusted cost was {gap} {word} there than in sample (s.e. {error}).")
+        same = [k for k, point in enumerate(self.frontier) if point.allocation == self.recommended.allocation]
+        if same:
+            start, later = self.frontier[same[0]].risk_tolerance, self.frontier[same[0] + 1 :]
+            span = f"from {start:.3g} to {later[0].risk_tolerance:.3g}" if later else f"of {start:.3g} and more"
+            found.append(f"The same split is optimal for any risk tolerance {span}.")
+        found += [_alternative(self, name) for name in self.splits if name != RECOMMENDED]
+        found += [f"Not used: {slot}, {reason}." for slot, reason in self.unused_slots.items()]
+        if max(self.caps) < self.shares:
+            found.append("No single slot can take the whole order.")
+        if dropped := self.left_out.test:
+            why = "because a book was missing or too shallow"
+            found.append(f"{dropped:.1%} of the sample times in the test hours were skipped {why}.")
+        if beyond := self.beyond_known_levels.test:
+            times = f"At {beyond:.1%} of the sample times in the test hours"
+            found.append(
+                f"{times} it needed more than the known levels of a book; its cost beyond them is an estimate."
+            )
+        return [*found, *_learning(self)]
+
 
 @dataclass(frozen=True)
-class RecordingFacts:
+class _RecordingFacts:
     """The recording of one venue: its books, the levels kept, its events and its source."""
 
     books: int
@@ -240,7 +275,7 @@ class RecordingFacts:
 
 
 @dataclass(frozen=True)
-class MarketFacts:
+class _MarketFacts:
     """The market data of a split study."""
 
     origin: str
@@ -248,7 +283,7 @@ class MarketFacts:
     date: str
     zone: str
     side: str
-    recordings: dict[str, RecordingFacts]
+    recordings: dict[str, _RecordingFacts]
 
 
 @dataclass(frozen=True, repr=False)
@@ -261,7 +296,7 @@ class SplitStudyResult:
         The configuration, with all defaults filled in.
     versions : dict of str to str
         Versions of the software that the numbers depend on.
-    market : MarketFacts
+    market : _MarketFacts
         The market data.
     orders : tuple of SplitCase
         One for each order size and risk tolerance.
@@ -269,18 +304,31 @@ class SplitStudyResult:
 
     config: SplitStudyConfig
     versions: dict[str, str]
-    market: MarketFacts
+    market: _MarketFacts
     orders: tuple[SplitCase, ...]
 
     def __post_init__(self) -> None:
         instance_of("config", self.config, SplitStudyConfig, "a SplitStudyConfig")
         instance_of("versions", self.versions, dict, "a dictionary of versions by name")
-        instance_of("market", self.market, MarketFacts, "a MarketFacts")
+        instance_of("market", self.market, _MarketFacts, "the facts about the market")
         if not isinstance(self.orders, tuple) or not all(isinstance(one, SplitCase) for one in self.orders):
             raise InputError("orders must be a tuple of SplitCase")
 
     def __repr__(self) -> str:
-        return "\n\n".join("\n  ".join([_headline(case, self.market.side), *_findings(case)]) for case in self.orders)
+        return "\n\n".join("\n  ".join([case.headline(self.market.side), *case.findings()]) for case in self.orders)
+
+    @classmethod
+    def from_play(
+        cls,
+        config: SplitStudyConfig,
+        data: SymbolBooks,
+        tasks: Sequence[SplitTask],
+        played: Iterator[SimulationResult],
+    ) -> SplitStudyResult:
+        """Evaluate splits and policies; ``played`` holds the results of the panels of all tasks in turn."""
+        cases = [_case(task, {name: next(played) for name in task.panels}, config.seed) for task in tasks]
+        filled = replace(config, dark=config.pools)
+        return cls(filled, provenance_versions(), _market_facts(data, config.side), tuple(cases))
 
     def summary(self) -> dict[str, Any]:
         """Return plain values: the content of the JSON file."""
@@ -310,61 +358,229 @@ class SplitStudyResult:
             raise DataError(f"{source.name} must be the result of a study: {error}") from None
 
 
-def _headline(case: SplitCase, side: str) -> str:
-    """Return the recommendation in one sentence: "Sell 10 shares by sending 4 to XNAS and 6 to Dark 1."."""
-    split = case.recommended.allocation
-    parts = [f"{shares:,} to {slot}" for slot, shares in zip(case.slots, split, strict=True) if shares]
-    return f"{'Sell' if side == 'sell' else 'Buy'} {sum(split):,} shares by sending {_listed(parts)}."
+def _measure_splits(
+    splits: Mapping[str, tuple[int, ...]],
+    replay: Replay,
+    buckets: Integers,
+    *,
+    first: str,
+    seed: int,
+    mid: float = math.nan,
+) -> dict[str, _SplitMeasures]:
+    """Return the measures of each split over the scenarios of a replay.
+
+    ``buckets (scenarios,)`` is the bucket of each scenario; standard errors come from resampling buckets, the same ones
+    for all splits. ``excess`` is against the split named ``first``; ``mid`` is the mean mid of the same books.
+    """
+    totals, tolerance = replay.totals(np.array(list(splits.values()))), replay.risk_tolerance
+    drawn = bootstrap_buckets(buckets, 400, np.random.default_rng(seed)).astype(np.float64)
+    samples = len(np.unique(buckets))
+    plain, redrawn = (
+        {name: _moments(weights, row, tolerance) for name, row in zip(splits, totals, strict=True)}
+        for weights in (np.ones((1, totals.shape[1])), drawn)
+    )
+    found = {}
+    for name, split in splits.items():
+        mean, variance, mean_variance, tail = (float(values[0]) for values in plain[name].values())
+        errors = {f"{field}_error": float(bootstrap_error(values, samples)) for field, values in redrawn[name].items()}
+        excess = mean_variance - float(plain[first]["mean_variance"][0])
+        gaps = redrawn[name]["mean_variance"] - redrawn[first]["mean_variance"]
+        excess_error = float(bootstrap_error(gaps, samples))
+        cost, shares = -mean, sum(split)
+        found[name] = _SplitMeasures(
+            mean=mean,
+            variance=variance,
+            mean_variance=mean_variance,
+            tail=tail,
+            **errors,
+            excess=excess,
+            excess_error=excess_error,
+            cost=cost,
+            cost_error=errors["mean_error"],
+            basis_points=cost / (shares * mid) * 1e4,
+            per_thousand=cost / shares * 1000,
+            tail_cost=-tail,
+            risk_charge=_charged(variance, tolerance),
+            charged_cost=_charged(mean_variance, tolerance),
+            charged_cost_error=_charged(errors["mean_variance_error"], tolerance),
+            charged_excess=_charged(excess, tolerance),
+            charged_excess_error=_charged(excess_error, tolerance),
+        )
+    return found
+
+
+def _moments(weights: Floats, values: Floats, tolerance: float) -> dict[str, Floats]:
+    """Return mean, variance, mean-variance and 5 % tail of values ``(n,)`` under each row of weights ``(R, n)``."""
+    total = weights.sum(axis=1)
+    mean = weights @ values / total
+    variance = np.maximum(weights @ (values - values.mean()) ** 2 / total - (mean - values.mean()) ** 2, 0.0)
+    order = np.argsort(values)
+    sorted_weights = weights[:, order]
+    left = np.clip(0.05 * total[:, None] - (sorted_weights.cumsum(axis=1) - sorted_weights), 0, sorted_weights)
+    tail = left @ values[order] / (0.05 * total)
+    return {"mean": mean, "variance": variance, "mean_variance": variance - tolerance * mean, "tail": tail}
+
+
+def _charged(mean_variance: float, risk_tolerance: float) -> float | None:
+    return mean_variance / risk_tolerance if risk_tolerance else None
+
+
+def _best_single(replay: Replay, shares: int, caps: Integers) -> tuple[int, ...] | None:
+    """Return the whole order in the slot with the best mean-variance; None if no slot can take it."""
+    able = np.flatnonzero(caps >= shares)
+    if not len(able):
+        return None
+    corners = np.zeros((len(able), len(caps)), dtype=np.int64)
+    corners[np.arange(len(able)), able] = shares
+    return tuple(corners[int(replay.mean_variance(corners).argmin())].tolist())
+
+
+def _alternatives(prepared: PreparedOrder, problem: Problem, train: Replay) -> dict[str, tuple[int, ...]]:
+    """Return the recommended split and its alternatives by name, all from the train hours."""
+    shares, caps = prepared.shares, prepared.caps
+    allocations = Allocations(shares, len(caps), prepared.lot, caps.tolist())
+    kinds = np.array([model.kind for model in prepared.models])
+    depths = np.where(kinds == "market", np.nanmean(prepared.scenarios["train"].depths, axis=1), 0.0)
+    even, by_depth, single = _NAIVE
+    found: dict[str, Action] = {
+        RECOMMENDED: train.comparators[0],
+        "linear model alone": problem.best,
+        "ignoring risk": train.best_split(np.inf),
+        even: allocations.apportion(np.ones(len(caps))),
+    }
+    lit = np.where(kinds == "dark", 0, caps)
+    if (kinds == "dark").any() and prepared.scenarios["train"].room(lit) >= shares:
+        without = replace(prepared, caps=lit).problem(problem.risk_tolerance)
+        found["without dark pools"] = Replay(without, train.profits, train.shared).best_split()
+    if depths.any():
+        found[by_depth] = allocations.apportion(depths)
+    best = _best_single(train, shares, caps)
+    if best is not None:
+        found[single] = best
+    return {name: tuple(as_batch(split)[0].tolist()) for name, split in found.items()}
+
+
+def _frontier(prepared: PreparedOrder, train: Replay, test: Replay, seed: int) -> tuple[_FrontierSplit, ...]:
+    """Return the best splits of the train hours by risk tolerance, with their measures in the test hours."""
+
+    def best(risk_tolerance: float) -> tuple[Action, float, float]:
+        split = as_batch(train.best_split(risk_tolerance))
+        (mean,), (deviation,) = train.moments(split)
+        return as_action(split[0]), float(mean), float(deviation**2)
+
+    points = trace_frontier(best, at=[train.risk_tolerance], most=25)
+    splits = {f"{k}": tuple(as_batch(point.action)[0].tolist()) for k, point in enumerate(points)}
+    measured = _measure_splits(splits, test, prepared.buckets("test"), first="0", seed=seed)
+    return tuple(
+        _FrontierSplit(
+            risk_tolerance=point.risk_tolerance,
+            allocation=splits[name],
+            mean=point.mean,
+            variance=point.variance,
+            test_mean=measured[name].mean,
+            test_variance=measured[name].variance,
+            tail=measured[name].tail,
+        )
+        for name, point in zip(splits, points, strict=True)
+    )
+
+
+def _case(task: SplitTask, results: dict[str, SimulationResult], seed: int) -> SplitCase:
+    """Return the findings for one order size and risk tolerance; ``results`` are by environment."""
+    prepared, problem, replays = task.prepared, task.problem, task.replays
+    allocations = _alternatives(prepared, problem, replays["train"])
+    mids = {part: prepared.mid(part) for part in PARTS}
+    measured = {
+        part: _measure_splits(allocations, replay, prepared.buckets(part), first=RECOMMENDED, seed=seed, mid=mids[part])
+        for part, replay in replays.items()
+    }
+    tolerance = problem.risk_tolerance
+    splits = {
+        name: _SplitOutcome(allocation, measured["train"][name], measured["test"][name])
+        for name, allocation in allocations.items()
+    }
+    seen, tested = (measured[part][RECOMMENDED] for part in PARTS)
+    policies = {
+        name: _PolicyOutcome(*(_policy(name, results[place], task.panels[place]) for place in ("model", *PARTS)))
+        for name in results["train"].policies
+    }
+    counts = [_SampleCount(len(np.unique(prepared.buckets(part))), replays[part].scenarios) for part in PARTS]
+    pools = [slot for slot in prepared.scenarios["train"].slots if slot.pool is not None]
+    return SplitCase(
+        shares=prepared.shares,
+        risk_tolerance=tolerance,
+        lot=prepared.lot,
+        mid=_TrainAndTest(mids["train"], mids["test"]),
+        slots=tuple(prepared.slots),
+        kinds=tuple(model.kind for model in prepared.models),
+        caps=tuple(prepared.caps.tolist()),
+        rests_cross_at={slot.name: slot.venue for slot in pools},
+        unused_slots=prepared.unused,
+        moments=_TrainAndTest(*counts),
+        splits_possible=str(problem.actions.size),
+        beyond_known_levels=_TrainAndTest(*(replays[part].beyond(allocations[RECOMMENDED]) for part in PARTS)),
+        left_out=_TrainAndTest(*(prepared.left_out(part) for part in PARTS)),
+        models={model.name: _SlotModel(model.mean, model.variance, model.kind) for model in prepared.models},
+        fits=prepared.fits,
+        splits=splits,
+        naive_splits=tuple(name for name in _NAIVE if name in splits),
+        gap=tested.mean_variance / tolerance - seen.mean_variance / tolerance if tolerance else None,
+        gap_error=math.hypot(*(one.mean_variance_error / tolerance for one in (seen, tested))) if tolerance else None,
+        frontier=_frontier(prepared, replays["train"], replays["test"], seed),
+        policies=policies,
+        recommended_policy=_best_policy(policies),
+        warm_policies=tuple(name for name in policies if name == WARM),
+        unplayed=tuple(task.unplayed),
+    )
+
+
+def _best_policy(policies: dict[str, _PolicyOutcome]) -> str:
+    """Return the best policy of the train hours; a baseline only if there are no others."""
+    able = [name for name in policies if name not in BASELINES] or list(policies)
+    return min(able, key=lambda name: policies[name].train.mean_variance)
+
+
+def _policy(name: str, result: SimulationResult, panel: SimulationPanel) -> _PolicyMeasures:
+    one, environment = result.policies[name], panel.environment
+    rounds, means, deviations = (tuple(x.tolist()) for x in (one.checkpoints, one.mean_regret(), one.std_regret()))
+    horizon = int(one.checkpoints[-1])
+    comparator = float(environment.expected_comparator(np.array([horizon]))[0])
+    each = (one.regret[:, -1] + comparator) / horizon  # mean-variance of an order, learning included
+    error = float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else None
+    regret = means[-1]
+    ends = [tuple(int(share) for share in np.atleast_1d(action)) for action in one.recommended]
+    common = max(set(ends), key=ends.count)
+    tolerance = environment.risk_tolerance
+    return _PolicyMeasures(
+        regret=regret,
+        regret_error=deviations[-1] / one.runs**0.5,
+        learning_cost=_charged(regret, tolerance),
+        mean_variance=float(each.mean()),
+        cost_each=_charged(float(each.mean()), tolerance),
+        cost_each_error=_charged(error, tolerance) if error is not None else None,
+        mean_variance_error=error,
+        explored=float(one.exploration.mean() / horizon),
+        ended_on=common,
+        ended_on_share=ends.count(common) / len(ends),
+        runs=one.runs,
+        checkpoints=rounds,
+        mean_regret=means,
+        std_regret=deviations,
+    )
+
+
+def _market_facts(data: SymbolBooks, side: str) -> _MarketFacts:
+    """Return the facts about the market data that a report states."""
+    recordings = {
+        one.stem: _RecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source)
+        for one in data.recordings
+    }
+    one = data.recordings[0]
+    return _MarketFacts(data.origin, data.symbol, str(one.date), zone_label(one.zone), side, recordings)
 
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" and {names[-1]}"
-
-
-def _split_text(slots: Sequence[str], allocation: Sequence[int]) -> str:
-    """Return shares and slot of an allocation, without empty slots."""
-    return ", ".join(f"{shares:,} {slot}" for slot, shares in zip(slots, allocation, strict=True) if shares)
-
-
-def _findings(case: SplitCase) -> list[str]:
-    """Return the findings in sentences: costs, alternatives, the policy to learn with, and caveats."""
-    tested, seen = case.recommended.test, case.moments.test
-    found = []
-    pools = [
-        slot
-        for slot, shares in zip(case.slots, case.recommended.allocation, strict=True)
-        if shares and slot in case.rests_cross_at
-    ]
-    if pools:
-        venues = _listed(list(dict.fromkeys(case.rests_cross_at[pool] for pool in pools)))
-        are = "is a dark pool" if len(pools) == 1 else "are dark pools"
-        found.append(f"{_listed(pools)} {are} with assumed parameters; the remainder crosses the spread at {venues}.")
-    found.append(
-        f"Out of sample the cost was {dollars_text(tested.cost)} per order (s.e. {dollars_text(tested.cost_error)}): "
-        f"{tested.basis_points:.2f} basis points, or {dollars_text(tested.per_thousand)} per 1,000 shares. Expected "
-        f"shortfall (5 %): {dollars_text(tested.tail_cost)}. The test hours gave {seen.scenarios:,} scenarios in "
-        f"{seen.buckets:,} time buckets."
-    )
-    if case.gap is not None:
-        word = "higher" if case.gap > 0 else "lower"
-        gap, error = dollars_text(abs(case.gap)), dollars_text(case.gap_error)
-        found.append(f"The risk-adjusted cost was {gap} {word} there than in sample (s.e. {error}).")
-    same = [k for k, point in enumerate(case.frontier) if point.allocation == case.recommended.allocation]
-    if same:
-        start, later = case.frontier[same[0]].risk_tolerance, case.frontier[same[0] + 1 :]
-        span = f"from {start:.3g} to {later[0].risk_tolerance:.3g}" if later else f"of {start:.3g} and more"
-        found.append(f"The same split is optimal for any risk tolerance {span}.")
-    found += [_alternative(case, name) for name in case.splits if name != RECOMMENDED]
-    found += [f"Not used: {slot}, {reason}." for slot, reason in case.unused_slots.items()]
-    if max(case.caps) < case.shares:
-        found.append("No single slot can take the whole order.")
-    if dropped := case.left_out.test:
-        why = "because a book was missing or too shallow"
-        found.append(f"{dropped:.1%} of the sample times in the test hours were skipped {why}.")
-    if beyond := case.beyond_known_levels.test:
-        times = f"At {beyond:.1%} of the sample times in the test hours"
-        found.append(f"{times} it needed more than the known levels of a book; its cost beyond them is an estimate.")
-    return [*found, *_learning(case)]
 
 
 def _alternative(case: SplitCase, name: str) -> str:
@@ -372,7 +588,7 @@ def _alternative(case: SplitCase, name: str) -> str:
     if split.allocation == case.recommended.allocation:
         return f"{label}: the same split."
     if sum(shares > 0 for shares in split.allocation) <= 3:  # longer ones are in the table
-        label += f" ({_split_text(case.slots, split.allocation)})"
+        label += f" ({_case.split_text(split.allocation)})"
     more, error = split.test.charged_excess, split.test.charged_excess_error
     if more is None or error is None:
         larger, doubt = split.test.excess, f"{split.test.excess_error:.3g}"
@@ -409,232 +625,3 @@ def _learning(case: SplitCase) -> list[str]:
             "the recommended split, or let a policy learn over more orders."
         )
     return found
-
-
-def _splits_table(case: SplitCase) -> TextTable:
-    """Return the recommended split and its alternatives with their costs out of sample."""
-    rows = []
-    for name, split in case.splits.items():
-        tested = split.test
-        rows.append(
-            [
-                *(name, _split_text(case.slots, split.allocation)),
-                f"{dollars_text(tested.cost)} ± {dollars_text(tested.cost_error)}",
-                *(f"{tested.basis_points:.2f}", dollars_text(tested.tail_cost)),
-                *(dollars_text(tested.charged_cost), dollars_text(split.train.charged_cost)),
-            ]
-        )
-    header = ["", "split", "cost", "basis points", "expected shortfall 5 %", "risk-adjusted cost", "in sample"]
-    return TextTable(header, rows)
-
-
-def _policies_table(case: SplitCase) -> TextTable:
-    """Return the cost of learning of every policy, and its exploration."""
-    rows = []
-    for name, one in case.policies.items():
-        tested = one.test
-        rows.append(
-            [
-                *(name, f"{tested.runs}", dollars_text(tested.learning_cost)),
-                f"{dollars_text(tested.cost_each)} ± {dollars_text(tested.cost_each_error)}",
-                *(dollars_text(one.train.cost_each), f"{tested.explored:.1%}"),
-                f"{_split_text(case.slots, tested.ended_on)} ({tested.ended_on_share:.0%} of runs)",
-            ]
-        )
-    header = ["", "runs", "cost of learning", "cost per order, learning included", "in sample", "explored"]
-    return TextTable([*header, "most frequent final split"], rows)
-
-
-def _models_table(case: SplitCase) -> TextTable:
-    """Return the venue models with their goodness of fit."""
-    rows = []
-    for (slot, model), cap in zip(case.models.items(), case.caps, strict=True):
-        fit = case.fits[slot]
-        known = list(fit.warnings)
-        if fit.variance != model.variance:
-            known.append("the model has a pure square instead of the fitted variance")
-        rows.append(
-            [
-                *(slot, f"{cap:,}"),
-                *(f"{value:.4g}" for value in (*model.mean, *model.variance)),
-                *(f"{fit.r2_mean:.3f}", f"{fit.r2_variance:.3f}", "; ".join(known) or "none"),
-            ]
-        )
-    moments = ["profit per share ($)", "per share² ($)", "variance per share ($²)", "per share² ($²)"]
-    return TextTable(["slot", "most shares", *moments, "R² mean", "R² variance", "caveats"], rows)
-
-
-def _frontier_table(case: SplitCase) -> TextTable:
-    """Return the risk tolerances at which the best split changes, lowest first."""
-    rows = [
-        [
-            *(f"{point.risk_tolerance:.3g}", _split_text(case.slots, point.allocation)),
-            *(dollars_text(-point.mean), f"{point.variance:.3g}"),
-            *(dollars_text(-point.test_mean), f"{point.test_variance:.3g}", dollars_text(-point.tail)),
-        ]
-        for point in case.frontier
-    ]
-    header = ["risk tolerance from", "split", "cost in sample", "variance ($²)"]
-    return TextTable([*header, "cost out of sample", "variance ($²)", "expected shortfall 5 %"], rows)
-
-
-_LIMITATIONS = (
-    "Costs are against the mid of each venue's own book when the order is sent. No market impact: the books are as "
-    "recorded, without these orders.",
-    "One day and a few hours of books. Another day may differ by more than the standard errors.",
-    "Dark pools have assumed parameters; no pool publishes them.",
-    "Market orders and the remainders of dark pools walk the book of a venue together. The remainder of a limit order "
-    "crosses later, on a book that has recovered. Beyond the known levels prices are extrapolated in proportion.",
-    "Limit orders join at the best price and wait; they are not repriced.",
-    "The models add up over slots and ignore that venues move together; replayed books do not.",
-    "Scenarios repeat. A policy that trades for longer than there are books sees them again.",
-)
-
-
-def write_report(result: SplitStudyResult, out: str | os.PathLike[str]) -> list[Path]:
-    """Write the report of a split study: ``report.html``, one page that works offline, and ``report.md``.
-
-    Parameters
-    ----------
-    result : SplitStudyResult
-        From `SplitStudy.run` or `SplitStudyResult.from_json`.
-    out : str or path-like
-        The folder to write to; an earlier report there is replaced.
-
-    Returns
-    -------
-    list of Path
-        The files written.
-    """
-    instance_of("result", result, SplitStudyResult, "a SplitStudyResult")
-    folder = writable_folder("out", out)
-    for name in _REPORTS:  # an earlier report must not stand beside new numbers
-        (folder / name).unlink(missing_ok=True)
-    page = _page(result)
-    text = page.markdown()
-    return [
-        page.write(folder / _REPORTS[0]),
-        write_whole(folder / _REPORTS[1], lambda beside: beside.write_text(text, encoding="utf-8")),
-    ]
-
-
-def _page(result: SplitStudyResult) -> Page:
-    config, market = result.config, result.market
-    levels = [one.cut for one in market.recordings.values() if one.cut]
-    if config.levels is not None:
-        levels.append(f"Levels of a book that an order may walk: {config.levels}, as configured.")
-    versions = ", ".join(f"{name} {number}" for name, number in result.versions.items())
-    train, test = (f"{span[0]:%H:%M} to {span[1]:%H:%M}" for span in (config.train, config.test))
-    return Page(
-        title=f"How to split orders of {market.symbol}",
-        subtitle=f"{market.origin}, {market.date}, {market.side} side. Train hours {train}, test hours {test} "
-        f"({market.zone}).",
-        parts=tuple(
-            Part(
-                f"{case.shares:,} shares, risk tolerance {case.risk_tolerance:g}",
-                _headline(case, market.side),
-                "",
-                (),
-                (Section("Findings", points=tuple(_findings(case))), *_sections(case, fees=config.fees is not None)),
-            )
-            for case in result.orders
-        ),
-        sections=(
-            Section("Limitations", points=(*_LIMITATIONS, *levels)),
-            Section("Reproduction", (f"Versions: {versions}.",)),
-        ),
-        program=program_text("SplitStudy", config),
-        settings=json.dumps(to_plain(config), indent=1),
-    )
-
-
-def _sections(case: SplitCase, *, fees: bool) -> tuple[Section, ...]:
-    fee = ", fees included" if fees else ""
-    costs = f"Costs are against the mid when the order is sent{fee}, in the test hours; ± is one standard error."
-    if case.risk_tolerance:
-        charge = (
-            "The risk-adjusted cost adds the variance of the cost divided by the risk tolerance of "
-            f"{case.risk_tolerance:g}."
-        )
-    else:
-        charge = "At a risk tolerance of zero only the variance counts, and there is no charge in dollars."
-    rounds = next(iter(case.policies.values())).test.checkpoints[-1]
-    policies = (
-        f'Every policy routed {rounds:,} orders per run, without prior knowledge; "warm" starts with a belief from the '
-        "train hours, so its costs in sample are optimistic. Regret is the mean-variance of the profit minus that of "
-        "the best split."
-    )
-    if case.unplayed:
-        policies += f" Not played, because there are too many splits to try each: {', '.join(case.unplayed)}."
-    frontier = (
-        "Each split is the best of the train hours from its risk tolerance up to that of the next one; the last "
-        "ignores risk. Where there are many, some are omitted."
-    )
-    models = (
-        "The profit of a slot has a mean and a variance quadratic in the shares sent. R² is the fraction of the "
-        "variation that the straight line explains."
-    )
-    return (
-        Section(
-            "The split and its alternatives",
-            charts=_split_charts(case),
-            tables=(("Splits out of sample", _splits_table(case)),),
-            notes=(f"{costs} {charge} In sample: on the books of the train hours.",),
-        ),
-        Section("Cost of learning", (), _regret_charts(case), (("Policies", _policies_table(case)),), (policies,)),
-        Section("Risk frontier", (), (_frontier_chart(case),), (("Splits", _frontier_table(case)),), (frontier,)),
-        Section("Venue models", (), _fit_charts(case), (("Models", _models_table(case)),), (models,)),
-    )
-
-
-def _split_charts(case: SplitCase) -> tuple[tuple[str, str], ...]:
-    """The recommended split beside the first naive one, and the cost of every split out of sample."""
-    names = (RECOMMENDED, case.naive_splits[0])
-    bars = {name: case.splits[name].allocation for name in names}
-    tested = {name: split.test for name, split in case.splits.items()}
-    roles = {RECOMMENDED: "chosen"}
-    dots = [Dot(name, one.cost, error=one.cost_error, role=roles.get(name, "other")) for name, one in tested.items()]
-    title, cost = "Shares by slot", "Cost per order, out of sample"
-    return (title, bar_chart(title, "shares", case.slots, bars)), (cost, dot_chart(cost, "dollars per order", dots))
-
-
-def _regret_charts(case: SplitCase) -> tuple[tuple[str, str], ...]:
-    """Regret in the model and out of sample, on a logarithmic scale: policies differ by orders of magnitude."""
-    charts, colours = [], palette(list(case.policies))
-    for title, place in (("Regret, in the model", "model"), ("Regret, out of sample", "test")):
-        curves = []
-        for name, outcome in case.policies.items():
-            one: PolicyMeasures = getattr(outcome, place)
-            curves.append(Curve(name, one.checkpoints, one.mean_regret, dots=False, colour=colours[name]))
-        charts.append((title, curve_chart(title, "orders routed", "regret (squared dollars)", curves, log=True)))
-    return tuple(charts)
-
-
-def _frontier_chart(case: SplitCase) -> tuple[str, str]:
-    points, chosen = case.frontier, case.recommended.test
-    in_sample = [one.variance**0.5 for one in points], [-one.mean for one in points]
-    tested = [one.test_variance**0.5 for one in points]
-    curves = [
-        Curve("in sample", *in_sample, role="chosen"),
-        Curve("out of sample", tested, [-one.test_mean for one in points], role="rule", line=False),
-        Curve("expected shortfall 5 %, out of sample", tested, [-one.tail for one in points], role="bound", line=False),
-        Curve("recommended, out of sample", [chosen.variance**0.5], [chosen.cost], line=False, colour="#e69f00"),
-    ]
-    title = "Risk frontier: the best split by risk tolerance"
-    return title, curve_chart(title, "standard deviation of the cost (dollars)", "cost (dollars)", curves)
-
-
-def _fit_charts(case: SplitCase) -> tuple[tuple[str, str], ...]:
-    """Sampled mean against quantity and variance against its square, with straight lines, by slot."""
-    charts = []
-    for slot, fit in case.fits.items():
-        quantities = np.array(fit.quantities, dtype=float)
-        for title, x, axis, unit, values in (
-            (f"{slot}: mean, R² = {fit.r2_mean:.3f}", quantities, "shares", "dollars", fit.means),
-            (f"{slot}: variance, R² = {fit.r2_variance:.3f}", quantities**2, "shares²", "dollars²", fit.variances),
-        ):
-            slope, start = np.polyfit(x, values, 1)
-            line = Curve("straight line", x.tolist(), (start + slope * x).tolist(), role="rule", dots=False)
-            curves = [Curve("sampled", x.tolist(), values, role="chosen", line=False), line]
-            charts.append((title, curve_chart(title, axis, unit, curves)))
-    return tuple(charts)

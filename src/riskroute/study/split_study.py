@@ -5,61 +5,37 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from riskroute.core.arrays import Floats, Integers
+from riskroute.core.arrays import Integers
 from riskroute.core.config import config_all_different, read_toml_config
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import writable_folder
-from riskroute.core.records import from_plain
-from riskroute.core.results import SimulationResult
-from riskroute.core.runtime import provenance_versions
 from riskroute.core.validation import function_of, instance_of, one_of, path_of, true_or_false
-from riskroute.learning.actions import Action, Actions, as_action, as_batch
+from riskroute.learning.actions import Actions
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
-from riskroute.learning.registry import BASELINES, POLICIES
-from riskroute.market.clock import zone_label
-from riskroute.market.fitting import VenueFit, bootstrap_buckets, bootstrap_error
+from riskroute.learning.registry import POLICIES
+from riskroute.market.fitting import VenueFit
 from riskroute.market.importing import SymbolBooks, import_files, open_books
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.scenarios import ENOUGH, Scenarios, Slot, sample_scenarios
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.fees import load_fees
-from riskroute.routing.frontier import trace_frontier
 from riskroute.routing.venues import VenueModel, venue_problem
 from riskroute.simulation.backends import Backend, Finished
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.replay import Replay, replay_belief
 from riskroute.simulation.runner import SimulationPanel, SimulationSize, TaskCache, simulate_panels
-from riskroute.study.config import SplitStudyConfig, changed_values, split_config
-from riskroute.study.split_result import (
-    RECOMMENDED,
-    FrontierSplit,
-    Hours,
-    MarketFacts,
-    PolicyMeasures,
-    PolicyOutcome,
-    RecordingFacts,
-    SampleCount,
-    SlotFit,
-    SlotModel,
-    SplitCase,
-    SplitMeasures,
-    SplitOutcome,
-    SplitStudyResult,
-)
+from riskroute.study.config import SplitStudyConfig, config_changes, split_config
+from riskroute.study.split_result import PARTS, WARM, SplitStudyResult
 
 RESULT = "study.json"
-_PARTS = ("train", "test")
-_NAIVE = ("equal split", "in proportion to depth", "best single slot")  # need no model
-_WARM = "adaptive, warm"  # starts with a belief from the train hours
 _MOST_LISTED = 5_000  # splits; with more, policies that try each of them are not played
 
 
@@ -69,7 +45,7 @@ class SplitStudy:
     Parameters
     ----------
     config : str or path-like, optional
-        A TOML file; `riskroute.study.split_study.TEMPLATE` is a commented one. Default: all defaults.
+        A TOML file; `riskroute split-study --init` writes a commented one. Default: all defaults.
     **values
         Values that override those of the file: ``shares=10, side="buy", limit=["XNAS"]``.
 
@@ -87,7 +63,7 @@ class SplitStudy:
         self.config = split_config(given | values)
 
     def __repr__(self) -> str:
-        return f"SplitStudy({changed_values(self.config)})"
+        return f"SplitStudy({config_changes(self.config)})"
 
     def plan(self, out: str | os.PathLike[str]) -> _SplitStudyPlan:
         """Read the market data and estimate the venue models; ``out`` is the folder for data and results."""
@@ -123,7 +99,10 @@ class SplitStudy:
         SplitStudyResult
             Prints as its findings; `write_report` writes a report.
         """
-        where = _checked(backend, resume, finished)
+        where = instance_of("backend", Backend(backend) if isinstance(backend, str) else backend, Backend, "a Backend")
+        true_or_false("resume", resume)
+        if finished is not None:
+            function_of("finished", finished)
         if out is not None:
             return self.plan(out).play(where, resume=resume, finished=finished)
         if resume:
@@ -134,11 +113,11 @@ class SplitStudy:
 
 @dataclass(frozen=True)
 class _SplitStudyPlan:
-    """A split study with estimated models, whose policies are still to be played."""
+    """A prepared split study: data, fitted models and the tasks to play."""
 
     config: SplitStudyConfig
     data: SymbolBooks
-    tasks: list[_CaseTask]
+    tasks: list[SplitTask]
     out: Path
 
     @property
@@ -146,37 +125,13 @@ class _SplitStudyPlan:
         """Number of runs of all policies, for a progress bar."""
         return sum(panel.runs for task in self.tasks for panel in task.panels.values())
 
-    def play(
-        self, backend: Backend | str = "local", *, resume: bool = False, finished: Finished | None = None
-    ) -> SplitStudyResult:
+    def play(self, backend: Backend, *, resume: bool = False, finished: Finished | None = None) -> SplitStudyResult:
         """Play all policies, evaluate splits and policies, and write ``study.json``; see `SplitStudy.run`."""
-        where = _checked(backend, resume, finished)
         panels = [panel for task in self.tasks for panel in task.panels.values()]
-        played = simulate_panels(panels, TaskCache(self.out / "tasks"), where, resume=resume, finished=finished)
-        cases = [_case(task, {name: next(played) for name in task.panels}, self.config.seed) for task in self.tasks]
-        config = replace(self.config, dark=self.config.pools)
-        result = SplitStudyResult(config, provenance_versions(), _market_facts(self.data, config.side), tuple(cases))
+        played = simulate_panels(panels, TaskCache(self.out / "tasks"), backend, resume=resume, finished=finished)
+        result = SplitStudyResult.from_play(self.config, self.data, self.tasks, played)
         result.to_json(self.out / RESULT)
         return result
-
-
-def _checked(backend: Backend | str, resume: bool, finished: Finished | None) -> Backend:
-    true_or_false("resume", resume)
-    if finished is not None:
-        function_of("finished", finished)
-    if isinstance(backend, str):
-        return Backend(backend)
-    return instance_of("backend", backend, Backend, "a Backend or its name")
-
-
-def _market_facts(data: SymbolBooks, side: str) -> MarketFacts:
-    """Return the facts about the market data that a report states."""
-    recordings = {
-        one.stem: RecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source)
-        for one in data.recordings
-    }
-    one = data.recordings[0]
-    return MarketFacts(data.origin, data.symbol, str(one.date), zone_label(one.zone), side, recordings)
 
 
 def _study_data(config: SplitStudyConfig, out: Path) -> SymbolBooks:
@@ -204,7 +159,7 @@ def _study_data(config: SplitStudyConfig, out: Path) -> SymbolBooks:
 
 
 @dataclass(frozen=True)
-class _PreparedOrder:
+class PreparedOrder:
     """Scenarios, venue models and caps for one order size, for any risk tolerance."""
 
     shares: int
@@ -277,7 +232,7 @@ def _slots(config: SplitStudyConfig, data: SymbolBooks) -> list[Slot]:
     return slots
 
 
-def _prepare_order(config: SplitStudyConfig, data: SymbolBooks, shares: int) -> _PreparedOrder:
+def _prepare_order(config: SplitStudyConfig, data: SymbolBooks, shares: int) -> PreparedOrder:
     """Sample scenarios of both parts of the day, find the capacity of the slots, and fit models to the train hours.
 
     Slots that lack books too often, or that cannot take one lot, are not used.
@@ -306,7 +261,7 @@ def _prepare_order(config: SplitStudyConfig, data: SymbolBooks, shares: int) -> 
         rounded = np.where(given < shares, caps, _rounded(caps, shares, lot))
         caps = rounded if train.room(rounded) >= shares else caps
     models, fits = train.models(caps, config.seed)
-    return _PreparedOrder(shares, lot, caps, scenarios, models, fits, unused)
+    return PreparedOrder(shares, lot, caps, scenarios, models, fits, unused)
 
 
 def _sampled(config: SplitStudyConfig, data: SymbolBooks, slots: list[Slot], shares: int) -> dict[str, Scenarios]:
@@ -325,7 +280,7 @@ def _sampled(config: SplitStudyConfig, data: SymbolBooks, slots: list[Slot], sha
             seed=config.seed,
             date=config.date,
         )
-        for part in _PARTS
+        for part in PARTS
     }
 
 
@@ -334,10 +289,10 @@ def _unusable(scenarios: dict[str, Scenarios], lot: int) -> dict[str, str]:
     caps = scenarios["train"].caps()
     # a slot without books in half of the test hours would leave too few scenarios to test on
     needed = {"train": ENOUGH, "test": 0.5}
-    presence = {part: scenarios[part].presence() for part in _PARTS}
+    presence = {part: scenarios[part].presence() for part in PARTS}
     found = {}
     for k, slot in enumerate(scenarios["train"].slots):
-        lacking = next((part for part in _PARTS if presence[part][k] < needed[part]), None)
+        lacking = next((part for part in PARTS if presence[part][k] < needed[part]), None)
         if lacking is not None:
             share = f"books at {presence[lacking][k]:.0%} of the sample times in the {lacking} hours"
             found[slot.name] = f"{share}, {needed[lacking]:.0%} are needed"
@@ -357,17 +312,17 @@ def _rounded(caps: Integers, shares: int, lot: int) -> Integers:
 
 
 @dataclass(frozen=True)
-class _CaseTask:
-    """One order size and risk tolerance, and the policies to play."""
+class SplitTask:
+    """The policies to play for one order size and risk tolerance; ``unplayed`` ones need a list of splits."""
 
-    prepared: _PreparedOrder
+    prepared: PreparedOrder
     problem: Problem
     replays: dict[str, Replay]
     panels: dict[str, SimulationPanel]
     unplayed: list[str]
 
 
-def _task(config: SplitStudyConfig, prepared: _PreparedOrder, tolerance: float) -> _CaseTask:
+def _task(config: SplitStudyConfig, prepared: PreparedOrder, tolerance: float) -> SplitTask:
     problem = prepared.problem(tolerance)
     listed = isinstance(problem.actions, Actions)
     played = [name for name in config.policies if listed or not POLICIES[name].needs_list]
@@ -375,298 +330,14 @@ def _task(config: SplitStudyConfig, prepared: _PreparedOrder, tolerance: float) 
         raise InputError(f"policies must not all need a list of splits, was {', '.join(config.policies)}")
     scale = SimulationSize(config.horizon, config.runs, config.seed)
     facts = {"shares": prepared.shares, "risk_tolerance": tolerance}
-    replays = {part: prepared.replay(part, problem) for part in _PARTS}
+    replays = {part: prepared.replay(part, problem) for part in PARTS}
     environments: dict[str, Environment] = {"model": Environment(problem), **replays}
     policies: dict[str, str | Policy] = {name: name for name in played}
     if "adaptive" in played:
         belief = replay_belief(replays["train"], prepared.buckets("train"), seed=config.seed)
-        policies[_WARM] = Adaptive(prior=belief)
+        policies[WARM] = Adaptive(prior=belief)
     panels = {
         name: SimulationPanel(f"{name} {prepared.shares} {tolerance:g}", name, environment, policies, facts, scale)
         for name, environment in environments.items()
     }
-    return _CaseTask(prepared, problem, replays, panels, [name for name in config.policies if name not in played])
-
-
-def _evaluate_splits(
-    splits: Mapping[str, tuple[int, ...]], replay: Replay, buckets: Integers, *, first: str, seed: int
-) -> dict[str, dict[str, float]]:
-    """Measure the profit of each split over the scenarios of a replay.
-
-    Parameters
-    ----------
-    splits : mapping of str to tuple of int
-        Allocations by name.
-    buckets : array of int, shape (scenarios,)
-        The bucket of each scenario; standard errors come from resampling buckets, the same ones for all splits.
-    first : str
-        Name of the split with which ``excess`` compares.
-
-    Returns
-    -------
-    dict
-        By name: the first ten fields of `SplitMeasures`.
-    """
-    totals = replay.totals(np.array(list(splits.values())))
-    tolerance = replay.risk_tolerance
-    even = np.ones((1, totals.shape[1]))
-    drawn = bootstrap_buckets(buckets, 400, np.random.default_rng(seed)).astype(np.float64)
-    samples = len(np.unique(buckets))
-    found: dict[str, dict[str, float]] = {}
-    plain, redrawn = ([_moments(weights, row, tolerance) for row in totals] for weights in (even, drawn))
-    anchor = list(splits).index(first)
-    for k, name in enumerate(splits):
-        values = {field: float(plain[k][field][0]) for field in plain[k]}
-        errors = {f"{field}_error": float(bootstrap_error(redrawn[k][field], samples)) for field in plain[k]}
-        excess = redrawn[k]["mean_variance"] - redrawn[anchor]["mean_variance"]
-        found[name] = values | errors
-        found[name]["excess"] = values["mean_variance"] - float(plain[anchor]["mean_variance"][0])
-        found[name]["excess_error"] = float(bootstrap_error(excess, samples))
-    return found
-
-
-def _moments(weights: Floats, values: Floats, tolerance: float) -> dict[str, Floats]:
-    """Return mean, variance, mean-variance and 5 % tail of values ``(n,)`` under each row of weights ``(R, n)``."""
-    total = weights.sum(axis=1)
-    mean = weights @ values / total
-    variance = np.maximum(weights @ (values - values.mean()) ** 2 / total - (mean - values.mean()) ** 2, 0.0)
-    order = np.argsort(values)
-    sorted_weights = weights[:, order]
-    left = np.clip(0.05 * total[:, None] - (sorted_weights.cumsum(axis=1) - sorted_weights), 0, sorted_weights)
-    tail = left @ values[order] / (0.05 * total)
-    return {"mean": mean, "variance": variance, "mean_variance": variance - tolerance * mean, "tail": tail}
-
-
-def _split_measures(profit: Mapping[str, float], shares: int, mid: float, risk_tolerance: float) -> SplitMeasures:
-    """Add costs in money to the profits of a split; ``mid`` is the mean mid of the same books.
-
-    Examples
-    --------
-    >>> errors = {"mean_error": 0.1, "variance_error": 0.3, "mean_variance_error": 0.4, "tail_error": 0.2}
-    >>> profit = {"mean": -0.5, "variance": 1.0, "mean_variance": 2.0, "tail": -1.5, "excess": 1.0, "excess_error": 0.2}
-    >>> found = _split_measures(profit | errors, shares=10, mid=100.0, risk_tolerance=2.0)
-    >>> found.cost, found.basis_points, found.per_thousand, found.charged_cost, found.risk_charge
-    (0.5, 5.0, 50.0, 1.0, 0.5)
-    """
-    cost = -profit["mean"]
-    return SplitMeasures(
-        **profit,
-        cost=cost,
-        cost_error=profit["mean_error"],
-        basis_points=cost / (shares * mid) * 1e4,
-        per_thousand=cost / shares * 1000,
-        tail_cost=-profit["tail"],
-        risk_charge=_charged(profit["variance"], risk_tolerance),
-        charged_cost=_charged(profit["mean_variance"], risk_tolerance),
-        charged_cost_error=_charged(profit["mean_variance_error"], risk_tolerance),
-        charged_excess=_charged(profit["excess"], risk_tolerance),
-        charged_excess_error=_charged(profit["excess_error"], risk_tolerance),
-    )
-
-
-def _charged(mean_variance: float, risk_tolerance: float) -> float | None:
-    return mean_variance / risk_tolerance if risk_tolerance else None
-
-
-def _best_single(replay: Replay, shares: int, caps: Integers) -> tuple[int, ...] | None:
-    """Return the whole order in the slot with the best mean-variance; None if no slot can take it."""
-    able = np.flatnonzero(caps >= shares)
-    if not len(able):
-        return None
-    corners = np.zeros((len(able), len(caps)), dtype=np.int64)
-    corners[np.arange(len(able)), able] = shares
-    return tuple(corners[int(replay.mean_variance(corners).argmin())].tolist())
-
-
-def _alternatives(prepared: _PreparedOrder, problem: Problem, train: Replay) -> dict[str, tuple[int, ...]]:
-    """Return the recommended split and its alternatives by name, all from the train hours."""
-    shares, caps = prepared.shares, prepared.caps
-    allocations = Allocations(shares, len(caps), prepared.lot, caps.tolist())
-    kinds = np.array([model.kind for model in prepared.models])
-    depths = np.where(kinds == "market", np.nanmean(prepared.scenarios["train"].depths, axis=1), 0.0)
-    even, by_depth, single = _NAIVE
-    found: dict[str, Action] = {
-        RECOMMENDED: train.comparators[0],
-        "linear model alone": problem.best,
-        "ignoring risk": train.best_split(np.inf),
-        even: allocations.apportion(np.ones(len(caps))),
-    }
-    lit = np.where(kinds == "dark", 0, caps)
-    if (kinds == "dark").any() and prepared.scenarios["train"].room(lit) >= shares:
-        without = replace(prepared, caps=lit).problem(problem.risk_tolerance)
-        found["without dark pools"] = Replay(without, train.profits, train.shared).best_split()
-    if depths.any():
-        found[by_depth] = allocations.apportion(depths)
-    best = _best_single(train, shares, caps)
-    if best is not None:
-        found[single] = best
-    return {name: tuple(as_batch(split)[0].tolist()) for name, split in found.items()}
-
-
-def _frontier(prepared: _PreparedOrder, train: Replay, test: Replay, seed: int) -> tuple[FrontierSplit, ...]:
-    """Return the best splits of the train hours by risk tolerance, with their measures in the test hours."""
-
-    def best(risk_tolerance: float) -> tuple[Action, float, float]:
-        split = as_batch(train.best_split(risk_tolerance))
-        (mean,), (deviation,) = train.moments(split)
-        return as_action(split[0]), float(mean), float(deviation**2)
-
-    points = trace_frontier(best, at=[train.risk_tolerance], most=25)
-    splits = {f"{k}": tuple(as_batch(point.action)[0].tolist()) for k, point in enumerate(points)}
-    measured = _evaluate_splits(splits, test, prepared.buckets("test"), first="0", seed=seed)
-    return tuple(
-        FrontierSplit(
-            risk_tolerance=point.risk_tolerance,
-            allocation=splits[name],
-            mean=point.mean,
-            variance=point.variance,
-            test_mean=measured[name]["mean"],
-            test_variance=measured[name]["variance"],
-            tail=measured[name]["tail"],
-        )
-        for name, point in zip(splits, points, strict=True)
-    )
-
-
-def _case(task: _CaseTask, results: dict[str, SimulationResult], seed: int) -> SplitCase:
-    """Return the findings for one order size and risk tolerance; ``results`` are by environment."""
-    prepared, problem, replays = task.prepared, task.problem, task.replays
-    allocations = _alternatives(prepared, problem, replays["train"])
-    mids = {part: prepared.mid(part) for part in _PARTS}
-    measured = {
-        part: _evaluate_splits(allocations, replay, prepared.buckets(part), first=RECOMMENDED, seed=seed)
-        for part, replay in replays.items()
-    }
-    tolerance = problem.risk_tolerance
-    splits = {
-        name: SplitOutcome(
-            allocation,
-            *(_split_measures(measured[part][name], prepared.shares, mids[part], tolerance) for part in _PARTS),
-        )
-        for name, allocation in allocations.items()
-    }
-    policies = {
-        name: PolicyOutcome(*(_policy(name, results[place], task.panels[place]) for place in ("model", *_PARTS)))
-        for name in results["train"].policies
-    }
-    counts = [SampleCount(len(np.unique(prepared.buckets(part))), replays[part].scenarios) for part in _PARTS]
-    pools = [slot for slot in prepared.scenarios["train"].slots if slot.pool is not None]
-    return SplitCase(
-        shares=prepared.shares,
-        risk_tolerance=tolerance,
-        lot=prepared.lot,
-        mid=Hours(mids["train"], mids["test"]),
-        slots=tuple(prepared.slots),
-        kinds=tuple(model.kind for model in prepared.models),
-        caps=tuple(prepared.caps.tolist()),
-        rests_cross_at={slot.name: slot.venue for slot in pools},
-        unused_slots=prepared.unused,
-        moments=Hours(*counts),
-        splits_possible=str(problem.actions.size),
-        beyond_known_levels=Hours(*(replays[part].beyond(allocations[RECOMMENDED]) for part in _PARTS)),
-        left_out=Hours(*(prepared.left_out(part) for part in _PARTS)),
-        models={model.name: SlotModel(model.mean, model.variance, model.kind) for model in prepared.models},
-        fits={name: from_plain(SlotFit, fit.summary()) for name, fit in prepared.fits.items()},
-        splits=splits,
-        naive_splits=tuple(name for name in _NAIVE if name in splits),
-        gap=splits[RECOMMENDED].gap,
-        gap_error=splits[RECOMMENDED].gap_error,
-        frontier=_frontier(prepared, replays["train"], replays["test"], seed),
-        policies=policies,
-        recommended_policy=_best_policy(policies),
-        warm_policies=tuple(name for name in policies if name == _WARM),
-        unplayed=tuple(task.unplayed),
-    )
-
-
-def _best_policy(policies: dict[str, PolicyOutcome]) -> str:
-    """Return the best policy of the train hours; a baseline only if there are no others."""
-    able = [name for name in policies if name not in BASELINES] or list(policies)
-    return min(able, key=lambda name: policies[name].train.mean_variance)
-
-
-def _policy(name: str, result: SimulationResult, panel: SimulationPanel) -> PolicyMeasures:
-    one, environment = result.policies[name], panel.environment
-    rounds, means, deviations = (tuple(x.tolist()) for x in (one.checkpoints, one.mean_regret(), one.std_regret()))
-    horizon = int(one.checkpoints[-1])
-    comparator = float(environment.expected_comparator(np.array([horizon]))[0])
-    each = (one.regret[:, -1] + comparator) / horizon  # mean-variance of an order, learning included
-    error = float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else None
-    regret = means[-1]
-    ends = [tuple(int(share) for share in np.atleast_1d(action)) for action in one.recommended]
-    common = max(set(ends), key=ends.count)
-    tolerance = environment.risk_tolerance
-    return PolicyMeasures(
-        regret=regret,
-        regret_error=deviations[-1] / one.runs**0.5,
-        learning_cost=_charged(regret, tolerance),
-        mean_variance=float(each.mean()),
-        cost_each=_charged(float(each.mean()), tolerance),
-        cost_each_error=_charged(error, tolerance) if error is not None else None,
-        mean_variance_error=error,
-        explored=float(one.exploration.mean() / horizon),
-        ended_on=common,
-        ended_on_share=ends.count(common) / len(ends),
-        runs=one.runs,
-        checkpoints=rounds,
-        mean_regret=means,
-        std_regret=deviations,
-    )
-
-
-# a configuration with every key of a split study
-TEMPLATE = """\
-# A split study: from market data to a recommendation. Every line is optional; the values are the defaults.
-
-# data: "synthetic" makes a market; otherwise a folder of `riskroute market import`, or files to import.
-# Paths, also that of `fees`, are relative to where the command is run.
-data = "synthetic"
-# symbol = "QVEX"             # required if the data hold several
-# date = 2019-03-27           # required if the data hold several days
-# venue = "XNAS"              # of files that do not name it
-max_unresolved = 0.01         # largest accepted fraction of references to unknown orders
-max_crossed = 0.01            # largest accepted fraction of books with the bid at or above the ask
-side = "sell"                 # or "buy"
-
-shares = [10]                 # order sizes; each has its own answer
-risk_tolerances = [2.0]       # weight of the mean ($) against the variance ($ squared); smaller is more risk-averse
-
-# Slots: where shares may go.
-# market = ["XNAS", "XBOS"]   # venues for market orders; default: all recorded ones
-limit = []                    # venues for limit orders too, such as ["XNAS"]; needs recorded events
-# lot = 1                     # lot size; default: 20 to 100 lots per order, or 1
-# fees = "fees.toml"          # fee schedule; profits are then net of fees
-
-# When: New York times, or those of the recordings' zone. Models are estimated and policies chosen in the train hours,
-# and tested in the test hours.
-train = "10:40-12:00"
-test = "12:00-13:20"
-bucket_minutes = 2.0          # one book per bucket, venue and repeat; limit orders wait until the bucket ends
-repeats = 10                  # times drawn per bucket
-# levels = 10                 # price levels that an order may walk; default: all recorded ones
-
-# Learning.
-horizon = 10000               # orders per run
-runs = 10                     # repetitions, for error bars
-policies = ["adaptive", "thompson", "rise", "rise++", "risk-ucb", "risk-exp-exp", "uniform"]
-seed = 0
-
-# [caps]                      # maximum shares of a slot, by its name in the report
-# XPSX = 5
-
-# Dark pools: hidden size is there with probability `presence`, at least `smallest`, with a power-law tail; it trades at
-# the mid, and the remainder crosses at `venue` (default: the one with the most books). They are assumptions: no pool
-# publishes such data. Default: these two in the synthetic market, none with recorded data. For none, write `dark = []`
-# above the first [section].
-[[dark]]
-name = "Dark 1"
-presence = 0.4
-tail = 1.5
-smallest = 5
-
-[[dark]]
-name = "Dark 2"
-presence = 0.7
-tail = 1.0
-smallest = 2
-"""
+    return SplitTask(prepared, problem, replays, panels, [name for name in config.policies if name not in played])

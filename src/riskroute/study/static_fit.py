@@ -1,8 +1,8 @@
-"""Static splits fitted on the training days: the least that a router which sees the books must beat.
+"""Static splits fitted on the training days: the minimum benchmark for a router that sees the books.
 
 `_fit_static` fits fixed fractions for venues and pools. Costs add up over them, so the best split in tenths of an order
-follows from the mean cost of every number of tenths at each, by dynamic programming. `_fit_static_sweep` fits what is
-tried in pools, rested and posted before the sweep, by playing a grid.
+follows from the mean cost of every number of tenths at each, by dynamic programming. `_fit_static_sweep` fits
+the pools to try and the fractions to rest and to post before the sweep, by grid search.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _training(days: Sequence[MarketDay], config: BacktestConfig) -> list[MarketD
     for symbol in dict.fromkeys(day.symbol for day in days):
         mine = [day for day in days if day.symbol == symbol]
         if not (train := training_days(len(mine), config.train)):
-            raise InputError("train must be at least 1 for static and static+sweep, which are fitted there, was 0")
+            raise InputError("train must be at least 1 to fit static and static+sweep, was 0")
         found += mine[:train]
     return found
 
@@ -71,12 +71,12 @@ def _smaller(config: BacktestConfig) -> BacktestConfig:
 
 
 def _training_orders(days: Sequence[MarketDay], config: BacktestConfig) -> int:
-    """Return the orders of a training day that are not judged: the first half of a single day."""
+    """Return the number of training orders per day; of a single day the first half."""
     return max(config.orders // 2, 1) if sum(day.symbol == days[0].symbol for day in days) == 1 else config.orders
 
 
 def _first(day: TradingDay, count: int) -> TradingDay:
-    """Return the same day with its first orders only."""
+    """Return a day with its first ``count`` orders."""
     some = day.orders
     kept = DayOrders(some.times[:count], some.signs[:count], some.shares[:count], some.horizons[:count], some.lot)
     return dataclasses.replace(day, orders=kept)
@@ -124,8 +124,8 @@ def _fit_static_sweep(
     backend: Backend | None = None,
     cache: TableCache | None = None,
 ) -> Candidate:
-    """Fit what is tried in pools, rested and posted before the sweep, by the objective on the training days."""
-    from riskroute.study.comparison import objective_bps
+    """Fit the pools to try and the fractions to rest and post before the sweep, by the objective in training."""
+    from riskroute.study.costs import objective_cost
 
     training = tuple(_training(days, config))
     smaller = _smaller(config)
@@ -133,7 +133,7 @@ def _fit_static_sweep(
     candidates = [Candidate(f"candidate {k}", "static+sweep", one) for k, one in enumerate(_grid(training, config))]
     tasks = [PlayTask(candidate, training, 0, smaller, config.seed) for candidate in candidates]
     values = [
-        objective_bps(tables.orders.filter(polars.col("number") < count), config.kappa)
+        objective_cost(tables.orders.filter(polars.col("number") < count), config.kappa)
         for tables in run_tasks(tasks, backend or Backend(), cache=cache)
     ]
     best = candidates[int(np.argmin(values))]
@@ -164,7 +164,7 @@ def fitted_candidate(
     backend: Backend | None = None,
     cache: TableCache | None = None,
 ) -> Candidate:
-    """Return a candidate by name, fitted on the training days if it needs to be."""
+    """Return a candidate by name; ``static`` and ``static+sweep`` are fitted on the training days."""
     if name == "static":
         return _fit_static(days, config)
     if name == "static+sweep":

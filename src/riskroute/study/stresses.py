@@ -1,8 +1,8 @@
 """Stress tests, placebo tests, and sensitivity to dark-pool assumptions.
 
 A stress makes conditions harder for all routers alike. A placebo shows routers the books of another time: a router that
-uses the books must then do worse, perfect foresight must win, and empty dark pools must make no difference. If a
-placebo test fails, no number of the backtest can be trusted.
+uses the books must then do worse, perfect foresight must win, and empty dark pools must make no difference. A
+failed placebo test invalidates every number of the backtest.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import LEAK
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import CLAIRVOYANT, Candidate
-from riskroute.study.comparison import ORDER, block_numbers, costs_in_bps
+from riskroute.study.comparison import ORDER, block_numbers
 from riskroute.study.config import BacktestConfig
+from riskroute.study.costs import order_costs_bps
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import PLACEBOS, TableCache, play_routers
 from riskroute.study.statistics import Difference, bootstrap_difference
@@ -137,7 +138,9 @@ def run_placebos(
 def _difference(one: polars.DataFrame, other: polars.DataFrame, config: BacktestConfig) -> Difference:
     """Return the paired difference in cost between two plays of the same orders."""
     key = ["seed", *ORDER]
-    joined = costs_in_bps(one).join(costs_in_bps(other).select(*key, "cost_bps"), on=key, suffix="_other").sort(key)
+    joined = (
+        order_costs_bps(one).join(order_costs_bps(other).select(*key, "cost_bps"), on=key, suffix="_other").sort(key)
+    )
     gaps = (joined["cost_bps"] - joined["cost_bps_other"]).to_numpy()
     return bootstrap_difference(gaps, block_numbers(joined), np.random.default_rng(seed_stream(config.seed, "placebo")))
 

@@ -14,28 +14,26 @@ from typing import Any
 from riskroute.core.config import config_list, read_toml_config
 from riskroute.core.errors import InputError
 from riskroute.core.files import in_file_name, writable_folder, write_json
-from riskroute.core.runtime import provenance_versions
+from riskroute.core.runtime import compilation_timed, provenance_versions
 from riskroute.core.validation import function_of, instance_of, one_of, path_of
 from riskroute.routing.fees import FeeSchedule, load_fees
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import PoolModel
 from riskroute.study import stresses
-from riskroute.study.backtest import check_training
 from riskroute.study.candidates import CLAIRVOYANT, FITTED, check_routers, router_names
 from riskroute.study.case import SURFACE_POINTS, play_case
-from riskroute.study.config import StudyConfig, changed_values
+from riskroute.study.config import StudyConfig, config_changes
 from riskroute.study.markets import MARKETS, MarketDay, market_days
 from riskroute.study.play import (
     TableCache,
-    check_hours,
+    check_days,
     perform_plays,
     play_tasks,
-    protection_of,
 )
 from riskroute.study.result import StudyResult
 from riskroute.study.static_fit import fitted_candidate
 
-Progress = Callable[[str, int, int], None]  # called with what was done, how much is done, and of how much
+Progress = Callable[[str, int, int], None]  # called with a label, the number of steps done and their total
 
 _KEPT = Path("out/days")  # default cache folder for prepared days and plays
 
@@ -46,7 +44,7 @@ class Study:
     Parameters
     ----------
     config : str or path-like, optional
-        A TOML file; `TEMPLATE` is a commented one. Default: all defaults.
+        A TOML file; `riskroute study --init` writes a commented one. Default: all defaults.
     **values
         Values that override those of the file: the fields of `StudyConfig`, and ``fees`` and ``pools``. A single value
         stands for a list of one: ``shares=1000, horizons=[10, 60], symbols="LUMO"``.
@@ -80,7 +78,7 @@ class Study:
         self.pools = None if pools is None else tuple(_pool(one) for one in config_list(pools))
 
     def __repr__(self) -> str:
-        return f"Study({changed_values(self.config)})"
+        return f"Study({config_changes(self.config)})"
 
     def days(
         self,
@@ -104,6 +102,10 @@ class Study:
             progress=progress,
         )
 
+    def max_plays(self, days: Sequence[MarketDay]) -> int:
+        """Return the maximum number of plays on prepared days, for a progress bar; fitting a router counts as one."""
+        return _max_plays(self.config, len({day.symbol for day in days}), pools=bool(days[0].pools))
+
     def play(
         self,
         days: Sequence[MarketDay],
@@ -113,7 +115,8 @@ class Study:
         progress: Progress | None = None,
     ) -> StudyResult:
         """Play the routers on prepared days and choose among them; plays in the cache folder ``kept`` are reused."""
-        return _run_study(days, self.config, backend=_backend(backend), cache=_cache(kept), progress=progress)
+        with compilation_timed("the study"):
+            return _run_study(days, self.config, backend=_backend(backend), cache=_cache(kept), progress=progress)
 
     def write(
         self,
@@ -149,7 +152,7 @@ class Study:
         kept : str or path-like
             Cache folder for prepared days and plays: nothing is played twice.
         progress : callable, optional
-            Called with what was played, the number of plays done and their maximum.
+            Called after every play with its label, the number of plays done and their maximum.
 
         Returns
         -------
@@ -173,7 +176,7 @@ def _cache(kept: str | os.PathLike[str]) -> TableCache:
 
 
 def _listed(name: str, value: Any) -> Any:
-    """Return a list for fields that take lists and were given one value."""
+    """Return the value of a field, as a list if the field takes lists."""
     lists = ("symbols", "shares", "horizons", "routers")
     return config_list(list(value) if isinstance(value, tuple) else value) if name in lists else value
 
@@ -185,7 +188,7 @@ def _backend(backend: Backend | str) -> Backend:
 
 
 def _pool(one: Any) -> PoolModel:
-    """Return a pool as it is, or made from a section of a file."""
+    """Return a pool, made from a section of a file if necessary."""
     if isinstance(one, PoolModel):
         return one
     fields = {item.name: item for item in dataclasses.fields(PoolModel)}
@@ -211,13 +214,10 @@ def _run_study(
     unless it beats the benchmark rule there with its whole 95 % interval, the rule is used.
     """
     instance_of("config", config, StudyConfig, "a StudyConfig")
-    if not days:
-        raise InputError("days must hold at least one day, was empty")
-    check_training(days, config.backtest(*config.cases[0]))
     for case in config.cases:
-        check_hours(days, config.backtest(*case))
+        check_days(days, config.backtest(*case))
     names = tuple(dict.fromkeys(day.symbol for day in days))
-    total, done = max_plays(config, len(names), pools=bool(days[0].pools)), itertools.count(1)
+    total, done = _max_plays(config, len(names), pools=bool(days[0].pools)), itertools.count(1)
 
     def count_play(name: str) -> None:
         if progress is not None:
@@ -235,11 +235,11 @@ def _run_study(
                 pooled = dataclasses.replace(config, surface_orders=0, stresses=False)
                 cases.append(play_case(days, pooled, size, horizon, "", backend, cache, count_play))
     played, pools = tuple(day.name for day in days), tuple(days[0].pools)
-    synthetic, protection = any(day.synthetic for day in days), protection_of(days[0], config.backtest(*case))
+    synthetic, protection = any(day.synthetic for day in days), config.protection or days[0].protection
     return StudyResult(config, played, pools, tuple(cases), provenance_versions(), synthetic, protection)
 
 
-def max_plays(config: StudyConfig, symbols: int, *, pools: bool) -> int:
+def _max_plays(config: StudyConfig, symbols: int, *, pools: bool) -> int:
     """Return the maximum number of plays of a study; fitting a router counts as one."""
     plays = 0
     for size, horizon in config.cases:
@@ -275,46 +275,3 @@ def _write_states(
             names.append(f"state-{in_file_name(case.symbol)}-{case.shares}-{case.horizon:g}s.json")
     played = perform_plays(tasks, backend=backend, cache=cache)
     return [write_json(folder / name, tables.state) for name, tables in zip(names, played, strict=True)]
-
-
-# a configuration with every key of a study
-TEMPLATE = """\
-# A study: which router to use. Every line is optional; the values are the defaults.
-
-market = "dark"           # a synthetic market (paper, comparable, dark), or a folder of `riskroute market import`
-# symbols = ["LUMO"]      # default: the first of a synthetic market, all of a folder; each has its own answer
-# days = 10               # number of days; default: 10 synthetic days, all days of a folder
-# train = 5               # training days at the beginning; a router is chosen on them; default: half of the days
-# hours = "10:30-13:30"   # local time of arrivals; default: 09:35-15:55 in New York, else the whole day
-
-shares = [1000]           # order sizes; each has its own answer
-side = "both"             # buy, sell, or both in turn
-lot = 1                   # lot size of child orders
-horizons = [60]           # deadlines in seconds, 0 for immediate execution; each has its own answer
-orders = 200              # orders per day
-kappa = 0.05              # basis points charged for a squared basis point of unforeseen cost
-
-# compared with the benchmark rules, which are always played; NAME or NAME:KEY=VALUE,..., or your own: FILE.py:CLASS
-routers = ["spray", "primary", "static", "static+sweep", "contextual"]
-
-latency_ms = 1.0          # milliseconds to a lit venue
-dark_latency_ms = 5.0     # milliseconds to a dark pool and back
-block_minutes = 10.0      # length of the time blocks of the bootstrap
-seeds = 1                 # repetitions with different random numbers
-seed = 0
-surface_orders = 200      # orders per day for each dark-pool assumption; 0 skips the sensitivity analysis
-stresses = false          # whether to repeat the router and the benchmark rule under stress
-# protection = "reg-nms"  # or "none": whether venues protect each other's quotes; default: that of the market
-
-# fees = "fees.toml"      # fee schedule of recorded venues; synthetic markets have their own
-
-# Dark pools are assumptions: no pool publishes its data. Default: those of the synthetic market, none for recordings.
-# [[pools]]
-# name = "POOL1"
-# presence = 0.3          # probability that it holds shares for us
-# rate = 0.1              # arrivals of counterparties per second
-# tail = 1.2              # at least n shares with probability (smallest / n) ** tail
-# smallest = 100
-# adverse = 0.2           # adverse selection: extra fill probability before the price moves against the fill
-# fee = 0.001             # dollars per share
-"""

@@ -1,7 +1,6 @@
-"""Charts for pages as SVG: they scale, print and need no script. Every text is escaped.
+"""SVG charts for pages, without scripts. Every text is escaped.
 
-Charts are drawn for a phone, 340 units wide, which are pixels there. The text on hovering over a shape is its
-``<title>``.
+Charts are 340 pixels wide, the width of a phone, and scale. A shape's ``<title>`` is its text on hovering.
 """
 
 from __future__ import annotations
@@ -11,7 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from riskroute.study.records import Estimate, OrderExample
+from riskroute.core.text import price_text
+from riskroute.study.case import CaseEstimate
+from riskroute.study.examples import OrderExample
 
 _WIDTH = 340
 _MARGIN = 8
@@ -33,7 +34,7 @@ _KINDS = dict(zip(KIND_NAMES, ("#1c2733", "#7a7a7a", "#0072b2", "#8c2d7b", "#d55
 
 
 @dataclass(frozen=True)
-class Dot:
+class ChartDot:
     """A named value with a confidence interval, or with a standard error."""
 
     name: str
@@ -60,7 +61,7 @@ class Dot:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ChartCurve:
     """Points ``(x, y)`` with optional intervals; joined by a line, marked by dots, or both."""
 
     name: str
@@ -84,14 +85,14 @@ class Curve:
         return {} if self.role == "chosen" or self.colour else {"stroke_dasharray": "6 3"}
 
 
-class Scale:
-    """Map values to places between ``first`` and ``last``, with round ticks.
+class _Scale:
+    """A linear map of values to positions between ``first`` and ``last``, with round ticks.
 
     The axis ends at ticks, or at the smallest and largest value if ``snug``.
 
     Examples
     --------
-    >>> scale = Scale([0.13, 2.9], 40, 340)
+    >>> scale = _Scale([0.13, 2.9], 40, 340)
     >>> scale.ticks, round(scale(1.5)), scale.label(2.0)
     ((0.0, 1.0, 2.0, 3.0), 190, '2')
     """
@@ -113,7 +114,7 @@ class Scale:
         self.first, self.last = first, last
 
     def __call__(self, value: float) -> float:
-        """Return the place of a value."""
+        """Return the position of a value."""
         return self.first + (self.last - self.first) * (value - self.low) / (self.high - self.low)
 
     def label(self, value: float) -> str:
@@ -128,10 +129,10 @@ def _round_step(step: float) -> float:
     return next(times * power for times in (1, 2, 5, 10) if times * power >= step * (1 - 1e-9))
 
 
-def dot_chart(title: str, unit: str, dots: Sequence[Dot]) -> str:
+def dot_chart(title: str, unit: str, dots: Sequence[ChartDot]) -> str:
     """Draw values on a common scale, one row each, with their intervals."""
     row = 36
-    scale = Scale([*(end for dot in dots for end in (dot.value, *dot.ends)), 0.0], _MARGIN + 6, _WIDTH - _MARGIN - 6)
+    scale = _Scale([*(end for dot in dots for end in (dot.value, *dot.ends)), 0.0], _MARGIN + 6, _WIDTH - _MARGIN - 6)
     bottom = row * len(dots) + 4
     parts = _axis_below(scale, 0, bottom, unit)
     too_long = any(len(dot.name) + len(dot.text) > 46 for dot in dots)  # letters that fit in one line
@@ -171,7 +172,7 @@ def curve_chart(
     title: str,
     x_axis: str,
     y_axis: str,
-    curves: Sequence[Curve],
+    curves: Sequence[ChartCurve],
     *,
     edge: tuple[float, str] | None = None,
     clock: bool = False,
@@ -182,7 +183,7 @@ def curve_chart(
     Parameters
     ----------
     edge : tuple of float and str, optional
-        A place on the x axis to mark, and its name.
+        Position on the x axis to mark, and its label.
     clock : bool
         Whether x counts hours of the day.
     log : bool
@@ -192,10 +193,10 @@ def curve_chart(
     bottom, left, right = top + 170, 46, _WIDTH - 12
     values = [value for curve in curves for value in (*curve.y, *curve.low, *curve.high) if value is not None]
     floor = max(values) / 1e5 if log else -math.inf
-    y_scale = Scale([math.log10(max(value, floor)) for value in values] if log else [*values, 0.0], bottom, top)
+    y_scale = _Scale([math.log10(max(value, floor)) for value in values] if log else [*values, 0.0], bottom, top)
     xs = [x for curve in curves for x in curve.x]
     # hours leave room beside the first and the last; other axes begin at 0
-    x_scale = Scale(
+    x_scale = _Scale(
         (min(xs) - 0.6, max(xs) + 0.6) if clock else (min(0.0, *xs), max(xs)), left, right, most=4, snug=True
     )
 
@@ -249,7 +250,7 @@ def curve_chart(
     return _drawing(title, parts, bottom + 38)
 
 
-def grid_chart(title: str, unit: str, down: str, across: str, cells: Mapping[tuple[str, str], Estimate]) -> str:
+def grid_chart(title: str, unit: str, down: str, across: str, cells: Mapping[tuple[str, str], CaseEstimate]) -> str:
     """Draw estimates by row (``down``) and column (``across``), shaded by size."""
     rows, columns = (list(dict.fromkeys(key[k] for key in cells)) for k in (0, 1))
     left, top, high = 52.0, 42.0, 50.0
@@ -273,7 +274,7 @@ def grid_chart(title: str, unit: str, down: str, across: str, cells: Mapping[tup
 
 
 def book_chart(title: str, example: OrderExample) -> str:
-    """Draw the books that an order met, price by price, and its fills."""
+    """Draw the displayed shares and the fills of an order, price by price."""
     prices = sorted({*(one.price for one in example.levels), *(one.price for one in example.fills)}, reverse=True)
     venues = sorted({one.venue for one in example.levels})
     colours = {name: _PALETTE[min(k, len(_PALETTE) - 1)] for k, name in enumerate(venues)}
@@ -312,7 +313,7 @@ def book_chart(title: str, example: OrderExample) -> str:
 
 
 def _legend(venues: Mapping[str, str], kinds: Mapping[str, str], y: float) -> tuple[list[str], float]:
-    """Return the names of colours in lines as wide as the drawing: venues as boxes, kinds of child orders as dots."""
+    """Return a wrapped legend, venues as boxes and kinds of child orders as dots, and the height of its end."""
     parts, x = [], float(_MARGIN)
     for names, dots in ((venues, False), (kinds, True)):
         for whole, colour in names.items():
@@ -327,26 +328,14 @@ def _legend(venues: Mapping[str, str], kinds: Mapping[str, str], y: float) -> tu
     return parts, y
 
 
-def price_text(price: float) -> str:
-    """Return a price with two digits, or up to four where it has them.
-
-    Examples
-    --------
-    >>> price_text(48.02), price_text(48.005), price_text(1250.0)
-    ('48.02', '48.005', '1,250.00')
-    """
-    text = f"{price:,.4f}"
-    return text[:-2] + text[-2:].rstrip("0")
-
-
-def palette(names: Sequence[str]) -> dict[str, str]:
+def chart_colours(names: Sequence[str]) -> dict[str, str]:
     """Return a colour per name; the first is that of the chosen router."""
     colours = (_ROLES["chosen"], *_PALETTE)
     return {name: colours[min(k, len(colours) - 1)] for k, name in enumerate(names)}
 
 
 def _cut(name: str, room: float) -> str:
-    """Return the beginning of a name that is too long; the hover text has all of it."""
+    """Shorten a name to a width; the hover text is complete."""
     if _text_width(name) <= room:
         return name
     kept = next(k for k in range(len(name), -1, -1) if _text_width(name[:k]) <= room - 12)
@@ -358,7 +347,7 @@ def _text_width(text: str) -> float:
     return sum(9.0 if letter.isupper() else 6.9 for letter in text)
 
 
-def _axis_below(scale: Scale, top: float, bottom: float, unit: str) -> list[str]:
+def _axis_below(scale: _Scale, top: float, bottom: float, unit: str) -> list[str]:
     parts = []
     for tick in scale.ticks:
         place = scale(tick)

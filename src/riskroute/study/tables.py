@@ -104,7 +104,7 @@ MARKOUTS = (1, 10, 60)  # seconds
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Orders, child orders and fills, and the state of the router after them if there is one."""
+    """Orders, child orders and fills, and optionally the final state of the router."""
 
     orders: polars.DataFrame
     children: polars.DataFrame

@@ -1,18 +1,21 @@
-"""The answers of a backtest and of a study in sentences. Every number in them is one of the result."""
+"""Verdicts of a backtest and of a study in sentences, with no number that the result does not hold."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from riskroute.core.text import dollars_text, fixed_text, rounds_to_zero
 from riskroute.study.candidates import CLAIRVOYANT, FITTED
 from riskroute.study.comparison import Comparison
 from riskroute.study.config import StudyConfig
-from riskroute.study.records import DarkSurface, Estimate, LearningCost, Saving, StateDifference, StudyCase
+
+if TYPE_CHECKING:
+    from riskroute.study.case import CaseEstimate, CaseSaving, DarkSurface, LearningCost, StateDifference, StudyCase
 
 
 def backtest_verdict(found: Comparison, *, synthetic: bool = False) -> str:
-    """Say which router to use and what it saves; the benchmark rule unless another is clearly better."""
+    """Recommend a router and state its saving; the benchmark rule unless another is significantly better."""
     best = found.best
     if share := found.too_much_estimated(best):
         return f"No verdict: {estimated_text(share, synthetic=synthetic)}"
@@ -36,13 +39,13 @@ def backtest_verdict(found: Comparison, *, synthetic: bool = False) -> str:
 
 
 def estimated_text(share: float, *, synthetic: bool) -> str:
-    """Say why there is no verdict: too much of the volume is priced by an estimate."""
+    """Explain a missing verdict: too much of the volume is priced by an estimate."""
     remedy = "Use smaller orders." if synthetic else "Import more levels or use smaller orders."
     return f"{share:.0%} of the shares are beyond the recorded depth and priced by an estimate. {remedy}"
 
 
 def footprint_text(depth: float, volume: float | None, block_minutes: float) -> str:
-    """Say how large orders are against displayed depth and volume, and whether that is too large for a replay.
+    """Compare the order size with displayed depth and volume, and warn if it is too large for a replay.
 
     Examples
     --------
@@ -140,7 +143,7 @@ def _saved(bps: float) -> str:
     return "less than 0.01" if rounds_to_zero(bps) else fixed_text(bps)
 
 
-def _dollars(saving: Saving) -> str:
+def _dollars(saving: CaseSaving) -> str:
     each, many = saving.dollars_per_order, saving.dollars_per_1000_orders
     text = f"{dollars_text(each.mean)} per order"
     if many is None:
@@ -161,7 +164,7 @@ def _tail(case: StudyCase) -> str:
     )
 
 
-def _interval(one: Estimate, digits: int = 2) -> str:
+def _interval(one: CaseEstimate, digits: int = 2) -> str:
     if one.low is None or one.high is None:
         return "too few time blocks for a CI"
     return f"95 % CI {fixed_text(one.low, digits)} to {fixed_text(one.high, digits)}"
@@ -208,7 +211,7 @@ def _exploration(cost: LearningCost, router: str) -> str:
     return f"{text}; negative means that it paid off at once." if negative else f"{text}."
 
 
-def _static_split(one: Saving) -> str:
+def _static_split(one: CaseSaving) -> str:
     begin = "Ignoring the books, a static split" if one.bps.mean > 0 else "A static split"
     cheaper = one.bps.mean < 0 and not rounds_to_zero(one.bps.mean)
     interval = _interval(one.bps.negated if cheaper else one.bps)
@@ -216,7 +219,7 @@ def _static_split(one: Saving) -> str:
 
 
 def _difference(bps: float) -> str:
-    """Format a cost difference, to be followed by the benchmark."""
+    """Return a cost difference as text that the benchmark's name follows."""
     if rounds_to_zero(bps):
         return "the same as"
     return f"{fixed_text(abs(bps))} bps {'more' if bps > 0 else 'less'} than"

@@ -1,0 +1,76 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+BackendOption = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
+WorkersOption = Annotated[
+    int | None, typer.Option(help="Number of processes; default: one per core, or all of the cluster at --address.")
+]
+AddressOption = Annotated[
+    str | None, typer.Option(help="Address of a running dask or ray cluster; default: start one on this machine.")
+]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue from the finished tasks of an earlier run.")]
+MarketOption = Annotated[
+    str, typer.Option(help="Market: paper, comparable, dark, or a folder written by `riskroute market import`.")
+]
+DaysOption = Annotated[
+    int | None, typer.Option(help="Number of days; default: 10 synthetic days, or all days of the folder.")
+]
+HoursOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Times of orders, FIRST-LAST, in the zone of the recordings (New York if synthetic); "
+        "default: 09:35-15:55 in New York, the whole day elsewhere."
+    ),
+]
+ProtectionOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Order protection, reg-nms or none; default: reg-nms for synthetic days and US equities, else none."
+    ),
+]
+SeedOption = Annotated[int, typer.Option(help="Seed of markets, orders and dark pools.")]
+KeptOption = Annotated[Path, typer.Option(help="Cache folder for prepared days and results.")]
+SymbolsOption = Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")]
+SharesOption = Annotated[list[int] | None, typer.Option(help="Order size in shares; repeat for more; default: 1000.")]
+LotOption = Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")]
+FeesOption = Annotated[Path | None, typer.Option(help="Fee schedule (.toml) for recorded days.")]
+ResultsOption = Annotated[Path | None, typer.Option("--json", help="Write the results to this .json file.")]
+
+
+def list_routers(router: str | None) -> str | None:
+    """Print all routers and exit if ``--router list`` was given."""
+    if router is not None and router.casefold() == "list":
+        from riskroute.routers.registry import NAMES
+
+        _print_routers(NAMES)
+    return router
+
+
+def list_judged_routers(router: list[str] | None) -> list[str] | None:
+    """Print all routers that a backtest plays and exit if ``--router list`` was given."""
+    if any(one.casefold() == "list" for one in router or ()):
+        from riskroute.study.candidates import NAMES
+
+        _print_routers(NAMES)
+    return router
+
+
+def _print_routers(names: Sequence[str]) -> None:
+    from riskroute.cli.output import say
+    from riskroute.learning.registry import POLICIES
+    from riskroute.routers.registry import ROUTERS
+    from riskroute.simulation.clairvoyant import Clairvoyant
+
+    kinds = {**ROUTERS, **POLICIES, Clairvoyant.name: Clairvoyant}
+    for name in names:
+        about = (kinds[name].__doc__ or "").strip().splitlines()[0]
+        say(f"{name:24} {about}")
+    say(f"{'FILE.py:CLASS':24} A user-defined router: a subclass of riskroute.routers.Router in a file.")
+    raise typer.Exit

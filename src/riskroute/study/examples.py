@@ -1,0 +1,192 @@
+"""Example orders of a study: the books at arrival, the child orders and the fills."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars
+
+from riskroute.core.arrays import Floats
+from riskroute.core.validation import SIDES
+from riskroute.market.clock import SECOND
+from riskroute.market.day_books import DayBooks
+from riskroute.study.comparison import ORDER
+from riskroute.study.config import BacktestConfig
+from riskroute.study.costs import TAKING, order_costs_bps
+from riskroute.study.markets import MarketDay
+from riskroute.study.play import trading_day
+from riskroute.study.tables import KEY, Tables
+
+# reasons: the median, best or worst saving, or cost if there is no other router
+_WHY = ("a typical order", "the best order", "the worst order", "an order that only swept")
+
+
+@dataclass(frozen=True)
+class _BookLevel:
+    """Shares that a venue displays at a price; ``side`` is ``bid`` or ``ask``."""
+
+    venue: str
+    side: str
+    price: float
+    shares: int
+
+
+@dataclass(frozen=True)
+class _ExampleChild:
+    """A child order of an example; ``price`` is the mean of its fills, times are seconds after arrival."""
+
+    kind: str
+    place: str
+    sent: int
+    filled: int
+    price: float | None
+    sent_after: float
+    last_fill_after: float | None
+
+
+@dataclass(frozen=True)
+class _ExampleFill:
+    """Shares of an example filled at one place and price, the last of them ``after`` seconds."""
+
+    kind: str
+    place: str
+    shares: int
+    price: float
+    after: float
+
+
+@dataclass(frozen=True)
+class OrderExample:
+    """One order of the test days with the books at arrival, its child orders and its fills.
+
+    ``why`` is the reason to show it; ``time`` is local to ``zone``; ``against_bps`` and ``saving_bps`` are None without
+    another router.
+    """
+
+    why: str
+    symbol: str
+    day: str
+    time: str
+    zone: str
+    side: str
+    shares: int
+    mid: float
+    spread_bps: float
+    cost_bps: float
+    against_bps: float | None
+    saving_bps: float | None
+    levels: tuple[_BookLevel, ...]
+    children: tuple[_ExampleChild, ...]
+    fills: tuple[_ExampleFill, ...]
+
+
+def order_examples(
+    tables: Tables, days: Sequence[MarketDay], config: BacktestConfig, router: str, against: str | None
+) -> tuple[OrderExample, ...]:
+    """Return up to four orders of a router with the first seed, and their cost with another router."""
+    first = polars.col("judged") & (polars.col("seed") == config.seed)
+    judged = order_costs_bps(tables.orders.filter(first))
+    mine = judged.filter(polars.col("router") == router)
+    sent = tables.children.filter(polars.col("sent") > 0)
+    swept = sent.group_by(KEY).agg(swept=polars.col("kind").is_in(TAKING).all())
+    mine = mine.join(swept, on=KEY, how="left", maintain_order="left")
+    if against is None:
+        rows = mine.with_columns(against_bps=polars.lit(None, polars.Float64), merit=-polars.col("cost_bps"))
+    else:
+        other = judged.filter(polars.col("router") == against).select(*ORDER, against_bps="cost_bps")
+        rows = mine.join(other, on=ORDER).with_columns(merit=polars.col("against_bps") - polars.col("cost_bps"))
+    rows = rows.sort(ORDER)
+    return tuple(
+        _example(why, rows.row(place, named=True), tables, days, config) for why, place in _places(rows).items()
+    )
+
+
+def _places(rows: polars.DataFrame) -> dict[str, int]:
+    """Return the number of a row per reason; each row serves at most one reason."""
+    merits, swept = rows["merit"].to_numpy(), rows["swept"].fill_null(False).to_numpy()
+    middle = np.abs(merits - np.median(merits))
+    typical, best, worst, only = _WHY
+    scores: dict[str, Floats] = {
+        best: -merits,
+        worst: merits,
+        only: np.where(swept, middle, np.inf) if not swept.all() else np.full(len(merits), np.inf),
+        typical: middle + 1e-9 * swept,  # among ties prefer an order that was not only swept
+    }
+    found: dict[str, int] = {}
+    for why, score in scores.items():
+        free = score.astype(np.float64)
+        free[list(found.values())] = np.inf
+        place = int(free.argmin())
+        if math.isfinite(free[place]):
+            found[why] = place
+    return {why: found[why] for why in _WHY if why in found}
+
+
+def _example(
+    why: str, order: dict[str, Any], tables: Tables, days: Sequence[MarketDay], config: BacktestConfig
+) -> OrderExample:
+    key = polars.DataFrame([{name: order[name] for name in KEY}])
+    children, fills = (frame.join(key, on=KEY, how="semi") for frame in (tables.children, tables.fills))
+    start = order["time"]
+    day = next(day for day in days if (day.symbol, str(day.date)) == (order["symbol"], order["day"]))
+    mid, cost, paid = order["mid"], order["cost_bps"], order["against_bps"]
+    return OrderExample(
+        why=why,
+        symbol=day.symbol,
+        day=str(day.date),
+        time=f"{order['clock']:%H:%M:%S}",
+        zone=order["zone"],
+        side=SIDES[0] if order["sign"] == 1 else SIDES[1],
+        shares=order["shares"],
+        mid=mid,
+        spread_bps=1e4 * (order["ask"] - order["bid"]) / mid,
+        cost_bps=cost,
+        against_bps=paid,
+        saving_bps=None if paid is None else paid - cost,
+        levels=_levels(trading_day(day, config).books, start),
+        children=tuple(
+            _child(row, start) for row in children.sort("posted", "child").iter_rows(named=True) if row["sent"]
+        ),
+        fills=_example_fills(fills, start),
+    )
+
+
+def _child(row: dict[str, Any], start: int) -> _ExampleChild:
+    """Return a child order; an unknown time of sending is that of the order's arrival."""
+    filled, posted, last = (row[name] for name in ("filled", "posted", "last"))
+    return _ExampleChild(
+        kind=row["kind"],
+        place=row["place"],
+        sent=row["sent"],
+        filled=filled,
+        price=row["price"] if filled else None,
+        sent_after=(posted - start) / SECOND if posted else 0.0,
+        last_fill_after=(last - start) / SECOND if filled else None,
+    )
+
+
+def _example_fills(fills: polars.DataFrame, start: int) -> tuple[_ExampleFill, ...]:
+    """Return the fills, summed by kind, place and price."""
+    price = polars.col("price").round(6)  # mids are computed, so equal ones may differ in the last bit
+    rows = fills.group_by("kind", "place", price).agg(polars.col("shares").sum(), polars.col("time").max())
+    return tuple(
+        _ExampleFill(row["kind"], row["place"], row["shares"], row["price"], (row["time"] - start) / SECOND)
+        for row in rows.sort("time", "kind", "place", "price").iter_rows(named=True)
+    )
+
+
+def _levels(books: DayBooks, time: int) -> tuple[_BookLevel, ...]:
+    """Return the displayed shares at the best prices, bids before asks, best first."""
+    now, found = books.as_of(time), []
+    for side, prices, sizes in (("bid", now.bid_px, now.bid_sz), ("ask", now.ask_px, now.ask_sz)):
+        shown = sorted(set(prices[sizes > 0].tolist()), reverse=side == "bid")[:6]  # the best six prices
+        for price in shown:
+            for venue, name in enumerate(books.venues):
+                here = sizes[venue][prices[venue] == price].sum()
+                if here > 0:
+                    found.append(_BookLevel(name, side, price, int(here)))
+    return tuple(found)
