@@ -41,6 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
+@pytest.fixture(autouse=True)
+def _compilation_unannounced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep commands silent about compilation: whether kernels are in the cache depends on the tests before."""
+    monkeypatch.setattr("riskroute.core.runtime.announce_compilation", lambda *_, **__: None)
+
+
 @pytest.fixture(scope="session")
 def small_problem() -> Problem:
     """Splits of 3 shares over 3 slots: 10 actions in 6 dimensions, known by their row numbers."""

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from numba.core.event import trigger_event
 
 from riskroute import POLICIES, __version__
 from riskroute.cli import main
 from riskroute.cli.app import run
 from riskroute.cli.experiments import _POLICIES
+from riskroute.core.runtime import announce_compilation, compilation_timed
 
 QUICK = ["simulate", "--slots", "3", "--shares", "3", "--horizon", "500", "--runs", "3"]
 ENVIRONMENT = os.environ | {"COLUMNS": "120", "NO_COLOR": "1"}
@@ -48,6 +50,21 @@ def test_simulate_help_names_every_policy() -> None:
     for name in POLICIES:
         assert name in flat
     assert "--instance-seed" in text
+
+
+def test_commands_announce_compilation(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A kernel is said to compile for three seconds while the books are routed."""
+    monkeypatch.setattr("riskroute.core.runtime.announce_compilation", announce_compilation)
+    now = 0.0
+    monkeypatch.setattr("riskroute.core.runtime.time.perf_counter", lambda: now)
+    try:
+        assert run(["--version"]) == 0
+        with compilation_timed("a test of commands"), trigger_event("numba:compile"):
+            now += 3.0
+    finally:
+        announce_compilation(None)
+    line = "riskroute: compiling kernels for a test of commands; later runs load them from the cache\n"
+    assert capsys.readouterr().err == line
 
 
 def test_version() -> None:

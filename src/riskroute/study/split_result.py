@@ -588,7 +588,7 @@ def _alternative(case: SplitCase, name: str) -> str:
     if split.allocation == case.recommended.allocation:
         return f"{label}: the same split."
     if sum(shares > 0 for shares in split.allocation) <= 3:  # longer ones are in the table
-        label += f" ({_case.split_text(split.allocation)})"
+        label += f" ({case.split_text(split.allocation)})"
     more, error = split.test.charged_excess, split.test.charged_excess_error
     if more is None or error is None:
         larger, doubt = split.test.excess, f"{split.test.excess_error:.3g}"

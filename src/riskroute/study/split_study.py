@@ -45,7 +45,7 @@ class SplitStudy:
     Parameters
     ----------
     config : str or path-like, optional
-        A TOML file; `riskroute split-study --init` writes a commented one. Default: all defaults.
+        A TOML file, such as `config_template` returns. Default: all defaults.
     **values
         Values that override those of the file: ``shares=10, side="buy", limit=["XNAS"]``.
 

@@ -44,7 +44,7 @@ class Study:
     Parameters
     ----------
     config : str or path-like, optional
-        A TOML file; `riskroute study --init` writes a commented one. Default: all defaults.
+        A TOML file, such as `config_template` returns. Default: all defaults.
     **values
         Values that override those of the file: the fields of `StudyConfig`, and ``fees`` and ``pools``. A single value
         stands for a list of one: ``shares=1000, horizons=[10, 60], symbols="LUMO"``.
