@@ -118,7 +118,7 @@ def test_only_training_days_and_mornings_are_looked_at(tmp_path: Path) -> None:
 def test_without_training_days_nothing_is_chosen(tmp_path: Path) -> None:
     days = two_days(tmp_path, THREE)
     for routers in (("static",), ("static+sweep",)):
-        with pytest.raises(InputError, match="train must be at least 1 for static and static"):
+        with pytest.raises(InputError, match="train must be at least 1 to fit static and static"):
             run_backtest("x", days, BacktestConfig(orders=10, train=0, routers=routers), backend=HERE)
     found = run_backtest("x", days, BacktestConfig(orders=10, train=0), backend=HERE)
     assert not {"static", "static+sweep"} & set(found.comparison.routers)
