@@ -115,7 +115,7 @@ def compilation_announcer() -> tuple[Callable[[str], None], float] | None:
 
 @contextmanager
 def compilation_timed(subject: str) -> Iterator[Callable[[], float]]:
-    """Yield a function that returns the seconds spent compiling kernels in this context.
+    """Yield a function that returns the seconds spent compiling and loading kernels in this context.
 
     Kernels are compiled at first use and cached on disk, so a table that includes this time charges it to whichever
     policy or router comes first. Contexts nest; the innermost subject is announced.
@@ -129,7 +129,7 @@ def compilation_timed(subject: str) -> Iterator[Callable[[], float]]:
 
 
 def compilation_seconds() -> float:
-    """Return the seconds that this process has spent compiling kernels since its first call of this function."""
+    """Return the seconds that this process has spent compiling and loading kernels since the first call."""
     return float(_compilation_clock().seconds)
 
 
@@ -168,5 +168,6 @@ def _compilation_clock() -> Any:
                 say(f"compiling kernels for {subject}; later runs load them from the cache")
 
     clock = Clock()
-    register("numba:compile", clock)  # type: ignore[no-untyped-call]  # numba has no types
+    for event in ("numba:compile", "numba:compiler_lock"):  # the lock is also held to load and store kernels
+        register(event, clock)  # type: ignore[no-untyped-call]  # numba has no types
     return clock
