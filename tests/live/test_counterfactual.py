@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from live_engines import CENT, START, parent_order
+from riskroute.live.children import context_of
 from riskroute.live.counterfactual import Counterfactual, benchmark_plan
-from riskroute.live.state.events import NANO, ChildOutcome, PoolQuote
+from riskroute.live.state.events import NANO, ChildOutcome, ParentOrder, PoolQuote
 from riskroute.live.state.trading_state import _BatchMean
 from riskroute.routers.plan import Plan
+from riskroute.routers.rules import DarkFirst
 
 ORDER = parent_order(quantity=1500)
 """Both venues show 1,000 shares at 10.02 and at 10.03, for a fee of 0.3 cents; the mid is 10.01."""
@@ -61,7 +62,7 @@ def test_untried_places_are_expected_to_fill_as_in_other_orders() -> None:
     for _ in range(20_000):
         counterfactual.learn(ORDER, [slot("dark", "P", 1500, 1500, 0)])
     assert counterfactual.cost(ORDER, tried, ()).cost < first
-    (shown,) = counterfactual.fills.view()
+    (shown,) = counterfactual.fill_beliefs()
     assert (shown["place"], shown["kind"], shown["trials"]) == ("P", "dark", 20_200)
     assert all(size["low"] <= size["chance"] <= size["high"] for size in shown["sizes"])
 
@@ -74,10 +75,14 @@ def test_unfilled_resting_shares_pay_the_price_at_the_deadline() -> None:
     assert cents(posted, rested) == pytest.approx(-600 + 900 * 1.3)
 
 
+def standard_plan(order: ParentOrder) -> Plan:
+    return benchmark_plan(context_of(order, order.received))
+
+
 def test_the_standard_rule_skips_pools_that_cost_more_than_the_sweep() -> None:
     pools = (PoolQuote(pool="P"), PoolQuote(pool="Q", fee=5 * CENT))
-    assert benchmark_plan(parent_order(pools=pools)).dark == {"P": 100}
-    assert benchmark_plan(parent_order(pools=())).dark == {}
+    assert standard_plan(parent_order(pools=pools)).dark == {"P": 100}
+    assert standard_plan(parent_order(pools=())).dark == {}
 
 
 def test_an_interval_covers_the_mean_of_autocorrelated_values() -> None:
@@ -102,25 +107,8 @@ def test_few_values_have_no_interval() -> None:
     assert mean.view() == {"orders": 1, "mean": 2.0, "low": None, "high": None}
 
 
-@given(
-    seen=st.lists(
-        st.builds(
-            slot,
-            st.sampled_from(["dark", "dark_rest", "sweep", "take", "limit"]),
-            st.sampled_from(["A", "B", "P", "Q"]),
-            st.integers(0, 900),
-            st.integers(0, 900),
-            st.floats(-500, 500),
-        ).map(lambda one: msgspec.structs.replace(one, filled=min(one.filled, one.sent))),
-        max_size=5,
-    ),
-    quantity=st.integers(1, 5000),
-    fees=st.tuples(st.integers(-CENT, 3 * CENT), st.integers(-CENT, 3 * CENT)),
-)
-def test_the_cost_of_the_standard_rule_is_the_cost_of_its_plan(
-    seen: list[ChildOutcome], quantity: int, fees: tuple[int, int]
-) -> None:
+@given(quantity=st.integers(1, 5000), fees=st.tuples(st.integers(-CENT, 3 * CENT), st.integers(-CENT, 3 * CENT)))
+def test_the_standard_rule_is_the_first_plan_of_the_router_of_its_name(quantity: int, fees: tuple[int, int]) -> None:
     pools = PoolQuote(pool="P", fee=fees[0]), PoolQuote(pool="Q", fee=fees[1], improvement=0.5)
-    order, counterfactual = parent_order(quantity=quantity, pools=pools), Counterfactual()
-    counterfactual.learn(order, seen)
-    assert counterfactual.rule(order, seen) == counterfactual.cost(order, benchmark_plan(order), seen)
+    order = parent_order(quantity=quantity, pools=pools)
+    assert standard_plan(order) == DarkFirst().route(context_of(order, order.received))

@@ -12,7 +12,6 @@ from functools import lru_cache
 import numpy as np
 
 from riskroute.core.arrays import Matrix, Vector
-from riskroute.core.errors import InputError
 from riskroute.core.validation import unchecked
 from riskroute.live.state.events import (
     NANO,
@@ -197,7 +196,7 @@ class ChildMaker:
 
     def following(self, state: TradingState, parent: ParentState, quotes: Quotes, now: int) -> Children:
         """Return the children to send now for shares that no child holds; empty if there are none, or not yet."""
-        order, plan = parent.order, plan_of(parent)
+        order, plan = parent.order, Plan.from_json(parent.decision.plan)
         children = [state.children[name] for name in parent.children]
         making = _Making(self, order, plan, quotes, children, _own_fills(state, children), now)
         if plan.recall is not None and now >= parent.decision.at + int(plan.recall * NANO):
@@ -393,17 +392,3 @@ def _own_fills(state: TradingState, children: Sequence[ChildState]) -> list[tupl
                 if one.counts and one.kind != "busted":
                     found.append((child.order.place, one.price / NANO, one.quantity, one.at))
     return found
-
-
-def plan_of(parent: ParentState) -> Plan:
-    """Return the plan of an order."""
-    return Plan.from_json(parent.decision.plan)
-
-
-def far_touch(order: ParentOrder, quotes: Quotes) -> int:
-    """Return the best price on the other side, at which the remainder is valued; `InputError` without one."""
-    for shown in (quotes, order.quotes):
-        bid, ask = touch_prices(shown)
-        if price := ask if order.side == "buy" else bid:
-            return price
-    raise InputError("quotes must show a price on the other side, did not")

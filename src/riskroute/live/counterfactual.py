@@ -49,41 +49,48 @@ class Estimate(NamedTuple):
     children: tuple[tuple[Child, float], ...] = ()
 
 
-class Fills:
-    """Hazards by size of every pool and queue, learned from all children."""
+class Counterfactual:
+    """Estimates the costs of other plans, with hazards by size of every pool and queue, learned from all children."""
 
     refresh = 20  # trials between updates of the expectations
-    shown = (1, 100, 1000)  # sizes in `view`
+    shown = (1, 100, 1000)  # sizes in `fill_beliefs`
 
     def __init__(self) -> None:
-        self.sizes: dict[str, Hazards] = {}
+        self._hazards: dict[str, Hazards] = {}
         self._expected: dict[str, tuple[float, Vector]] = {}
 
-    def learn(self, kind: str, place: str, horizon: float, sent: int, filled: int) -> None:
-        """Learn from a finished child."""
-        key = _key(kind, place, horizon)
-        if key not in self.sizes:
-            self.sizes[key] = _prior(kind)
-        self.sizes[key].add(min(sent, _MOST), min(filled, sent, _MOST))
+    def cost(
+        self,
+        order: ParentOrder,
+        plan: Plan,
+        seen: Sequence[ChildOutcome],
+        market: Market | None = None,
+        context: Context | None = None,
+    ) -> Estimate:
+        """Estimate the cost of an order with a plan, given the outcomes of its real children, and the market's.
 
-    def expected(self, kind: str, place: str, horizon: float, shares: int) -> Vector:
-        """Return the expected fills of orders of 0, 1 .. shares."""
-        key = _key(kind, place, horizon)
-        belief = self.sizes.get(key)
-        trials = belief.trials if belief is not None else 0.0
-        known = self._expected.get(key)
-        if known is None or len(known[1]) <= shares or trials - known[0] >= min(self.refresh, 1 + known[0]):
-            belief = belief or _prior(kind)
-            known = self._expected[key] = trials, belief.expected(max(shares, 1000))
-        return known[1]
+        ``context`` is the order's at its arrival, if the caller has it.
+        """
+        context = context or context_of(order, order.received)
+        return _Counterplan(self, order, context, plan, seen, market or Market({}, ())).play()
 
-    def view(self) -> list[dict[str, Any]]:
+    def learn(self, order: ParentOrder, seen: Sequence[ChildOutcome]) -> None:
+        """Learn from the children of an order."""
+        horizon = _horizon(order)
+        for child in seen:
+            if child.kind in ("dark", "dark_rest", "limit") and child.sent > 0 and not child.marked:
+                key, sent = _key(child.kind, child.place, horizon), min(child.sent, _MOST)
+                if key not in self._hazards:
+                    self._hazards[key] = _prior(child.kind)
+                self._hazards[key].add(sent, min(max(child.filled, 0), sent))
+
+    def fill_beliefs(self) -> list[dict[str, Any]]:
         """Return, for every place, the probability that orders of some sizes are filled completely.
 
         ``low`` and ``high`` are the ends of its 90 % credible interval, from posterior draws.
         """
         rng, found = np.random.default_rng(0), []
-        for key, belief in list(self.sizes.items()):
+        for key, belief in list(self._hazards.items()):
             kind, place, _ = key.split("\x1f")
             draws = np.array([belief.tails(self.shown[-1], belief.draw(rng)) for _ in range(50)])
             tails = belief.tails(self.shown[-1])
@@ -100,10 +107,17 @@ class Fills:
         return found
 
     def more(self, kind: str, place: str, horizon: float, shares: int, known: int) -> float:
-        """Return the expected fill beyond the ``known`` shares, given those."""
+        """Return the expected fill of a child beyond the ``known`` shares, given those."""
         if shares <= known:
             return 0.0
-        table = self.expected(kind, place, horizon, shares)
+        key = _key(kind, place, horizon)
+        belief = self._hazards.get(key)
+        trials = belief.trials if belief is not None else 0.0
+        computed = self._expected.get(key)
+        if computed is None or len(computed[1]) <= shares or trials - computed[0] >= min(self.refresh, 1 + computed[0]):
+            belief = belief or _prior(kind)
+            computed = self._expected[key] = trials, belief.expected(max(shares, 1000))
+        table = computed[1]  # expected fills of 0, 1 .. shares
         there = float(table[known] - table[known - 1]) if known else 1.0
         return float(table[shares] - table[known]) / max(there, 1e-9)
 
@@ -118,51 +132,11 @@ def _key(kind: str, place: str, horizon: float) -> str:
     return f"{kind}\x1f{place}\x1f{0 if kind == 'dark' else horizon_class(horizon)}"
 
 
-class Counterfactual:
-    """Estimates the costs of other plans, with fill rates learned from every order."""
-
-    def __init__(self) -> None:
-        self.fills = Fills()
-
-    def cost(
-        self,
-        order: ParentOrder,
-        plan: Plan,
-        seen: Sequence[ChildOutcome],
-        market: Market | None = None,
-        context: Context | None = None,
-    ) -> Estimate:
-        """Estimate the cost of an order with a plan, given the outcomes of its real children, and the market's.
-
-        ``context`` is the order's at its arrival, if the caller has it.
-        """
-        context = context or context_of(order, order.received)
-        return _Counterplan(self.fills, order, _Displayed(context), plan, seen, market or Market({}, ())).play()
-
-    def rule(self, order: ParentOrder, seen: Sequence[ChildOutcome], context: Context | None = None) -> Estimate:
-        """Estimate the cost of an order with the standard routing rule, `benchmark_plan`."""
-        context = context or context_of(order, order.received)
-        displayed = _Displayed(context)
-        plan = benchmark_plan(order, context, displayed)
-        return _Counterplan(self.fills, order, displayed, plan, seen, Market({}, ())).play()
-
-    def learn(self, order: ParentOrder, seen: Sequence[ChildOutcome]) -> None:
-        """Learn from the children of an order."""
-        horizon = _horizon(order)
-        for child in seen:
-            if child.kind in ("dark", "dark_rest", "limit") and child.sent > 0 and not child.marked:
-                self.fills.learn(child.kind, child.place, horizon, child.sent, max(child.filled, 0))
-
-
-def benchmark_plan(order: ParentOrder, context: Context | None = None, displayed: _Displayed | None = None) -> Plan:
+def benchmark_plan(context: Context) -> Plan:
     """Return the standard routing rule's plan: all pools that save something in turn, then a sweep."""
-    if not order.pools:
-        return Plan(order.key)
-    context = context or context_of(order, order.received)
-    sweep = (displayed or _Displayed(context)).sweep_cost(order.quantity) / order.quantity
-    half = (context.books.best_ask - context.books.best_bid) / 2
-    saving = [pool.name for pool in context.pools if sweep - pool.fee + pool.improvement * half > 0]
-    return Plan(order.key, dark=dict.fromkeys(saving, order.quantity), in_turn=bool(saving))
+    savings = context.pool_savings if context.pools else {}
+    dark = {pool: context.shares for pool, saving in savings.items() if saving > 0}
+    return Plan(context.order, dark=dark, in_turn=bool(dark))
 
 
 def _horizon(order: ParentOrder) -> float:
@@ -216,18 +190,18 @@ class _Counterplan:
 
     def __init__(
         self,
-        fills: Fills,
+        beliefs: Counterfactual,
         order: ParentOrder,
-        displayed: _Displayed,
+        context: Context,
         plan: Plan,
         seen: Sequence[ChildOutcome],
         market: Market,
     ) -> None:
-        self.fills, self.order, self.plan, self.seen, self.market = fills, order, plan, seen, market
-        context = self.context = displayed.context
+        self.beliefs, self.order, self.plan, self.seen, self.market = beliefs, order, plan, seen, market
+        self.context = context
         self.horizon, self.sign = _horizon(order), context.sign
         self.half = (context.books.best_ask - context.books.best_bid) / 2 * NANO
-        self.execution, self.book = Execution(plan, context), displayed
+        self.execution, self.book = Execution(plan, context), _Displayed(context)
         self.children: list[tuple[Child, float]] = []
         self.cost = self.guessed = self.lit = 0.0
 
@@ -365,7 +339,7 @@ class _Counterplan:
         else:
             least, most = self._bounds(kind, place)
             known = min(shares, max(sent, least))
-            more = self.fills.more(kind, place, self.horizon, min(round(shares), _MOST), min(round(known), _MOST))
+            more = self.beliefs.more(kind, place, self.horizon, min(round(shares), _MOST), min(round(known), _MOST))
             more = max(min(more, most - known), 0.0)
             self.guessed += max(min(shares, most) - known, 0)
         money = sum([one.money for one in mine]) / filled if filled > 0 else self._own_price(kind, place)

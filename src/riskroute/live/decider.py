@@ -9,19 +9,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from itertools import accumulate
 
-from riskroute.core.errors import InputError
-from riskroute.live.children import ChildMaker, Children, Quotes, context_of, far_touch
-from riskroute.live.counterfactual import Counterfactual
-from riskroute.live.learner import (
-    SLOW,
-    Learner,
-    RouterError,
-    plain_plan,
-    plan_probability,
-    router_bytes,
-    router_from,
-    router_seed,
-)
+import msgspec
+
+from riskroute.live.children import ChildMaker, Children, Quotes, context_of
+from riskroute.live.counterfactual import Counterfactual, benchmark_plan
+from riskroute.live.learner import SLOW, Learner, RouterError, plain_plan, router_bytes, router_from
 from riskroute.live.limits import Limits
 from riskroute.live.state.events import (
     NANO,
@@ -38,6 +30,7 @@ from riskroute.live.state.events import (
 )
 from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.plan import Plan
+from riskroute.routers.router import Router
 from riskroute.routers.rules import Sweep
 
 
@@ -116,7 +109,7 @@ class Decider:
         )
         context = context_of(order, now)
         self.safe.decide(context)
-        Counterfactual().rule(order, (), context)
+        Counterfactual().cost(order, benchmark_plan(context), (), context=context)
         try:
             router_from(self.learner.kind, router_bytes(self.learner.router)).route(context)
         except Exception:  # a router may raise anything; it is reported with its first decision
@@ -127,7 +120,6 @@ class Decider:
         bid, ask = touch_prices(order.quotes)
         mid = (bid + ask) // 2
         reason, consulted = "", True
-        name = self.learner.router.name
         if len(state.unsettled) >= self.limits.unsettled:
             reason, consulted = f"{len(state.unsettled)} orders are unsettled", False
         elif self.learner.disabled:
@@ -142,23 +134,29 @@ class Decider:
                 consulted = not reason.startswith(SLOW)
         refusal = ""
         if reason:
-            name, plan = self.safe.name, plain_plan(self.safe.decide(self.maker.context(order)))
+            plan = plain_plan(self.safe.decide(self.maker.context(order)))
             children = self.maker.first(order, plan)
             if refusal := self.limits.children_refusal(state, order, mid, children, order.quantity):
                 self.maker.forget(order.key)
-        decision = Decision(
-            parent=order.key,
-            router=name,
+        return self.decision(order.key, plan, now, ticket, reason, consulted=consulted), children, refusal
+
+    def decision(self, key: str, plan: Plan, now: int, ticket: int, safe: str, *, consulted: bool) -> Decision:
+        """Return the record of a plain plan; ``safe`` is why the safe router made it, empty if it did not."""
+        router: Router = self.safe if safe else self.learner.router
+        explores = "seed" in router.parameter_names()
+        return Decision(
+            parent=key,
+            router=router.name,
             belief=self.learner.belief,
             ticket=ticket,
             plan=dict(vars(plan)),  # a plain plan that is not shared
             at=now,
-            probability=plan_probability(self.safe if reason else self.learner.router),
-            seed=None if reason else router_seed(self.learner.router),
-            safe=reason,
+            # Routers that explore draw beliefs, not plans: the probability of a plan is not available.
+            probability=msgspec.UNSET if explores else 1.0,
+            seed=router.seed if explores else None,  # type: ignore[attr-defined]  # a field
+            safe=safe,
             consulted=consulted,
         )
-        return decision, children, refusal
 
     def timed(self, ask: Callable[[ParentOrder, int], Plan], order: ParentOrder, now: int) -> Plan:
         """Ask the router for a plan, and report the time it took."""
@@ -187,7 +185,7 @@ class Decider:
         """
         context = self.maker.context(order)
         self.maker.forget(order.key)
-        rule = self.counterfactual.rule(order, outcome.children, context)
+        rule = self.counterfactual.cost(order, benchmark_plan(context), outcome.children, context=context)
         explored = None
         if number % 10 == 0 and not self.learner.disabled:
             best = self.learner.greedy(order)
@@ -197,32 +195,21 @@ class Decider:
             at=at, outcome=outcome, benchmark_cost=round(rule.cost), guessed=round(rule.guessed), explored=explored
         )
 
-    def books(self, order: ParentOrder) -> Quotes:
-        """Return the current books of a symbol, or those at the order's arrival."""
-        found = self.quotes(order.symbol) if self.quotes is not None else None
-        return found or order.quotes
-
     def next_event(self, state: TradingState, key: str, now: int) -> AnyEvent | None:
         """Return what happens to shares that no child holds: further children, or the remainder is marked."""
         parent = state.parents[key]
         if parent.settled or parent.free <= 0 or parent.marked:
             return None
-        quotes = self.books(parent.order)
+        quotes = (self.quotes and self.quotes(parent.order.symbol)) or parent.order.quotes
         if state.halted:
             return self._give_up(parent, quotes, now) if parent.open == 0 else None
-        event = self._intend(state, parent, self.maker.following(state, parent, quotes, now), now)
-        if event is None and parent.closing and parent.open == 0:
-            return self._give_up(parent, quotes, now)
-        return event
-
-    def _intend(self, state: TradingState, parent: ParentState, children: Children, now: int) -> Intended | None:
-        if not children or self.limits.children_refusal(state, parent.order, parent.mid, children, parent.free):
-            return None
-        return Intended(at=now, parent=parent.order.key, children=children)
+        children = self.maker.following(state, parent, quotes, now)
+        if children and not self.limits.children_refusal(state, parent.order, parent.mid, children, parent.free):
+            return Intended(at=now, parent=key, children=children)
+        return self._give_up(parent, quotes, now) if parent.closing and parent.open == 0 else None
 
     def _give_up(self, parent: ParentState, quotes: Quotes, now: int) -> Marked:
-        try:
-            price = far_touch(parent.order, quotes)
-        except InputError:
-            price = parent.mid
+        """Value the remainder at the far touch, now or at the arrival."""
+        far = 1 if parent.order.side == "buy" else 0
+        price = touch_prices(quotes)[far] or touch_prices(parent.order.quotes)[far]
         return Marked(at=now, parent=parent.order.key, price=price)

@@ -475,7 +475,7 @@ class TradingEngine:
     def await_public_data(self, order: ParentOrder) -> None:
         """Observe the market until after the deadline of an order, if the router learns from public data."""
         full = len(self._unobserved) >= self.most_unobserved
-        if self.history is None or not self.learner.learns_from_public_data or full:
+        if self.history is None or self.learner.kind.feedback != "F3" or full:
             return
         self.history.expect(order)
         if (now := self.clock()) >= order.deadline + PUBLIC_AFTER:

@@ -45,22 +45,14 @@ _Followed = tuple[int, ParentOrder, dict[str, Any], int, bool]
 # Outcomes and market data that are not learned yet, with the numbers of their events.
 _Outcomes = list[tuple[int, Outcome]]
 _Observed = list[tuple[int, MarketObserved]]
+# Belief, its state, the router's state, and what is not learned yet: a learner in a snapshot.
+_Saved = tuple[int, bytes, bytes, list[_Followed], _Outcomes, _Observed, str]
 
 SLOW = "the router took longer than"  # a decision whose reason starts so disables the router, in a replay too
 
 
 class RouterError(StateError):
     """A router failed, or returned a plan that cannot be executed."""
-
-
-class _Saved(msgspec.Struct):
-    belief: int
-    planned: bytes
-    router: bytes
-    followed: list[_Followed]
-    unlearned: _Outcomes
-    disabled: str
-    observed: _Observed
 
 
 def _is_forgetful(kind: type[Router]) -> bool:
@@ -83,37 +75,19 @@ def router_from(kind: type[Router], body: bytes) -> Router:
     return kind.restore(json.loads(body))
 
 
-def _refit(
-    kind: type[Router], body: bytes, followed: list[_Followed], outcomes: _Outcomes, observed: _Observed
-) -> bytes:
-    """Return the state of a router after decisions, outcomes and market data, in the sequence of their events."""
-    router = router_from(kind, body)
-    for _, order, plan, at, dropped in followed:
-        _follow_quietly(router, order, plan, at, dropped=dropped)
-    news: list[tuple[int, Outcome | MarketObserved]] = [*outcomes, *observed]
-    for _, one in sorted(news, key=lambda pair: pair[0]):
-        if isinstance(one, MarketObserved):
-            _observe_quietly(router, one)
-        else:
-            learn_quietly(router, one)
-    router.prepare()
-    return router_bytes(router)
-
-
-def _follow_quietly(router: Router, order: ParentOrder, plan: dict[str, Any], at: int, *, dropped: bool) -> None:
-    """Repeat a decision in a router; ignore what it raises, which was handled when it decided."""
-    try:
+def _follow_quietly(router: Router, decision: _Followed) -> None:
+    """Repeat a decision in a router; ignore its errors, which were handled when it decided."""
+    _, order, plan, at, dropped = decision
+    with suppress(Exception):  # a router may raise anything; trading continues
         if dropped:
             router.route(context_of(order, at))
             router.abandon(order.key)
         else:
             router.follow(context_of(order, at), Plan.from_json(plan))
-    except Exception:  # a router may raise anything; trading continues
-        return
 
 
 def learn_quietly(router: Router, outcome: Outcome, *, prepare: bool = False) -> str:
-    """Let a router learn from a settled order, if it knows it; return what it raised."""
+    """Let a router learn from a settled order that it knows; return its error, empty without one."""
     if outcome.parent not in router._under_way:
         return ""
     try:
@@ -126,7 +100,7 @@ def learn_quietly(router: Router, outcome: Outcome, *, prepare: bool = False) ->
 
 
 def _observe_quietly(router: Router, event: MarketObserved) -> str:
-    """Let a router learn from public data; return what it raised."""
+    """Let a router learn from public data; return its error, empty without one."""
     try:
         router.on_public_data(public_of(event))
     except Exception as error:  # a router may raise anything
@@ -144,8 +118,6 @@ class Learner:
     refit_every : int
         Settled orders from which a worker learns together; 0 learns from each at once.
     """
-
-    events = frozenset((Planned, Accepted, Shadowed, Declined, MarketObserved))  # kinds that `on_event` follows
 
     def __init__(self, router: Router, refit_every: int = 0) -> None:
         self.router, self.kind = router, type(router)
@@ -209,8 +181,6 @@ class Learner:
 
     def on_event(self, number: int, event: AnyEvent, *, live: bool) -> None:
         """Follow an event; ``live`` if `decide` has been called for it already."""
-        if type(event) not in self.events:
-            return
         if isinstance(event, Planned):
             self._adopt(event)
         elif isinstance(event, Accepted):
@@ -230,15 +200,15 @@ class Learner:
             self._observe(number, event)
 
     def _follow(self, decision: _Followed, live: bool) -> None:
-        _, order, plan, at, dropped = decision
+        key, dropped = decision[1].key, decision[4]
         if self._reading:
             pass
         elif not live and self._forgetful and not dropped:
-            self.router._under_way.setdefault(order.key, [])
+            self.router._under_way.setdefault(key, [])
         elif not live:
-            _follow_quietly(self.router, order, plan, at, dropped=dropped)
-        elif dropped and order.key in self.router._under_way:
-            self.router.abandon(order.key)
+            _follow_quietly(self.router, decision)
+        elif dropped and key in self.router._under_way:
+            self.router.abandon(key)
         if self.refit_every:
             self.followed.append(decision)
 
@@ -258,11 +228,6 @@ class Learner:
         elif not self.disabled and (failed := _observe_quietly(self.router, event)):
             self.disabled = f"{self.router.name} failed to learn from public data: {failed}"
 
-    @property
-    def learns_from_public_data(self) -> bool:
-        """Whether the router is of feedback class F3."""
-        return self.kind.feedback == "F3"
-
     def _adopt(self, event: Planned) -> None:
         self.belief, self.planned, self.disabled = event.belief, event.state, ""
         self.followed = [one for one in self.followed if one[0] > event.after]
@@ -279,8 +244,8 @@ class Learner:
         with suppress(RiskrouteError, ValueError):  # raised when the belief is adopted
             router, done = router_from(self.kind, state), after
             while (some := [one for one in list(self.followed) if one[0] > done]) and len(some) > few:
-                for _, order, plan, at, dropped in some:
-                    _follow_quietly(router, order, plan, at, dropped=dropped)
+                for one in some:
+                    _follow_quietly(router, one)
                 done = some[-1][0]
             self._ready = state, router, done
 
@@ -295,9 +260,9 @@ class Learner:
                 self.router = router_from(self.kind, self.planned)
             except (RiskrouteError, ValueError) as error:
                 raise DataError(f"the log has a belief that {self.kind.name} cannot restore: {error}") from error
-        for number, order, plan, at, dropped in self.followed:
-            if number > done:
-                _follow_quietly(self.router, order, plan, at, dropped=dropped)
+        for one in self.followed:
+            if one[0] > done:
+                _follow_quietly(self.router, one)
 
     def next_refit(self) -> tuple[Callable[[], bytes] | None, int]:
         """Return the refit to run now and its number of orders; None while too few are settled."""
@@ -308,16 +273,14 @@ class Learner:
 
     def state(self) -> bytes:
         """Encode the learner for a snapshot."""
-        router = router_bytes(self.router)
-        saved = _Saved(self.belief, self.planned, router, self.followed, self.unlearned, self.disabled, self.observed)
-        return msgspec.msgpack.encode(saved)
+        router, news = router_bytes(self.router), (self.followed, self.unlearned, self.observed)
+        return msgspec.msgpack.encode((self.belief, self.planned, router, *news, self.disabled))
 
     def restore(self, body: bytes) -> None:
         """Restore what `state` encoded."""
         saved = msgspec.msgpack.decode(body, type=_Saved)
-        self.belief, self.planned, self.disabled = saved.belief, saved.planned, saved.disabled
-        self.router = router_from(self.kind, saved.router)
-        self.followed, self.unlearned, self.observed = saved.followed, saved.unlearned, saved.observed
+        self.belief, self.planned, router, self.followed, self.unlearned, self.observed, self.disabled = saved
+        self.router = router_from(self.kind, router)
 
 
 class Refit:
@@ -329,16 +292,26 @@ class Refit:
         self.parts = kind, body, followed, outcomes, observed
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return (
-            cloudpickle.dumps(self.parts[0]),
-            *self.parts[1:],
-        )  # the class may come from a file, which pickle cannot import
+        # The class may come from a file, which pickle cannot import.
+        return (cloudpickle.dumps(self.parts[0]), *self.parts[1:])
 
     def __setstate__(self, saved: tuple[Any, ...]) -> None:
         self.parts = (pickle.loads(saved[0]), *saved[1:])
 
     def __call__(self) -> bytes:
-        return _refit(*self.parts)
+        """Return the state of the router after decisions, outcomes and market data, in the sequence of their events."""
+        kind, body, followed, outcomes, observed = self.parts
+        router = router_from(kind, body)
+        for decision in followed:
+            _follow_quietly(router, decision)
+        news: list[tuple[int, Outcome | MarketObserved]] = [*outcomes, *observed]
+        for _, one in sorted(news, key=lambda pair: pair[0]):
+            if isinstance(one, MarketObserved):
+                _observe_quietly(router, one)
+            else:
+                learn_quietly(router, one)
+        router.prepare()
+        return router_bytes(router)
 
 
 def plain_plan(plan: Plan) -> Plan:
@@ -360,19 +333,6 @@ def _are_plain(values: dict[str, Any]) -> bool:
         elif type(value) not in plain:
             return False
     return True
-
-
-def plan_probability(router: Router) -> float | msgspec.UnsetType:
-    """Return the probability of a router's decision: 1 for a deterministic router, unset otherwise.
-
-    Routers that explore have a seed and draw beliefs, not plans: the probability of a plan is not available.
-    """
-    return msgspec.UNSET if "seed" in router.parameter_names() else 1.0
-
-
-def router_seed(router: Router) -> int | None:
-    """Return the seed of a router that explores; None for a deterministic one."""
-    return router.seed if "seed" in router.parameter_names() else None  # type: ignore[attr-defined]  # a field
 
 
 Arguments = ParamSpec("Arguments")

@@ -13,7 +13,6 @@ from contextlib import suppress
 
 from riskroute.core.errors import StateError, one_line_error
 from riskroute.live.decider import Decider
-from riskroute.live.learner import Learner
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import Entry, LeaseError, Log, entries_of, public_message
 from riskroute.live.state.archive import OrderArchive
@@ -165,8 +164,7 @@ class Ledger:
                 continue
             state, effects = apply(state, event, self.archive)
             kind = type(event)
-            if kind in Learner.events:
-                learner.on_event(state.events, event, live=True)
+            learner.on_event(state.events, event, live=True)
             deferrable = deferrable and kind in _DEFERRABLE
             events.append(event)
             if effects:

@@ -16,6 +16,7 @@ import threading
 from bisect import bisect_right, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -29,37 +30,8 @@ from riskroute.routers.execution import OUTFLOW_SECONDS
 from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
 from riskroute.routing.consolidated import ConsolidatedBook
 
-
-class _QuoteBoard:
-    """Books by symbol; any thread may read and write.
-
-    Examples
-    --------
-    >>> board = _QuoteBoard()
-    >>> board.put("DEMO", [VenueQuote(venue="NYSE", at=5), VenueQuote(venue="NYSE", at=3)])
-    >>> [quote.at for quote in board("DEMO")]
-    [5]
-    """
-
-    def __init__(self) -> None:
-        self._books: dict[str, dict[str, VenueQuote]] = {}
-        self._lock = threading.Lock()
-
-    def put(self, symbol: str, quotes: Iterable[VenueQuote]) -> None:
-        """Replace books of a symbol, except by older ones."""
-        with self._lock:
-            books = dict(self._books.get(symbol, {}))
-            for quote in quotes:
-                if quote.venue not in books or quote.at >= books[quote.venue].at:
-                    books[quote.venue] = quote
-            self._books[symbol] = books
-
-    def __call__(self, symbol: str) -> tuple[VenueQuote, ...]:
-        """Return the books of a symbol, empty if there are none."""
-        return tuple(self._books.get(symbol, {}).values())
-
-
 _Dated = TypeVar("_Dated", VenueQuote, MarketTrade)
+_time = attrgetter("at")
 
 
 class _History(Generic[_Dated]):
@@ -81,10 +53,6 @@ class _History(Generic[_Dated]):
         return self.items[bisect_right(self.items, after, key=_time) : bisect_right(self.items, end, key=_time)]
 
 
-def _time(item: VenueQuote | MarketTrade) -> int:
-    return item.at
-
-
 class Market(NamedTuple):
     """Price, shares ahead and outflow of queues by venue, and the books at a deadline; empty where unknown."""
 
@@ -92,8 +60,8 @@ class Market(NamedTuple):
     closing: tuple[VenueQuote, ...]
 
 
-class MarketHistory(_QuoteBoard):
-    """The newest books, and books and trades before.
+class MarketHistory:
+    """The newest books, and books and trades before; any thread may read and write.
 
     Parameters
     ----------
@@ -102,13 +70,21 @@ class MarketHistory(_QuoteBoard):
         from `expect` until `seen` of an order.
     stale : int
         Age in nanoseconds from which a book is too old to represent the market at a deadline.
+
+    Examples
+    --------
+    >>> history = MarketHistory()
+    >>> history.put("DEMO", [VenueQuote(venue="NYSE", at=5), VenueQuote(venue="NYSE", at=3)])
+    >>> [quote.at for quote in history("DEMO")]
+    [5]
     """
 
     most_quotes, most_trades = 2_000, 10_000  # books and trades of a symbol at a venue that are kept at least
 
     def __init__(self, *, keep: bool = False, stale: int = 60 * NANO) -> None:
-        super().__init__()
         self.keep, self.stale = keep, stale
+        self._lock = threading.RLock()
+        self._books: dict[str, dict[str, VenueQuote]] = {}
         self._expected: Counter[str] = Counter()  # by symbol, orders that `seen` will be called for
         self._quotes: dict[tuple[str, str], _History[VenueQuote]] = defaultdict(lambda: _History(self.most_quotes))
         self._trades: dict[tuple[str, str], _History[MarketTrade]] = defaultdict(lambda: _History(self.most_trades))
@@ -116,12 +92,20 @@ class MarketHistory(_QuoteBoard):
         self._unreported: dict[str, list[MarketTrade]] = {}  # by symbol, trades in no `MarketObserved` yet
 
     def put(self, symbol: str, quotes: Iterable[VenueQuote]) -> None:
-        quotes = tuple(quotes)
-        super().put(symbol, quotes)
+        """Replace books of a symbol, except by older ones."""
         with self._lock:
-            if self.keep or self._expected[symbol]:
-                for quote in quotes:
+            books = dict(self._books.get(symbol, {}))
+            kept = self.keep or self._expected[symbol]
+            for quote in quotes:
+                if quote.venue not in books or quote.at >= books[quote.venue].at:
+                    books[quote.venue] = quote
+                if kept:
                     self._quotes[symbol, quote.venue].add(quote)
+            self._books[symbol] = books
+
+    def __call__(self, symbol: str) -> tuple[VenueQuote, ...]:
+        """Return the books of a symbol, empty if there are none."""
+        return tuple(self._books.get(symbol, {}).values())
 
     def expect(self, order: ParentOrder) -> None:
         """Keep books from now until `seen` is called for the order."""
@@ -137,13 +121,13 @@ class MarketHistory(_QuoteBoard):
         ``since`` is the time from which the first call has all trades.
         """
         books = {quote.venue: quote for quote in self(symbol)}
-        made = tuple(msgspec.structs.replace(one, displayed=_displayed(books.get(one.venue), one)) for one in trades)
+        made = tuple([_with_displayed(one, books.get(one.venue)) for one in trades])
         with self._lock:
             self._since.setdefault(symbol, since)
             unreported = self._unreported.setdefault(symbol, [])
+            unreported += made
             for one in made:
                 self._trades[symbol, one.venue].add(one)
-                unreported.append(one)
             del unreported[: -self.most_trades]
         return made
 
@@ -162,17 +146,14 @@ class MarketHistory(_QuoteBoard):
     def market(self, order: ParentOrder) -> Market:
         """Return the outflow of the queues that an order could have joined, and the books at its deadline."""
         with self._lock:
-            return self._market(order)
-
-    def _market(self, order: ParentOrder) -> Market:
-        closing = self._closing(order)
-        found = {quote.venue: self._queue(order, quote) for quote in order.quotes if closing}
+            closing = self._closing(order)
+            found = {quote.venue: self._queue(order, quote) for quote in order.quotes if closing}
         return Market({venue: queue for venue, queue in found.items() if queue is not None}, closing)
 
     def seen(self, order: ParentOrder, at: int) -> MarketObserved | None:
         """Return the public data from an order's arrival to its deadline; None if there are none."""
         with self._lock:
-            queues, closing = self._market(order)
+            queues, closing = self.market(order)
             trades = tuple(self._unreported.pop(order.symbol, ()))
             self._expected[order.symbol] -= 1
             if not self.keep and self._expected[order.symbol] <= 0:
@@ -207,10 +188,10 @@ class MarketHistory(_QuoteBoard):
         return price, ahead, outflow
 
 
-def _displayed(quote: VenueQuote | None, trade: MarketTrade) -> int:
-    """Return the shares displayed at the price of a trade before it."""
+def _with_displayed(trade: MarketTrade, quote: VenueQuote | None) -> MarketTrade:
+    """Return a trade with the shares displayed at its price before."""
     levels = () if quote is None else quote.bids if trade.side == "bid" else quote.asks
-    return next((size for price, size in levels if price == trade.price), 0)
+    return msgspec.structs.replace(trade, displayed=dict(reversed(levels)).get(trade.price, 0))
 
 
 def _queue_outflow(
@@ -267,26 +248,20 @@ def public_of(event: MarketObserved) -> PublicData:
         if closing.depth and np.isfinite(books.mid):
             later = MarketAtHorizon(float(books.mid), float(closing.costs(context.shares)) / context.shares)
     found: dict[str, dict[str, tuple[float, ...]]] = {}
+    queues: dict[str, QueueOutflow] = {}
     for venue, quote in enumerate(order.quotes):
         found[quote.venue] = {"take": _profits(_book(context, context.books, venue).costs(sizes))}
         if quote.venue in event.queues and closing is not None:
             price, ahead, outflow = event.queues[quote.venue]
-            queue = QueueOutflow(price / NANO, ahead, outflow)
+            queue = queues[quote.venue] = QueueOutflow(price / NANO, ahead, outflow)
             each = context.sign * (queue.price - context.mid) + quote.maker / NANO
             kept = [queue.filled(size) for size in sizes]
             rest = closing.costs([size - some for size, some in zip(sizes, kept, strict=True)])
             found[quote.venue]["limit"] = _profits(each * np.array(kept, dtype=np.float64) + rest)
-    queues = {
-        name: QueueOutflow(price / NANO, ahead, outflow) for name, (price, ahead, outflow) in event.queues.items()
-    }
-    return PublicData(context, found, queues, later, _by_venue(event.trades))
-
-
-def _by_venue(trades: tuple[MarketTrade, ...]) -> dict[str, dict[str, list[tuple[int, int]]]]:
-    found: dict[str, dict[str, list[tuple[int, int]]]] = {}
-    for one in trades:
-        found.setdefault(one.venue, {}).setdefault(one.side, []).append((one.shares, one.displayed))
-    return found
+    trades: dict[str, dict[str, list[tuple[int, int]]]] = {}
+    for one in event.trades:
+        trades.setdefault(one.venue, {}).setdefault(one.side, []).append((one.shares, one.displayed))
+    return PublicData(context, found, queues, later, trades)
 
 
 def _book(context: Context, books: VenueBooks, venue: int | None = None) -> ConsolidatedBook:

@@ -297,7 +297,7 @@ class Service:
         """Return fill beliefs by venue and pool, computed every few seconds at most."""
         if self._beliefs_due():
             settled = self.engine.state.settled
-            self._beliefs = time.monotonic(), settled, self.engine.decider.counterfactual.fills.view()
+            self._beliefs = time.monotonic(), settled, self.engine.decider.counterfactual.fill_beliefs()
         return self._beliefs[2]
 
     def _beliefs_due(self) -> bool:

@@ -16,7 +16,7 @@ from riskroute.core.errors import InputError, shown
 from riskroute.live.children import context_of
 from riskroute.live.engine import KeyUsedError, TradingEngine
 from riskroute.live.http.requests import ExecutedChild
-from riskroute.live.learner import RouterError, plain_plan, plan_probability
+from riskroute.live.learner import RouterError, plain_plan
 from riskroute.live.limits import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY, check_order, order_digest
 from riskroute.live.state.events import (
     ChildOutcome,
@@ -191,24 +191,12 @@ def _decide(engine: TradingEngine, order: ParentOrder) -> Decision:
     decider, now = engine.decider, order.received
     learner, reason = decider.learner, decider.learner.disabled
     consulted = not reason
-    name, plan = learner.router.name, None
+    plan = None
     if consulted:
         try:
             plan = decider.timed(learner.shadow_plan, order, now)
         except RouterError as error:
             reason = str(error)
     if plan is None:
-        name = decider.safe.name
         plan = plain_plan(decider.safe.decide(context_of(order, now)))
-    return Decision(
-        parent=order.key,
-        router=name,
-        belief=learner.belief,
-        ticket=engine.state.decisions,
-        plan=plan.to_json(),
-        at=now,
-        probability=plan_probability(decider.safe if reason else learner.router),
-        seed=None if reason else learner.router.parameters.get("seed"),
-        safe=reason,
-        consulted=consulted,
-    )
+    return decider.decision(order.key, plan, now, engine.state.decisions, reason, consulted=consulted)

@@ -8,6 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -36,7 +37,7 @@ from riskroute.live.log.interface import (
 _LOGGER = logging.getLogger("riskroute.live")
 
 Batch = tuple[Entry, ...]
-_Key = tuple[str, str]  # kind and key of a row
+Key = tuple[str, str]  # kind and key of a row
 _Outcome = list[int] | StateError
 _Result = TypeVar("_Result")
 
@@ -62,6 +63,10 @@ class _Call(NamedTuple):
     done: Future[Any]
 
 
+class KnownKeyError(Exception):
+    """The log already has a row with the kind and key of a new one."""
+
+
 class NewRows(NamedTuple):
     """Rows to write for some batches, and the result of each batch: numbers of rows, or the error that refuses it."""
 
@@ -69,7 +74,7 @@ class NewRows(NamedTuple):
     outcomes: list[_Outcome]
 
 
-def new_rows(head: Head, batches: Sequence[Batch], known: Mapping[_Key, tuple[int, bytes]]) -> NewRows:
+def new_rows(head: Head, batches: Sequence[Batch], known: Mapping[Key, tuple[int, bytes]]) -> NewRows:
     """Return the rows to write for batches after a head, each whole or not at all.
 
     ``known`` has number and body of the rows in the log whose kind and key occur in the batches.
@@ -79,7 +84,7 @@ def new_rows(head: Head, batches: Sequence[Batch], known: Mapping[_Key, tuple[in
     seen = dict(known)
     for batch in batches:
         written = len(rows)
-        added, numbers = list[_Key](), list[int]()
+        added, numbers = list[Key](), list[int]()
         conflict = None
         for entry in batch:
             key = (entry.kind, entry.key) if entry.key else None
@@ -190,8 +195,15 @@ class GroupCommitLog(ABC):
         """Take or renew the lease durably; return it and the last row, or raise `LeaseError`."""
 
     @abstractmethod
-    def _write(self, lease: Lease, head: Head, batches: Sequence[Batch]) -> NewRows:
-        """Commit the `new_rows` of the batches; raise `FencedError` or `WriteError` if nothing could be written."""
+    def _insert(self, lease: Lease, rows: Sequence[Row]) -> None:
+        """Commit rows; raise `KnownKeyError`, `FencedError` or `WriteError` if nothing could be written."""
+
+    @abstractmethod
+    def _known(self, keys: Sequence[Key]) -> dict[Key, tuple[int, bytes]]:
+        """Return number and body of the rows with one of these kinds and keys."""
+
+    @abstractmethod
+    def head(self) -> Head: ...
 
     @abstractmethod
     def _page(self, begin: int, most: int) -> list[Row]:
@@ -304,6 +316,25 @@ class GroupCommitLog(ABC):
         if written.rows:
             self._head = Head(written.rows[-1].seq, written.rows[-1].chain)
         return len(written.rows), written.outcomes
+
+    def _write(self, lease: Lease, head: Head, batches: Sequence[Batch]) -> NewRows:
+        """Commit the rows of batches, as if all keys were new, as most are; look keys up only if one is not."""
+        written = new_rows(head, batches, {})
+        if all(isinstance(outcome, list) for outcome in written.outcomes):
+            with suppress(KnownKeyError):
+                self._insert(lease, written.rows)
+                return written
+        keys = list({(entry.kind, entry.key) for batch in batches for entry in batch if entry.key})
+        written = new_rows(head, batches, self._known(keys))
+        try:
+            self._insert(lease, written.rows)
+        except KnownKeyError:
+            raise fenced("another process") from None
+        return written
+
+    def _check_last_rows(self) -> None:
+        for _ in self.read(max(self.head().seq - 2, -1)):
+            pass  # reading checks
 
     def _note(self, seconds: float, rows: int) -> None:
         """Count a commit, and report it if it was slow."""

@@ -15,14 +15,7 @@ import msgspec
 
 from riskroute.core.errors import DataError, InputError, StateError, one_line_error
 from riskroute.core.runtime import require_extra
-from riskroute.live.log.group_commit import (
-    Batch,
-    GroupCommitLog,
-    NewRows,
-    fenced,
-    held,
-    new_rows,
-)
+from riskroute.live.log.group_commit import GroupCommitLog, Key, KnownKeyError, fenced, held
 from riskroute.live.log.interface import (
     PAGE,
     Head,
@@ -148,8 +141,7 @@ class PostgresLog(GroupCommitLog):
         if first[0].seq != 0:
             raise DataError("row 0 of the log is missing")
         header = header_of(first[0], f"stream {self.stream!r}")
-        for _ in self.read(max(self.head().seq - 2, -1)):
-            pass  # reading checks
+        self._check_last_rows()
         return header
 
     def head(self) -> Head:
@@ -236,28 +228,14 @@ class PostgresLog(GroupCommitLog):
             self._live_writer().execute("SELECT 1")
         return self._live_writer()
 
-    def _write(self, lease: Lease, head: Head, batches: Sequence[Batch]) -> NewRows:
-        """Insert as if all keys were new, as most are; look them up only if one is not."""
-        import psycopg
-
-        if not self._locked:
-            self._lock_again(lease)
-        written = new_rows(head, batches, {})
-        if all(isinstance(outcome, list) for outcome in written.outcomes):
-            with suppress(psycopg.errors.UniqueViolation):
-                return self._inserted(lease, written)
-        keys = list({(entry.kind, entry.key) for batch in batches for entry in batch if entry.key})
+    def _known(self, keys: Sequence[Key]) -> dict[Key, tuple[int, bytes]]:
         with self._failing_as_write_error():
             wanted = [[key[k] for key in keys] for k in range(2)]
             query = """SELECT kind, key, seq, body FROM riskroute_log
                        JOIN unnest(%s::text[], %s::text[]) AS wanted (kind, key) USING (kind, key)
                        WHERE stream = %s AND key <> ''"""
             found = self._live_writer().execute(query, (*wanted, self.stream)).fetchall()
-        written = new_rows(head, batches, {(kind, key): (seq, body) for kind, key, seq, body in found})
-        try:
-            return self._inserted(lease, written)
-        except psycopg.errors.UniqueViolation:
-            raise fenced(self._lease_row().owner) from None
+        return {(kind, key): (seq, body) for kind, key, seq, body in found}
 
     def _lock_again(self, lease: Lease) -> None:
         """Lock the stream for a new connection, if the lease is still ours."""
@@ -269,11 +247,12 @@ class PostgresLog(GroupCommitLog):
         if now.term != lease.term:
             raise fenced(now.owner)
 
-    def _inserted(self, lease: Lease, written: NewRows) -> NewRows:
-        """Insert rows under a lease; raise `FencedError` if its term is not the current one."""
+    def _insert(self, lease: Lease, rows: Sequence[Row]) -> None:
         import psycopg
 
-        writer, rows = self._live_writer(), written.rows
+        if not self._locked:
+            self._lock_again(lease)
+        writer = self._live_writer()
         columns = [[getattr(row, name) for row in rows] for name in _COLUMNS.split(", ")]
         try:
             if rows:
@@ -285,17 +264,17 @@ class PostgresLog(GroupCommitLog):
             else:
                 current = self._lease_row().term == lease.term
         except psycopg.errors.UniqueViolation:
-            raise
+            raise KnownKeyError from None
         except psycopg.Error as error:
-            if writer.closed:
-                return self._after_loss(lease, written, error)
-            raise _not_written(error, definite=True) from error
-        if not current:
-            raise fenced(self._lease_row().owner)
-        return written
+            if not writer.closed:
+                raise _not_written(error, definite=True) from error
+            self._check_written(lease, rows, error)
+        else:
+            if not current:
+                raise fenced(self._lease_row().owner)
 
-    def _after_loss(self, lease: Lease, written: NewRows, error: Exception) -> NewRows:
-        """Find out whether rows were written whose connection was lost.
+    def _check_written(self, lease: Lease, rows: Sequence[Row], error: Exception) -> None:
+        """Return if rows were written whose connection was lost; raise the reason otherwise.
 
         That is certain once the session that sent them is gone: once we, or a new leader, could lock the stream.
         """
@@ -303,12 +282,11 @@ class PostgresLog(GroupCommitLog):
             now = self._lease_row()
             if now.term == lease.term:
                 self._take_lock(now, by_force=True)
-            first = written.rows[:1]
-            there = first and self._page(first[0].seq, 1)
+            there = list(rows[:1]) and self._page(rows[0].seq, 1)
         except Exception:
             raise _not_written(error, definite=False) from error
-        if there and there[0] == first[0]:
-            return written
+        if there and there[0] == rows[0]:
+            return
         if now.term != lease.term:
             raise fenced(now.owner)
         raise _not_written(error, definite=True) from error

@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from itertools import starmap
 from pathlib import Path
@@ -18,14 +18,7 @@ import msgspec
 
 from riskroute.core.errors import DataError, InputError, one_line_error
 from riskroute.core.validation import path_of
-from riskroute.live.log.group_commit import (
-    Batch,
-    GroupCommitLog,
-    NewRows,
-    fenced,
-    held,
-    new_rows,
-)
+from riskroute.live.log.group_commit import GroupCommitLog, Key, KnownKeyError, fenced, held
 from riskroute.live.log.interface import (
     FORMAT,
     Head,
@@ -104,10 +97,6 @@ _INSERTS = {  # by number of rows: every statement lets other threads run, so th
 def _found_by(kinds: int) -> str:
     marks = ", ".join("?" * kinds)
     return f"SELECT {_COLUMNS} FROM log WHERE kind IN ({marks}) AND key = ? AND key <> ''"
-
-
-class _KnownKeyError(Exception):
-    """The log already has a row with the key of a new one."""
 
 
 class SqliteLog(GroupCommitLog):
@@ -205,8 +194,7 @@ class SqliteLog(GroupCommitLog):
         header = header_of(first, str(self.path))
         if stream is not None and stream != header.stream:
             raise DataError(f"{self.path} is the log of stream {header.stream!r}, not of {stream!r}")
-        for _ in self.read(max(self.head().seq - 2, -1)):
-            pass  # reading checks
+        self._check_last_rows()
         return header
 
     def head(self) -> Head:
@@ -243,48 +231,25 @@ class SqliteLog(GroupCommitLog):
             raise
         return lease, Head(*last)
 
-    def _write(self, lease: Lease, head: Head, batches: Sequence[Batch]) -> NewRows:
-        """Insert as if all keys were new, as most are; look them up only if one is not."""
-        written = new_rows(head, batches, {})
-        if all(isinstance(outcome, list) for outcome in written.outcomes):
-            with suppress(_KnownKeyError), self._fenced_transaction(lease):
-                self._insert(written.rows)
-                return written
-        with self._fenced_transaction(lease):
-            known = {}
-            for key in {(entry.kind, entry.key) for batch in batches for entry in batch if entry.key}:
-                query = "SELECT seq, body FROM log WHERE kind = ? AND key = ? AND key <> ''"
-                old = self._writer.execute(query, key).fetchone()
-                if old is not None:
-                    known[key] = old
-            written = new_rows(head, batches, known)
-            self._writer.executemany(_INSERTS[1], map(msgspec.structs.astuple, written.rows))
-        return written
+    def _known(self, keys: Sequence[Key]) -> dict[Key, tuple[int, bytes]]:
+        query = "SELECT seq, body FROM log WHERE kind = ? AND key = ? AND key <> ''"
+        with self._transaction():
+            found = {key: self._writer.execute(query, key).fetchone() for key in keys}
+        return {key: old for key, old in found.items() if old is not None}
 
-    def _insert(self, rows: Sequence[Row]) -> None:
-        """Insert rows; raise `_KnownKeyError` if the log has the key of one."""
-        begin = 0
-        for size, statement in _INSERTS.items():
-            while len(rows) - begin >= size:
-                values: list[int | str | bytes] = []
-                for row in rows[begin : begin + size]:
-                    values += msgspec.structs.astuple(row)
-                try:
-                    self._writer.execute(statement, values)
-                except sqlite3.Error as error:
-                    if (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF == sqlite3.SQLITE_CONSTRAINT:
-                        raise _KnownKeyError from None
-                    raise
-                begin += size
-
-    @contextmanager
-    def _fenced_transaction(self, lease: Lease) -> Iterator[None]:
-        """Run a transaction under the lease; raise `FencedError` if another process holds it."""
+    def _insert(self, lease: Lease, rows: Sequence[Row]) -> None:
         with self._transaction():
             owner, term = self._writer.execute("SELECT owner, term FROM lease").fetchone()
             if term != lease.term:
                 raise fenced(owner)
-            yield
+            begin = 0
+            for size, statement in _INSERTS.items():
+                while len(rows) - begin >= size:
+                    values: list[int | str | bytes] = []
+                    for row in rows[begin : begin + size]:
+                        values += msgspec.structs.astuple(row)
+                    self._writer.execute(statement, values)
+                    begin += size
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -298,10 +263,13 @@ class SqliteLog(GroupCommitLog):
             if not isinstance(error, sqlite3.Error):
                 raise
             code = getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR
-            if code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            if code == sqlite3.SQLITE_CONSTRAINT_UNIQUE and rolled_back:
+                raise KnownKeyError from None
+            code &= 0xFF
+            if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
                 raise DataError(f"{self.path} cannot be read: {one_line_error(error)}") from error
-            definite = rolled_back and code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
-            cause = "the disk is full" if code & 0xFF == sqlite3.SQLITE_FULL else "the disk failed"
+            definite = rolled_back and code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
+            cause = "the disk is full" if code == sqlite3.SQLITE_FULL else "the disk failed"
             said = f"{self.path} cannot be written: {one_line_error(error)}"
             raise WriteError(said, definite=definite, cause=cause) from error
 
