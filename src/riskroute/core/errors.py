@@ -27,25 +27,13 @@ class InvariantError(RiskrouteError):
 
 
 def shown(value: Any) -> str:
-    """Return the ``repr`` of a value on one line of at most 80 characters.
-
-    Examples
-    --------
-    >>> shown([1, 2]), len(shown("x" * 100))
-    ('[1, 2]', 80)
-    """
+    """Return the ``repr`` of a value on one line of at most 80 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def described(value: Any) -> str:
-    """Describe a value in an error message: plain values by `shown`, others by their type.
-
-    Examples
-    --------
-    >>> described(3), described(None), described([1, 2])
-    ('3', 'None', 'a list')
-    """
+    """Describe a value in an error message: plain values by `shown`, others by their type."""
     if value is None or isinstance(value, bool | int | float | str | bytes | Path):
         return shown(value)
     word = type(value).__name__

@@ -12,15 +12,7 @@ from riskroute.core.validation import path_of
 
 
 def writable_folder(name: str, value: Any) -> Path:
-    """Return ``value`` as the path of a folder that exists or can be created.
-
-    Examples
-    --------
-    >>> writable_folder("out", __file__)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: out must be a folder, was '...files.py'
-    """
+    """Return ``value`` as the path of a folder that exists or can be created."""
     folder = path_of(name, value)
     whole = folder.absolute()
     if not next(place for place in (whole, *whole.parents) if place.exists()).is_dir():
@@ -52,11 +44,6 @@ def in_file_name(text: str) -> str:
     """Escape a text for a file name: percent codes for all but letters, digits, dots and hyphens.
 
     The map is injective, also for texts joined by underscores.
-
-    Examples
-    --------
-    >>> in_file_name("BRK.B"), in_file_name("a_b/../c")
-    ('BRK.B', 'a%5Fb%2F..%2Fc')
     """
     return "".join(
         c if c.isalpha() or c.isdecimal() or c in ".-" else "".join(f"%{b:02X}" for b in c.encode()) for c in text

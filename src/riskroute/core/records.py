@@ -30,17 +30,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 def to_plain(value: Any) -> Any:
-    """Convert a record, or a container of records, to plain JSON values.
-
-    Examples
-    --------
-    >>> @dataclasses.dataclass(frozen=True)
-    ... class Fill:
-    ...     venue: str
-    ...     shares: tuple[int, ...]
-    >>> to_plain({"first": Fill("XNAS", (3, 4)), "weights": np.array([0.5])})
-    {'first': {'venue': 'XNAS', 'shares': [3, 4]}, 'weights': {'array': [0.5], 'dtype': 'float64', 'shape': [1]}}
-    """
+    """Convert a record, or a container of records, to plain JSON values."""
     return _tuples_as_lists(msgspec.to_builtins(value, enc_hook=_encode))
 
 
@@ -48,23 +38,6 @@ def from_plain(kind: type[Record], value: Any, what: str = "the record") -> Reco
     """Return a record of type ``kind`` from plain values; errors name the path and the expected type.
 
     Fields with a default may be missing; unknown fields raise `DataError`. ``what`` names the whole value in errors.
-
-    Examples
-    --------
-    >>> @dataclasses.dataclass(frozen=True)
-    ... class Fill:
-    ...     venue: str
-    ...     shares: tuple[int, ...]
-    >>> from_plain(Fill, {"venue": "XNAS", "shares": [3, 4]})
-    Fill(venue='XNAS', shares=(3, 4))
-    >>> from_plain(Fill, {"venue": "XNAS", "shares": [3, "many"]})
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.DataError: shares[1] must be an integer, was 'many'
-    >>> from_plain(Fill, {"venue": "XNAS", "shares": [], "side": "buy"})
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.DataError: unknown field 'side' in the record; fields are venue, shares
     """
     try:
         record = msgspec.convert(value, kind, dec_hook=_decode, str_keys=True)
@@ -75,15 +48,7 @@ def from_plain(kind: type[Record], value: Any, what: str = "the record") -> Reco
 
 
 def check_finite(value: Any, path: str) -> None:
-    """Raise `DataError` if plain values, such as a saved state, contain NaN or an infinity at or below ``path``.
-
-    Examples
-    --------
-    >>> check_finite({"P": [0.5, math.nan]}, "scores")
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.DataError: scores.P[1] must be a finite number, was nan
-    """
+    """Raise `DataError` if plain values, such as a saved state, contain NaN or an infinity at or below ``path``."""
     if isinstance(value, dict):
         for key, item in value.items():
             check_finite(item, f"{path}.{key}")

@@ -46,15 +46,7 @@ def extra_is_installed(library: str) -> bool:
 
 
 def require_extra(what: str, extra: str, *libraries: str) -> None:
-    """Raise an error with the command to install if a library is missing.
-
-    Examples
-    --------
-    >>> require_extra("seances", "spirits", "ouija")
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.RiskrouteError: seances need ouija: pip install 'riskroute[spirits]'
-    """
+    """Raise an error with the command to install if a library is missing."""
     for library in libraries:
         if not extra_is_installed(library):
             raise RiskrouteError(f"{what} need {library}: pip install 'riskroute[{extra}]'")
@@ -67,18 +59,6 @@ class cached(Generic[Value]):  # noqa: N801 - a decorator, like property
     """A property that is computed once: `functools.cached_property` without the lock of Python 3.11.
 
     Two threads may compute it at once, so the result must be deterministic.
-
-    Examples
-    --------
-    >>> class Order:
-    ...     @cached
-    ...     def shares(self) -> int:
-    ...         print("counting")
-    ...         return 300
-    >>> order = Order()
-    >>> order.shares, order.shares
-    counting
-    (300, 300)
     """
 
     def __init__(self, work: Callable[[Any], Value]) -> None:

@@ -18,26 +18,13 @@ from riskroute.core.validation import instance_of, whole_number
 
 
 def seed_stream(seed: int, *identity: str | int) -> np.random.SeedSequence:
-    """Return the seed sequence of the task named by ``identity``, for example ``("rise", 7, "noise")``.
-
-    Examples
-    --------
-    >>> a, b = seed_stream(1, "rise", 7), seed_stream(1, "rise", 8)
-    >>> bool((a.generate_state(2) == b.generate_state(2)).any())
-    False
-    """
+    """Return the seed sequence of the task named by ``identity``, for example ``("rise", 7, "noise")``."""
     key = tuple(int(word) for word in np.frombuffer(_digest(identity)[:16], dtype="<u4"))
     return np.random.SeedSequence(whole_number("seed", seed, minimum=0), spawn_key=key)
 
 
 def seeded_uniform(seed: int, *identity: str | int) -> float:
-    """Draw once from the uniform distribution on (0, 1] for ``identity``; faster than a stream.
-
-    Examples
-    --------
-    >>> round(seeded_uniform(1, "pool", 7), 4), round(seeded_uniform(2, "pool", 7), 4)
-    (0.3716, 0.459)
-    """
+    """Draw once from the uniform distribution on (0, 1] for ``identity``; faster than a stream."""
     return (int.from_bytes(_digest((seed, *identity))[:8]) + 1) / 2.0**64
 
 
@@ -67,26 +54,12 @@ def seeding_hash(value: Any, digits: int = 16, *, coarse: bool = False) -> str:
     """Hash a JSON-able value to ``digits`` hexadecimal digits, independent of the order of keys.
 
     With ``coarse``, floats are rounded to about six digits.
-
-    Examples
-    --------
-    >>> seeding_hash({"a": 1, "b": 2}) == seeding_hash({"b": 2, "a": 1})
-    True
-    >>> seeding_hash([0.1 + 0.2, 1e-17], coarse=True) == seeding_hash([0.3, 0.0], coarse=True)
-    True
     """
     return hashlib.sha256(json.dumps(_coarse(value) if coarse else value, sort_keys=True).encode()).hexdigest()[:digits]
 
 
 def seeding_digest(matrix: Floats) -> str:
-    """Hash a matrix ``(n, d)`` up to rounding errors: columns are rounded to a grid of 2^-32 of their largest entry.
-
-    Examples
-    --------
-    >>> rounded, plain, other = (np.array([[x, 1.0]]) for x in (0.1 + 0.2, 0.3, 0.3001))
-    >>> seeding_digest(rounded) == seeding_digest(plain) != seeding_digest(other)
-    True
-    """
+    """Hash a matrix ``(n, d)`` up to rounding errors: columns are rounded to a grid of 2^-32 of their largest entry."""
     largest = np.abs(matrix).max(axis=0, initial=0.0)
     exponent = np.frexp(largest * (1 + 1e-9))[1]  # numbers just below a power of two scale like those above
     steps = np.rint(np.ldexp(matrix, -exponent) * 2.0**32).astype("<i8")
@@ -94,15 +67,7 @@ def seeding_digest(matrix: Floats) -> str:
 
 
 def seeded_generator(seed: int | np.random.SeedSequence | None) -> np.random.Generator:
-    """Return a generator from a seed, or from fresh entropy for None.
-
-    Examples
-    --------
-    >>> seeded_generator(-1)
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: seed must be a non-negative integer or a SeedSequence, was -1
-    """
+    """Return a generator from a seed, or from fresh entropy for None."""
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError):

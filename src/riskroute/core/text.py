@@ -15,13 +15,6 @@ def in_markdown(text: str, *, cell: bool = False) -> str:
     r"""Escape a text as one line of Markdown, or as a ``cell`` of a table: no table, link, tag, heading or list.
 
     A cell cannot start a heading or a list, so its leading signs are not escaped.
-
-    Examples
-    --------
-    >>> print(in_markdown("a|b `c` <img> [d](e)"))
-    a&#124;b \`c\` &lt;img&gt; \[d\](e)
-    >>> print(in_markdown("# no heading"), in_markdown("1. no list"), in_markdown("-$0.35", cell=True))
-    \# no heading 1\. no list -$0.35
     """
     # entities where some dialects do not escape by a backslash
     entities = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("|"): "&#124;", ord("~"): "&#126;"}
@@ -88,15 +81,7 @@ def number_text(value: float) -> str:
 
 
 def fixed_text(value: float | None, digits: int = 2, *, signed: bool = False) -> str:
-    """Format with a fixed number of decimals, with a plus sign if ``signed``; a dash for None, no sign for zero.
-
-    Examples
-    --------
-    >>> fixed_text(-0.004), fixed_text(-0.006), fixed_text(1234.5, 1), fixed_text(None)
-    ('0.00', '-0.01', '1,234.5', '-')
-    >>> fixed_text(0.25, 3, signed=True), fixed_text(-1e-5, 3, signed=True)
-    ('+0.250', '0.000')
-    """
+    """Format with a fixed number of decimals, with a plus sign if ``signed``; a dash for None, no sign for zero."""
     if value is None:
         return "-"
     text = f"{value:{'+' if signed else ''},.{digits}f}"
@@ -104,24 +89,12 @@ def fixed_text(value: float | None, digits: int = 2, *, signed: bool = False) ->
 
 
 def rounds_to_zero(value: float, digits: int = 2) -> bool:
-    """Return whether a number rounds to zero with the given decimals.
-
-    Examples
-    --------
-    >>> rounds_to_zero(-0.004), rounds_to_zero(0.006), rounds_to_zero(0.0004, 3)
-    (True, False, True)
-    """
+    """Return whether a number rounds to zero with the given decimals."""
     return not fixed_text(value, digits).strip("0.")
 
 
 def dollars_text(value: float | None) -> str:
-    """Format an amount in dollars; a dash for None.
-
-    Examples
-    --------
-    >>> dollars_text(-0.3456), dollars_text(1234.6), dollars_text(12.3), dollars_text(-1e-9), dollars_text(None)
-    ('-$0.346', '$1,235', '$12.30', '$0.000', '-')
-    """
+    """Format an amount in dollars; a dash for None."""
     if value is None:
         return "-"
     size = abs(value)

@@ -34,17 +34,7 @@ LABEL_MARKS = MARKS + "+,:%()="  # of a label
 
 
 def whole_number(name: str, value: Any, *, minimum: int = 1, maximum: int | None = None) -> int:
-    """Return ``value`` as an ``int`` between ``minimum`` and ``maximum``.
-
-    Examples
-    --------
-    >>> whole_number("shares", 8)
-    8
-    >>> whole_number("shares", -3)
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: shares must be a positive integer, was -3
-    """
+    """Return ``value`` as an ``int`` between ``minimum`` and ``maximum``."""
     if type(value) is int and value >= minimum and (maximum is None or value <= maximum):
         return value
     expected = {0: "a non-negative integer", 1: "a positive integer"}.get(minimum, f"an integer of at least {minimum}")
@@ -70,15 +60,7 @@ def real_number(
     above: float = -math.inf,
     below: float = math.inf,
 ) -> float:
-    """Return ``value`` as a finite ``float`` in ``[minimum, maximum]`` and in ``(above, below)``.
-
-    Examples
-    --------
-    >>> real_number("risk_tolerance", -1, minimum=0)
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: risk_tolerance must be a number of at least 0, was -1
-    """
+    """Return ``value`` as a finite ``float`` in ``[minimum, maximum]`` and in ``(above, below)``."""
     number = value if type(value) is float else _as_float(value)
     if not (math.isfinite(number) and minimum <= number <= maximum and above < number < below):
         limits = [
@@ -97,13 +79,6 @@ def sized_number(
     """Return ``value`` as a `real_number` that is 0 or between ``smallest`` and ``largest`` in size.
 
     Default of ``smallest``: ``1 / largest``.
-
-    Examples
-    --------
-    >>> sized_number("scale", 1e300, above=0)
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: scale must be between 1e-30 and 1e+30 in size, was 1e+300
     """
     number = real_number(name, value, **limits)
     least = 1 / largest if smallest is None else smallest
@@ -132,13 +107,6 @@ def finite_array(
     """Return ``value`` as a C-contiguous float array with ``ndim`` axes, no axis empty, all entries finite.
 
     Entries may be at most ``largest`` in size (default: no limit).
-
-    Examples
-    --------
-    >>> finite_array("features", [[1.0], [2.0, 3.0]], ndim=2)
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: features must be rows of numbers of equal length, was ragged or not numeric
     """
     import numpy as np
 
@@ -169,16 +137,6 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     """Return ``value`` as an array of ``dtype`` (int64 or float64) and ``shape``, where None is any length.
 
     An array of this type and shape is returned itself; other values are converted if no information is lost.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> exact_array("counts", [1, 2], np.int64, (2,)).tolist()
-    [1, 2]
-    >>> exact_array("counts", [1.5, 2.0], np.int64, (2,))
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: counts must be integers, was float64
     """
     import numpy as np
 
@@ -203,14 +161,7 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
 
 
 def unchecked(kind: type[Kind], values: dict[str, Any]) -> Kind:
-    """Construct a dataclass from valid values of all its fields, without its checks.
-
-    Examples
-    --------
-    >>> from riskroute.routers.context import Pool
-    >>> unchecked(Pool, {"name": "P", "fee": 0.001, "improvement": 0.0}) == Pool("P", 0.001)
-    True
-    """
+    """Construct a dataclass from valid values of all its fields, without its checks."""
     made = object.__new__(kind)
     made.__dict__.update(values)
     return made
@@ -229,15 +180,7 @@ def _fits(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
 
 
 def true_or_false(name: str, value: Any) -> bool:
-    """Return ``value`` if it is a boolean.
-
-    Examples
-    --------
-    >>> true_or_false("corrected", 1)
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: corrected must be True or False, was 1
-    """
+    """Return ``value`` if it is a boolean."""
     if value is True or value is False:
         return value
     import numpy as np
@@ -248,30 +191,14 @@ def true_or_false(name: str, value: Any) -> bool:
 
 
 def instance_of(name: str, value: Kind, kind: type[Any] | tuple[type[Any], ...], expected: str) -> Kind:
-    """Return ``value`` if it is an instance of ``kind``, described as ``expected``.
-
-    Examples
-    --------
-    >>> instance_of("prior", 3, list, "a list")
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: prior must be a list, was int
-    """
+    """Return ``value`` if it is an instance of ``kind``, described as ``expected``."""
     if not isinstance(value, kind):
         raise InputError(f"{name} must be {expected}, was {'None' if value is None else type(value).__name__}")
     return value
 
 
 def list_of(name: str, value: Iterable[Kind], kind: type[Any] | tuple[type[Any], ...], expected: str) -> list[Kind]:
-    """Return the items of an iterable (not a string) as a list, all of one ``kind``, described as ``expected``.
-
-    Examples
-    --------
-    >>> list_of("venues", ["XNAS", 3], str, "strings")
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: venues must be a list of strings, was 3 at [1]
-    """
+    """Return the items of an iterable (not a string) as a list, all of one ``kind``, described as ``expected``."""
     listed = isinstance(value, Iterable) and not isinstance(value, str | bytes) and getattr(value, "ndim", 1) > 0
     if not listed:
         raise InputError(f"{name} must be a list of {expected}, was {described(value)}")
@@ -305,15 +232,7 @@ def path_of(name: str, value: Any) -> Path:
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return ``value`` if it is one of ``choices``; the error suggests the closest one.
-
-    Examples
-    --------
-    >>> one_of("mode", "practicl", ("practical", "theory"))
-    Traceback (most recent call last):
-    ...
-    riskroute.core.errors.InputError: mode must be one of practical, theory, was 'practicl' (did you mean practical?)
-    """
+    """Return ``value`` if it is one of ``choices``; the error suggests the closest one."""
     if isinstance(value, str) and value in choices:
         return str(value)
     import difflib
@@ -332,11 +251,6 @@ def is_name(value: Any, *, longest: int = 64, marks: str = MARKS) -> bool:
     """Return whether a value is a valid name of a venue, pool, symbol or label; letters of any language count.
 
     Names are checked on input because pages, tables and files contain them.
-
-    Examples
-    --------
-    >>> is_name("Dark 1"), is_name("BRK.B"), is_name("Börse/Süd"), is_name("<!--<script>"), is_name("")
-    (True, True, True, False, False)
     """
     if not isinstance(value, str) or not 0 < len(value) <= longest or value != value.rstrip():
         return False

@@ -95,12 +95,6 @@ def distinct_handles(handles: Integers) -> tuple[Integers, Integers]:
     """Return the first position of each distinct handle, and the index of each handle among the distinct ones.
 
     Handles are numbers ``(n,)`` or vectors ``(n, m)``.
-
-    Examples
-    --------
-    >>> first, place = distinct_handles(np.array([7, 4, 7, 5]))
-    >>> first.tolist(), place.tolist()
-    ([0, 1, 3], [0, 1, 0, 2])
     """
     rows = np.ascontiguousarray(handles if handles.ndim > 1 else handles[:, None])
     first, place = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)

@@ -110,13 +110,6 @@ def unbiased_score(features: Matrix, tallies: Tallies, base_variance: float, ris
     Each action is observed twice or more. Its sample variance is ``spread / (count - 1)``, independent of its sample
     mean if rewards are Gaussian. The fit to the samples' mean-variances is weighted by counts. Unlike in
     `least_squares`, no residuals of a fitted mean are used.
-
-    Examples
-    --------
-    >>> from riskroute.learning.tally import Tally
-    >>> tallies = Tallies.of(np.array([0, 1]), [Tally(5, 0.5, 4.0), Tally(5, 0.25, 8.0)])
-    >>> unbiased_score(np.eye(2), tallies, base_variance=1.0, risk_tolerance=2.0).round(12).tolist()
-    [-1.0, 0.5]
     """
     features, base_variance, _ = _checked(features, tallies, base_variance, 0.0)
     if tallies.counts.min() < 2:

@@ -96,12 +96,6 @@ class Hazards:
         """Return a prior with the weight of ``strength`` trials per bin.
 
         ``tails`` are the prior ``P(V >= k_b)`` at the edges, falling and between 0 and 1, ``(B,)``.
-
-        Examples
-        --------
-        >>> prior = Hazards.from_tails([1, 2, 4], [0.5, 0.25, 0.125], strength=2)
-        >>> prior.alpha.round(3).tolist(), prior.beta.round(3).tolist()
-        ([1.0, 1.0, 1.0], [1.0, 1.0, 2.414])
         """
         ends = hazard_edges(edges)
         given = np.concatenate([[1.0], finite_array("tails", tails, ndim=1, length=len(ends))])
@@ -150,14 +144,6 @@ class Hazards:
         """Return this belief with observations of others added, down-weighted to a total of at most ``most`` trials.
 
         Partial pooling for a member of a family with few trials.
-
-        Examples
-        --------
-        >>> few, many = Hazards([1]), Hazards([1])
-        >>> for _ in range(98):
-        ...     many.add(1, 0)
-        >>> few.borrowed([many], most=8).tails(1).tolist()
-        [0.1]
         """
         others = list_of("others", others, Hazards, "Hazards")
         there = sum(other.trials for other in others)

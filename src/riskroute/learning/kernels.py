@@ -24,13 +24,7 @@ LONGEST = 64  # beyond this dimension a linear algebra library is faster than th
 
 @register_jitable
 def padded_length(length: int) -> int:
-    """Round up to a multiple of 16, so that vectorised loops have no remainder.
-
-    Examples
-    --------
-    >>> padded_length(16), padded_length(17)
-    (16, 32)
-    """
+    """Round up to a multiple of 16, so that vectorised loops have no remainder."""
     return (length + 15) // 16 * 16
 
 
@@ -39,12 +33,6 @@ def upper_root(matrix: Matrix, root: Matrix) -> bool:
     """Write the upper triangular ``U`` with ``U' U = matrix`` into ``root``; return False if the matrix has none.
 
     Only the upper triangles are used. Both arguments may be the same array.
-
-    Examples
-    --------
-    >>> root = np.zeros((2, 2))
-    >>> upper_root(np.array([[4.0, 2.0], [2.0, 5.0]]), root), root.tolist()
-    (True, [[2.0, 1.0], [0.0, 2.0]])
     """
     size = len(matrix)
     for a in range(size):
@@ -99,11 +87,6 @@ def inverse(matrix: Matrix) -> Matrix | None:
 
     The inverse is the product of a matrix with its transpose, so it is positive definite even if ``matrix`` is
     ill-conditioned.
-
-    Examples
-    --------
-    >>> inverse(np.array([[4.0, 0.0], [0.0, 16.0]])).tolist()
-    [[0.25, 0.0], [0.0, 0.0625]]
     """
     root, work, found = np.empty(matrix.shape), np.empty(matrix.shape), np.empty(matrix.shape)
     if not upper_root(np.ascontiguousarray(matrix), root):

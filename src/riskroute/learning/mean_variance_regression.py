@@ -67,12 +67,6 @@ class MeanVarianceRows:
         Row numbers ``k, l`` of pairs whose errors are multiplied, ``(m, 2)``; default: none.
     pair_features : Matrix, optional
         Features of the covariances of the pairs, ``(m, q)``.
-
-    Examples
-    --------
-    >>> rows = MeanVarianceRows(np.ones((3, 1)), np.ones((3, 1)), np.zeros(3), rounds=np.array([7, 7, 8]))
-    >>> rows.portions.tolist()
-    [0.5, 0.5, 1.0]
     """
 
     mean_features: Matrix
@@ -161,12 +155,6 @@ class MeanVarianceEstimate:
         Typical variance of a reward.
     kurtosis : float
         Kurtosis of standardised errors.
-
-    Examples
-    --------
-    >>> prior = MeanVarianceEstimate.independent([0.0, 1.0], [0.5, 0.1], [1.0], [2.0], variance=1.0)
-    >>> prior.mean_precision.round(6).tolist(), prior.var_precision.tolist()
-    ([[4.0, 0.0], [0.0, 100.0]], [[0.25]])
     """
 
     mean_coef: Vector
@@ -380,19 +368,6 @@ class MeanVarianceRegression:
         Posterior as of the last `refresh`.
     seen : float
         Number of rows so far, weighted and discounted.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(1)
-    >>> prior = MeanVarianceEstimate.independent([0.0], [3.0], [1.0], [1.0])
-    >>> regression = MeanVarianceRegression(prior, offset_sd=0.1)
-    >>> for _ in range(40):
-    ...     x, chi, offset = rng.standard_normal((50, 1)), rng.random((50, 1)), rng.standard_normal(50)
-    ...     rewards = offset + 2 * x[:, 0] + np.sqrt(0.5 * chi[:, 0]) * rng.standard_normal(50)
-    ...     regression.add(MeanVarianceRows(x, chi, rewards, offset=offset))
-    ...     regression.refresh()
-    >>> regression.estimate.mean_coef.round(1).tolist(), regression.estimate.var_coef.round(1).tolist()
-    ([2.0, 1.0], [0.5])
     """
 
     def __init__(self, prior: MeanVarianceEstimate, *, offset_sd: float | None = None, keep: int = 256) -> None:
@@ -574,15 +549,6 @@ class ResidualTest:
         Probability of a false alarm per test; half of it for each of the two sums.
     least : int
         Smallest number of errors to test.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(1)
-    >>> test = ResidualTest(length=40)
-    >>> any(test.add(rng.standard_normal(1)) for _ in range(2000))
-    False
-    >>> next(n for n in range(1, 41) if test.add(rng.standard_normal(1) + 2))  # rows until a shift by two is detected
-    15
     """
 
     def __init__(self, length: int = 50, level: float = 1e-6, least: int = 10) -> None:

@@ -23,16 +23,6 @@ class Observations:
     Counts may be fractional, for discounted rewards. ``free`` are the degrees of freedom of the squared deviations, so
     ``spreads / free`` estimates the variance: the count less one if every reward has weight one, and
     ``sum(w) - sum(w^2) / sum(w)`` for rewards of weights ``w``.
-
-    Examples
-    --------
-    >>> from riskroute.learning.tally import Tally
-    >>> tallies = Tallies.of(np.array([0, 1]), [Tally.of([1.0]), Tally.of([5.0])])
-    >>> some = Observations.of(np.array([[1.0], [2.0]]), tallies)
-    >>> more = Observations.of(np.array([[2.0]]), Tallies.of(np.array([1]), [Tally.of([7.0])]))
-    >>> both = some.joined(more)
-    >>> both.features.ravel().tolist(), both.counts.tolist(), both.means.tolist(), both.spreads.tolist()
-    ([1.0, 2.0], [1.0, 2.0], [1.0, 6.0], [0.0, 2.0])
     """
 
     features: Matrix

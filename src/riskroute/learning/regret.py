@@ -106,15 +106,7 @@ def _block_curves(
 
 
 def regret_checkpoints(horizon: int, count: int = 100, spacing: str = "both") -> Integers:
-    """Return about ``count`` rounds to record curves at, spaced ``log``, ``linear`` or ``both``, ending at the horizon.
-
-    Examples
-    --------
-    >>> regret_checkpoints(1000, 4, "log").tolist()
-    [1, 10, 100, 1000]
-    >>> regret_checkpoints(1000, 4, "linear").tolist()
-    [250, 500, 750, 1000]
-    """
+    """Return about ``count`` rounds to record curves at, spaced ``log``, ``linear`` or ``both``, up to the horizon."""
     whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
     whole_number("checkpoints", count, maximum=10**6)
     log = np.geomspace(1, horizon, count) if count > 1 else np.array([horizon], dtype=float)

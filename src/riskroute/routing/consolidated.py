@@ -197,14 +197,7 @@ def _sweep_cost(
 def displayed_cost(
     prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, mid: float, shares: float, protect: bool = False
 ) -> tuple[float, float]:
-    """Return how many of ``shares`` are displayed, and their cost, in one compiled call, for valid, contiguous arrays.
-
-    Examples
-    --------
-    >>> prices, sizes = np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]])
-    >>> displayed_cost(prices, sizes, np.zeros(2), sign=-1, mid=10.01, shares=2000)[0]
-    1050.0
-    """
+    """Return how many of ``shares`` are displayed, and their cost, in one compiled call; see `sweep_cost`."""
     wrong, inside, cost = _displayed_cost(prices, sizes, takers, sign, mid, float(shares), protect)
     if wrong != _RIGHT:
         raise _refusal(wrong, prices)
@@ -225,14 +218,7 @@ def _displayed_cost(
 def cheapest_shares(
     prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, shares: int, protect: bool = False
 ) -> Units:
-    """Return ``shares`` of `ConsolidatedBook.take` in one compiled call, for valid, contiguous arrays.
-
-    Examples
-    --------
-    >>> prices, sizes = np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]])
-    >>> cheapest_shares(prices, sizes, np.array([0.003, -0.002]), sign=-1, shares=300)
-    array([150, 150])
-    """
+    """Return ``shares`` of `ConsolidatedBook.take` in one compiled call, for valid, contiguous arrays."""
     wrong, chosen = _cheapest_shares(prices, sizes, takers, sign, shares, protect)
     if wrong != _RIGHT:
         raise _refusal(wrong, prices)

@@ -24,9 +24,7 @@ from riskroute.learning.design.g_optimal import (
     DesignError,
     _newton_polish,
     _spanning_start,
-    _vertex_exchange_step,
     _vertex_information,
-    exchange_step_compiled,
     g_optimal,
     leverages,
     round_coordinates,
@@ -487,9 +485,8 @@ def test_the_exchange_step_is_the_best_of_all_steps(seed: int, n: int, rank: int
     weights = np.random.default_rng(seed + 1).dirichlet(np.ones(n))
     levers = naive_leverages(points, weights)
     high, low = int(np.argmax(levers)), int(np.argmin(levers))
-    cross = float(points[low] @ np.linalg.inv(naive_information(points, weights)) @ points[high])
-    step = _vertex_exchange_step(levers[high], levers[low], cross, weights[low])
-    assert 0 <= step <= weights[low]
+    found = vertex_exchange(points, weights, 0.0, 1)
+    assert 0 <= found[low] <= weights[low]
 
     def after(moved: float) -> float:
         changed = weights.copy()
@@ -497,13 +494,14 @@ def test_the_exchange_step_is_the_best_of_all_steps(seed: int, n: int, rank: int
         changed[high] += moved
         return log_det(points, changed)
 
-    assert after(step) >= max(after(moved) for moved in np.linspace(0, weights[low], 101)[:-1]) - 1e-12
-    assert exchange_step_compiled(levers[high], levers[low], cross, weights[low]) == step
+    assert found == pytest.approx(np.where(np.isin(range(n), (low, high)), found, weights), rel=1e-12)
+    assert found.sum() == pytest.approx(1)
+    assert log_det(points, found) >= max(after(moved) for moved in np.linspace(0, weights[low], 101)[:-1]) - 1e-12
 
 
 def test_between_parallel_points_all_weight_moves() -> None:
-    assert _vertex_exchange_step(4.0, 1.0, 2.0, 0.3) == 0.3
-    assert exchange_step_compiled(4.0, 1.0, 2.0, 0.3) == 0.3
+    points = np.array([[2.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    assert vertex_exchange(points, np.array([0.25, 0.25, 0.5]), 0.0, 1).tolist() == [0.5, 0.0, 0.5]
 
 
 @pytest.mark.parametrize("start", [uniform, basis_weights])

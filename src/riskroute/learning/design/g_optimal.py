@@ -52,46 +52,35 @@ def vertex_inverse_root(points: Floats, weights: Floats) -> Floats:
     return np.asarray(np.linalg.inv(lower).T)
 
 
-def _vertex_exchange_step(lever_high: float, lever_low: float, cross: float, weight_low: float) -> float:
-    """Return the weight moved from the low point to the high one that maximises ``log det M``."""
-    curvature = lever_high * lever_low - cross * cross
-    if curvature <= 0:
-        return weight_low
-    return min(weight_low, (lever_high - lever_low) / (2 * curvature))
-
-
-exchange_step_compiled = njit(cache=True)(_vertex_exchange_step)
-
-
 def vertex_exchange(points: Floats, weights: Floats, tolerance: float, max_steps: int) -> Floats:
     """Improve ``weights`` until no leverage exceeds ``(1 + tolerance) r``, or ``max_steps`` are done.
 
     ``points`` is ``(n, r)`` of full rank, best near-whitened; ``weights`` is ``(n,)`` with a spanning support.
     """
-    points, weights = np.ascontiguousarray(points), weights.copy()
-    left, r = max_steps, points.shape[1]
+    columns, weights = np.ascontiguousarray(points.T), weights.copy()
+    left, (r, n) = max_steps, columns.shape
     steps = 255  # rank-one updates drift, so inverse and leverages are recomputed after this many
     while left > 0:
-        (matrix, inverse), levers = np.zeros((2, r, r)), np.zeros(len(points))
-        _information(points, weights, matrix)
+        (matrix, inverse), levers = np.zeros((2, r, r)), np.zeros(n)
+        _information(columns, weights, matrix)
         if not _invert(matrix, inverse):
             raise InputError("points with positive weight must span the space")
-        _levers(points, inverse, levers)
-        if _exchange(points, weights, inverse, levers, tolerance, min(steps, left)):
+        _levers(columns, inverse, levers)
+        if exchange_weights(columns, weights, inverse, levers, tolerance, min(steps, left)):
             break
         left, steps = left - steps, 256
     return weights
 
 
 @njit(cache=True, error_model="numpy")
-def _information(points: Floats, weights: Floats, matrix: Floats) -> None:
+def _information(columns: Floats, weights: Floats, matrix: Floats) -> None:
     """Add the information matrix of the design to ``matrix``."""
-    n, r = points.shape
+    r, n = columns.shape
     for k in range(n):
         if weights[k] > 0:
             for a in range(r):
                 for b in range(r):
-                    matrix[a, b] += weights[k] * points[k, a] * points[k, b]
+                    matrix[a, b] += weights[k] * columns[a, k] * columns[b, k]
 
 
 @njit(cache=True, error_model="numpy")
@@ -122,26 +111,24 @@ def _invert(left: Floats, right: Floats) -> bool:
 
 
 @njit(cache=True, error_model="numpy")
-def _levers(points: Floats, inverse: Floats, levers: Floats) -> None:
-    n, r = points.shape
+def _levers(columns: Floats, inverse: Floats, levers: Floats) -> None:
+    r, n = columns.shape
     for k in range(n):
-        total = 0.0
         for a in range(r):
             row = 0.0
             for b in range(r):
-                row += inverse[a, b] * points[k, b]
-            total += row * points[k, a]
-        levers[k] = total
+                row += inverse[a, b] * columns[b, k]
+            levers[k] += row * columns[a, k]
 
 
 @njit(cache=True, error_model="numpy")
-def _exchange(points: Floats, weights: Floats, inverse: Floats, levers: Floats, tolerance: float, steps: int) -> bool:
-    """Do up to ``steps`` exchanges in place; return whether the tolerance was reached."""
-    n, r = points.shape
-    to_high, to_low = np.zeros(r), np.zeros(r)
+def exchange_weights(
+    columns: Floats, weights: Floats, inverse: Floats, levers: Floats, tolerance: float, steps: int
+) -> bool:
+    """Do up to ``steps`` exchanges in place on points given as ``(r, n)``; return whether the tolerance was reached."""
+    r, n = columns.shape
     for _ in range(steps):
-        high = 0
-        low = -1
+        high, low = 0, -1
         for k in range(n):
             if levers[k] > levers[high]:
                 high = k
@@ -149,30 +136,35 @@ def _exchange(points: Floats, weights: Floats, inverse: Floats, levers: Floats, 
                 low = k
         if levers[high] <= r * (1 + tolerance) or high == low:
             return True
+        to_high, to_low = np.zeros(r), np.zeros(r)
+        for a in range(r):
+            x, y = columns[a, high], columns[a, low]
+            for b in range(r):
+                to_high[b] += inverse[a, b] * x
+                to_low[b] += inverse[a, b] * y
         cross = 0.0
         for a in range(r):
-            to_high[a], to_low[a] = 0.0, 0.0
-            for b in range(r):
-                to_high[a] += inverse[a, b] * points[high, b]
-                to_low[a] += inverse[a, b] * points[low, b]
-            cross += points[low, a] * to_high[a]
-        moved = exchange_step_compiled(levers[high], levers[low], cross, weights[low])
+            cross += columns[a, low] * to_high[a]
+        # the step that maximises log det M
+        curvature = levers[high] * levers[low] - cross * cross
+        moved = weights[low]
+        if curvature > 0:
+            moved = min(moved, (levers[high] - levers[low]) / (2 * curvature))
         weights[low] = weights[low] - moved if moved < weights[low] else 0.0
         weights[high] += moved
         gain = moved / (1 + moved * levers[high])
-        rest = to_low  # of the low point, after the high one has gained weight
-        for a in range(r):
-            rest[a] = to_low[a] - gain * cross * to_high[a]
+        rest = to_low - gain * cross * to_high  # of the low point, after the high one has gained weight
         loss = moved / (1 - moved * (levers[low] - gain * cross * cross))
+        p, q = np.zeros(n), np.zeros(n)
         for a in range(r):
+            x, y = to_high[a], rest[a]
             for b in range(r):
-                inverse[a, b] += loss * rest[a] * rest[b] - gain * to_high[a] * to_high[b]
+                inverse[a, b] += loss * y * rest[b] - gain * x * to_high[b]
+            for k in range(n):
+                p[k] += x * columns[a, k]
+                q[k] += y * columns[a, k]
         for k in range(n):
-            p, q = 0.0, 0.0
-            for a in range(r):
-                p += points[k, a] * to_high[a]
-                q += points[k, a] * rest[a]
-            levers[k] += loss * q * q - gain * p * p
+            levers[k] += loss * q[k] * q[k] - gain * p[k] * p[k]
     return False
 
 

@@ -22,13 +22,7 @@ def _weights(weights: Floats) -> Floats:
 
 
 def round_up_counts(weights: Floats, rounds: float) -> Integers:
-    """Round ``rounds * weights`` up, as the paper does (eq. for n_a): the total may exceed ``rounds``.
-
-    Examples
-    --------
-    >>> round_up_counts(np.array([0.5, 0.3, 0.2]), 4).tolist()
-    [2, 2, 1]
-    """
+    """Round ``rounds * weights`` up, as the paper does (eq. for n_a): the total may exceed ``rounds``."""
     rounds = real_number("rounds", rounds, minimum=0, maximum=LARGEST)
     return _ceil(rounds * _weights(weights))
 
@@ -43,13 +37,6 @@ def round_exact_counts(weights: Floats, rounds: int) -> Integers:
 
     Every positive weight gets at least one round if there are enough rounds; otherwise the largest weights get one
     each. Ties go to the earlier entry.
-
-    Examples
-    --------
-    >>> round_exact_counts(np.array([0.5, 0.3, 0.2]), 4).tolist()
-    [2, 1, 1]
-    >>> round_exact_counts(np.array([0.2, 0.5, 0.3]), 2).tolist()
-    [0, 1, 1]
     """
     part = _weights(weights)
     rounds = whole_number("rounds", rounds, minimum=0, maximum=LARGEST)
@@ -72,13 +59,7 @@ def round_exact_counts(weights: Floats, rounds: int) -> Integers:
 
 
 def round_even_counts(rounds: int, parts: int) -> Integers:
-    """Divide ``rounds`` into at most ``parts`` positive counts that differ by one at most, larger ones first.
-
-    Examples
-    --------
-    >>> round_even_counts(7, 3).tolist(), round_even_counts(2, 3).tolist()
-    ([3, 2, 2], [1, 1])
-    """
+    """Divide ``rounds`` into at most ``parts`` positive counts that differ by one at most, larger ones first."""
     parts = min(rounds, parts)
     each, left = divmod(rounds, parts)
     return np.array([each + 1] * left + [each] * (parts - left), dtype=np.int64)

@@ -17,7 +17,7 @@ from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.learning.design.canonical import on_canonical_grid
 from riskroute.learning.design.g_optimal import (
     Design,
-    exchange_step_compiled,
+    exchange_weights,
     leverages,
     round_coordinates,
     thin_support,
@@ -50,12 +50,6 @@ def wide_design(features: Matrix, tolerance: float, start: Vector | None = None)
 
     The search starts from the weights ``start`` if their support spans the space, else from equal weights on a spanning
     set.
-
-    Examples
-    --------
-    >>> found = wide_design(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), 0.01)
-    >>> found.weights.round(2).tolist(), found.rank
-    ([0.5, 0.5, 0.0], 2)
     """
     size = np.abs(features).max(axis=0)
     columns = np.ascontiguousarray((features / np.where(size > 0, size, 1.0)).T)
@@ -64,10 +58,17 @@ def wide_design(features: Matrix, tolerance: float, start: Vector | None = None)
     weights = None if start is None else start / start.sum()
     if weights is None or not np.isfinite(_wide_inverse_root(points, weights)).all():
         weights = _wide_spanning_start(points)
-    weights, levers, root = _exchanged(points, weights, tolerance, 100_000)
+    weights, left, steps = weights.copy(), 100_000, 511
+    while left > 0:  # rank-one updates drift, so inverse and leverages are recomputed now and then
+        root, inverse = _wide_inverse_root(points, weights), np.zeros((rank, rank))
+        _multiplied(root, np.ascontiguousarray(root.T), inverse)
+        if exchange_weights(points, weights, inverse, _leverages(points, root), tolerance, min(steps, left)):
+            break
+        left, steps = left - steps, 512
+    root = _wide_inverse_root(points, weights)
     whitening = np.zeros((features.shape[1], rank))
     _multiplied(back / np.where(size > 0, size, 1.0)[:, None], root, whitening)
-    return WideDesign(weights, whitening, float(levers.max()) / max(rank, 1) - 1)
+    return WideDesign(weights, whitening, float(_leverages(points, root).max()) / max(rank, 1) - 1)
 
 
 def is_wide(count: int, dim: int) -> bool:
@@ -225,54 +226,3 @@ def _leverages(points: Matrix, root: Matrix) -> Vector:
         for k in range(n):
             levers[k] += row[k] * row[k]
     return levers
-
-
-@njit(cache=True)
-def _exchanged(points: Matrix, weights: Vector, tolerance: float, max_steps: int) -> tuple[Vector, Vector, Matrix]:
-    """Improve weights on points ``(r, n)`` of full rank until no leverage exceeds ``(1 + tolerance) r``.
-
-    At most ``max_steps`` exchanges. Return weights, leverages and the inverse root.
-    """
-    r, n = points.shape
-    weights = weights.copy()
-    for step in range(max_steps):
-        if step == 0 or step % 512 == 511:  # recompute: rank-one updates drift
-            root = _wide_inverse_root(points, weights)
-            levers = _leverages(points, root)
-            inverse = np.zeros((r, r))
-            _multiplied(root, np.ascontiguousarray(root.T), inverse)
-        high, low = 0, -1
-        for k in range(n):
-            if levers[k] > levers[high]:
-                high = k
-            if weights[k] > 0 and (low < 0 or levers[k] < levers[low]):
-                low = k
-        if levers[high] <= r * (1 + tolerance) or high == low:
-            break
-        to_high, to_low = np.zeros(r), np.zeros(r)
-        for a in range(r):
-            x, y = points[a, high], points[a, low]
-            for b in range(r):
-                to_high[b] += inverse[a, b] * x
-                to_low[b] += inverse[a, b] * y
-        cross = 0.0
-        for a in range(r):
-            cross += points[a, low] * to_high[a]
-        moved = exchange_step_compiled(levers[high], levers[low], cross, weights[low])
-        weights[low] = weights[low] - moved if moved < weights[low] else 0.0
-        weights[high] += moved
-        gain = moved / (1 + moved * levers[high])
-        rest = to_low - gain * cross * to_high
-        loss = moved / (1 - moved * (levers[low] - gain * cross * cross))
-        p, q = np.zeros(n), np.zeros(n)
-        for a in range(r):
-            x, y = to_high[a], rest[a]
-            for b in range(r):
-                inverse[a, b] += loss * y * rest[b] - gain * x * to_high[b]
-            for k in range(n):
-                p[k] += x * points[a, k]
-                q[k] += y * points[a, k]
-        for k in range(n):
-            levers[k] += loss * q[k] * q[k] - gain * p[k] * p[k]
-    root = _wide_inverse_root(points, weights)
-    return weights, _leverages(points, root), root

@@ -21,7 +21,7 @@ from numba import njit
 from riskroute.core.arrays import Flags, Floats, Integers, Matrix
 from riskroute.core.records import Count, NonNegative, from_plain
 from riskroute.core.validation import real_number
-from riskroute.learning.hazard_regression import HazardRegression
+from riskroute.learning.logistic_regression import LogisticRegression
 from riskroute.learning.mean_variance_regression import (
     MeanVarianceEstimate,
     MeanVarianceRegression,
@@ -104,7 +104,7 @@ class _FillModel:
     """
 
     def __init__(self) -> None:
-        self.classes: dict[str, HazardRegression] = {}
+        self.classes: dict[str, LogisticRegression] = {}
 
     def learn(self, public: PublicData, market: MarketFeatures, posted: _PostingFeatures, mid_sd: float) -> None:
         """Learn from one order's public data; ``mid_sd`` is the predicted standard deviation of the mid, in dollars."""
@@ -121,7 +121,7 @@ class _FillModel:
             for shares in {context.lot, context.shares}:
                 ratio = np.log((posted.queue[v] + shares) / posted.outflow[v])
                 row = np.clip([move, ratio, behind, market.imbalance], -5.0, 5.0)  # limit the leverage of outliers
-                regression.add(1, int(queue.filled(shares) == shares), row)
+                regression.add(queue.filled(shares) < shares, row)
 
     def coefficients(self, horizon: float) -> Floats:
         """Return intercept and slopes, ``(5,)``."""
@@ -143,8 +143,8 @@ class _FillModel:
             regression.refresh()
 
 
-def _fill_prior() -> HazardRegression:
-    return HazardRegression([1], 4, prior_hazards=[0.3], capacity=2000)  # 30 % unfilled before any data
+def _fill_prior() -> LogisticRegression:
+    return LogisticRegression(4, prior=0.3)  # 30 % unfilled before any data
 
 
 @cache
@@ -365,7 +365,7 @@ class LitBelief:
         belief = cls(state["half_life"], venues)
         belief.limit = MeanVarianceRegression.restore(state["limit"])
         belief.horizon_sweep = MeanVarianceRegression.restore(state["horizon_sweep"])
-        belief.fills.classes = {key: HazardRegression.restore(one) for key, one in state["fills"].items()}
+        belief.fills.classes = {key: LogisticRegression.restore(one) for key, one in state["fills"].items()}
         belief.change = ResidualTest.restore(state["change"])
         for name, kind in cls._saved.items():
             setattr(belief, name, from_plain(kind, state[name], name))
