@@ -111,7 +111,7 @@ coverage: test
 crash: $(VENV)/.installed-dev
 	RISKROUTE_CRASH=long $(PYTEST) -m crash tests/live
 
-# Days of the live router in minutes; a seed that breaks a promise is shrunk and printed.
+# Days of the live router in minutes; a seed that breaks a guarantee is shrunk and printed.
 SECONDS := 600
 simulate-faults: $(VENV)/.installed-dev
 	@PYTHONPATH=tests/support $(BIN)/python -m simulated_service --seconds $(SECONDS) $(SIMULATEFLAGS)

@@ -1,4 +1,4 @@
-"""The whole live service in simulated time: faults from seeds, every promise checked, and planted mistakes found."""
+"""The whole live service in simulated time: faults from seeds, every guarantee checked, and deliberate bugs found."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def played(*words: str) -> tuple[list[dict[str, Any]], int]:
 
 
 @pytest.mark.crash
-def test_every_promise_is_kept_whatever_the_seeds_let_go_wrong(survived: Callable[[str, int], None]) -> None:
+def test_every_guarantee_holds_under_the_faults_of_some_seeds(survived: Callable[[str, int], None]) -> None:
     lines, _ = played("--seeds", str(SEEDS))
     assert [line["broken"] for line in lines] == [""] * SEEDS
     kinds = {kind for line in lines for kind in line["survived"]}
@@ -58,7 +58,7 @@ def test_every_promise_is_kept_whatever_the_seeds_let_go_wrong(survived: Callabl
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_the_simulation_finds_a_planted_mistake(mutant: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_simulation_finds_a_deliberate_bug(mutant: str, capsys: pytest.CaptureFixture[str]) -> None:
     lines, status = played("--mutant", mutant, "--seconds", "600")
     assert status == 1, "not found within ten minutes"
     with capsys.disabled():

@@ -1,4 +1,4 @@
-"""Play seeds, and say what was survived; shrink and print the first scenario that breaks a promise.
+"""Play seeds, and say what was survived; shrink and print the first scenario that breaks a guarantee.
 
 python -m simulated_service                       for 600 seconds, on two cores
 python -m simulated_service --seconds 60 --jobs 1
@@ -125,7 +125,7 @@ class Tally:
 
 
 def watch(given: argparse.Namespace) -> int:
-    """Let several processes play, show their progress, and shrink the first scenario that breaks a promise."""
+    """Let several processes play, show their progress, and shrink the first scenario that breaks a guarantee."""
     lines: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
     tally, jobs = Tally(), []
     for number in range(given.jobs):
@@ -178,7 +178,7 @@ def _read(job: subprocess.Popen[bytes], lines: SimpleQueue[dict[str, Any] | None
 
 
 def replay(seed: int, mutant: str) -> int:
-    """Play one seed, and print its trace; shrink it first if it breaks a promise."""
+    """Play one seed, and print its trace; shrink it first if it breaks a guarantee."""
     from simulated_service.scenario import drawn
     from simulated_service.shrink import shrink
     from simulated_service.simulation import simulate
@@ -194,7 +194,7 @@ def replay(seed: int, mutant: str) -> int:
         print(f"{scenario.settings}")
     for line in outcome.trace:
         print(line)
-    said = outcome.broken or "every promise was kept"
+    said = outcome.broken or "every guarantee held"
     print(f"seed {seed}, mark {outcome.mark}: {said}")
     return int(bool(outcome.broken))
 

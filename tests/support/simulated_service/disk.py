@@ -255,7 +255,7 @@ class SimulatedLog(SqliteLog):
     on_rows : Callable[[list[Row]], None]
         Called with rows as soon as they are durable.
     synchronous : str
-        Setting of SQLite in place of the log's own; any other breaks its promise, and the simulation must notice.
+        Setting of SQLite in place of the log's own; any other breaks its guarantee, and the simulation must notice.
     """
 
     synchronous = ""

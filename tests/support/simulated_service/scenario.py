@@ -104,8 +104,8 @@ _KINDS: dict[str, tuple[float, float, bool]] = {
 def drawn(seed: int) -> Scenario:
     """Return the scenario of a seed."""
     rng = random.Random(seed)
-    seconds = rng.choice((300.0, 900.0, 1800.0))
-    count = int(seconds * rng.choice((0.1, 0.15, 0.3)))
+    seconds = rng.choice((300.0, 900.0, 1800.0, 3600.0))
+    count = int(seconds * rng.choice((0.05, 0.1, 0.2)))
     calm = rng.random() < 0.3  # venues without faults of their own
     odds = [0.0 if calm else rng.choice((0.0, 0.01, 0.05)) for _ in range(6)]
     return Scenario(
@@ -148,7 +148,7 @@ def _orders(rng: random.Random, seconds: float, count: int) -> tuple[Order, ...]
 def _faults(rng: random.Random, seconds: float) -> tuple[Fault, ...]:
     chosen = [kind for kind in _KINDS if rng.random() < 0.7]  # some kinds of faults hide others
     made, at = [], 0.0
-    while chosen and (at := at + rng.expovariate(1 / 40.0)) < seconds:
+    while chosen and (at := at + rng.expovariate(1 / 60.0)) < seconds:
         kind = rng.choices(chosen, [_KINDS[one][0] for one in chosen])[0]
         _, longest, placed = _KINDS[kind]
         place, steps = rng.choice(PLACES) if placed else "", 0

@@ -123,6 +123,8 @@ class Scheduler:
         """Return the thread whose poll comes before anything else, after polls that find nothing are skipped."""
         best, found = when, None
         for thread, (polled, every, wait) in self._polls.items():
+            if polled >= best:
+                continue
             if thread.idle >= 2:
                 until = min(when, self.poll_due.get(thread.name, _never)())
                 if until > polled:

@@ -1,4 +1,4 @@
-"""Shrinking a scenario that breaks a promise: the fewest orders and faults that break the same one."""
+"""Shrinking a scenario that breaks a guarantee: the fewest orders and faults that break the same one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Play = Callable[[Scenario], Outcome]
 
 
 def shrink(scenario: Scenario, outcome: Outcome, play: Play, seconds: float = 120.0) -> tuple[Scenario, Outcome]:
-    """Return a smaller scenario that breaks the same promise, and its outcome, after some seconds at most."""
+    """Return a smaller scenario that breaks the same guarantee, and its outcome, after some seconds at most."""
     until = time.monotonic() + seconds
     best = scenario, outcome
 

@@ -35,8 +35,8 @@ from riskroute.live.log.state_store import StateStore
 from riskroute.live.service import Service
 from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive
-from riskroute.live.state.events import VenueQuote
-from riskroute.live.state.trading_state import TradingState
+from riskroute.live.state.events import ChildOrder, VenueQuote
+from riskroute.live.state.trading_state import TradingState, encode_state
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.simulated import Faults, QuotedMarket
 from riskroute.routers.context import Context
@@ -44,7 +44,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
 from riskroute.routers.rules import DarkFirstPost, RestEven
-from simulated_service.checks import BrokenPromiseError, Checks
+from simulated_service.checks import BrokenGuaranteeError, Checks, difference
 from simulated_service.disk import SimulatedDisk, SimulatedLog, SimulatedStateStore
 from simulated_service.network import Answer, Connection, Network, SimulatedLoop, read_answer, request
 from simulated_service.scenario import PLACES, POOLS, SYMBOLS, VENUES, Fault, Order, Scenario
@@ -207,7 +207,12 @@ class Simulation:
 
     def lines(self) -> dict[str, Gateway]:
         """Return the lines to all venues."""
-        return {name: Line(venue, self.on_point, self.checks.on_send) for name, venue in self.venues.items()}
+        return {name: Line(venue, self.on_point, self.on_send) for name, venue in self.venues.items()}
+
+    def on_send(self, child: ChildOrder) -> None:
+        """Check a child that the service sends."""
+        self.say(f"{child.kind} of {child.quantity} for {child.parent} to {child.place}: {child.id}")
+        self.checks.on_send(child)
 
     def books(self, symbol: str) -> tuple[VenueQuote, ...]:
         """Return the books of a moment, which move by a cent now and then."""
@@ -360,7 +365,7 @@ class Simulation:
         async with app.router.lifespan_context(app):
             self.say("the service has started")
             if self.checks.durable.halted and not service.engine.state.halted:
-                raise BrokenPromiseError("trading was halted before the restart, and is not after it")
+                raise BrokenGuaranteeError("trading was halted before the restart, and is not after it")
             self.network.listen(self.process, loop, lambda: server._Connection(config, state, {}, loop))
             await self._stopping.wait()
             self.network.deafen()
@@ -404,6 +409,7 @@ class Simulation:
         timer = self.timer
         deadline = timer.true_time() + int(order.seconds * NANO)
         self.placing += 1
+        self.say(str(order))
         manner = order.manner
         for attempt in range(8):
             asked = timer.now
@@ -427,6 +433,7 @@ class Simulation:
                     break
                 continue
             answer = self._answer(connection, 1.0)
+            self.say(f"order {order.number}: {answer.status or 'no answer'}")
             if answer.status == 200:
                 self.checks.on_answer(f"order {order.number}", json.loads(answer.body))
                 self.digest = zlib.crc32(answer.body, self.digest)
@@ -462,10 +469,20 @@ class Simulation:
         rng = random.Random(f"{self.scenario.seed} desk")
         while True:
             self.timer.sleep(4 + 8 * rng.random())
+            self._compare_states()
             answer = self.ask(rng, "GET", "/health", "read")
             if answer.status == 200 and b"halted" in answer.body:
                 self.timer.sleep(3 * rng.random())
                 self.ask(rng, "POST", "/resume", "trade", seconds=5.0)
+
+    def _compare_states(self) -> None:
+        """Compare the state of a service that rests with that of the durable rows."""
+        durable, service = self.checks.durable.state, self.service
+        if service is None or not service.engine.ready or service.engine.state.events != durable.events:
+            return
+        if encode_state(service.engine.state) != encode_state(durable):
+            names = difference(service.engine.state, durable)
+            raise BrokenGuaranteeError(f"the state of the service is not that of its log: {names}")
 
     def halt(self) -> None:
         """Halt trading, which must be durable and answered within a second."""
@@ -601,7 +618,7 @@ class Simulation:
         timer = self.timer
         refit_process.__init__()  # type: ignore[misc]  # a new simulation has a new worker
         timer.on_step = self.on_step
-        timer.errors = BrokenPromiseError.noted
+        timer.errors = BrokenGuaranteeError.noted
         timer.errors.clear()
         timer.poll_due = {"riskroute engine": self._engine_due, "riskroute halt file": self._halt_file_due}
         broken = ""
@@ -618,7 +635,7 @@ class Simulation:
                     self._settle()
                 if not timer.errors:
                     self._check_all()
-            except BrokenPromiseError:
+            except BrokenGuaranteeError:
                 pass
             broken = timer.errors[0] if timer.errors else ""
             self._abandon()
@@ -717,14 +734,14 @@ class Simulation:
         count = router.learned + len(learner.unlearned)
         settled = list(self.checks.durable.settled)
         if learner.disabled:
-            raise BrokenPromiseError(f"the router is out of service: {learner.disabled}")
+            raise BrokenGuaranteeError(f"the router is out of service: {learner.disabled}")
         if count != len(settled):
-            raise BrokenPromiseError(f"the router has learned {count} orders of {len(settled)}")
+            raise BrokenGuaranteeError(f"the router has learned {count} orders of {len(settled)}")
         sequence = 0
         for key in settled[: router.learned]:
             sequence = zlib.crc32(key.encode(), sequence)
         if sequence != router.sequence:
-            raise BrokenPromiseError("the router has learned other orders than were settled")
+            raise BrokenGuaranteeError("the router has learned other orders than were settled")
 
     def _abandon(self) -> None:
         """End whatever still runs."""
@@ -767,4 +784,5 @@ def simulate(scenario: Scenario) -> Outcome:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         gc.collect()
+        gc.freeze()  # whatever is left is there for good
         sys.unraisablehook = before
