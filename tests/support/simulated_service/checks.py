@@ -143,7 +143,9 @@ class Checks:
         siblings[child.id] = child
         quantity = self.durable.accepted[child.parent][0].quantity
         if held > quantity:
-            raise BrokenGuaranteeError(f"venues hold {held} shares of the order {child.parent}, which is for {quantity}")
+            raise BrokenGuaranteeError(
+                f"venues hold {held} shares of the order {child.parent}, which is for {quantity}"
+            )
 
     def on_answer(self, key: str, decision: Any) -> None:
         """Check a decision that a client gets."""
