@@ -64,9 +64,11 @@ def filled(child: ChildOrder, quantity: int, cum: int, number: int) -> Execution
     )
 
 
-def order_events(router: Router, events: int) -> Iterator[AnyEvent]:
+def order_events(
+    router: Router, events: int, begin: int = 1_767_600_000 * NANO, label: str = "order "
+) -> Iterator[AnyEvent]:
     """Yield the events of sequential orders, each sent to two venues and filled in two parts at each."""
-    state, archive, at, number = TradingState(), OrderArchive(), 1_767_600_000 * NANO, 0
+    state, archive, at, number = TradingState(), OrderArchive(), begin, 0
     first: list[AnyEvent] = [
         Planned(at=at, belief=0, router=router.name, after=0, learned=0, state=router_bytes(router))
     ]
@@ -74,7 +76,7 @@ def order_events(router: Router, events: int) -> Iterator[AnyEvent]:
     for _ in range(events):
         if not todo:
             at += 1_000_000
-            todo.extend(_order(number, at))
+            todo.extend(_order(f"{label}{number}", number, at))
             number += 1
         event = todo.popleft()
         for effect in apply(state, event, archive)[1]:
@@ -83,8 +85,8 @@ def order_events(router: Router, events: int) -> Iterator[AnyEvent]:
         yield event
 
 
-def _order(number: int, at: int) -> list[AnyEvent]:
-    order = new_order(f"order {number}", 200, at)
+def _order(key: str, number: int, at: int) -> list[AnyEvent]:
+    order = new_order(key, 200, at)
     children = tuple(
         ChildOrder(
             id=child_id("main", order.key, slot, 0),
@@ -110,7 +112,7 @@ def _order(number: int, at: int) -> list[AnyEvent]:
     return events
 
 
-class _Connection:
+class Connection:
     """A persistent connection that sends each order after the response to the previous one."""
 
     def __init__(self, address: tuple[str, int]) -> None:
@@ -123,15 +125,21 @@ class _Connection:
         self.sent_at = time.perf_counter()
         self.socket.sendall(request)
 
-    def answered(self) -> bool:
-        """Return whether the response is complete; raise if it is not a decision."""
+    def response(self) -> tuple[int, bytes] | None:
+        """Return status and body of the response once it is complete; call it when there is something to read."""
         self._read += self.socket.recv(65_536)
         head, end, body = self._read.partition(b"\r\n\r\n")
         if not end or len(body) < int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]):
-            return False
-        if b" 200 " not in head[:20]:
-            raise RuntimeError(body.decode())
+            return None
         self._read = b""
+        return int(head.split(b" ", 2)[1]), body
+
+    def answered(self) -> bool:
+        """Return whether the response is complete; raise if it is not a decision."""
+        if (found := self.response()) is None:
+            return False
+        if found[0] != 200:
+            raise RuntimeError(found[1].decode())
         return True
 
 
@@ -149,7 +157,7 @@ def ask_for_decisions(listen: str, label: str, clients: int, orders: int) -> tup
     requests = iter([order_request(f"{label}.{clients}.{number}") for number in range(orders)])
     waits: list[float] = []
     with selectors.DefaultSelector() as selector:
-        connections = [_Connection((host, int(port))) for _ in range(clients)]
+        connections = [Connection((host, int(port))) for _ in range(clients)]
         for one in connections:
             selector.register(one.socket, selectors.EVENT_READ, one)
         began = time.perf_counter()
