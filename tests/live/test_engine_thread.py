@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from live_engines import World, child_order, parent_order, quotes, stored_events
-from riskroute.core.errors import StateError
+from riskroute.core.errors import DataError, StateError
 from riskroute.live.engine import TradingEngine
+from riskroute.live.log.interface import Row
 from riskroute.live.log.recovery import verify
-from riskroute.live.state.events import NANO, Accepted, Decision, ExecutionReport, Reported, Sent
+from riskroute.live.state.events import NANO, Accepted, Decision, ExecutionReport, ParentOrder, Reported, Sent
 
 
 @contextmanager
@@ -166,3 +167,42 @@ def test_a_snapshot_that_fails_is_tried_again_and_stops_nothing(caplog: pytest.L
     world.pass_time(1)
     assert engine.snapshots.saved > before
     assert engine.state.settled == 2
+
+
+def test_orders_that_come_together_are_looked_up_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, asked, find = world.engine, list[list[str]](), world.engine.log.find
+
+    def watched(kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]:
+        asked.append(list(keys))
+        return find(kinds, asked[-1])
+
+    monkeypatch.setattr(engine.log, "find", watched)
+    answers: list[Future[Decision]] = []
+    orders = [parent_order(f"order {number % 8}", received=time.time_ns()) for number in range(16)]
+    with held(engine):
+        for order in orders:
+            engine.call_soon(lambda order=order: answers.append(engine.submit(order)), order.key)  # type: ignore[misc]
+    after_all(engine)
+    assert [answer.result(9).parent for answer in answers] == [order.key for order in orders]
+    assert asked == [[order.key for order in orders]]
+    assert engine.state.decisions == 8
+
+    def fail(kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]:
+        raise DataError("the disk failed")
+
+    monkeypatch.setattr(engine.log, "find", fail)
+    refused: list[str] = []
+
+    def attempt(order: ParentOrder) -> None:
+        try:
+            engine.submit(order)
+        except DataError as error:
+            refused.append(str(error))
+
+    with held(engine):
+        for number in range(3):
+            new = parent_order(f"new {number}", received=time.time_ns())
+            engine.call_soon(lambda new=new: attempt(new), new.key)  # type: ignore[misc]  # bound now
+    after_all(engine)
+    assert refused == ["the disk failed"] * 3
+    assert not engine.failed

@@ -16,7 +16,7 @@ from live_engines import child_order, parent_order, quotes
 from live_logs import MemoryLog
 from riskroute.core.errors import DataError
 from riskroute.live.children import child_id
-from riskroute.live.decider import _DurationHistogram
+from riskroute.core.runtime import DurationHistogram
 from riskroute.live.http.server import _rare_collection
 from riskroute.live.log.interface import Entry, entries_of, events_after
 from riskroute.live.state.events import Resumed
@@ -30,9 +30,9 @@ def test_ids_of_children_are_hashes_in_base_32() -> None:
 
 
 def test_times_are_counted_in_prometheus_buckets() -> None:
-    ours, theirs = _DurationHistogram(), CollectorRegistry()
-    histogram = Histogram("seconds", "text", buckets=_DurationHistogram.buckets, registry=theirs)
-    for seconds in (*_DurationHistogram.buckets, *np.random.default_rng(1).exponential(0.001, 300), 5.0):
+    ours, theirs = DurationHistogram(), CollectorRegistry()
+    histogram = Histogram("seconds", "text", buckets=DurationHistogram.buckets, registry=theirs)
+    for seconds in (*DurationHistogram.buckets, *np.random.default_rng(1).exponential(0.001, 300), 5.0):
         ours.observe(float(seconds))
         histogram.observe(float(seconds))
 

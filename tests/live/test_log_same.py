@@ -82,8 +82,7 @@ class Users:
         if step.what == "head":
             return log.head().seq
         if step.what == "find":
-            row = log.find(("order",), step.value)
-            return row and (row.seq, row.body)
+            return [(key, row.seq, row.body) for key, row in log.find(("order",), [step.value]).items()]
         log.close()
         self.logs[step.user] = self.opener()
         return None

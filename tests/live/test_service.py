@@ -273,6 +273,8 @@ def test_metrics_count_orders_and_time_the_router(up: Running) -> None:
     assert float(values["riskroute_orders_total"]) == len(accepted(up))
     assert float(values["riskroute_router_seconds_count"]) == len(accepted(up))
     assert float(values["riskroute_halted"]) == 0
+    for name in ("queue_length", "unsaved_orders", "unsaved_bytes"):
+        assert float(values[f"riskroute_{name}"]) >= 0
 
 
 def test_a_halt_stops_trading_and_only_another_scope_resumes(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -119,9 +119,10 @@ class MemoryLog:
         self._must_be_open()
         return Head(self.store.rows[-1].seq, self.store.rows[-1].chain)
 
-    def find(self, kinds: Sequence[str], key: str) -> Row | None:
+    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]:
         self._must_be_open()
-        return next((row for row in self.store.rows if row.kind in kinds and row.key == key != ""), None)
+        wanted = set(keys) - {""}
+        return {row.key: row for row in self.store.rows if row.kind in kinds and row.key in wanted}
 
     def lease(self, owner: str, seconds: float) -> Lease:
         self._must_be_open()

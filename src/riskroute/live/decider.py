@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
-from itertools import accumulate
 
 import msgspec
 
 from riskroute.live.children import ChildMaker, Children, Quotes, context_of
 from riskroute.live.counterfactual import Counterfactual, benchmark_plan
+from riskroute.live.histogram import DurationHistogram
 from riskroute.live.learner import SLOW, Learner, RouterError, plain_plan, router_bytes, router_from
 from riskroute.live.limits import Limits
 from riskroute.live.state.events import (
@@ -32,25 +31,6 @@ from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
 from riskroute.routers.rules import Sweep
-
-
-class _DurationHistogram:
-    """Durations counted by bucket, as Prometheus does; for a single writer, which needs no lock."""
-
-    buckets = (1e-5, 3e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.2, 1.0)  # upper bounds in seconds
-
-    def __init__(self) -> None:
-        self._counts = [0] * (len(self.buckets) + 1)
-        self.total = 0.0
-
-    def observe(self, seconds: float) -> None:
-        """Count a duration."""
-        self._counts[bisect_left(self.buckets, seconds)] += 1
-        self.total += seconds
-
-    def cumulative(self) -> list[tuple[str, float]]:
-        """Return the upper bound of every bucket with the number of durations up to it."""
-        return list(zip((*map(str, self.buckets), "+Inf"), accumulate(self._counts), strict=True))
 
 
 class Decider:
@@ -86,7 +66,7 @@ class Decider:
         self.quotes, self.seconds = quotes, seconds
         self.safe = Sweep()
         self.counterfactual = Counterfactual()
-        self.times = _DurationHistogram()
+        self.times = DurationHistogram()
         self._thread = None if seconds is None else ThreadPoolExecutor(1, "riskroute router")
 
     def close(self) -> None:

@@ -12,8 +12,10 @@ import math
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -24,7 +26,7 @@ from riskroute.live.decider import Decider
 from riskroute.live.learner import Learner, router_bytes, router_from
 from riskroute.live.ledger import LOGGER, Ledger, Outbox, Task, Timers, Written
 from riskroute.live.limits import Limits, check_order, order_digest
-from riskroute.live.log.interface import FencedError, LeaseError, Log, WriteError, event_kind, row_events
+from riskroute.live.log.interface import FencedError, LeaseError, Log, Row, WriteError, event_kind, row_events
 from riskroute.live.log.recovery import recover
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.log.state_store import StateStore
@@ -52,6 +54,17 @@ from riskroute.live.state.trading_state import Next, Query, TradingState
 from riskroute.live.venues.gateway import Gateway
 from riskroute.routers.execution import PUBLIC_AFTER
 from riskroute.routers.router import Router
+
+_ORDER_KINDS = event_kind(Accepted), event_kind(Shadowed)  # of rows that have the key of an order
+
+
+class _Call:
+    """A call that the engine's thread makes, and the key of the order that it is about."""
+
+    __slots__ = ("key", "make")
+
+    def __init__(self, make: Callable[[], None], key: str | None) -> None:
+        self.make, self.key = make, key
 
 
 class RefusedError(StateError):
@@ -150,7 +163,10 @@ class TradingEngine:
         self._worker, self._reopen, self._first_router = worker, reopen, router_bytes(router)
         self._answers: dict[str, Future[Decision]] = {}  # of orders that are not durable yet
         self.unwritten_digests: dict[str, bytes] = {}  # of orders executed elsewhere, by key, that are not durable yet
-        self._inbox: queue.SimpleQueue[Callable[[], None] | Sequence[ExecutionReport]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[_Call | Sequence[ExecutionReport]] = queue.SimpleQueue()
+        self._taken: deque[_Call | Sequence[ExecutionReport]] = deque()  # from the inbox, by the engine's thread
+        self._looked_up: dict[str, Row | None] = {}  # rows of orders by key
+        self._looked_up_at = 0  # number of archived orders then
         self._unbooked: list[ExecutionReport] = []  # reports that could not be written, for `revive`
         self._unobserved: dict[str, ParentOrder] = {}  # public data are awaited until after their deadlines
         self._started = self._closed = self._refitting = False
@@ -374,7 +390,7 @@ class TradingEngine:
             # After a failed write, the state may have orders that the log lacks.
             if not self.failed and (parent := self.state.parents.get(key)) is not None:
                 before, decision = parent.digest, parent.decision
-            elif (event := self.order_event(key)) is not None:
+            elif (event := self._known_event(key)) is not None:
                 before = event.digest if isinstance(event, Accepted) else b""  # nothing was traded for the other
                 decision = event.decision
             else:
@@ -389,9 +405,16 @@ class TradingEngine:
 
     def order_event(self, key: str) -> Accepted | Shadowed | None:
         """Return the durable event of an order, however old; None for a new key."""
-        kinds = event_kind(Accepted), event_kind(Shadowed)
-        row = self.log.find(kinds, key) if key.isprintable() else None  # of others, no store could have it
-        return None if row is None else row_events(row)[0]  # type: ignore[return-value]  # of these kinds
+        return _order_event(self._find([key]).get(key))
+
+    def _find(self, keys: Sequence[str]) -> dict[str, Row]:
+        return self.log.find(_ORDER_KINDS, [key for key in keys if key.isprintable()])  # no order has other keys
+
+    def _known_event(self, key: str) -> Accepted | Shadowed | None:
+        """Return what `order_event` does, from `_looked_up` if possible."""
+        if key in self._looked_up and self._looked_up_at == self.state.archived:
+            return _order_event(self._looked_up.pop(key))
+        return self.order_event(key)
 
     def _answer(self, key: str, decision: Decision, written: Written) -> None:
         answer = self._answers.pop(key)
@@ -487,6 +510,11 @@ class TradingEngine:
     def _record_public_data(self, order: ParentOrder, now: int) -> None:
         if self.history is not None and (seen := self.history.seen(order, now)) is not None:
             self.ledger.record(seen)
+
+    @property
+    def queue_length(self) -> int:
+        """Calls and reports that wait for the engine's thread."""
+        return self._inbox.qsize() + len(self._taken)
 
     # time
 
@@ -626,9 +654,12 @@ class TradingEngine:
             if self.failed or (last is self.ledger.last and self.outbox.empty):
                 return
 
-    def call_soon(self, call: Callable[[], None]) -> None:
-        """Let the engine's thread make a call, in the sequence of these calls; it must not raise."""
-        self._inbox.put(call)
+    def call_soon(self, call: Callable[[], None], key: str | None = None) -> None:
+        """Let the engine's thread make a call, in the sequence of these calls; it must not raise.
+
+        ``key`` is that of the order which the call is about.
+        """
+        self._inbox.put(_Call(call, key))
 
     def serve(self, every: float = 0.02) -> None:
         """Start the engine's thread, which works until `close` and looks at the clock ``every`` so many seconds."""
@@ -655,27 +686,42 @@ class TradingEngine:
 
     def _take(self, seconds: float) -> bool:
         """Wait for calls and reports; make the calls, and book the reports together. Return whether any came."""
-        try:
-            one = self._inbox.get(timeout=seconds)
-        except queue.Empty:
-            return False
+        taken = self._taken
+        if not taken:
+            try:
+                taken.append(self._inbox.get(timeout=seconds))
+            except queue.Empty:
+                return False
+            self._take_rest()
         reports: list[ExecutionReport] = []
         until = self.monotonic() + self.turn
-        while True:
-            if callable(one):
-                one()
+        while taken:
+            one = taken.popleft()
+            if isinstance(one, _Call):
+                one.make()
             else:
                 reports += one
             if self.monotonic() >= until or self.outbox.urgent:
                 break
-            try:
-                one = self._inbox.get_nowait()
-            except queue.Empty:
-                break
+            if not taken:
+                self._take_rest()
         self.ledger.append_batch()
         if reports:
             self.book(reports)
         return True
+
+    def _take_rest(self) -> None:
+        """Take all that is in the inbox, and look up its orders together."""
+        with suppress(queue.Empty):
+            while True:
+                self._taken.append(self._inbox.get_nowait())
+        keys = [one.key for one in self._taken if isinstance(one, _Call) and one.key is not None]
+        if len(keys) < 2:
+            return
+        with suppress(Exception):  # then each order is looked up by itself, and refused if that fails
+            found = self._find(keys)  # one query, since a database takes long to answer
+            # An order that is accepted after this is in the state, at least until another one is archived.
+            self._looked_up, self._looked_up_at = {key: found.get(key) for key in keys}, self.state.archived
 
     def close(self) -> None:
         """Stop. Open children stay at their venues, which are queried at the next start."""
@@ -688,6 +734,10 @@ class TradingEngine:
         if self.snapshots is not None:
             self.snapshots.close()
         self.log.close()
+
+
+def _order_event(row: Row | None) -> Accepted | Shadowed | None:
+    return None if row is None else row_events(row)[0]  # type: ignore[return-value]  # of these kinds
 
 
 def new_answer() -> Future[Any]:

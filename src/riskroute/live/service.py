@@ -171,7 +171,7 @@ class Service:
 
     def submit(self, order: OrderRequest) -> Future[Decision]:
         """Hand an order to the engine's thread; the future has its decision once that is durable."""
-        return self._in_engine(partial(self._accept, order, self.clock()))
+        return self._in_engine(partial(self._accept, order, self.clock()), order.key)
 
     def compare(self, given: ShadowRequest) -> Future[ShadowComparison | None]:
         """Hand an order that another router has executed to the engine's thread."""
@@ -186,7 +186,7 @@ class Service:
 
         return self._in_engine(take)
 
-    def _in_engine(self, call: Callable[[Future[Value]], Future[Value]]) -> Future[Value]:
+    def _in_engine(self, call: Callable[[Future[Value]], Future[Value]], key: str | None = None) -> Future[Value]:
         """Let the engine's thread make a call, which completes the future that it gets, or returns another one."""
         answer: Future[Value] = new_answer()
 
@@ -202,7 +202,7 @@ class Service:
         if self._closing.is_set():
             answer.set_exception(HaltedError("the service must be running, is about to stop"))
         else:
-            self.engine.call_soon(run)
+            self.engine.call_soon(run, key)
         return answer
 
     def _accept(self, given: OrderRequest, received: int, answer: Future[Decision]) -> Future[Decision]:

@@ -216,13 +216,12 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         engine = self._engine
-        times = engine.decider.times
-        yield HistogramMetricFamily(
-            "riskroute_router_seconds",
-            "Seconds per decision of the router",
-            buckets=times.cumulative(),
-            sum_value=times.total,
-        )
+        histograms = {"router": ("Seconds per decision of the router", engine.decider.times)}
+        if (commits := getattr(engine.log, "times", None)) is not None:
+            histograms["commit"] = ("Seconds per commit of the log", commits.histogram)
+        for name, (text, times) in histograms.items():
+            buckets, total = times.cumulative(), times.total
+            yield HistogramMetricFamily(f"riskroute_{name}_seconds", text, buckets=buckets, sum_value=total)
         with engine.lock:
             state = engine.state
             counters = {
@@ -246,6 +245,22 @@ class Metrics(Collector):
                 "day_loss_dollars": ("Cost of the day against arrival mids", state.day.loss / NANO),
                 "day_rejects": ("Rejected children of the day", float(state.day.rejects)),
             }
+            archive = engine.ledger.archive
+            gauges |= {
+                "queue_length": ("Calls and reports that wait for the engine", float(engine.queue_length)),
+                "unsaved_orders": ("Archived orders in memory, not in the state store", float(len(archive.unsaved))),
+                "unsaved_bytes": ("Bytes of archived orders in memory", float(archive.unsaved_bytes)),
+            }
+            if (snapshots := engine.snapshots) is not None:
+                counters |= {
+                    "snapshots": ("Snapshots saved", snapshots.saved),
+                    "snapshot_failures": ("Snapshots that could not be saved", snapshots.failed),
+                }
+                gauges |= {
+                    "snapshot_seconds": ("Seconds to save the last snapshot", snapshots.seconds),
+                    "snapshot_lock_seconds": ("Seconds without decisions for it", snapshots.encoding_seconds),
+                    "snapshot_bytes": ("Bytes of the last snapshot and its archived orders", float(snapshots.bytes)),
+                }
             open_children = {name: float(use.open) for name, use in state.venues.items()}
             shares = {name: float(one.shares) for name, one in state.positions.items()}
         for name, (text, value) in counters.items():

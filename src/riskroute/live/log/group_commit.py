@@ -9,11 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from riskroute.core.errors import DataError, StateError
+from riskroute.live.histogram import DurationHistogram
 from riskroute.live.log.interface import (
     NO_CHAIN,
     PAGE,
@@ -44,13 +45,13 @@ _Result = TypeVar("_Result")
 
 @dataclass
 class _CommitTimes:
-    """Durations of commits since the log was opened, in seconds."""
+    """Commits since the log was opened, and their durations in seconds."""
 
     commits: int = 0
     rows: int = 0
-    seconds: float = 0.0
     longest: float = 0.0
     slow: int = 0
+    histogram: DurationHistogram = field(default_factory=DurationHistogram)
 
 
 class _Append(NamedTuple):
@@ -341,7 +342,7 @@ class GroupCommitLog(ABC):
         times = self.times
         times.commits += 1
         times.rows += rows
-        times.seconds += seconds
+        times.histogram.observe(seconds)
         times.longest = max(times.longest, seconds)
         if seconds > self._slow_commit:
             times.slow += 1

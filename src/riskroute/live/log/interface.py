@@ -148,8 +148,8 @@ class Log(Protocol):
         """Return number and hash of the last durable row."""
         ...
 
-    def find(self, kinds: Sequence[str], key: str) -> Row | None:
-        """Return the durable row with one of these kinds and this key, which is not empty; None if there is none."""
+    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]:
+        """Return the durable rows with one of these kinds and one of these keys, by key."""
         ...
 
     def lease(self, owner: str, seconds: float) -> Lease:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
@@ -162,11 +162,12 @@ class PostgresLog(GroupCommitLog):
                 yield page
                 page = self._page(begin, min(PAGE, most)) if coming is None else coming.result()
 
-    def find(self, kinds: Sequence[str], key: str) -> Row | None:
+    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]:
         query = f"""SELECT {_COLUMNS} FROM riskroute_log
-                    WHERE stream = %s AND kind = ANY(%s) AND key = %s AND key <> ''"""
-        found = self._query(query, self.stream, list(kinds), key)
-        return Row(*found[0]) if found else None
+                    WHERE stream = %s AND kind = ANY(%s) AND key = ANY(%s) AND key <> ''"""
+        with self._failing_as_write_error():
+            rows = self._query(query, self.stream, list(kinds), list(keys))
+        return {row.key: row for row in starmap(Row, rows)}
 
     def _take_lease(self, owner: str, seconds: float) -> tuple[Lease, Head]:
         with self._failing_as_write_error():

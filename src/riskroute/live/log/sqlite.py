@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import starmap
@@ -205,11 +205,13 @@ class SqliteLog(GroupCommitLog):
         query = f"SELECT {_COLUMNS} FROM log WHERE seq >= ? ORDER BY seq LIMIT ?"
         return list(starmap(Row, self._query(query, begin, most)))
 
-    def find(self, kinds: Sequence[str], key: str) -> Row | None:
+    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]:
         with self._finding, self._as_data_error():  # a connection of its own: the engine must not wait for readers
             self._must_be_open()
-            found = self._finder.execute(_found_by(len(kinds)), (*kinds, key)).fetchone()
-        return Row(*found) if found else None
+            query, rows = _found_by(len(kinds)), []
+            for key in keys:
+                rows += self._finder.execute(query, (*kinds, key)).fetchall()
+        return {row.key: row for row in starmap(Row, rows)}
 
     def _take_lease(self, owner: str, seconds: float) -> tuple[Lease, Head]:
         taken = False
