@@ -28,11 +28,12 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from riskroute.live.learner import Learner
+from riskroute.live.learner import Learner, router_bytes
 from riskroute.live.log.interface import entries_of
 from riskroute.live.log.recovery import recover
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import Snapshot, SqliteStateStore
+from riskroute.live.state.events import Planned
 from riskroute.live.state.fold import apply
 from riskroute.live.state.trading_state import DAY, encode_state
 from riskroute.routers.registry import make_router, router_parameters
@@ -71,14 +72,17 @@ class Run(NamedTuple):
 
 
 def fill(path: Path) -> None:
-    """Write a log of orders that settled in the last minutes."""
+    """Write a log of orders that settled in the last minutes, with a belief after every thousand of them."""
     name, parameters = router_parameters(ROUTER)
-    router = make_router(name, **parameters)
+    router, count = make_router(name, **parameters), 0
     with SqliteLog(path) as log:
         log.lease("benchmark", math.inf)
         written: Future[list[int]] | None = None
         events = order_events(router, SETTLED * EVENTS_PER_ORDER, time.time_ns() - SETTLED * 1_000_000)
-        while batch := list(islice(events, 1_000)):
+        while batch := list(islice(events, 1_000 * EVENTS_PER_ORDER)):
+            count += len(batch) + 1
+            state, at = router_bytes(router), batch[-1].at
+            batch.append(Planned(at=at, belief=count, router=router.name, after=count, learned=1_000, state=state))
             if written is not None:
                 written.result()
             written = log.append(entries_of(batch))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,12 +14,13 @@ from live_engines import CENT, START, World, parent_order, quotes, stored_events
 from live_logs import MemoryLog
 from riskroute.core.errors import InputError, StateError
 from riskroute.live.engine import OverloadedError, RefusedError, new_answer
+from riskroute.live.ledger import Timers
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import Entry, WriteError, row_events
 from riskroute.live.log.recovery import replay, verify
 from riskroute.live.state.events import NANO, Accepted, Halted, Sent, Unanswered
 from riskroute.live.state.trading_state import encode_state
-from riskroute.live.venues.simulated import Faults
+from riskroute.live.venues.simulated import Faults, JournalledVenue, QuotedMarket
 from riskroute.routers.registry import make_router
 from riskroute.routers.rules import DarkFirst, RestEven
 
@@ -412,3 +414,32 @@ def test_a_cancelled_child_gets_the_full_patience() -> None:
     assert world.state.parents["one"].closing
     assert any(child.cancelling for child in world.state.children.values())
     assert not any(isinstance(event, Unanswered) for event in events(world))
+
+
+def test_timers_of_settled_orders_are_dropped_long_before_their_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Timers, "least_pruned", 40)
+    world = started()
+    for number in range(100):
+        now = world.clock.now
+        world.engine.submit(parent_order(f"order {number}", received=now, deadline=now + 3600 * NANO))
+        world.pass_time(0.2)
+    assert world.state.settled == 100
+    assert len(world.engine.timers._heap) < 90
+    assert len(world.engine.timers.answer_by) < 90
+    for one in (world.engine.decider.maker.looks, world.engine.decider.maker._contexts, world.engine._answers):
+        assert not one
+
+
+def test_a_journalled_venue_forgets_ended_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(JournalledVenue, "most_ended", 10)
+    world = World()
+    market = QuotedMarket(world.books, 1)
+    venue = world.venues["A"] = JournalledVenue("A", market, world.clock, journal=tmp_path / "A.jsonl")
+    world.start()
+    for number in range(60):
+        world.engine.submit(parent_order(f"order {number}", received=world.clock.now))
+        world.pass_time(0.2)
+    assert world.state.settled == 60
+    assert len(venue.children) < 20
+    assert len(venue.arrivals) < 20
+    venue.stop()

@@ -527,6 +527,7 @@ class TradingEngine:
             self._watch_clocks(now)
             for kind, name, attempts in self.timers.due(now):
                 self._on_timer(now, kind, name, attempts)
+            self.timers.prune(self._is_needed)
             self._refit()
             writer, archive = self.snapshots, self.ledger.archive
             if writer is not None and (self.state.events >= writer.due or archive.unsaved_bytes > writer.most_unsaved):
@@ -567,6 +568,10 @@ class TradingEngine:
             self.ledger.record(
                 Expired(at=now, parent=name) if expired else Recalled(at=now, parent=name, kind="dark_rest")
             )
+
+    def _is_needed(self, kind: str, name: str) -> bool:
+        """Return whether a timer may still have something to do."""
+        return kind == "child" or name in (self._unobserved if kind == "public" else self.state.unsettled)
 
     def _query_silent(self, now: int, name: str, attempts: int) -> None:
         """Query a child whose venue owes an answer."""

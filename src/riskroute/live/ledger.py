@@ -242,8 +242,11 @@ def _answer_all(answers: Sequence[Callable[[Written], None]], written: Written) 
 class Timers:
     """What is due when, by the engine's clock: a heap of times, each with a kind, a name and a number of attempts."""
 
+    least_pruned = 10_000  # timers from which unneeded ones are dropped before they are due
+
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, str, str, int]] = []
+        self._most = self.least_pruned
         self._count = 0  # breaks ties in the order of `add`
         # When a child must have been heard of. A timer from before something else was asked of it comes earlier, and
         # does not count.
@@ -265,6 +268,16 @@ class Timers:
         """Remove timers up to a time, earliest first, as kind, name and attempts."""
         while self._heap and self._heap[0][0] <= now:
             yield heapq.heappop(self._heap)[2:]
+
+    def prune(self, needed: Callable[[str, str], bool]) -> None:
+        """Drop timers that are not ``needed``, given kind and name, if their number has doubled since the last time.
+
+        Orders settle long before their deadlines, whose timers would otherwise fill the memory.
+        """
+        if len(self._heap) > self._most:
+            self._heap = [one for one in self._heap if needed(one[2], one[3])]
+            heapq.heapify(self._heap)
+            self._most = max(2 * len(self._heap), self.least_pruned)
 
     def clear(self) -> None:
         """Forget all timers."""

@@ -169,6 +169,7 @@ class SqliteLog(GroupCommitLog):
             self._must_be_known(connection)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA journal_size_limit = {1 << 24}")  # a long read lets the write-ahead log grow
         connection.execute("PRAGMA fullfsync = ON")  # on macOS, where fsync alone does not reach the disk
         connection.execute("PRAGMA checkpoint_fullfsync = ON")
         return connection

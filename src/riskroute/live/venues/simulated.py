@@ -370,6 +370,8 @@ class JournalledVenue(SimulatedVenue):
         The file; created if missing.
     """
 
+    most_ended = 20_000  # ended children kept for queries; a silent venue is queried long before so many others end
+
     def __init__(self, *arguments: Any, journal: Path, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.path = journal
@@ -400,6 +402,15 @@ class JournalledVenue(SimulatedVenue):
             news, self._news = self._news, []
             if news and self._engine is not None:
                 self._engine(*news)
+            if len(self.children) >= 2 * self.most_ended:
+                self._forget()
+
+    def _forget(self) -> None:
+        """Forget the oldest ended children."""
+        ended = [name for name, there in self.children.items() if not there.open]
+        for name in ended[: -self.most_ended]:
+            del self.children[name]
+        del self.arrivals[: -self.most_ended]
 
     def _read(self) -> None:
         decoder = msgspec.json.Decoder(_Line)
