@@ -178,7 +178,7 @@ def test_orders_that_come_together_are_looked_up_together(world: World, monkeypa
 
     monkeypatch.setattr(engine.log, "find", watched)
     answers: list[Future[Decision]] = []
-    orders = [parent_order(f"order {number % 8}", received=time.time_ns()) for number in range(16)]
+    orders = [parent_order(f"order {number}", received=time.time_ns()) for number in range(8)] * 2
     with held(engine):
         for order in orders:
             engine.call_soon(lambda order=order: answers.append(engine.submit(order)), order.key)  # type: ignore[misc]

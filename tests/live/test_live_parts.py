@@ -15,8 +15,8 @@ from prometheus_client.core import HistogramMetricFamily
 from live_engines import child_order, parent_order, quotes
 from live_logs import MemoryLog
 from riskroute.core.errors import DataError
-from riskroute.live.children import child_id
 from riskroute.core.runtime import DurationHistogram
+from riskroute.live.children import child_id
 from riskroute.live.http.server import _rare_collection
 from riskroute.live.log.interface import Entry, entries_of, events_after
 from riskroute.live.state.events import Resumed

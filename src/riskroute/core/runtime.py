@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import platform
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, overload
 
@@ -151,3 +153,22 @@ def _compilation_clock() -> Any:
     for event in ("numba:compile", "numba:compiler_lock"):  # the lock is also held to load and store kernels
         register(event, clock)  # type: ignore[no-untyped-call]  # numba has no types
     return clock
+
+
+class DurationHistogram:
+    """Durations counted by bucket, as Prometheus does; for a single writer, which needs no lock."""
+
+    buckets = (1e-5, 3e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.2, 1.0)  # upper bounds in seconds
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(self.buckets) + 1)
+        self.total = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count a duration."""
+        self._counts[bisect_left(self.buckets, seconds)] += 1
+        self.total += seconds
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Return the upper bound of every bucket with the number of durations up to it."""
+        return list(zip((*map(str, self.buckets), "+Inf"), accumulate(self._counts), strict=True))

@@ -9,9 +9,9 @@ from concurrent.futures import TimeoutError as LateError
 
 import msgspec
 
+from riskroute.core.runtime import DurationHistogram
 from riskroute.live.children import ChildMaker, Children, Quotes, context_of
 from riskroute.live.counterfactual import Counterfactual, benchmark_plan
-from riskroute.live.histogram import DurationHistogram
 from riskroute.live.learner import SLOW, Learner, RouterError, plain_plan, router_bytes, router_from
 from riskroute.live.limits import Limits
 from riskroute.live.state.events import (

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from riskroute.core.errors import DataError, StateError
-from riskroute.live.histogram import DurationHistogram
+from riskroute.core.runtime import DurationHistogram
 from riskroute.live.log.interface import (
     NO_CHAIN,
     PAGE,
