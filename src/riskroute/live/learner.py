@@ -272,9 +272,14 @@ class Learner:
         return work, len(self.unlearned)
 
     def state(self) -> bytes:
-        """Encode the learner for a snapshot."""
-        router, news = router_bytes(self.router), (self.followed, self.unlearned, self.observed)
-        return msgspec.msgpack.encode((self.belief, self.planned, router, *news, self.disabled))
+        """Encode the learner."""
+        return self.captured()()
+
+    def captured(self) -> Callable[[], bytes]:
+        """Capture the learner for a snapshot; the returned function encodes it, in any thread."""
+        news = list(self.followed), list(self.unlearned), list(self.observed)  # of records that never change
+        saved = (self.belief, self.planned, router_bytes(self.router), *news, self.disabled)
+        return lambda: msgspec.msgpack.encode(saved)
 
     def restore(self, body: bytes) -> None:
         """Restore what `state` encoded."""

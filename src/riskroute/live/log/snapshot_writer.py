@@ -92,7 +92,7 @@ class SnapshotWriter:
         if now < self._not_before and archive.unsaved_bytes <= self.most_unsaved:
             return
         self._busy, self.due, term = True, state.events + self.every, self._term
-        body = msgspec.msgpack.encode((encode_state(state), learner.state()))
+        encoded, learned = encode_state(state), learner.captured()
         archived, day, orders = state.archived, state.day.day, list(archive.unsaved.values())
         self.encoding_seconds = (self._monotonic() - now) / NANO
 
@@ -102,6 +102,7 @@ class SnapshotWriter:
                     return
                 seq = max(written.result())
                 try:
+                    body = msgspec.msgpack.encode((encoded, learned()))
                     (row,) = log.read(seq - 1, 1)
                     self._save(term, Snapshot(seq, row.chain, archived, day, body), orders)
                 except Exception as error:  # trading continues; the orders stay in memory until the next snapshot
