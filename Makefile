@@ -9,6 +9,7 @@ BENCHMARKS := cold_start design allocations runner reproduction market fuzz_mark
 EVIDENCE   := evidence against_thompson variants slopes in_reach guarantee split_study
 ROUTERS    := headroom routers contextual literature
 SEARCHES   := closest
+SOAKS      := soak
 
 # Caches in the checkout: compiled kernels, fonts, settings of libraries.
 CACHE := $(CURDIR)/.cache
@@ -17,7 +18,7 @@ export MPLCONFIGDIR    := $(CACHE)/matplotlib
 export DASK_CONFIG     := $(CACHE)/dask
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo live-demo browser check check-and-collect test thorough coverage crash simulate-faults bench evidence routers reproduction closest reference docs readme clean
+.PHONY: help demo live-demo browser check check-and-collect test thorough coverage crash simulate-faults bench soak evidence routers reproduction closest reference docs readme clean
 .DEFAULT_GOAL := help
 
 help:
@@ -30,6 +31,7 @@ help:
 	@echo "make simulate-faults  the whole live service in simulated time, with faults from seeds (SECONDS=600)"
 	@echo "make browser   install the browser for the page tests, which are skipped without it"
 	@echo "make bench     speed: optimal design, the runner, market data, peer libraries (BENCHFLAGS=--quick for a smoke test)"
+	@echo "make soak      the live router under steady load on a large state, with and without snapshots (about 25 minutes)"
 	@echo "make evidence  the recommended policy and the split study on held-out instances (about 15 minutes)"
 	@echo "make routers   all routers on recorded and synthetic days, and the headroom for learning"
 	@echo "make reproduction  every figure and table of the paper, and docs/reproduction.md (about a minute)"
@@ -125,6 +127,9 @@ bench: $(VENV)/.installed-bench,live,market,postgres,report
 	@status=0; for name in $(BENCHMARKS); do \
 	  echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py $(BENCHFLAGS) || { status=1; echo "$$name.py failed"; }; \
 	done; exit $$status
+
+soak: $(VENV)/.installed-live
+	@for name in $(SOAKS); do $(BIN)/python benchmarks/$$name.py $(BENCHFLAGS) || exit 1; done
 
 # Each printout goes to its page, even if a target fails.
 evidence: SCRIPTS := $(EVIDENCE)

@@ -53,9 +53,9 @@ def _seconds() -> float:
 SETTLED = sized(200_000, 1_000)  # orders in the log before the run
 EVENTS_PER_ORDER = 8
 RATE = sized(200, 50)  # orders per second
-SECONDS = sized(_seconds(), 3.0)
+SECONDS = sized(_seconds(), 2.0)
 CLIENTS = 64
-DAYS, ORDERS_PER_DAY = 6, sized(40_000, 600)
+DAYS, ORDERS_PER_DAY = 6, sized(40_000, 400)
 ROUTER, REFIT_EVERY = "thompson:units=4,awaited=1000,ahead=true,rounds=1000000", sized(500, 50)
 
 MOST_TO_MEDIAN, MOST_TO_BASELINE, MOST_GROWTH = 5.0, 3.0, 1.1
@@ -101,7 +101,7 @@ def run(folder: Path, filled: Path, snapshot_every: int) -> Run:
     service = ServiceProcess(config)
     try:
         service.said("live on")
-        send_orders(service, 2.0)  # until everything is loaded
+        send_orders(service, sized(2.0, 0.5))  # until everything is loaded
         waits, refused, memory = send_orders(service, SECONDS)
         state = service.http.get("/state").json()
         lines = service.http.get("/metrics").text.splitlines()

@@ -175,7 +175,7 @@ LIVE_LOG: Meanings = {
     "stream": ("", "Name of the log; several logs may share a database."),
     "snapshot_every": (
         "events",
-        "Events between snapshots, which shorten recovery; ten times as many under sustained load. 0 for none.",
+        "Events between snapshots, which shorten recovery and move settled orders out of memory. 0 for none.",
     ),
     "lease_seconds": ("seconds", "Lease duration on PostgreSQL: a standby may take over after this silence."),
     "quotes": ("", "Whether books and trades sent to `/quotes` are written to the log, so that it can be exported."),

@@ -22,12 +22,12 @@ SHARED = {"crowd", "live_load", "placement", "timing"}
 """Modules the benchmarks import; not benchmarks themselves."""
 
 BENCHMARKS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in SHARED)
-UNPRINTED = {"fuzz_market"}
+UNPRINTED = {"fuzz_market", "soak"}
 """Benchmarks without a printout in the documentation: nothing to compare, only something to find."""
 
 
-APART = {"live", "design"} if importlib.util.find_spec("cvxpy") else {"live"}
-"""Benchmarks that start processes of their own, which must find the program again: live, and design for cvxpy."""
+APART = {"live", "soak", "design"} if importlib.util.find_spec("cvxpy") else {"live", "soak"}
+"""Benchmarks that start processes of their own, which must find the program again: design does so for cvxpy."""
 
 
 class Done(NamedTuple):
@@ -90,8 +90,8 @@ def test_what_is_shared_is_no_benchmark() -> None:
 
 def test_the_makefile_runs_every_benchmark_in_full() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    listed = re.findall(r"^(?:BENCHMARKS|EVIDENCE|ROUTERS|SEARCHES) +:= (.*)$", makefile, flags=re.MULTILINE)
-    assert len(listed) == 4
+    listed = re.findall(r"^(?:BENCHMARKS|EVIDENCE|ROUTERS|SEARCHES|SOAKS) +:= (.*)$", makefile, flags=re.MULTILINE)
+    assert len(listed) == 5
     assert sorted(" ".join(listed).split()) == BENCHMARKS
 
 
