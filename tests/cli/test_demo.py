@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,19 @@ from riskroute.simulation.comparison import compare_policies
 from small_days import short_market
 
 
+@dataclass(frozen=True)
+class OneProcess(Backend):
+    """A backend that plays in this process unless told otherwise."""
+
+    workers: int = 1
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few short runs, all in this process."""
     monkeypatch.setattr(demo, "DEMO_RUNS", 3)
     monkeypatch.setattr(demo, "DEMO_HORIZON", 400)
-    monkeypatch.setattr(backends, "Backend", lambda: Backend(workers=1))
+    monkeypatch.setattr(backends, "Backend", OneProcess)
 
 
 @pytest.fixture

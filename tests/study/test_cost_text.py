@@ -31,7 +31,7 @@ def test_every_measure_has_a_row_in_the_details() -> None:
     costs = costs_by_router(*two_routers())
     table = _router_details(costs)
     assert table.header == ["measure", "unit", "sweep", "dark-first"]
-    assert len(table.rows) == len(fields(RouterCosts)) - 2  # no name, terciles and zone, but the share of estimates
+    assert len(table.rows) == len(fields(RouterCosts)) - 3  # no name, terciles and zone
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["price improvement"] == ["bps", "0.00", "0.55"]
     assert rows["fill rate, dark"] == ["%", "-", "50.0"]

@@ -183,11 +183,7 @@ def restart_gse_episodes(size: SimulationSize, choices: PaperChoices = DEFAULT) 
 def _restart_gse_episode(
     size: SimulationSize, label: str = "restart-gse", choices: PaperChoices = DEFAULT
 ) -> dict[str, Any]:
-    """Return the restarts, exploration windows and gaps of one run of the paper's policy.
-
-    Keys: ``changes``, ``restarts``, ``windows`` of exploration, ``gap_rounds`` (starts of the segments, and the end),
-    ``gaps``, and those of `_concentration`.
-    """
+    """Return the changes, restarts, exploration windows and gaps of one run, and its `_concentration`."""
     environment = _changing_environment(size.horizon, choices)
     stream = environment.stream_name
     policy = RestartGse(budget=_EXPLORATION[label]).start(

@@ -40,7 +40,12 @@ _Column = tuple[str, str, Callable[[Any], str]]  # heading, field, format
 
 def _router_details(costs: Sequence[RouterCosts]) -> TextTable:
     """Return one row per measure and one column per router."""
-    rows = [[label, unit, *(write(getattr(one, field)) for one in costs)] for label, unit, field, write in _DETAILS]
+    rows = []
+    for item in dataclasses.fields(RouterCosts):
+        if measure := item.metadata:
+            write = _percent if measure["unit"] == "%" else _fixed(measure["digits"])
+            values = (write(getattr(one, item.name)) for one in costs)
+            rows.append([measure["label"], measure["unit"], *values])
     return TextTable(["measure", "unit", *(one.router for one in costs)], rows)
 
 
@@ -87,7 +92,7 @@ def _flag(value: bool | None) -> str:
     return "-" if value is None else "yes" if value else "no"
 
 
-_whole, _one, _two, _three = (_fixed(digits) for digits in range(4))
+_whole, _two, _three = (_fixed(digits) for digits in (0, 2, 3))
 _percent = _fixed(1, 100.0)
 
 _TERCILES: dict[str, tuple[str, Callable[[float], str]]] = {
@@ -115,53 +120,6 @@ _VENUES: tuple[_Column, ...] = (
     ("95 % CI", "adverse_1_interval", _range),
     ("net saving", "net_saving_bps", _two),
     ("toxic", "toxic", _flag),
-)
-
-_DETAILS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
-    ("orders", "", "orders", _whole),
-    ("shares", "", "shares", _whole),
-    ("time blocks", "", "blocks", _whole),
-    ("cost, fees included", "bps", "cost_bps", _two),
-    ("arrival slippage", "bps", "slippage_bps", _two),
-    ("fees", "bps", "fees_bps", _two),
-    ("implementation shortfall", "bps", "shortfall_bps", _two),
-    ("thereof opportunity cost", "bps", "opportunity_bps", _two),
-    ("filled late or not at all", "%", "late_share", _percent),
-    ("standard deviation", "bps", "sd_bps", _two),
-    ("expected shortfall 5 %", "bps", "es95_bps", _two),
-    ("mean of the worst 1 %", "bps", "worst_bps", _two),
-    ("effective spread", "bps", "effective_spread_bps", _two),
-    ("quoted spread", "bps", "quoted_spread_bps", _two),
-    ("effective / quoted", "", "spread_ratio", _two),
-    ("price improvement", "bps", "improvement_bps", _two),
-    ("shares improved", "%", "improved_share", _percent),
-    ("half-spread captured by limit orders", "%", "spread_capture", _percent),
-    ("filled in dark pools", "%", "dark_share", _percent),
-    ("filled by limit orders", "%", "limit_share", _percent),
-    ("taken", "%", "taken_share", _percent),
-    ("fill rate, dark", "%", "dark_fill_rate", _percent),
-    ("fill rate, limit", "%", "limit_fill_rate", _percent),
-    ("fill rate, IOC", "%", "ioc_fill_rate", _percent),
-    ("hit rate, dark", "%", "dark_hit_rate", _percent),
-    ("hit rate, limit", "%", "limit_hit_rate", _percent),
-    ("hit rate, IOC", "%", "ioc_hit_rate", _percent),
-    ("fade", "%", "fade", _percent),
-    ("time to fill 50 % of shares", "s", "fill_seconds_50", _three),
-    ("time to fill 90 % of shares", "s", "fill_seconds_90", _three),
-    ("time to fill 99 % of shares", "s", "fill_seconds_99", _three),
-    ("markout 1 s", "bps", "markout_1_bps", _two),
-    ("markout 10 s", "bps", "markout_10_bps", _two),
-    ("markout 60 s", "bps", "markout_60_bps", _two),
-    ("reversion 1 s, without own impact", "bps", "reversion_1_bps", _two),
-    ("reversion 10 s, without own impact", "bps", "reversion_10_bps", _two),
-    ("reversion 60 s, without own impact", "bps", "reversion_60_bps", _two),
-    ("beyond the display, price estimated", "shares", "estimated_shares", _whole),
-    ("of all shares", "%", "estimated_share", _percent),
-    ("prevented by a better quote", "shares", "prevented_shares", _whole),
-    ("traded through a better quote", "shares", "through_shares", _whole),
-    ("books too old to be shown", "", "stale_books", _whole),
-    ("time to decide, mean", "µs", "decision_us", _one),
-    ("time to decide, 99 %", "µs", "decision_99_us", _one),
 )
 
 

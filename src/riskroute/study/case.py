@@ -143,10 +143,7 @@ class LearningCost:
 
 @dataclass(frozen=True)
 class _SurfacePoint:
-    """The saving if pools hold ``presence`` times the assumed shares with ``adverse`` times the adverse selection.
-
-    ``estimated_share`` is the fraction of the volume of both routers at estimated prices.
-    """
+    """The saving with ``presence`` times the shares in pools and ``adverse`` times the adverse selection."""
 
     presence: float
     adverse: float
@@ -495,11 +492,7 @@ def _known(value: float) -> float | None:
 
 
 def _order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: BacktestConfig) -> polars.DataFrame:
-    """Return the state of the market at the arrival of every judged order, one row each.
-
-    Columns are the measures of `StateDifference`; ``imbalance`` is (ours - opposite) / (ours + opposite) of the shares
-    at the best prices: if positive, the price tends to move away from us.
-    """
+    """Return the measures of `StateDifference` at the arrival of every judged order, one row each."""
     plain = orders.filter(polars.col("judged")).unique(ORDER, keep="first", maintain_order=True).sort(ORDER)
     table = plain.select(
         *ORDER,
@@ -637,10 +630,7 @@ def _costs_by_venue(tables: Tables, routers: Sequence[str], *, seed: int) -> tup
 
 
 def _learning_curve(orders: polars.DataFrame, router: str, against: str) -> LearningCurve:
-    """Return the difference between two routers from the first training day to the last test day.
-
-    The k-th orders of all symbols and seeds are averaged. No point mixes training and test days.
-    """
+    """Return the difference between two routers over all days; k-th orders are averaged over symbols and seeds."""
     wide = _by_number(orders, router, against)
     gaps, spent = wide["gap"].to_numpy(), wide["spent"].to_numpy()
     explores = bool(np.isfinite(spent).any())
@@ -730,11 +720,7 @@ def _stress_savings(
     cache: TableCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
 ) -> StressTable:
-    """Return the saving of one router against another under every stress of `stress_configs`.
-
-    Routers that learn start afresh under each; fitted routers keep their parameters. Market impact is skipped where
-    the traded volume is unknown. ``usual`` is the saving without stress, if it is known already.
-    """
+    """Return the saving of one router against another under every stress; ``usual`` is the saving without stress."""
     router, against = (one.label for one in pair)
     found, judged = [], 0
     for name, world in stresses.stress_configs(config, pools=bool(days[0].pools)).items():
@@ -764,11 +750,7 @@ def _dark_surface(
     cache: TableCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
 ) -> DarkSurface:
-    """Return the saving of one router against another over a grid of dark-pool assumptions.
-
-    Routers that learn start afresh at each point and see only the orders played there; fitted ones keep their
-    parameters.
-    """
+    """Return the saving over a grid of dark-pool assumptions; routers that learn start afresh at each point."""
     router, against = (one.label for one in pair)
     worlds = [Stress(presence=presence, adverse=adverse) for presence in _PRESENCE for adverse in _ADVERSE]
     tasks = [play_tasks(pair, days, config.backtest(size, horizon, world)) for world in worlds]

@@ -8,7 +8,7 @@ arrival mid ``m0``. Unknown values, such as the markout of a pool that never fil
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -160,10 +160,7 @@ def _half_spread() -> pl.Expr:
 
 
 def _sums_by_kind(children: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Sum child orders: ``count``, ``hits`` (filled at all), shares ``sent`` and ``filled``, and the terms of `_fade`.
-
-    ``hoped`` is ``min(sent, displayed)`` of immediate child orders, ``met`` the shares of these that filled.
-    """
+    """Sum child orders: ``count``, ``hits`` (filled at all), ``sent``, ``filled``, and the terms of `_fade`."""
     hoped = pl.min_horizontal("sent", "displayed")
     there = (pl.col("kind") == "take") & pl.col("displayed").is_not_null() & (hoped > 0)
     return (
@@ -221,6 +218,12 @@ class _CostTercile:
     es95_bps: float
 
 
+def _measure(label: str, unit: str, digits: int | None = None) -> Any:
+    """Return a field of `RouterCosts` that reports show under a label; default of ``digits``: those of the unit."""
+    usual = {"": 0, "shares": 0, "%": 1, "µs": 1, "bps": 2, "s": 3}
+    return field(metadata={"label": label, "unit": unit, "digits": usual[unit] if digits is None else digits})
+
+
 @dataclass(frozen=True)
 class RouterCosts:
     """Costs and fills of the orders of one router.
@@ -266,6 +269,7 @@ class RouterCosts:
       m0`` after the last fill; positive: the price reverted. Recorded books contain no impact of our own.
     - ``estimated_shares``, ``prevented_shares``, ``through_shares``: shares beyond the displayed size, at an estimated
       price; shares not taken because a better price was elsewhere; shares that traded through a better quote.
+    - ``estimated_share``: fraction of the shares at an estimated price.
     - ``stale_books``: books too old to be shown, over all orders.
     - ``decision_us``, ``decision_99_us``: microseconds per decision: mean and 99 % quantile.
     - ``terciles``: costs by spread, time of day and size.
@@ -273,56 +277,52 @@ class RouterCosts:
     """
 
     router: str
-    orders: int
-    shares: int
-    blocks: int
-    cost_bps: float
-    slippage_bps: float | None
-    fees_bps: float
-    shortfall_bps: float | None
-    opportunity_bps: float | None
-    late_share: float
-    effective_spread_bps: float | None
-    quoted_spread_bps: float | None
-    spread_ratio: float | None
-    improvement_bps: float | None
-    improved_share: float | None
-    spread_capture: float | None
-    sd_bps: float | None
-    es95_bps: float
-    worst_bps: float
-    dark_share: float | None
-    limit_share: float | None
-    taken_share: float | None
-    dark_fill_rate: float | None
-    limit_fill_rate: float | None
-    ioc_fill_rate: float | None
-    dark_hit_rate: float | None
-    limit_hit_rate: float | None
-    ioc_hit_rate: float | None
-    fade: float | None
-    fill_seconds_50: float | None
-    fill_seconds_90: float | None
-    fill_seconds_99: float | None
-    markout_1_bps: float | None
-    markout_10_bps: float | None
-    markout_60_bps: float | None
-    reversion_1_bps: float | None
-    reversion_10_bps: float | None
-    reversion_60_bps: float | None
-    estimated_shares: int
-    prevented_shares: int
-    through_shares: int
-    stale_books: int
-    decision_us: float | None
-    decision_99_us: float | None
+    orders: int = _measure("orders", "")
+    shares: int = _measure("shares", "")
+    blocks: int = _measure("time blocks", "")
+    cost_bps: float = _measure("cost, fees included", "bps")
+    slippage_bps: float | None = _measure("arrival slippage", "bps")
+    fees_bps: float = _measure("fees", "bps")
+    shortfall_bps: float | None = _measure("implementation shortfall", "bps")
+    opportunity_bps: float | None = _measure("thereof opportunity cost", "bps")
+    late_share: float = _measure("filled late or not at all", "%")
+    sd_bps: float | None = _measure("standard deviation", "bps")
+    es95_bps: float = _measure("expected shortfall 5 %", "bps")
+    worst_bps: float = _measure("mean of the worst 1 %", "bps")
+    effective_spread_bps: float | None = _measure("effective spread", "bps")
+    quoted_spread_bps: float | None = _measure("quoted spread", "bps")
+    spread_ratio: float | None = _measure("effective / quoted", "", digits=2)
+    improvement_bps: float | None = _measure("price improvement", "bps")
+    improved_share: float | None = _measure("shares improved", "%")
+    spread_capture: float | None = _measure("half-spread captured by limit orders", "%")
+    dark_share: float | None = _measure("filled in dark pools", "%")
+    limit_share: float | None = _measure("filled by limit orders", "%")
+    taken_share: float | None = _measure("taken", "%")
+    dark_fill_rate: float | None = _measure("fill rate, dark", "%")
+    limit_fill_rate: float | None = _measure("fill rate, limit", "%")
+    ioc_fill_rate: float | None = _measure("fill rate, IOC", "%")
+    dark_hit_rate: float | None = _measure("hit rate, dark", "%")
+    limit_hit_rate: float | None = _measure("hit rate, limit", "%")
+    ioc_hit_rate: float | None = _measure("hit rate, IOC", "%")
+    fade: float | None = _measure("fade", "%")
+    fill_seconds_50: float | None = _measure("time to fill 50 % of shares", "s")
+    fill_seconds_90: float | None = _measure("time to fill 90 % of shares", "s")
+    fill_seconds_99: float | None = _measure("time to fill 99 % of shares", "s")
+    markout_1_bps: float | None = _measure("markout 1 s", "bps")
+    markout_10_bps: float | None = _measure("markout 10 s", "bps")
+    markout_60_bps: float | None = _measure("markout 60 s", "bps")
+    reversion_1_bps: float | None = _measure("reversion 1 s, without own impact", "bps")
+    reversion_10_bps: float | None = _measure("reversion 10 s, without own impact", "bps")
+    reversion_60_bps: float | None = _measure("reversion 60 s, without own impact", "bps")
+    estimated_shares: int = _measure("beyond the display, price estimated", "shares")
+    estimated_share: float = _measure("of all shares", "%")
+    prevented_shares: int = _measure("prevented by a better quote", "shares")
+    through_shares: int = _measure("traded through a better quote", "shares")
+    stale_books: int = _measure("books too old to be shown", "")
+    decision_us: float | None = _measure("time to decide, mean", "µs")
+    decision_99_us: float | None = _measure("time to decide, 99 %", "µs")
     terciles: tuple[_CostTercile, ...]
     zone: str = ""
-
-    @property
-    def estimated_share(self) -> float:
-        """Share of the volume whose price is an estimate."""
-        return self.estimated_shares / self.shares
 
 
 @dataclass(frozen=True)
@@ -394,12 +394,7 @@ class VenueCosts:
 
 @dataclass(frozen=True, eq=False)
 class _CostInputs:
-    """Tables with null for unknown values, and with the facts about an order joined to its child orders and fills.
-
-    ``orders`` are numbered by ``order`` and their time blocks over all days by ``period``; the arrival mid is
-    ``arrival``. ``children`` and ``fills`` have ``order``, ``period``, sign, arrival mid, horizon, bid and ask at the
-    decision, and the arrival time ``begin``.
-    """
+    """Orders, child orders and fills with null for unknown values, and the facts about an order joined to its rows."""
 
     orders: pl.DataFrame
     children: pl.DataFrame
@@ -500,6 +495,7 @@ def _order_measures() -> dict[str, pl.Expr]:
         "blocks": pl.col("period").n_unique(),
         "late_share": pl.col("late").sum() / _SHARES.sum(),
         **{f"{name}_shares": pl.col(name).sum() for name in ("estimated", "prevented", "through")},
+        "estimated_share": pl.col("estimated").sum() / _SHARES.sum(),
         "stale_books": pl.col("stale").sum(),
         "decision_us": decision.mean(),
         "decision_99_us": plain_quantile(decision, 99),
@@ -675,10 +671,7 @@ def _record(row: dict[str, Any], intervals: dict[tuple[str, str, str, int], tupl
 def _adverse_intervals(
     fills: pl.DataFrame, periods: int, seed: int
 ) -> dict[tuple[str, str, str, int], tuple[float, float]]:
-    """Return bootstrap intervals of adverse selection by router, place, kind and seconds.
-
-    Time blocks are drawn with replacement, the same ones for every place.
-    """
+    """Return bootstrap intervals of adverse selection by router, place, kind and seconds, from the same draws."""
     rng = seeded_generator(seed_stream(seed, "adverse selection"))
     drawn = bootstrap_buckets(np.arange(periods), 1000, rng).astype(np.float64)
     passive = fills.filter(pl.col("kind").is_in(PASSIVE))

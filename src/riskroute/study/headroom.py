@@ -29,11 +29,7 @@ _RULES = ("static", "sweep", "dark-first+sweep", "static+sweep", CLAIRVOYANT)
 
 @dataclass(frozen=True)
 class _Headroom:
-    """Objectives in basis points for one market, order size, deadline and kappa; ``dark_first`` is None without pools.
-
-    ``estimated_share`` is the fraction of the volume at estimated prices, of the best fixed rule or of the clairvoyant,
-    whichever is larger.
-    """
+    """Objectives in basis points by market, order size, deadline and kappa; ``dark_first`` is None without pools."""
 
     market: str
     shares: int

@@ -284,13 +284,7 @@ def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> DayO
 def _session(
     books: DayBooks, date: dt.date, hours: tuple[dt.time, dt.time] | None = None, zone: str = TRADING_ZONE
 ) -> tuple[int, int]:
-    """Return the times between which orders arrive and end, UTC nanoseconds.
-
-    Parameters
-    ----------
-    hours : tuple[dt.time, dt.time], optional
-        Times of ``zone``. Default: 09:35-15:55 on a New York day with ten minutes of it, else the whole day.
-    """
+    """Return the times between which orders arrive and end, UTC nanoseconds; ``hours`` are in ``zone``."""
     opening, last = int(books.stamps.min()), books.last
     first = opening + _WARMING
     whole = min(first, last), last

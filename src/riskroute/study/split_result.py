@@ -149,11 +149,7 @@ class _SlotModel:
 
 @dataclass(frozen=True)
 class _FrontierSplit:
-    """The best split of the train hours from ``risk_tolerance`` up to that of the next one.
-
-    ``mean`` and ``variance`` are of its profit in the train hours; ``test_mean``, ``test_variance`` and ``tail`` (the
-    expected shortfall at 5 %) in the test hours.
-    """
+    """The best split of the train hours from ``risk_tolerance`` up to the next; profit in the train and test hours."""
 
     risk_tolerance: float
     allocation: tuple[int, ...]
@@ -367,11 +363,7 @@ def _measure_splits(
     seed: int,
     mid: float = math.nan,
 ) -> dict[str, _SplitMeasures]:
-    """Return the measures of each split over the scenarios of a replay.
-
-    ``buckets (scenarios,)`` is the bucket of each scenario; standard errors come from resampling buckets, the same ones
-    for all splits. ``excess`` is against the split named ``first``; ``mid`` is the mean mid of the same books.
-    """
+    """Return the measures of each split; errors resample ``buckets (scenarios,)``, ``excess`` is against ``first``."""
     totals, tolerance = replay.totals(np.array(list(splits.values()))), replay.risk_tolerance
     drawn = bootstrap_buckets(buckets, 400, np.random.default_rng(seed)).astype(np.float64)
     samples = len(np.unique(buckets))

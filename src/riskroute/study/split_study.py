@@ -233,10 +233,7 @@ def _slots(config: SplitStudyConfig, data: SymbolBooks) -> list[Slot]:
 
 
 def _prepare_order(config: SplitStudyConfig, data: SymbolBooks, shares: int) -> PreparedOrder:
-    """Sample scenarios of both parts of the day, find the capacity of the slots, and fit models to the train hours.
-
-    Slots that lack books too often, or that cannot take one lot, are not used.
-    """
+    """Sample scenarios of both parts of the day, drop unusable slots, and fit models to the train hours."""
     slots, lot = _slots(config, data), config.lot_of(shares)
     names = tuple(slot.name for slot in slots)
     for name, cap in config.caps.items():

@@ -83,10 +83,7 @@ def _first(day: TradingDay, count: int) -> TradingDay:
 
 
 def _unit_costs(day: TradingDay, names: Sequence[str], config: BacktestConfig) -> tuple[Floats, Floats]:
-    """Return the cost in bps of 0 to `UNITS` parts of each order at each place, ``(orders, places, UNITS + 1)``.
-
-    Costs at pools are of the shares they fill; the second array has these as fractions, ``(orders, pools, UNITS + 1)``.
-    """
+    """Return costs in bps and fills at pools, as fractions, of 0 to `UNITS` parts: ``(orders, places, UNITS + 1)``."""
     orders, books = day.orders, day.books
     dark = day.dark_market(config.seed, config.stress.leak) if day.pools else None
     parts = np.arange(UNITS + 1) / UNITS

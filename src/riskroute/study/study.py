@@ -261,10 +261,7 @@ def _write_states(
     backend: Backend | None = None,
     cache: TableCache | None = None,
 ) -> list[Path]:
-    """Train the routers to use on all days and write their states: one file per symbol, size and deadline.
-
-    ``riskroute route`` and `riskroute.routers.restore_router` load them.
-    """
+    """Train the routers to use on all days and write their states: one file per symbol, size and deadline."""
     folder, tasks, names = writable_folder("out", out), [], []
     for case in result.cases:
         mine = [day for day in days if day.symbol == case.symbol]
