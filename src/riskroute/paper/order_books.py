@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,22 +85,17 @@ def make_book_figure(name: str, data: SymbolBooks, out: Path, seed: int) -> _Ord
 
 def _figure1(data: SymbolBooks, seed: int) -> _Made:
     """Return linear fits at the deepest venue, over a wide range of quantities."""
-    return _fitted(
-        calibrate(
-            data.store,
-            data.symbol,
-            quantities=range(10, 201, 10),
-            seed=seed,
-            venues=(data.deepest,),
-            date=data.date,
-            levels=LEVELS,
-        )
-    )
+    return _fitted(_calibrated(data, seed, quantities=range(10, 201, 10), venues=(data.deepest,)))
 
 
 def _figure5(data: SymbolBooks, seed: int) -> _Made:
     """Return linear fits at all venues."""
-    return _fitted(calibrate(data.store, data.symbol, quantities=_QUANTITIES, seed=seed, date=data.date, levels=LEVELS))
+    return _fitted(_calibrated(data, seed))
+
+
+def _calibrated(data: SymbolBooks, seed: int, quantities: Sequence[int] = _QUANTITIES, **options: Any) -> Calibration:
+    options |= {"quantities": quantities, "seed": seed, "date": data.date, "levels": LEVELS}
+    return calibrate(data.store, data.symbol, **options)
 
 
 def _fitted(found: Calibration) -> _Made:
@@ -109,15 +104,7 @@ def _fitted(found: Calibration) -> _Made:
 
 def _table(data: SymbolBooks, seed: int) -> _Made:
     """Return calibrated parameters, with dark pools drawn relative to them, beside the paper's."""
-    found = calibrate(
-        data.store,
-        data.symbol,
-        quantities=_QUANTITIES,
-        seed=seed,
-        dark_pools=2,
-        date=data.date,
-        levels=LEVELS,
-    )
+    found = _calibrated(data, seed, dark_pools=2)
     rows = [
         {"source": source, "venue": one.name, "kind": one.kind}
         | {f"mean_{power}": one.mean[power - 1] for power in (1, 2)}

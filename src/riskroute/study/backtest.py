@@ -32,11 +32,6 @@ from riskroute.study.static_fit import fitted_candidate
 from riskroute.study.tables import KEY, Tables
 from riskroute.study.verdict import backtest_verdict, footprint_text
 
-# Costs as text tables; a dash means unknown.
-
-
-_Column = tuple[str, str, Callable[[Any], str]]  # heading, field, format
-
 
 def _router_details(costs: Sequence[RouterCosts]) -> TextTable:
     """Return one row per measure and one column per router."""
@@ -66,12 +61,8 @@ def _tercile_table(costs: Sequence[RouterCosts]) -> TextTable:
 
 def _venue_table(costs: Sequence[VenueCosts], router: str) -> TextTable:
     """Return one row per venue or pool and kind of child order of one router, largest volume first."""
-    rows = [_cells(one, _VENUES) for one in costs if one.router == router]
+    rows = [[write(getattr(one, field)) for _, field, write in _VENUES] for one in costs if one.router == router]
     return TextTable([heading for heading, _, _ in _VENUES], rows)
-
-
-def _cells(record: RouterCosts | VenueCosts, columns: Sequence[_Column]) -> list[str]:
-    return [write(getattr(record, field)) for _, field, write in columns]
 
 
 def _fixed(digits: int, times: float = 1.0) -> Callable[[float | None], str]:
@@ -101,7 +92,8 @@ _TERCILES: dict[str, tuple[str, Callable[[float], str]]] = {
     "size": ("shares / depth", _three),
 }
 
-_VENUES: tuple[_Column, ...] = (
+# heading, field, format; a dash means unknown
+_VENUES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("place", "place", str),
     ("kind", "kind", str),
     ("orders", "orders", _whole),

@@ -16,7 +16,7 @@ from riskroute.core.arrays import Integers, Vector
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable, fixed_text
 from riskroute.study.candidates import BENCHMARKS, CLAIRVOYANT
-from riskroute.study.costs import expected_shortfall, objective_cost, order_costs_bps
+from riskroute.study.costs import expected_shortfall, objective_cost, order_costs_bps, volume_shares
 from riskroute.study.statistics import Difference, block_means, bootstrap_difference, superior_pvalue
 from riskroute.study.tables import Tables
 
@@ -200,16 +200,10 @@ def block_numbers(orders: polars.DataFrame) -> Integers:
 def _filled(tables: Tables, orders: polars.DataFrame) -> dict[str, dict[str, float]]:
     """Return, by router, the fractions of the volume by kind of fill, and at estimated prices."""
     judged = tables.fills.join(orders.select("router", "seed", *ORDER), on=["router", "seed", *ORDER], how="semi")
-    group = {"dark": "dark_share", "dark_rest": "dark_share", "limit": "limit_share"}
-    rows = judged.with_columns(share=polars.col("kind").replace_strict(group, default="taken_share"))
-    found: dict[str, dict[str, float]] = {}
-    for (name,), mine in rows.group_by("router"):
-        total = float(mine["shares"].sum())
-        parts = {str(kind): float(some["shares"].sum()) / total for (kind,), some in mine.group_by("share")}
-        estimated = float(mine.filter(polars.col("estimated"))["shares"].sum()) / total
-        found[str(name)] = {share: parts.get(share, 0.0) for share in ("dark_share", "limit_share", "taken_share")}
-        found[str(name)]["estimated_share"] = estimated
-    return found
+    shares = polars.col("shares")
+    estimated = shares.filter(polars.col("estimated")).sum() / shares.sum()
+    rows = judged.group_by("router").agg(**volume_shares(), estimated_share=estimated).to_dicts()
+    return {row.pop("router"): row for row in rows}
 
 
 def _router_result(

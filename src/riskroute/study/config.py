@@ -14,11 +14,13 @@ from riskroute.core.errors import DataError, InputError, shown
 from riskroute.core.records import from_plain
 from riskroute.core.validation import (
     SIDES,
+    checked_parameters,
     instance_of,
     is_name,
     list_of,
     name_rule,
     one_of,
+    parameter,
     real_number,
     whole_number,
 )
@@ -47,20 +49,16 @@ class Stress:
     - ``pessimistic_queues``: whether cancellations ahead of a limit order leave its queue position unchanged.
     """
 
-    presence: float = 1.0
-    adverse: float = 1.0
-    leak: float = LEAK
-    fade: float = 0.0
-    fees: float = 0.0
-    impact: float = 0.0
+    presence: float = parameter(1.0, real_number, minimum=0, maximum=100)
+    adverse: float = parameter(1.0, real_number, minimum=0, maximum=100)
+    leak: float = parameter(LEAK, real_number, minimum=0, maximum=1000)
+    fade: float = parameter(0.0, real_number, minimum=0, maximum=1)
+    fees: float = parameter(0.0, real_number, minimum=-1, maximum=1)
+    impact: float = parameter(0.0, real_number, minimum=0, maximum=100)
     pessimistic_queues: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("presence", "adverse", "impact"):
-            real_number(name, getattr(self, name), minimum=0, maximum=100)
-        real_number("leak", self.leak, minimum=0, maximum=1000)
-        real_number("fade", self.fade, minimum=0, maximum=1)
-        real_number("fees", self.fees, minimum=-1, maximum=1)
+        checked_parameters(self)
 
 
 @dataclass(frozen=True)
@@ -89,45 +87,32 @@ class BacktestConfig:
     """
 
     shares: tuple[int, ...] = (1000,)
-    side: str = "both"
-    lot: int = 1
-    orders: int = 200
-    horizon: float = 0.0
-    kappa: float = _KAPPA
+    side: str = parameter("both", one_of, choices=("both", *SIDES))
+    lot: int = parameter(1, whole_number, maximum=10**7)
+    orders: int = parameter(200, whole_number, maximum=10**6)
+    horizon: float = parameter(0.0, real_number, minimum=0, maximum=3600)
+    kappa: float = parameter(_KAPPA, real_number, minimum=0, maximum=1000)
     routers: tuple[str, ...] = ()
     hours: str | None = None
-    train: int | None = None
-    latency_ms: float = 1.0
-    dark_latency_ms: float = 5.0
-    seeds: int = 1
-    seed: int = 0
-    block_minutes: float = 10.0
+    train: int | None = parameter(None, whole_number, minimum=0)
+    latency_ms: float = parameter(1.0, real_number, minimum=0, maximum=60_000)
+    dark_latency_ms: float = parameter(5.0, real_number, minimum=0, maximum=60_000)
+    seeds: int = parameter(1, whole_number, maximum=1000)
+    seed: int = parameter(0, whole_number, minimum=0, maximum=2**31 - 1)
+    block_minutes: float = parameter(10.0, real_number, above=0, maximum=1440)
     stress: Stress = field(default_factory=Stress)
-    protection: str | None = None
+    protection: str | None = parameter(None, one_of, choices=PROTECTIONS)
 
     def __post_init__(self) -> None:
         if not self.shares:
             raise InputError("shares must hold at least one size, was empty")
-        store = partial(object.__setattr__, self)
         sizes = list_of("shares", list(self.shares), int, "whole numbers")
-        store("shares", tuple(whole_number("shares", size, maximum=10**7) for size in sizes))
-        one_of("side", self.side, ("both", *SIDES))
-        store("lot", whole_number("lot", self.lot, maximum=10**7))
-        store("orders", whole_number("orders", self.orders, maximum=10**6))
-        store("horizon", real_number("horizon", self.horizon, minimum=0, maximum=3600))
-        store("kappa", real_number("kappa", self.kappa, minimum=0, maximum=1000))
-        if self.train is not None:
-            store("train", whole_number("train", self.train, minimum=0))
-        for name in ("latency_ms", "dark_latency_ms"):
-            store(name, real_number(name, getattr(self, name), minimum=0, maximum=60_000))
-        store("seeds", whole_number("seeds", self.seeds, maximum=1000))
-        store("seed", whole_number("seed", self.seed, minimum=0, maximum=2**31 - 1))
-        store("block_minutes", real_number("block_minutes", self.block_minutes, above=0, maximum=1440))
+        shares = tuple(whole_number("shares", size, maximum=10**7) for size in sizes)
+        for name, value in ({"shares": shares} | checked_parameters(self)).items():
+            object.__setattr__(self, name, value)
         if self.hours is not None:
             _ = self.clock_hours
         instance_of("stress", self.stress, Stress, "a Stress")
-        if self.protection is not None:
-            one_of("protection", self.protection, PROTECTIONS)
 
     @property
     def clock_hours(self) -> tuple[dt.time, dt.time] | None:
@@ -151,27 +136,18 @@ _STUDY_ROUTERS = ("spray", "primary", "static", "static+sweep", "contextual")
 
 @dataclass(frozen=True)
 class StudyConfig:
-    """Orders and candidate routers of a study.
+    """Orders and candidate routers of a study; fields that are not listed are those of `BacktestConfig`.
 
     - ``market``: ``paper``, ``comparable``, ``dark``, or a folder of ``riskroute market import``.
     - ``symbols``: symbols. Default: the first of a synthetic market, all of a folder.
     - ``shares``: order sizes; each has its own answer.
-    - ``side``: ``buy``, ``sell``, or ``both`` alternating.
-    - ``lot``: lot size of child orders.
     - ``horizons``: deadlines in seconds, 0 for immediate execution; each has its own answer.
-    - ``kappa``: basis points charged for a squared basis point of unforeseen cost.
     - ``days``: number of days. Default: all days of a folder, ten synthetic ones.
     - ``train``: number of training days at the beginning, on which routers learn and one is chosen. Default: half of
       them; a single day is halved.
     - ``routers``: routers to compare with the benchmark rules. Default: `_STUDY_ROUTERS`.
-    - ``orders``: orders per day.
-    - ``hours``: as in `BacktestConfig`.
-    - ``latency_ms``, ``dark_latency_ms``: latency in milliseconds to a lit venue, and to a pool and back.
-    - ``seeds``, ``seed``: number of repetitions, and the first seed.
-    - ``block_minutes``: length of the time blocks of the bootstrap.
     - ``surface_orders``: orders per day for each dark-pool assumption, at most ``orders``; 0 skips the sensitivity
       analysis.
-    - ``protection``: as in `BacktestConfig`.
     - ``stresses``: whether to repeat the chosen router and the benchmark rule under stress, which takes a dozen plays
       of each.
     """
@@ -183,7 +159,7 @@ class StudyConfig:
     lot: int = 1
     horizons: tuple[float, ...] = (60.0,)
     kappa: float = _KAPPA
-    days: int | None = None
+    days: int | None = parameter(None, whole_number, maximum=10_000)
     train: int | None = None
     routers: tuple[str, ...] = _STUDY_ROUTERS
     orders: int = 200
@@ -193,7 +169,7 @@ class StudyConfig:
     seeds: int = 1
     seed: int = 0
     block_minutes: float = 10.0
-    surface_orders: int = 200
+    surface_orders: int = parameter(200, whole_number, minimum=0, maximum=10**6)
     stresses: bool = False
     protection: str | None = None
 
@@ -205,12 +181,11 @@ class StudyConfig:
         store("shares", _different("shares", [whole_number("shares", one, maximum=10**7) for one in sizes]))
         seconds = list_of("horizons", self.horizons, (int, float), "numbers")
         store("horizons", _different("horizons", [real_number("horizons", one, minimum=0) for one in seconds]))
-        if self.days is not None:
-            store("days", whole_number("days", self.days, maximum=10_000))
         if self.train is not None and whole_number("train", self.train, minimum=0) == 0:
             raise InputError("train must be at least 1, since a router is chosen on the training days, was 0")
         store("routers", tuple(map(canonical_name, list_of("routers", self.routers, str, "names"))))
-        store("surface_orders", whole_number("surface_orders", self.surface_orders, minimum=0, maximum=10**6))
+        for name, value in checked_parameters(self).items():
+            store(name, value)
         instance_of("stresses", self.stresses, bool, "true or false")
         for size, horizon in self.cases:
             self.backtest(size, horizon)

@@ -134,6 +134,12 @@ def objective_cost(orders: pl.DataFrame, kappa: float, impact: float = 0.0) -> f
     return float(found.select(pl.col("cost_bps").mean()).item()) + kappa * variance
 
 
+def volume_shares() -> dict[str, pl.Expr]:
+    """Return the fractions of the filled shares that traded in dark pools, by limit orders, and by taking."""
+    kinds = {"dark_share": DARK, "limit_share": ("limit",), "taken_share": TAKING}
+    return {name: _SHARES.filter(pl.col("kind").is_in(some)).sum() / _SHARES.sum() for name, some in kinds.items()}
+
+
 def _signed_bps(later: pl.Expr, earlier: pl.Expr) -> pl.Expr:
     """Return ``s (later - earlier) / m0`` in basis points, from the columns ``sign`` and ``arrival`` of the order."""
     return _BPS * pl.col("sign") * (later - earlier) / pl.col("arrival")
@@ -277,6 +283,7 @@ class RouterCosts:
     """
 
     router: str
+    terciles: tuple[_CostTercile, ...]
     orders: int = _measure("orders", "")
     shares: int = _measure("shares", "")
     blocks: int = _measure("time blocks", "")
@@ -321,7 +328,6 @@ class RouterCosts:
     stale_books: int = _measure("books too old to be shown", "")
     decision_us: float | None = _measure("time to decide, mean", "µs")
     decision_99_us: float | None = _measure("time to decide, 99 %", "µs")
-    terciles: tuple[_CostTercile, ...]
     zone: str = ""
 
 
@@ -532,14 +538,8 @@ def _volume_measures(fills: pl.DataFrame) -> pl.DataFrame:
         .group_by("router", "kind")
         .sum()
     )
-    shares = {"dark": DARK, "limit": ("limit",), "taken": TAKING}
-    return kinds.group_by("router").agg(
-        spread_capture=_ratio(pl.col("captured").sum(), pl.col("offered").sum()),
-        **{
-            f"{name}_share": _SHARES.filter(pl.col("kind").is_in(some)).sum() / _SHARES.sum()
-            for name, some in shares.items()
-        },
-    )
+    captured_share = _ratio(pl.col("captured").sum(), pl.col("offered").sum())
+    return kinds.group_by("router").agg(spread_capture=captured_share, **volume_shares())
 
 
 def _child_measures(children: pl.DataFrame) -> pl.DataFrame:

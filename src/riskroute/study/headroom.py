@@ -8,6 +8,7 @@ is below `WORTH`, learning cannot pay.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -87,25 +88,17 @@ def market_headroom(
     tried = tuple(name for name in _RULES if days[0].pools or name != "dark-first+sweep")
     found: list[_Headroom] = []
     total = len(sizes) * len(horizons) * len(kappas)
-    for shares in sizes:
-        for horizon in horizons:
-            for kappa in kappas:
-                asked = dataclasses.replace(config, shares=(shares,), horizon=horizon, kappa=kappa, routers=tried)
-                routers = run_backtest(market, days, asked, backend=backend, cache=cache).comparison
-                value = {name: one.objective_bps for name, one in routers.routers.items()}
-                best = min((name for name in tried if name != CLAIRVOYANT), key=lambda name: value[name])
-                found.append(
-                    _Headroom(
-                        *(market, shares, horizon, kappa, routers.orders, value["static"], value["sweep"]),
-                        value.get("dark-first+sweep"),
-                        value["static+sweep"],
-                        value[CLAIRVOYANT],
-                        max(routers.routers[name].estimated_share for name in (best, CLAIRVOYANT)),
-                        any(day.synthetic for day in days),
-                    )
-                )
-                if progress is not None:
-                    progress(f"{market} {shares:,} shares {horizon:g} s", len(found), total)
+    for shares, horizon, kappa in itertools.product(sizes, horizons, kappas):
+        asked = dataclasses.replace(config, shares=(shares,), horizon=horizon, kappa=kappa, routers=tried)
+        routers = run_backtest(market, days, asked, backend=backend, cache=cache).comparison
+        value = {name: one.objective_bps for name, one in routers.routers.items()}
+        best = min((name for name in tried if name != CLAIRVOYANT), key=value.__getitem__)
+        estimated = max(routers.routers[name].estimated_share for name in (best, CLAIRVOYANT))
+        objectives = (value.get(name) for name in _RULES)
+        synthetic = any(day.synthetic for day in days)
+        found.append(_Headroom(market, *(shares, horizon, kappa), routers.orders, *objectives, estimated, synthetic))
+        if progress is not None:
+            progress(f"{market} {shares:,} shares {horizon:g} s", len(found), total)
     return found
 
 

@@ -29,7 +29,7 @@ from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.reading import ImportOptions
 from riskroute.market.store import EVENTS, SNAPSHOTS, Recording, Store, check_comparable
 from riskroute.market.synthetic.generate import generate_market
-from riskroute.market.synthetic.venues import PRESETS, MarketPreset
+from riskroute.market.synthetic.venues import PRESETS
 from riskroute.routers.context import NO_PROTECTION, REG_NMS
 from riskroute.routing.fees import FeeSchedule
 from riskroute.simulation.backends import Backend, run_tasks
@@ -117,7 +117,7 @@ def _loaded(folder: Path, inode: int, written: int) -> PreparedDay:
 
 @dataclass(frozen=True)
 class _SyntheticDay:
-    """A task that generates one day of a synthetic market."""
+    """A task that generates one day of a synthetic market as files of its venues, and imports them like any others."""
 
     preset: str
     symbol: str
@@ -130,26 +130,19 @@ class _SyntheticDay:
         pass
 
     def perform(self) -> Path:
-        preset = PRESETS[self.preset]
+        venues, symbol, date = PRESETS[self.preset].venues, self.symbol, self.date
+        seed = int(seed_stream(self.seed, "market day", str(date)).generate_state(1)[0])
+        recordings = []
         with compilation_timed("market days"), tempfile.TemporaryDirectory() as place:
-            _make_synthetic_day(preset, self.symbol, self.date, self.seed, self.folder, Path(place), self.hours)
-        return self.folder
-
-
-def _make_synthetic_day(
-    preset: MarketPreset, symbol: str, date: dt.date, seed: int, folder: Path, scratch: Path, hours: Hours
-) -> None:
-    """Generate a synthetic day as files of its venues, import them like any others, and prepare the day."""
-    day_seed = int(seed_stream(seed, "market day", str(date)).generate_state(1)[0])
-    files = generate_market(
-        scratch / "files", seed=day_seed, symbols=[symbol], hours=hours, date=date, venues=preset.venues
-    )
-    recordings = []
-    for venue, path in zip(preset.venues, files, strict=True):
-        options = ImportOptions((symbol,), _SYNTHETIC_LEVELS, date=date, venue=venue.name)
-        recordings += import_files([path], scratch / "books", options)
-    matching = {venue.name: venue.matching for venue in preset.venues}
-    _prepared(Store(scratch / "books"), recordings, matching).write(folder)
+            scratch = Path(place)
+            files = generate_market(
+                scratch / "files", seed=seed, symbols=[symbol], hours=self.hours, date=date, venues=venues
+            )
+            for venue, path in zip(venues, files, strict=True):
+                options = ImportOptions((symbol,), _SYNTHETIC_LEVELS, date=date, venue=venue.name)
+                recordings += import_files([path], scratch / "books", options)
+            matching = {venue.name: venue.matching for venue in venues}
+            return _prepared(Store(scratch / "books"), recordings, matching).write(self.folder)
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from riskroute.routing.frontier import trace_frontier
 from riskroute.simulation.replay import Replay
 from riskroute.simulation.runner import SimulationPanel
 from riskroute.study.config import SplitStudyConfig
+from riskroute.study.verdict import words_list
 
 if TYPE_CHECKING:
     from riskroute.study.split_study import PreparedOrder, SplitTask
@@ -210,7 +211,7 @@ class SplitCase:
         """Return the recommendation in one sentence: "Sell 10 shares by sending 4 to XNAS and 6 to Dark 1."."""
         split = self.recommended.allocation
         parts = [f"{shares:,} to {slot}" for slot, shares in zip(self.slots, split, strict=True) if shares]
-        return f"{'Sell' if side == 'sell' else 'Buy'} {sum(split):,} shares by sending {_listed(parts)}."
+        return f"{'Sell' if side == 'sell' else 'Buy'} {sum(split):,} shares by sending {words_list(parts)}."
 
     def findings(self) -> list[str]:
         """Return the findings in sentences: costs, alternatives, the policy to learn with, and caveats."""
@@ -222,10 +223,10 @@ class SplitCase:
             if shares and slot in self.rests_cross_at
         ]
         if pools:
-            venues = _listed(list(dict.fromkeys(self.rests_cross_at[pool] for pool in pools)))
+            venues = words_list(list(dict.fromkeys(self.rests_cross_at[pool] for pool in pools)))
             are = "is a dark pool" if len(pools) == 1 else "are dark pools"
             found.append(
-                f"{_listed(pools)} {are} with assumed parameters; the remainder crosses the spread at {venues}."
+                f"{words_list(pools)} {are} with assumed parameters; the remainder crosses the spread at {venues}."
             )
         found.append(
             f"Out of sample the cost was {dollars_text(tested.cost)} per order (s.e. "
@@ -569,10 +570,6 @@ def _market_facts(data: SymbolBooks, side: str) -> _MarketFacts:
     }
     one = data.recordings[0]
     return _MarketFacts(data.origin, data.symbol, str(one.date), zone_label(one.zone), side, recordings)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" and {names[-1]}"
 
 
 def _alternative(case: SplitCase, name: str) -> str:

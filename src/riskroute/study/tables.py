@@ -150,18 +150,8 @@ def day_tables(
 ) -> Tables:
     """Return the tables of a played day.
 
-    Parameters
-    ----------
-    key : dict[str, Any]
-        Router, seed, symbol and day, for every row.
-    zone : str
-        Time zone of the day.
-    queue : QueueReplay, optional
-        Trades of the day. Default: none, and the impact of orders is unknown.
-    block_seconds : float
-        Length of the time blocks.
-    judged_from : int
-        Number of the first order that is judged.
+    ``key`` holds router, seed, symbol and day of every row. Without a ``queue`` the impact of orders is unknown. Orders
+    are judged from number ``judged_from`` on.
     """
     orders = _orders(played.orders, books, block_seconds, judged_from)
     both = _impacts(played.orders, books, queue, orders["time"], orders["block"], block_seconds)
@@ -169,18 +159,14 @@ def day_tables(
     moments = polars.from_epoch(polars.Series(orders["time"], dtype=polars.Int64), time_unit="ns")
     orders["clock"] = moments.dt.replace_time_zone("UTC").dt.convert_time_zone(zone).dt.time()
     orders["zone"] = [zone] * len(moments)
-    children = _rows(played.orders, _children)
-    fills = _rows(played.orders, _fills)
+    children = [row for one in played.orders for row in _children(one)]
+    fills = [(one.number, *fill) for one in played.orders for fill in one.done.fills]
     times = np.array([row[4] for row in fills], dtype=np.int64)
     mids = [books.mids(times), *(_later_mids(books, times, seconds) for seconds in MARKOUTS)]
     return Tables(
         _frame(orders, ORDERS, key),
         _frame(_columns(children, list(CHILDREN)[4:]), CHILDREN, key),
-        _frame(
-            _columns(fills, list(FILLS)[4:-4]) | dict(zip(list(FILLS)[-4:], mids, strict=True)),
-            FILLS,
-            key,
-        ),
+        _frame(_columns(fills, list(FILLS)[4:-4]) | dict(zip(list(FILLS)[-4:], mids, strict=True)), FILLS, key),
     )
 
 
@@ -209,9 +195,7 @@ def _orders(orders: Sequence[PlayedOrder], books: DayBooks, block_seconds: float
         "judged": [one.number >= judged_from for one in orders],
         "end_mid": books.mids(closes),
         "end_spread": books.spreads(closes),
-        "after_1": _later_mids(books, ends, 1),
-        "after_10": _later_mids(books, ends, 10),
-        "after_60": _later_mids(books, ends, 60),
+        **{f"after_{seconds}": _later_mids(books, ends, seconds) for seconds in MARKOUTS},
         "foreseen": [one.foreseen for one in orders],
         "cost": [one.done.cost for one in orders],
         "fees": [sum(fill.shares * fill.fee for fill in one.done.fills) for one in orders],
@@ -254,10 +238,6 @@ def _impacts(
     return found, volumes
 
 
-def _rows(orders: Sequence[PlayedOrder], make: Any) -> list[tuple[Any, ...]]:
-    return [row for one in orders for row in make(one)]
-
-
 def _children(one: PlayedOrder) -> list[tuple[Any, ...]]:
     context = one.done.context
     rows = []
@@ -276,10 +256,6 @@ def _displayed(context: Context, place: str, sent: int) -> float:
     """Return the shares that a venue displayed at the decision, at most those sent."""
     venue = context.books.venues.index(place)
     return float(min(sent, context.displayed.sizes[venue].sum()))
-
-
-def _fills(one: PlayedOrder) -> list[tuple[Any, ...]]:
-    return [(one.number, *fill) for fill in one.done.fills]
 
 
 def _columns(rows: list[tuple[Any, ...]], names: list[str]) -> dict[str, Any]:

@@ -179,22 +179,17 @@ def _losses(losses: Sequence[StateDifference]) -> str:
         return "It lost significantly at no hour, side, spread, imbalance, volatility or depth."
     worst = sorted(losses, key=lambda one: -one.difference_bps.mean)[:3]
     named = [f"{_state(one)} (by {_saved(one.difference_bps.mean)} bps)" for one in worst]
-    return f"It lost {_listed(named)}."
+    return f"It lost {words_list(named)}."
 
 
 def _state(one: StateDifference) -> str:
-    if one.measure == "hour":
-        return f"from {one.state}"
-    if one.measure == "symbol":
-        return f"in {one.state}"
-    if one.measure == "imbalance":
-        return f"when the imbalance was {one.state}"
-    if one.measure == "side":
-        return f"on {one.state} orders"
-    return f"in the {one.state} tercile of {'displayed depth' if one.measure == 'depth' else one.measure}"
+    texts = {"hour": "from {}", "symbol": "in {}", "imbalance": "when the imbalance was {}", "side": "on {} orders"}
+    tercile = f"in the {{}} tercile of {'displayed depth' if one.measure == 'depth' else one.measure}"
+    return texts.get(one.measure, tercile).format(one.state)
 
 
-def _listed(names: Sequence[str]) -> str:
+def words_list(names: Sequence[str]) -> str:
+    """Return names in a sentence: "a, b and c"."""
     return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
 
 
@@ -249,4 +244,4 @@ def _significance(surface: DarkSurface) -> str:
     if len(points) == len(surface.points):
         return ", significant nowhere"
     factors = [f"{presence:g}" for presence in dict.fromkeys(point.presence for point in points)]
-    return f", not always significant with {_listed(factors)} times the shares"
+    return f", not always significant with {words_list(factors)} times the shares"
