@@ -101,20 +101,9 @@ def plan_experiments(
 ) -> list[Experiment]:
     """Return the experiments to simulate.
 
-    Parameters
-    ----------
-    name : str
-        One of `TITLES`, or ``all``.
-    panel : str, optional
-        A single panel of the paper's figure, ``a`` to ``e`` (default: all).
-    runs : int, optional
-        Runs per policy (default: 50, and 1 per random instance).
-    horizon : int, optional
-        Rounds per run (default: those of the preset).
-    policies : Sequence[str], optional
-        Names (default: the paper's four and ``adaptive``).
-    preset : str or PaperChoices
-        Choices that the paper does not state: a name in `PRESETS`, or a custom `PaperChoices`.
+    ``name`` is one of `TITLES`, or ``all``; ``panel`` a single panel of the paper's figure, ``a`` to ``e``. Default:
+    50 runs, and 1 per random instance; rounds of the preset; the paper's four policies and ``adaptive``. ``preset``
+    makes the choices that the paper does not state.
     """
     choices = preset if isinstance(preset, PaperChoices) else PRESETS[one_of("preset", preset, tuple(PRESETS))]
     horizon = choices.horizon if horizon is None else horizon

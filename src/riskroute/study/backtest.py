@@ -218,13 +218,7 @@ class BacktestResult:
         return footprint_text(*self.footprint_fractions(size), self.config.block_minutes)
 
     def footprint_fractions(self, size: int | None = None) -> tuple[float, float | None]:
-        """Return the median size of judged orders over the displayed depth, and over the volume of a time block.
-
-        Parameters
-        ----------
-        size : int, optional
-            Order size. Default: all sizes.
-        """
+        """Return the median size of judged orders over the displayed depth, and over the volume of a time block."""
         mine = polars.col("shares") == size if size is not None else True
         judged = self.tables.orders.filter(polars.col("judged") & mine)
         depth, volume = (
@@ -274,18 +268,8 @@ def run_backtest(
 ) -> BacktestResult:
     """Play routers on the days of a market and compare the costs of their orders.
 
-    Parameters
-    ----------
-    market : str
-        Its name, for the result.
-    days : Sequence[MarketDay]
-        From `market_days`.
-    cache : TableCache, optional
-        Tables of earlier plays, to be reused.
-    finished : Callable, optional
-        Called with every finished task.
-    candidates : Sequence[Candidate], optional
-        Routers with their parameters. Default: those of the configuration, fitted on the training days if needed.
+    Plays in ``cache`` are reused. Default of ``candidates``: the routers of the configuration, fitted on the training
+    days if needed.
     """
     check_days(days, config)
     pools = bool(days[0].pools)

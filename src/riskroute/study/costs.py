@@ -583,11 +583,7 @@ _ROW = ("router", "place", "kind")
 def costs_by_venue(
     orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame, *, seed: int = 0
 ) -> tuple[VenueCosts, ...]:
-    """Return the costs by router, place and kind of child order; `VenueCosts` defines every measure.
-
-    Routers are in the order of first appearance, the rows of each with the largest volume first; ``seed`` is that of
-    the bootstrap.
-    """
+    """Return the costs by router, place and kind of child order, those with the largest volume first."""
     tables = _cost_inputs(orders, children, fills)
     routers = tables.orders.select("router").unique(maintain_order=True).with_row_index("rank")
     traded = _with_seconds(tables.fills, tables.children)

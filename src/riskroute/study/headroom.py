@@ -94,9 +94,13 @@ def market_headroom(
         value = {name: one.objective_bps for name, one in routers.routers.items()}
         best = min((name for name in tried if name != CLAIRVOYANT), key=value.__getitem__)
         estimated = max(routers.routers[name].estimated_share for name in (best, CLAIRVOYANT))
-        objectives = (value.get(name) for name in _RULES)
-        synthetic = any(day.synthetic for day in days)
-        found.append(_Headroom(market, *(shares, horizon, kappa), routers.orders, *objectives, estimated, synthetic))
+        found.append(
+            _Headroom(
+                *(market, shares, horizon, kappa, routers.orders, value["static"], value["sweep"]),
+                *(value.get("dark-first+sweep"), value["static+sweep"], value[CLAIRVOYANT], estimated),
+                any(day.synthetic for day in days),
+            )
+        )
         if progress is not None:
             progress(f"{market} {shares:,} shares {horizon:g} s", len(found), total)
     return found

@@ -54,24 +54,10 @@ MARKETS = {"paper": (), "comparable": (), "dark": _DARK_POOLS}
 
 @dataclass(frozen=True)
 class MarketDay:
-    """A prepared day of a symbol.
+    """A prepared day of a symbol, with its arrays in ``folder``.
 
-    Parameters
-    ----------
-    symbol, date : str, dt.date
-        Symbol and day.
-    folder : Path
-        Folder with its arrays.
-    takers, makers : tuple[float, ...]
-        Fees by venue, dollars per share.
-    pools : tuple[PoolModel, ...]
-        Dark pools.
-    zone : str
-        Time zone of its hours.
-    synthetic : bool
-        Whether it was generated, not recorded.
-    protection : str
-        Whether its venues protect each other's quotes; one of `PROTECTIONS`. A backtest may override it.
+    ``takers`` and ``makers`` are fees by venue, dollars per share; ``zone`` is the time zone of its hours;
+    ``protection`` is one of `PROTECTIONS`, which a backtest may override.
     """
 
     symbol: str

@@ -287,16 +287,8 @@ class _MarketFacts:
 class SplitStudyResult:
     """The result of a split study; it prints as its findings.
 
-    Parameters
-    ----------
-    config : SplitStudyConfig
-        The configuration, with all defaults filled in.
-    versions : dict of str to str
-        Versions of the software that the numbers depend on.
-    market : _MarketFacts
-        The market data.
-    orders : tuple of SplitCase
-        One for each order size and risk tolerance.
+    ``config`` has all defaults filled in; ``versions`` are those of the software that the numbers depend on; ``orders``
+    has one case for each order size and risk tolerance.
     """
 
     config: SplitStudyConfig

@@ -101,12 +101,7 @@ def bootstrap_difference(
 ) -> Difference:
     """Return the mean of values ``(n,)`` with an interval from a stationary bootstrap over their blocks.
 
-    Parameters
-    ----------
-    values : Vector
-        One per order, such as the paired difference of two routers.
-    blocks : Integers
-        ``(n,)``, the time block of each, in order of time.
+    ``blocks (n,)`` is the time block of each value, in order of time.
     """
     exact_array("values", values, np.float64, (None,))
     exact_array("blocks", blocks, np.int64, (len(values),))
@@ -149,14 +144,8 @@ def superior_pvalue(
 ) -> float:
     """Return the p-value of the hypothesis that no series of losses has a smaller mean than the benchmark.
 
-    Hansen's consistent version: series that are clearly worse do not enter the null hypothesis.
-
-    Parameters
-    ----------
-    benchmark, others : Vector, Floats
-        ``(n,)`` and ``(n, m)``: mean losses by time block.
-    length : float
-        Mean run length of the bootstrap.
+    Hansen's consistent version: series that are clearly worse do not enter the null hypothesis. ``benchmark (n,)`` and
+    ``others (n, m)`` are mean losses by time block, ``length`` is the mean run length of the bootstrap.
     """
     gains = exact_array("benchmark", benchmark, np.float64, (None,))[:, None] - exact_array(
         "others", others, np.float64, (len(benchmark), None)

@@ -178,16 +178,9 @@ def curve_chart(
     clock: bool = False,
     log: bool = False,
 ) -> str:
-    """Draw curves over a common axis.
+    """Draw curves over a common axis, with a label at the x position ``edge``.
 
-    Parameters
-    ----------
-    edge : tuple of float and str, optional
-        Position on the x axis to mark, and its label.
-    clock : bool
-        Whether x counts hours of the day.
-    log : bool
-        Whether y is logarithmic; it shows five decades below the largest value.
+    With ``clock``, x counts hours of the day; with ``log``, y shows five decades below the largest value.
     """
     top = 22 + 17 * len(curves) + 16
     bottom, left, right = top + 170, 46, _WIDTH - 12

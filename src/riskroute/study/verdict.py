@@ -61,15 +61,7 @@ def footprint_text(depth: float, volume: float | None, block_minutes: float) -> 
 
 
 def case_paragraph(case: StudyCase, config: StudyConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
-    """Return the verdict for one symbol, size and deadline; for pooled symbols, its opening sentences.
-
-    Parameters
-    ----------
-    pooled : bool
-        Whether the case pools several symbols.
-    synthetic : bool
-        Whether the days were generated.
-    """
+    """Return the verdict for one symbol, size and deadline; for pooled symbols, its opening sentences."""
     deadline = f"with a {case.horizon:g}-second deadline" if case.horizon else "for immediate execution"
     orders = {"buy": "buy orders", "sell": "sell orders"}.get(config.side, "orders")
     shares = f"{case.shares:,} shares of {case.symbol}" if case.symbol else f"{case.shares:,} shares"
