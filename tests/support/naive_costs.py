@@ -261,6 +261,7 @@ def naive_router(router: str, orders: Rows, children: Rows, fills: Rows) -> Row:
         found[f"markout_{s}_bps"] = mean((bps(o, f[f"mid_{s}"], f["price"]), f["shares"]) for f, o in pairs)
     for name in ("estimated", "prevented", "through"):
         found[f"{name}_shares"] = sum(order[name] for order in orders)
+    found["estimated_share"] = found["estimated_shares"] / found["shares"]
     return found
 
 

@@ -264,17 +264,14 @@ class StudyCase:
     - ``reason``: key of `riskroute.study.comparison.REASONS`.
     - ``saving``: saving of the chosen router against the benchmark rule; None if it is the rule.
     - ``states``: difference to the benchmark rule by state of the market.
-    - ``losses``: states in which the chosen router is significantly worse.
     - ``learning``: exploration cost; None if the chosen router does not explore.
     - ``not_looking``: saving of the sweep against the static split, which ignores the books; None if that was not
       played.
     - ``headroom_bps``: saving of perfect foresight against the benchmark rule.
     - ``surface``: sensitivity to dark-pool assumptions; None without pools or with no orders for it.
     - ``routing_table``: where the router to use sends shares.
-    - ``comparison``: all routers on the test days.
     - ``symbol``: the symbol; empty for several symbols pooled.
-    - ``hours``: costs by hour of the chosen router and the benchmark rule.
-    - ``venues``: costs of the same two routers by venue and pool.
+    - ``hours``, ``venues``: costs by hour, and by venue and pool, of the chosen router and the benchmark rule.
     - ``learning_curve``: their difference over time; None if there is only one router to show.
     - ``examples``: a few orders of the chosen router.
     - ``stresses``: the saving under stress; None unless configured.

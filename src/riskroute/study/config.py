@@ -130,10 +130,6 @@ class BacktestConfig:
         return Latency(self.latency_ms / 1000, self.dark_latency_ms / 1000)
 
 
-# compared with the benchmark rules by default
-_STUDY_ROUTERS = ("spray", "primary", "static", "static+sweep", "contextual")
-
-
 @dataclass(frozen=True)
 class StudyConfig:
     """Orders and candidate routers of a study; fields that are not listed are those of `BacktestConfig`.
@@ -145,7 +141,7 @@ class StudyConfig:
     - ``days``: number of days. Default: all days of a folder, ten synthetic ones.
     - ``train``: number of training days at the beginning, on which routers learn and one is chosen. Default: half of
       them; a single day is halved.
-    - ``routers``: routers to compare with the benchmark rules. Default: `_STUDY_ROUTERS`.
+    - ``routers``: routers to compare with the benchmark rules.
     - ``surface_orders``: orders per day for each dark-pool assumption, at most ``orders``; 0 skips the sensitivity
       analysis.
     - ``stresses``: whether to repeat the chosen router and the benchmark rule under stress, which takes a dozen plays
@@ -161,7 +157,7 @@ class StudyConfig:
     kappa: float = _KAPPA
     days: int | None = parameter(None, whole_number, maximum=10_000)
     train: int | None = None
-    routers: tuple[str, ...] = _STUDY_ROUTERS
+    routers: tuple[str, ...] = ("spray", "primary", "static", "static+sweep", "contextual")
     orders: int = 200
     hours: str | None = None
     latency_ms: float = 1.0

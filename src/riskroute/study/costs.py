@@ -204,14 +204,9 @@ Interval = tuple[float, float]
 class _CostTercile:
     """Costs of a tercile of the orders by a measure.
 
-    Terciles are computed over the orders of all routers; ties are not split, so terciles may differ in size.
-
-    - ``measure``: ``spread`` (quoted at the decision, basis points), ``time`` (hours since midnight in the zone of the
-      day) or ``size`` (shares of the order over those displayed on the side it takes from).
-    - ``tercile``: ``low``, ``middle`` or ``high``.
-    - ``least``, ``most``: the smallest and largest value among the router's orders of this tercile.
-    - ``orders``: number of orders.
-    - ``cost_bps``, ``sd_bps``, ``es95_bps``: as in `RouterCosts`.
+    Terciles are computed over the orders of all routers; ties are not split. ``measure`` is ``spread`` (quoted at the
+    decision, basis points), ``time`` (hours since midnight in the zone of the day) or ``size`` (shares of the order
+    over those displayed on the side it takes from); ``least`` and ``most`` are its extremes among the router's orders.
     """
 
     measure: str
@@ -235,9 +230,8 @@ class RouterCosts:
     """Costs and fills of the orders of one router.
 
     Costs are means over orders; spreads, markouts and times are means and quantiles over shares. Seeds, symbols and
-    days are pooled.
+    days are pooled. Every measure has its label and unit; these need a definition:
 
-    - ``orders``, ``shares``, ``blocks``: numbers of orders, of shares, and of time blocks with orders.
     - ``cost_bps``: mean of ``cost / (S m0)``, fees included.
     - ``slippage_bps``: arrival slippage without fees: mean of ``sum(q s (p - m0)) / (sum(q) m0)``.
     - ``fees_bps``: mean of ``fees / (S m0)``; rebates are negative.
@@ -247,7 +241,6 @@ class RouterCosts:
       with such shares and an unknown mid at the deadline are ignored.
     - ``opportunity_bps``: opportunity cost: mean of the second term alone, ``L (s (m[H] - m0) + spread[H] / 2) / (S
       m0)``.
-    - ``late_share``: ``sum(L) / sum(S)``.
     - ``effective_spread_bps``: ``2 s (p - m[t]) / m0``, over filled shares.
     - ``quoted_spread_bps``: ``(ask - bid) / m0`` at the decision, the best of all venues, over shares ordered; negative
       where the books of two venues cross.
@@ -275,10 +268,6 @@ class RouterCosts:
       m0`` after the last fill; positive: the price reverted. Recorded books contain no impact of our own.
     - ``estimated_shares``, ``prevented_shares``, ``through_shares``: shares beyond the displayed size, at an estimated
       price; shares not taken because a better price was elsewhere; shares that traded through a better quote.
-    - ``estimated_share``: fraction of the shares at an estimated price.
-    - ``stale_books``: books too old to be shown, over all orders.
-    - ``decision_us``, ``decision_99_us``: microseconds per decision: mean and 99 % quantile.
-    - ``terciles``: costs by spread, time of day and size.
     - ``zone``: time zone of the days; empty if there are several.
     """
 
@@ -335,22 +324,17 @@ class RouterCosts:
 class VenueCosts:
     """Costs of one kind of child order of one router at one venue or pool; means are over filled shares.
 
-    Adverse selection is that of passive fills (dark pools and limit orders), and null for others.
+    Adverse selection is that of passive fills (dark pools and limit orders), and null for others. Measures that are
+    not listed are defined as in `RouterCosts`.
 
     - ``router``, ``place``, ``kind``: router; venue or pool (``beyond`` for shares beyond all displays); kind: take,
       sweep, limit, dark or dark_rest.
     - ``orders``: orders that sent something there.
     - ``blocks``: time blocks with a fill there.
-    - ``sent``, ``filled``: shares.
     - ``fill_rate``, ``hit_rate``: shares filled over shares sent, and fraction of the orders with any fill there.
     - ``volume_share``: fraction of the router's filled shares.
-    - ``slippage_bps``: ``s (p - m0) / m0``, without fees.
-    - ``fees_bps``: ``fee / m0``.
-    - ``effective_spread_bps``: ``2 s (p - m[t]) / m0``.
-    - ``fade``: as in `RouterCosts`.
     - ``fill_seconds_50``, ``fill_seconds_90``: seconds after sending within which this per cent of the filled shares
       traded.
-    - ``markout_1_bps``, ``markout_10_bps``, ``markout_60_bps``: ``s (m[t+D] - p) / m0``; positive is good.
     - ``mid_markout_1_bps``, ``mid_markout_10_bps``, ``mid_markout_60_bps``: ``s (m[t+D] - m[t]) / m0``, without the
       spread.
     - ``adverse_1_bps``, ``adverse_10_bps``, ``adverse_60_bps``: adverse selection: minus the mid-to-mid markout.
@@ -433,13 +417,14 @@ def costs_by_router(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.Data
     """
     tables = _cost_inputs(orders, children, fills)
     per_order = _orders_with_sums(tables.orders, tables.fills)
+    waited = (pl.col("time") - pl.col("begin")) / SECOND
     table = per_order.group_by("router", maintain_order=True).agg(**_order_measures())
     for part in (
         _weighted_means(per_order, ("router",), "shares", {"quoted_spread_bps": 2 * _half_spread()}),
         _fill_measures(tables.fills),
         _volume_measures(tables.fills),
         _weighted_quantiles(
-            tables.fills, ("router",), "shares", _seconds(), {f"fill_seconds_{k}": k for k in (50, 90, 99)}
+            tables.fills, ("router",), "shares", waited, {f"fill_seconds_{k}": k for k in (50, 90, 99)}
         ),
         _child_measures(tables.children),
     ):
@@ -508,10 +493,6 @@ def _order_measures() -> dict[str, pl.Expr]:
         "shares": _SHARES.sum(),
         "zone": pl.when(pl.col("zone").n_unique() == 1).then(pl.col("zone").first()).otherwise(pl.lit("")),
     }
-
-
-def _seconds() -> pl.Expr:
-    return (pl.col("time") - pl.col("begin")) / SECOND
 
 
 def _fill_measures(fills: pl.DataFrame) -> pl.DataFrame:

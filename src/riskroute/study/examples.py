@@ -158,15 +158,9 @@ def _example(
 def _child(row: dict[str, Any], start: int) -> _ExampleChild:
     """Return a child order; an unknown time of sending is that of the order's arrival."""
     filled, posted, last = (row[name] for name in ("filled", "posted", "last"))
-    return _ExampleChild(
-        kind=row["kind"],
-        place=row["place"],
-        sent=row["sent"],
-        filled=filled,
-        price=row["price"] if filled else None,
-        sent_after=(posted - start) / SECOND if posted else 0.0,
-        last_fill_after=(last - start) / SECOND if filled else None,
-    )
+    price, after = (row["price"], (last - start) / SECOND) if filled else (None, None)
+    sent_after = (posted - start) / SECOND if posted else 0.0
+    return _ExampleChild(row["kind"], row["place"], row["sent"], filled, price, sent_after, after)
 
 
 def _example_fills(fills: polars.DataFrame, start: int) -> tuple[_ExampleFill, ...]:

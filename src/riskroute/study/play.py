@@ -24,7 +24,6 @@ from riskroute.routers.context import Context, VenueBooks
 from riskroute.routers.router import Router
 from riskroute.simulation.backends import Backend, run_tasks
 from riskroute.simulation.backtest import STALE, DayOrders, TradingDay, View, play_day, spaced_orders
-from riskroute.simulation.dark_market import PoolModel
 from riskroute.simulation.runner import code_hash
 from riskroute.study.candidates import CLAIRVOYANT, Candidate
 from riskroute.study.config import BacktestConfig
@@ -246,7 +245,15 @@ def trading_day(day: MarketDay, config: BacktestConfig) -> TradingDay:
     """Return a day with its orders, the same for all routers, under the configured stress."""
     prepared, stress = day.load(), config.stress
     takers, makers = day.fees
-    pools = tuple(_stressed(pool, config) for pool in day.pools)
+    pools = tuple(
+        dataclasses.replace(
+            pool,
+            presence=min(pool.presence * stress.presence, 1.0),
+            rate=pool.rate * stress.presence,
+            adverse=pool.adverse * stress.adverse,
+        )
+        for pool in day.pools
+    )
     queue = prepared.queue
     if queue is not None and stress.pessimistic_queues:
         queue = queue.pessimistic()
@@ -255,14 +262,6 @@ def trading_day(day: MarketDay, config: BacktestConfig) -> TradingDay:
     queue = queue.on_books(books) if queue is not None else None
     rule = config.protection or day.protection
     return TradingDay(day.name, books, orders, takers + stress.fees, makers, pools, queue, day.symbol, rule)
-
-
-def _stressed(pool: PoolModel, config: BacktestConfig) -> PoolModel:
-    stress = config.stress
-    presence = min(pool.presence * stress.presence, 1.0)
-    return dataclasses.replace(
-        pool, presence=presence, rate=pool.rate * stress.presence, adverse=pool.adverse * stress.adverse
-    )
 
 
 def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> DayOrders:
