@@ -33,7 +33,7 @@ from riskroute.live.state.events import (
     VenueQuote,
     touch_prices,
 )
-from riskroute.live.venues.simulated import SimulatedVenue, Trade
+from riskroute.live.venues.simulated import SimulatedVenue, _Trade
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, Pool
 from riskroute.routers.execution import Child, Execution
@@ -239,7 +239,7 @@ class ScriptedMarket:
     def __init__(self, cases: dict[str, Case]) -> None:
         self.cases = cases
 
-    def trades(self, child: ChildOrder, begin: int, end: int) -> list[Trade]:
+    def trades(self, child: ChildOrder, begin: int, end: int) -> list[_Trade]:
         case = self.cases[child.parent]
         sign, shares, found = case.order.sign, child.quantity, []
         bid, ask = touch_prices(case.order.quotes)

@@ -384,7 +384,8 @@ def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
         time.sleep(0.002)
     assert engine.state.settled == 40
     assert engine.state.positions["QVEX"].shares == world.shares_at_venues() == 12_000
-    state = encode_state(engine.state)
+    with engine.lock:  # the last outcomes may not be recorded yet
+        state = encode_state(engine.state)
     engine.close()
     with SqliteLog(tmp_path / "log.db") as log:
         assert encode_state(replay(log)) == state

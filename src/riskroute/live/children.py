@@ -155,17 +155,9 @@ def report_of(outcome: Outcome) -> Report:
 class ChildMaker:
     """Makes the child orders that `riskroute.routers.execution` sends, within the limits of the live router.
 
-    A price without a limit becomes the collar or the order's own limit, whichever is better. Venues and pools that
-    cannot be reached count as having filled nothing.
-
-    Parameters
-    ----------
-    stream : str
-        Name of the log: part of the children's ids.
-    collar : Callable[[int, int], int]
-        Returns the worst price allowed, given the mid and the sign of the order.
-    places : frozenset[str]
-        Venues and pools that can be reached.
+    A price without a limit becomes the collar or the order's own limit, whichever is better. Venues and pools
+    outside ``places`` cannot be reached: they fill nothing. ``collar`` returns the worst price allowed, given the mid
+    and the sign of the order.
     """
 
     deadline_sweeps = 2  # a sweep may miss, since quotes are older than books: the deadline's is tried twice
@@ -252,15 +244,11 @@ class _Making:
         self.context = maker.context(order)
         self.venues = tuple(dict.fromkeys((*self.context.books.venues, *(quote.venue for quote in quotes))))
         self.stages = (PLAN, RETURNED, DEADLINE, *plan.dark_rest)
-        self.execution = self._progress()
-
-    def _progress(self) -> Execution:
-        """Return the execution as it stands after the children that were sent."""
-        execution, planned = Execution(self.plan, self.context), set()
+        execution, planned = Execution(plan, self.context), set()
         for child in self.sent:
-            order = child.order
-            stage = RETURNED if order.slot == _VENUE_AT_DEADLINE else self.stages[order.slot // _STAGE]
-            one = Child(order.kind, order.place, order.quantity, stage=stage)
+            made = child.order
+            stage = RETURNED if made.slot == _VENUE_AT_DEADLINE else self.stages[made.slot // _STAGE]
+            one = Child(made.kind, made.place, made.quantity, stage=stage)
             execution.sent(one, awaited=child.status != "unknown")  # a silent venue must not hold up the others
             if child.done:
                 execution.done(one, child.filled)
@@ -270,7 +258,7 @@ class _Making:
             for one in execution.plan_children():
                 if (one.kind, one.place) not in planned:  # it could not be sent
                     execution.finish(one, 0)
-        return execution
+        self.execution = execution
 
     def closing(self, tries: int, most: int) -> Children:
         """Return the children of the deadline, when no other is open."""
@@ -291,16 +279,22 @@ class _Making:
         """Return child orders for those children that can be sent; the others are done with nothing filled."""
         made = []
         takes = {child.place: child for child in children if child.kind == "take"}
-        slots = {pair: k for k, pair in enumerate(_places(self.plan))}
+        plan = self.plan
+        kinds = (("dark", plan.dark), ("dark_rest", plan.dark_rest), ("limit", plan.limit), ("take", plan.take))
+        slots = {pair: k for k, pair in enumerate((kind, place) for kind, places in kinds for place in places)}
         for child in children:
             price = self._price(child, takes)
             if price is None or child.place not in self.maker.places or child.kind == self.too_late:
                 self.execution.finish(child, 0)
                 continue
             self.execution.sent(child)
-            number = (
-                slots[child.kind, child.place] if child.stage == PLAN else self._slot(child) if slot is None else slot
-            )
+            if child.stage == PLAN:
+                number = slots[child.kind, child.place]
+            elif slot is not None:
+                number = slot
+            else:
+                number = _STAGE * self.stages.index(child.stage)
+                number += _STAGE - 1 if child.kind == "limit" else self.venues.index(child.place)
             attempt = sum(one.order.slot == number for one in self.sent)
             order = self.order
             made.append(
@@ -319,10 +313,6 @@ class _Making:
                 )
             )
         return tuple(made)
-
-    def _slot(self, child: Child) -> int:
-        number = _STAGE - 1 if child.kind == "limit" else self.venues.index(child.place)
-        return _STAGE * self.stages.index(child.stage) + number
 
     def _price(self, child: Child, takes: Mapping[str, Child]) -> int | None:
         """Return the limit price of a child; None for one that cannot be posted."""
@@ -376,19 +366,12 @@ def child_id(stream: str, parent: str, slot: int, attempt: int) -> str:
     return f"{order_id(stream, parent)}-{slot}-{attempt}"
 
 
-def _places(plan: Plan) -> list[tuple[str, str]]:
-    """Return kind and place of every child of a plan, in the order of their slots."""
-    kinds = (("dark", plan.dark), ("dark_rest", plan.dark_rest), ("limit", plan.limit), ("take", plan.take))
-    return [(kind, place) for kind, places in kinds for place in places]
-
-
 def _own_fills(state: TradingState, children: Sequence[ChildState]) -> list[tuple[str, float, int, int]]:
     """Return venue, price, shares and time of what children have taken."""
-    found = []
-    for child in children:
-        if child.order.kind in ("take", "sweep"):
-            for key in child.executions:
-                one = state.executions[key]
-                if one.counts and one.kind != "busted":
-                    found.append((child.order.place, one.price / NANO, one.quantity, one.at))
-    return found
+    return [
+        (child.order.place, one.price / NANO, one.quantity, one.at)
+        for child in children
+        if child.order.kind in ("take", "sweep")
+        for one in [state.executions[key] for key in child.executions]
+        if one.counts and one.kind != "busted"
+    ]

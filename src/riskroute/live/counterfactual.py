@@ -25,7 +25,7 @@ from riskroute.core.arrays import Matrix, Vector
 from riskroute.core.runtime import cached
 from riskroute.learning.hazards import Hazards
 from riskroute.live.children import context_of
-from riskroute.live.market_history import Market
+from riskroute.live.market_history import ObservedMarket
 from riskroute.live.state.events import NANO, ChildOutcome, ParentOrder
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import EDGES
@@ -64,7 +64,7 @@ class Counterfactual:
         order: ParentOrder,
         plan: Plan,
         seen: Sequence[ChildOutcome],
-        market: Market | None = None,
+        market: ObservedMarket | None = None,
         context: Context | None = None,
     ) -> Estimate:
         """Estimate the cost of an order with a plan, given the outcomes of its real children, and the market's.
@@ -72,7 +72,7 @@ class Counterfactual:
         ``context`` is the order's at its arrival, if the caller has it.
         """
         context = context or context_of(order, order.received)
-        return _Counterplan(self, order, context, plan, seen, market or Market({}, ())).play()
+        return _Counterplan(self, order, context, plan, seen, market or ObservedMarket({}, ())).play()
 
     def learn(self, order: ParentOrder, seen: Sequence[ChildOutcome]) -> None:
         """Learn from the children of an order."""
@@ -195,7 +195,7 @@ class _Counterplan:
         context: Context,
         plan: Plan,
         seen: Sequence[ChildOutcome],
-        market: Market,
+        market: ObservedMarket,
     ) -> None:
         self.beliefs, self.order, self.plan, self.seen, self.market = beliefs, order, plan, seen, market
         self.context = context

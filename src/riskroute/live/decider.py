@@ -1,4 +1,4 @@
-"""Decisions of the engine: the router's plan within the limits, the safe router without it, and what follows."""
+"""Decisions of the engine: the router's plan within the limits, the safe router without it, and further children."""
 
 from __future__ import annotations
 
@@ -34,22 +34,9 @@ from riskroute.routers.rules import Sweep
 
 
 class Decider:
-    """Decides for the engine, within the limits.
+    """Decides for the engine, within the limits; a router that takes longer than ``seconds`` is disabled.
 
-    Parameters
-    ----------
-    stream : str
-        Name of the log.
-    limits : Limits
-        Limits on children.
-    places : frozenset[str]
-        Venues and pools that can be reached.
-    learner : Learner
-        The router.
-    quotes : Callable, optional
-        Returns the current books of a symbol.
-    seconds : float, optional
-        Time limit of a decision; a router that takes longer is disabled. Default: none.
+    ``quotes`` returns the current books of a symbol; ``places`` are the venues and pools that can be reached.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""The trading engine: applies what comes in, writes it to the log, and acts on it once it is durable.
+"""The trading engine: applies events, writes them to the log, and acts on them once they are durable.
 
 It is the only part of the live router with a clock. An order and its decision are one entry of the log; no child is
 sent and no client is answered before that entry is durable. Every public method may be called from any thread. The
-engine's own thread (`TradingEngine.serve`) does the work that follows: tasks at venues (`TradingEngine.pump`) and what
-is due by the clock (`TradingEngine.tick`). Tests call these two themselves.
+engine's own thread (`TradingEngine.serve`) sends to venues (`TradingEngine.pump`) and runs due timers
+(`TradingEngine.tick`). Tests call these two themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -55,6 +55,7 @@ from riskroute.live.venues.gateway import Gateway
 from riskroute.routers.execution import PUBLIC_AFTER
 from riskroute.routers.router import Router
 
+_Value = TypeVar("_Value")
 _ORDER_KINDS = event_kind(Accepted), event_kind(Shadowed)  # of rows that have the key of an order
 
 
@@ -116,13 +117,13 @@ class TradingEngine:
     lease_seconds : float
         Duration of the lease, which is renewed in time. Default: unlimited, for a log without a standby.
     reopen : Callable[[], Log], optional
-        Opens the log anew after a failure that leaves in doubt what was written.
+        Opens the log anew after a failure that leaves open whether rows were written.
     history : MarketHistory, optional
         Public market data around orders, for routers that learn from them.
     """
 
-    turn = NANO // 200  # the thread takes calls and reports for so long before it works on the outbox
-    longest_pump = NANO // 20  # under load the outbox never empties: timers and refits have their turn after so long
+    turn = NANO // 200  # the thread takes calls and reports for this time before it works on the outbox
+    longest_pump = NANO // 20  # under load the outbox never empties: timers and refits have their turn after this time
     longest_backoff = 5  # a silent venue is queried after the patience, twice that, ... up to 2^5 times
     most_observed = 5  # public outcomes computed per tick, since each takes long
     most_unobserved = 10_000  # orders that wait for their public outcomes
@@ -157,8 +158,9 @@ class TradingEngine:
         self.decider.maker.on_wait = lambda key, when: self.timers.add(when, "look", key)
         self.outbox = Outbox(gateways, self.ledger, self.timers, int(patience * 1e9))
         self.on_recovered: Callable[[TradingState], None] = lambda state: None  # called before venues are queried
-        self._store, self._saver = store, saver
-        self.snapshots = None if store is None else SnapshotWriter(store, snapshot_every, self._save_later, monotonic)
+        self._store = store
+        save = self.outbox.post_last if saver is None else saver.submit
+        self.snapshots = None if store is None else SnapshotWriter(store, snapshot_every, save, monotonic)
         self._owner, self._lease_seconds, self._term, self._leased = owner, lease_seconds, 0, 0
         self._worker, self._reopen, self._first_router = worker, reopen, router_bytes(router)
         self._answers: dict[str, Future[Decision]] = {}  # of orders that are not durable yet
@@ -191,7 +193,7 @@ class TradingEngine:
 
     @property
     def learner(self) -> Learner:
-        """The router with what it has not learned yet."""
+        """The router, with the outcomes that it has not learned yet."""
         return self.decider.learner
 
     @property
@@ -248,8 +250,15 @@ class TradingEngine:
             self.ledger.reset(state, archive)
             if self.snapshots is not None:
                 self.snapshots.begin(state.events, term)
-            if self.learner.belief < 0 or self.learner.disabled:
-                self.ledger.record(self._first_belief())
+            learner, name = self.learner, self.learner.router.name
+            if learner.belief < 0 or learner.disabled:  # a new log, or a router that is put back in service
+                known = learner.refit_every > 0 and learner.belief >= 0
+                first = learner.planned if known else router_bytes(learner.router)
+                after = -1 if known else state.events
+                belief = learner.belief + 1
+                self.ledger.record(
+                    Planned(at=self.clock(), belief=belief, router=name, after=after, learned=0, state=first)
+                )
             self.decider.warm_up(self.clock())
             self._started = True
             self._clocks = self.clock(), self.monotonic()
@@ -258,21 +267,8 @@ class TradingEngine:
                 raise StateError(f"gateways must reach {', '.join(sorted(lost))}, where children are open, did not")
             self.outbox.unresolved = set(open_children)
 
-    def _first_belief(self) -> Planned:
-        """Return the belief that starts a log, or that puts a router back in service."""
-        learner = self.learner
-        known = learner.refit_every > 0 and learner.belief >= 0
-        return Planned(
-            at=self.clock(),
-            belief=learner.belief + 1,
-            router=learner.router.name,
-            after=-1 if known else self.state.events,
-            learned=0,
-            state=learner.planned if known else router_bytes(learner.router),
-        )
-
     def _query_open_children(self) -> None:
-        """Query venues for every open child, and resume what was left undone."""
+        """Query venues for every open child, and resume unsettled orders."""
         with self.lock:
             now = self.clock()
             for name in list(self.outbox.unresolved):
@@ -289,7 +285,7 @@ class TradingEngine:
                 self.outbox.cancel_all()
 
     def revive(self) -> bool:
-        """Continue after a failed write from what the log holds, halted; return whether that was possible.
+        """Continue from the log after a failed write, halted; return whether that was possible.
 
         Venues are queried for everything that was open, so that reports which were dropped meanwhile are booked.
         """
@@ -361,10 +357,8 @@ class TradingEngine:
                 )
             if stale := self.limits.stale_quotes_refusal(order, received, now):
                 self._stale += 1
-                if self._stale > self.limits.stale_quotes and not self.state.halted:
-                    self.ledger.record(
-                        Halted(at=now, reason=f"{self._stale} orders in a row had old quotes", by="limits")
-                    )
+                if self._stale > self.limits.stale_quotes:
+                    self.ledger.halt(f"{self._stale} orders in a row had old quotes")
                 raise RefusedError(stale)
             self._stale = 0
             if refusal := self.limits.order_refusal(self.state, order, now):
@@ -378,7 +372,7 @@ class TradingEngine:
             self._answers[order.key] = answer
             self.ledger.record_in_batch(
                 Accepted(at=now, order=order, decision=decision, children=children, digest=digest),
-                lambda written: self._answer(order.key, decision, written),
+                lambda written: complete_answer(self._answers.pop(order.key), written, decision),
             )
             self._start_timers(order.key)
             self.await_public_data(order)
@@ -415,14 +409,6 @@ class TradingEngine:
         if key in self._looked_up and self._looked_up_at == self.state.archived:
             return _order_event(self._looked_up.pop(key))
         return self.order_event(key)
-
-    def _answer(self, key: str, decision: Decision, written: Written) -> None:
-        answer = self._answers.pop(key)
-        error = written.exception()
-        if error is None:
-            answer.set_result(decision)
-        else:
-            answer.set_exception(error)
 
     def check_working(self) -> None:
         """Raise `StateError` unless the engine is started and can write its log."""
@@ -519,7 +505,7 @@ class TradingEngine:
     # time
 
     def tick(self) -> None:
-        """Do what is due: deadlines, recalls, queries, refits and snapshots."""
+        """Run due timers, refits and snapshots."""
         with self.lock:
             if not self._started or self._closed or self.failed:
                 return
@@ -538,8 +524,8 @@ class TradingEngine:
         passed = self.monotonic()
         jump = (now - self._clocks[0]) - (passed - self._clocks[1])
         self._clocks = now, passed
-        if abs(jump) > self.limits.clock_jump and not self.state.halted:
-            self.ledger.record(Halted(at=now, reason=f"the clock jumped by {jump / 1e9:.3f} s", by="limits"))
+        if abs(jump) > self.limits.clock_jump:
+            self.ledger.halt(f"the clock jumped by {jump / 1e9:.3f} s")
         # After a pause of this process, reports that arrived meanwhile are booked before venues count as silent.
         if self._ticked and passed - self._ticked > self.outbox.patience:
             self._silent_until = now + self.outbox.patience
@@ -620,12 +606,6 @@ class TradingEngine:
         else:
             self._worker.submit(job).add_done_callback(on_fitted)
 
-    def _save_later(self, save: Callable[[], None]) -> None:
-        if self._saver is None:
-            self.outbox.post_last(save)
-        else:
-            self._saver.submit(save)
-
     # the engine's thread
 
     def _post(self, tasks: list[Task]) -> None:
@@ -667,7 +647,7 @@ class TradingEngine:
         self._inbox.put(_Call(call, key))
 
     def serve(self, every: float = 0.02) -> None:
-        """Start the engine's thread, which works until `close` and looks at the clock ``every`` so many seconds."""
+        """Start the engine's thread, which works until `close` and looks at the clock every ``every`` seconds."""
         self.ledger.thread = threading.Thread(target=self._run, args=(every,), name="riskroute engine", daemon=True)
         self.ledger.thread.start()
 
@@ -743,6 +723,14 @@ class TradingEngine:
 
 def _order_event(row: Row | None) -> Accepted | Shadowed | None:
     return None if row is None else row_events(row)[0]  # type: ignore[return-value]  # of these kinds
+
+
+def complete_answer(answer: Future[_Value], done: Future[Any], value: _Value) -> None:
+    """Give an answer its value, or the error of the future that it waited for."""
+    if (error := done.exception()) is None:
+        answer.set_result(value)
+    else:
+        answer.set_exception(error)
 
 
 def new_answer() -> Future[Any]:

@@ -86,12 +86,15 @@ def _follow_quietly(router: Router, decision: _Followed) -> None:
             router.follow(context_of(order, at), Plan.from_json(plan))
 
 
-def learn_quietly(router: Router, outcome: Outcome, *, prepare: bool = False) -> str:
-    """Let a router learn from a settled order that it knows; return its error, empty without one."""
-    if outcome.parent not in router._under_way:
-        return ""
+def learn_quietly(router: Router, news: Outcome | MarketObserved, *, prepare: bool = False) -> str:
+    """Let a router learn from public data or a settled order that it knows; return its error, empty without one."""
     try:
-        router.learn(report_of(outcome))
+        if isinstance(news, MarketObserved):
+            router.on_public_data(public_of(news))
+        elif news.parent not in router._under_way:
+            return ""
+        else:
+            router.learn(report_of(news))
         if prepare:
             router.prepare()
     except Exception as error:  # a router may raise anything
@@ -99,25 +102,8 @@ def learn_quietly(router: Router, outcome: Outcome, *, prepare: bool = False) ->
     return ""
 
 
-def _observe_quietly(router: Router, event: MarketObserved) -> str:
-    """Let a router learn from public data; return its error, empty without one."""
-    try:
-        router.on_public_data(public_of(event))
-    except Exception as error:  # a router may raise anything
-        return one_line_error(error) or type(error).__name__
-    return ""
-
-
 class Learner:
-    """A router, with the settled orders and market data that it has not learned yet.
-
-    Parameters
-    ----------
-    router : Router
-        The router before the first event.
-    refit_every : int
-        Settled orders from which a worker learns together; 0 learns from each at once.
-    """
+    """A router, with the settled orders and market data that it has not learned yet."""
 
     def __init__(self, router: Router, refit_every: int = 0) -> None:
         self.router, self.kind = router, type(router)
@@ -225,7 +211,7 @@ class Learner:
         """Learn from public data, or keep it for the worker."""
         if self.refit_every:
             self.observed.append((number, event))
-        elif not self.disabled and (failed := _observe_quietly(self.router, event)):
+        elif not self.disabled and (failed := learn_quietly(self.router, event)):
             self.disabled = f"{self.router.name} failed to learn from public data: {failed}"
 
     def _adopt(self, event: Planned) -> None:
@@ -311,10 +297,7 @@ class Refit:
             _follow_quietly(router, decision)
         news: list[tuple[int, Outcome | MarketObserved]] = [*outcomes, *observed]
         for _, one in sorted(news, key=lambda pair: pair[0]):
-            if isinstance(one, MarketObserved):
-                _observe_quietly(router, one)
-            else:
-                learn_quietly(router, one)
+            learn_quietly(router, one)
         router.prepare()
         return router_bytes(router)
 
@@ -340,8 +323,8 @@ def _are_plain(values: dict[str, Any]) -> bool:
     return True
 
 
-Arguments = ParamSpec("Arguments")
-Value = TypeVar("Value")
+_Arguments = ParamSpec("_Arguments")
+_Value = TypeVar("_Value")
 
 
 class RefitWorker(Executor):
@@ -351,8 +334,8 @@ class RefitWorker(Executor):
         self._pool: ProcessPoolExecutor | None = None
 
     def submit(
-        self, job: Callable[Arguments, Value], /, *arguments: Arguments.args, **more: Arguments.kwargs
-    ) -> Future[Value]:
+        self, job: Callable[_Arguments, _Value], /, *arguments: _Arguments.args, **more: _Arguments.kwargs
+    ) -> Future[_Value]:
         for _ in range(2):
             if self._pool is None:
                 self._pool = ProcessPoolExecutor(
@@ -362,7 +345,7 @@ class RefitWorker(Executor):
                 return self._pool.submit(job, *arguments, **more)
             except BrokenProcessPool:
                 self._pool = None
-        failed: Future[Value] = Future()
+        failed: Future[_Value] = Future()
         failed.set_exception(BrokenProcessPool("the worker process cannot be started"))
         return failed
 

@@ -47,20 +47,8 @@ _NEVER_HALTING = frozenset((Accepted, Intended, Sent, Settled))
 class Ledger:
     """State and log of an engine.
 
-    Every method is called with `lock` held, except `append_batch` and what the log calls back.
-
-    Parameters
-    ----------
-    log : Log
-        Where events are appended.
-    decider : Decider
-        Decides what follows from an event, and holds the learner.
-    limits : Limits
-        Conditions of automatic halts.
-    clock, monotonic : Callable[[], int]
-        Nanoseconds since 1970, and since any time.
-    on_durable : Callable[[list[Task]], None]
-        Takes the tasks of durable events; called by the log's writer thread.
+    Call its methods with `lock` held, except `append_batch` and the log's callbacks. The log's writer thread passes the
+    tasks of durable events to ``on_durable``.
     """
 
     def __init__(
@@ -101,7 +89,7 @@ class Ledger:
             self.failed = self.failed or public_message(error)
 
     def record(self, *events: AnyEvent | Next) -> Written:
-        """Apply events and what follows from them, and append all of it as one; refuse once writing has failed."""
+        """Apply events and their consequences, and append all of them together; refuse once writing has failed."""
         if self.failed:
             return self._refused()
         self.append_batch()
@@ -112,8 +100,14 @@ class Ledger:
             return done
         return self._append(entries, tasks, (), deferrable=deferrable)
 
+    def halt(self, reason: str) -> None:
+        """Halt trading for a limit, unless it is halted."""
+        with self.lock:
+            if not self.state.halted:
+                self.record(Halted(at=self.clock(), reason=reason, by="limits"))
+
     def record_in_batch(self, event: AnyEvent, answer: Callable[[Written], None]) -> None:
-        """Apply an event and what follows from it; the engine's thread appends it with others of the same turn.
+        """Apply an event and its consequences; the engine's thread appends them with others of the same turn.
 
         ``answer`` is called when that is durable, before any of its tasks is done.
         """
@@ -221,17 +215,10 @@ class Ledger:
         if error is not None:
             return
         if self.monotonic() - began > self.limits.slow_write:
-            tasks = [*tasks, self._halt_slow]
+            reason = f"the log took more than {self.limits.slow_write / 1e9:g} s to write"
+            tasks = [*tasks, lambda: self.halt(reason)]
         if tasks:
             self._on_durable(tasks)
-
-    def _halt_slow(self) -> None:
-        with self.lock:
-            if not (self.state.halted or self.failed):
-                seconds = self.limits.slow_write / 1e9
-                self.record(
-                    Halted(at=self.clock(), reason=f"the log took more than {seconds:g} s to write", by="limits")
-                )
 
 
 def _answer_all(answers: Sequence[Callable[[Written], None]], written: Written) -> None:
@@ -240,7 +227,7 @@ def _answer_all(answers: Sequence[Callable[[Written], None]], written: Written) 
 
 
 class Timers:
-    """What is due when, by the engine's clock: a heap of times, each with a kind, a name and a number of attempts."""
+    """Heap of timers by the engine's clock, each with a kind, a name and a number of attempts."""
 
     least_pruned = 10_000  # timers from which unneeded ones are dropped before they are due
 
@@ -248,8 +235,7 @@ class Timers:
         self._heap: list[tuple[int, int, str, str, int]] = []
         self._most = self.least_pruned
         self._count = 0  # breaks ties in the order of `add`
-        # When a child must have been heard of. A timer from before something else was asked of it comes earlier, and
-        # does not count.
+        # Deadline for an answer about each child; timers from before a later request fire earlier, and are ignored.
         self.answer_by: dict[str, int] = {}
 
     def add(self, when: int, kind: str, name: str, attempts: int = 0) -> None:
@@ -285,19 +271,7 @@ class Timers:
 
 
 class Outbox:
-    """Tasks of durable events, and the venues where they are done.
-
-    Parameters
-    ----------
-    gateways : Mapping[str, Gateway]
-        Venues and pools by name.
-    ledger : Ledger
-        Records what is sent and what could not be.
-    timers : Timers
-        Gets the time by which a venue must have answered.
-    patience : int
-        Nanoseconds that a venue has to answer.
-    """
+    """Queue of the tasks of durable events; queries venues that are silent for ``patience`` nanoseconds."""
 
     together = 64  # children sent together, under one lock and in one append
 
@@ -319,7 +293,7 @@ class Outbox:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether no task waits."""
         return self._sends.empty() and self._urgent.empty()
 
     def post(self, tasks: Sequence[Task]) -> None:

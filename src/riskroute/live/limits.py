@@ -68,7 +68,7 @@ def check_quotes(quotes: tuple[VenueQuote, ...]) -> None:
 
 
 def order_digest(order: ParentOrder) -> bytes:
-    """Hash what the client wants done. Quotes are no part of it: a retry with the same key may bring newer books."""
+    """Hash the client's terms, without quotes: a retry with the same key may bring newer books."""
     wanted = order.symbol, order.side, order.quantity, order.limit, order.deadline, order.lot, order.tick
     return blake2b(msgspec.msgpack.encode(wanted), digest_size=12).digest()
 

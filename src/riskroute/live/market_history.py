@@ -53,7 +53,7 @@ class _History(Generic[_Dated]):
         return self.items[bisect_right(self.items, after, key=_time) : bisect_right(self.items, end, key=_time)]
 
 
-class Market(NamedTuple):
+class ObservedMarket(NamedTuple):
     """Price, shares ahead and outflow of queues by venue, and the books at a deadline; empty where unknown."""
 
     queues: dict[str, tuple[int, int, int]]
@@ -143,12 +143,12 @@ class MarketHistory:
                 found[f"outflow {venue}"] = sum(one.shares for one in trades if one.side == side) / OUTFLOW_SECONDS
             return found
 
-    def market(self, order: ParentOrder) -> Market:
+    def market(self, order: ParentOrder) -> ObservedMarket:
         """Return the outflow of the queues that an order could have joined, and the books at its deadline."""
         with self._lock:
             closing = self._closing(order)
             found = {quote.venue: self._queue(order, quote) for quote in order.quotes if closing}
-        return Market({venue: queue for venue, queue in found.items() if queue is not None}, closing)
+        return ObservedMarket({venue: queue for venue, queue in found.items() if queue is not None}, closing)
 
     def seen(self, order: ParentOrder, at: int) -> MarketObserved | None:
         """Return the public data from an order's arrival to its deadline; None if there are none."""

@@ -27,7 +27,7 @@ from riskroute.live.shadow import ShadowComparison, compare_execution
 from riskroute.live.state.events import Accepted, Decision, ParentOrder, Settled, Shadowed
 from riskroute.live.state.trading_state import TradingState
 
-Value = TypeVar("Value")
+_Value = TypeVar("_Value")
 
 
 class HaltedError(RefusedError):
@@ -132,7 +132,7 @@ class Service:
             self._watch.start()
 
     def _restore_counterfactual(self, rows: int = 20_000) -> None:
-        """Relearn what to expect of pools and queues from the last rows of the log."""
+        """Learn the fill rates of pools and queues again from the last rows of the log."""
         counterfactual = self.engine.decider.counterfactual
         accepted: dict[str, ParentOrder] = {}
         for _, event in events_after(self.log, max(self.log.head().seq - rows, 0)):
@@ -179,16 +179,13 @@ class Service:
 
     def take_quotes(self, quotes: QuotesRequest) -> Future[int]:
         """Hand books and trades to the engine's thread, which takes them before later orders; see `quote`."""
+        return self._in_engine(lambda _: self.quote(quotes))
 
-        def take(answer: Future[int]) -> Future[int]:
-            answer.set_result(self.quote(quotes))
-            return answer
-
-        return self._in_engine(take)
-
-    def _in_engine(self, call: Callable[[Future[Value]], Future[Value]], key: str | None = None) -> Future[Value]:
-        """Let the engine's thread make a call, which completes the future that it gets, or returns another one."""
-        answer: Future[Value] = new_answer()
+    def _in_engine(
+        self, call: Callable[[Future[_Value]], Future[_Value] | _Value], key: str | None = None
+    ) -> Future[_Value]:
+        """Let the engine's thread make a call; it returns the value, the future it gets, or another future."""
+        answer: Future[_Value] = new_answer()
 
         def run() -> None:
             try:
@@ -196,7 +193,9 @@ class Service:
             except Exception as error:  # the client must get an answer, whatever went wrong
                 answer.set_exception(error)
             else:
-                if given is not answer:
+                if not isinstance(given, Future):
+                    answer.set_result(given)
+                elif given is not answer:
                     given.add_done_callback(partial(_copy_result, answer))
 
         if self._closing.is_set():
@@ -325,7 +324,7 @@ class Service:
                 self.engine.halt(f"the file {self._halt_name} is there", "file")
 
 
-def _copy_result(answer: Future[Value], done: Future[Value]) -> None:
+def _copy_result(answer: Future[_Value], done: Future[_Value]) -> None:
     error = done.exception()
     if error is None:
         answer.set_result(done.result())

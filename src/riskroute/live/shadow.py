@@ -14,7 +14,7 @@ import msgspec
 
 from riskroute.core.errors import InputError, shown
 from riskroute.live.children import context_of
-from riskroute.live.engine import KeyUsedError, TradingEngine
+from riskroute.live.engine import KeyUsedError, TradingEngine, complete_answer
 from riskroute.live.http.requests import ExecutedChild
 from riskroute.live.learner import RouterError, plain_plan
 from riskroute.live.limits import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY, check_order, order_digest
@@ -26,7 +26,7 @@ from riskroute.live.state.events import (
     Shadowed,
     touch_prices,
 )
-from riskroute.live.state.fold import BEYOND, marked_remainder
+from riskroute.live.state.fold import BEYOND, outcome_of_children
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import KINDS
 
@@ -71,26 +71,10 @@ def executed_outcome(order: ParentOrder, children: Sequence[ExecutedChild]) -> O
                 done_at=child.done_at or max(child.last_fill, order.received),
             )
         )
-    filled = sum(child.filled for child in outcomes)
-    if filled > order.quantity:
+    if (filled := sum(child.filled for child in outcomes)) > order.quantity:
         raise InputError(f"children must fill at most {order.quantity} shares, was {filled}")
-    end = max(child.done_at for child in outcomes)
-    left = order.quantity - filled
-    if left:
-        outcomes.append(marked_remainder(left, sign * left * ((ask if sign > 0 else bid) - mid), end))
-    return Outcome(
-        parent=order.key,
-        symbol=order.symbol,
-        sign=sign,
-        filled=filled,
-        left=left,
-        mid=mid,
-        cost=sum(child.money + child.fees for child in outcomes),
-        children=tuple(outcomes),
-        at=end,
-        marked=left > 0,
-        late=end > order.deadline,
-    )
+    far, end = ask if sign > 0 else bid, max(child.done_at for child in outcomes)
+    return outcome_of_children(order, mid, outcomes, far, end)
 
 
 def _check_child(order: ParentOrder, child: ExecutedChild) -> None:
@@ -176,11 +160,7 @@ def compare_execution(
 
     def written(rows: Future[list[int]]) -> None:
         engine.unwritten_digests.pop(order.key, None)
-        error = rows.exception()
-        if error is None:
-            answer.set_result(comparison)
-        else:
-            answer.set_exception(error)
+        complete_answer(answer, rows, comparison)
 
     done.add_done_callback(written)
     engine.wake()

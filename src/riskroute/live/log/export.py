@@ -48,13 +48,9 @@ def export_log(log: Log, out: Path) -> list[Path]:
     if not tables.orders:
         raise InputError("the log holds no order to export")
     written = []
-    for name, rows in (
-        ("orders", tables.orders.values()),
-        ("children", tables.children),
-        ("fills", tables.fill_rows()),
-    ):
-        frame = _frame(rows)
-        written.append(write_whole(folder / f"{name}.parquet", frame.write_parquet))
+    rows = {"orders": tables.orders.values(), "children": tables.children, "fills": tables.fill_rows()}
+    for name, table in rows.items():
+        written.append(write_whole(folder / f"{name}.parquet", _frame(table).write_parquet))
     for day, books in tables.books.items():
         frame = _frame(books).sort("ts_event", maintain_order=True)
         written.append(write_whole(folder / "books" / f"{day}.parquet", frame.write_parquet))
@@ -88,23 +84,23 @@ class _LogTables:
     def add(self, event: AnyEvent) -> None:
         """Add an event."""
         if isinstance(event, Accepted):
-            self._order(event.order, event.decision.router, event.decision.seed, event.order.received)
-            self._intend(event.children)
-        elif isinstance(event, Intended):
-            self._intend(event.children)
+            self._order(event.order, event.decision.router, event.decision.seed)
+        if isinstance(event, (Accepted, Intended)):
+            self._child_orders |= {child.id: child for child in event.children}
         elif isinstance(event, Reported):
             self._report(event.report)
         elif isinstance(event, Settled):
             self._settle(event.outcome, event.benchmark_cost)
         elif isinstance(event, Shadowed):
-            self._order(event.order, "watched", None, event.order.received)
+            self._order(event.order, "watched", None)
             self._settle(event.outcome, event.estimate)
         elif isinstance(event, Quoted):
             self._books(event.symbol, event.quotes)
 
-    def _order(self, order: ParentOrder, router: str, seed: int | None, time: int) -> None:
+    def _order(self, order: ParentOrder, router: str, seed: int | None) -> None:
         if order.key in self.orders:
             return
+        time = order.received
         bid, ask = touch_prices(order.quotes)
         day = _day(time)
         takes = [size for quote in order.quotes for _, size in (quote.asks if order.sign > 0 else quote.bids)]
@@ -123,7 +119,9 @@ class _LogTables:
             if known in self._known:
                 continue
             self._known.add(known)
-            self._charge(quote)
+            days = self._fees.setdefault(quote.venue, {})
+            if not days or next(reversed(days.values())) != (quote.taker, quote.maker):
+                days[_day(quote.at)] = quote.taker, quote.maker  # the last change of a day counts
             row: _Row = {"ts_event": quote.at, "venue": quote.venue, "symbol": symbol}
             for level in range(max(len(quote.bids), len(quote.asks), 1)):
                 for side, levels in (("bid", quote.bids), ("ask", quote.asks)):
@@ -131,12 +129,6 @@ class _LogTables:
                     row[f"{side}_px_{level:02}"] = None if price is None else price / NANO
                     row[f"{side}_sz_{level:02}"] = size
             self.books.setdefault(_day(quote.at), []).append(row)
-
-    def _charge(self, quote: VenueQuote) -> None:
-        """Record the fees of a venue from the day they change; the last of a day counts."""
-        days = self._fees.setdefault(quote.venue, {})
-        if not days or next(reversed(days.values())) != (quote.taker, quote.maker):
-            days[_day(quote.at)] = quote.taker, quote.maker
 
     def fee_schedule(self) -> str:
         """Return the fee schedule for `riskroute backtest`."""
@@ -146,9 +138,6 @@ class _LogTables:
                 fees = f"taker = {taker / NANO}\nmaker = {maker / NANO}\n"
                 parts.append(f"[[fees]]\nvenue = {json.dumps(venue)}\nfrom = {day}\n{fees}")
         return "\n".join(parts)
-
-    def _intend(self, children: Iterable[ChildOrder]) -> None:
-        self._child_orders |= {child.id: child for child in children}
 
     def _report(self, report: ExecutionReport) -> None:
         child = self._child_orders.get(report.child)
@@ -177,7 +166,7 @@ class _LogTables:
             )
 
     def fill_rows(self) -> list[_Row]:
-        """Return the fills that count: without busted ones, and with corrections in place of what they replace."""
+        """Return the fills that count: without busted ones, and with corrections in place of the original fills."""
         rows = []
         for key, (child, report) in self._fills.items():
             order = self.orders.get(child.parent)

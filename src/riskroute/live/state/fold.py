@@ -36,6 +36,7 @@ from riskroute.live.state.events import (
     Marked,
     MarketObserved,
     Outcome,
+    ParentOrder,
     Planned,
     Quoted,
     Recalled,
@@ -151,7 +152,7 @@ def _intend(state: TradingState, parent: ParentState, children: tuple[ChildOrder
         parent.children.append(child.id)
         parent.open += 1
         parent.held += child.quantity
-        _venue_use(state, child.place).open += 1
+        state.venues.setdefault(child.place, VenueUse()).open += 1
         effects.append(Send(child))
 
 
@@ -271,7 +272,7 @@ def _finish_child(state: TradingState, child: ChildState, reason: str, at: int, 
     parent.held -= order.quantity - child.filled
     child.status, child.reason, child.done_at = "done", reason, at
     parent.open -= 1
-    _venue_use(state, order.place).open -= 1
+    state.venues[order.place].open -= 1
     if state.unknown:
         state.unknown.pop(order.id, None)
     if state.waiting:
@@ -309,28 +310,9 @@ def _settle(state: TradingState, parent: ParentState, effects: list[Effect]) -> 
     effects.append(Learn(outcome, order))
 
 
-def marked_remainder(shares: int, money: int, at: int) -> ChildOutcome:
-    """Return the outcome of unfilled shares, valued as if swept at the far touch."""
-    return ChildOutcome(
-        slot=-1,
-        attempt=0,
-        kind="sweep",
-        place=BEYOND,
-        sent=shares,
-        filled=shares,
-        money=money,
-        fees=0,
-        sent_at=at,
-        last_fill=at,
-        done_at=at,
-        marked=True,
-    )
-
-
 def outcome_of(state: TradingState, parent: ParentState) -> Outcome:
     """Return the outcome of an order from the fills booked so far."""
-    order, mid, sign = parent.order, parent.mid, parent.order.sign
-    children = []
+    mid, sign, children = parent.mid, parent.order.sign, []
     for name in parent.children:
         child = state.children[name]
         sent = child.order
@@ -349,22 +331,44 @@ def outcome_of(state: TradingState, parent: ParentState) -> Outcome:
                 done_at=child.done_at,
             )
         )
-    left = max(order.quantity - parent.filled, 0)
+    return outcome_of_children(parent.order, mid, children, parent.marked, state.now, busted=parent.busted)
+
+
+def outcome_of_children(
+    order: ParentOrder, mid: int, children: list[ChildOutcome], price: int, at: int, *, busted: bool = False
+) -> Outcome:
+    """Return the outcome of an order at a time, with unfilled shares valued as if swept at a price."""
+    filled = sum([child.filled for child in children])
+    left = max(order.quantity - filled, 0)
     if left:
-        children.append(marked_remainder(left, sign * left * (parent.marked - mid), state.now))
+        remainder = ChildOutcome(
+            slot=-1,
+            attempt=0,
+            kind="sweep",
+            place=BEYOND,
+            sent=left,
+            filled=left,
+            money=order.sign * left * (price - mid),
+            fees=0,
+            sent_at=at,
+            last_fill=at,
+            done_at=at,
+            marked=True,
+        )
+        children = [*children, remainder]
     return Outcome(
         parent=order.key,
         symbol=order.symbol,
-        sign=sign,
-        filled=parent.filled,
+        sign=order.sign,
+        filled=filled,
         left=left,
         mid=mid,
-        cost=sum(child.money + child.fees for child in children),
+        cost=sum([child.money + child.fees for child in children]),
         children=tuple(children),
-        at=state.now,
+        at=at,
         marked=left > 0,
-        late=state.now > order.deadline,
-        busted=parent.busted,
+        late=at > order.deadline,
+        busted=busted,
     )
 
 
@@ -375,14 +379,6 @@ def _cancel_open_children(state: TradingState, parent: ParentState, effects: lis
         if not child.done and child.final < 0 and not child.order.immediate and kind in ("", child.order.kind):
             child.cancelling = True
             effects.append(Cancel(child.order))
-
-
-def _venue_use(state: TradingState, name: str) -> VenueUse:
-    """Return the counters of a venue."""
-    use = state.venues.get(name)
-    if use is None:
-        use = state.venues[name] = VenueUse()
-    return use
 
 
 def _book_report(state: TradingState, event: Reported, effects: list[Effect]) -> None:
@@ -405,21 +401,8 @@ def _book_report(state: TradingState, event: Reported, effects: list[Effect]) ->
         return
     if kind == "cancel_rejected":
         return
-    _heard(state, child, report)
-    if kind in ("filled", "busted", "corrected"):
-        _execute(state, child, report, key, effects)
-    if kind in ("cancelled", "rejected", "expired") or (kind == "filled" and report.leaves == 0):
-        if report.at >= child.final_at:
-            child.final, child.final_at = report.cum, report.at
-        child.reason = child.reason or kind
-    if (child.final >= 0 or child.filled >= child.order.quantity) and child.status != "done":
-        _end_if_complete(state, child, event.at, effects)
-
-
-def _heard(state: TradingState, child: ChildState, report: ExecutionReport) -> None:
-    """Note that the venue has the child, and count its reject."""
-    use = _venue_use(state, child.order.place)
-    if report.kind == "rejected":
+    use = state.venues[child.order.place]
+    if kind == "rejected":
         use.rejects += 1
         use.rejects_in_a_row += 1
         state.day.rejects += 1
@@ -429,6 +412,14 @@ def _heard(state: TradingState, child: ChildState, report: ExecutionReport) -> N
         state.unknown.pop(child.order.id, None)
     if child.status in ("intended", "sent", "unknown"):
         child.status = "partly_filled" if child.filled else "acknowledged"
+    if kind in ("filled", "busted", "corrected"):
+        _execute(state, child, report, key, effects)
+    if kind in ("cancelled", "rejected", "expired") or (kind == "filled" and report.leaves == 0):
+        if report.at >= child.final_at:
+            child.final, child.final_at = report.cum, report.at
+        child.reason = child.reason or kind
+    if (child.final >= 0 or child.filled >= child.order.quantity) and child.status != "done":
+        _end_if_complete(state, child, event.at, effects)
 
 
 def _not_known(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
@@ -501,9 +492,7 @@ def _book(state: TradingState, parent: ParentState, child: ChildState, execution
         parent.held -= shares
         child.status = "partly_filled" if child.filled else "acknowledged"
     order = parent.order
-    position = state.positions.get(order.symbol)
-    if position is None:
-        position = state.positions[order.symbol] = Position()
+    position = state.positions.setdefault(order.symbol, Position())
     if order.side == "buy":
         position.shares += shares
         position.cash -= value
@@ -525,9 +514,9 @@ def _end_if_complete(state: TradingState, child: ChildState, at: int, effects: l
 
 
 def _counted(state: TradingState, child: ChildState) -> set[int]:
-    """Return what the venue may have counted at the end: without later busts and corrections.
+    """Return the cumulative quantities that the venue may have reported last: without later busts and corrections.
 
-    Those of the very same time may have been counted or not, so there are two candidates.
+    Its report may or may not include those of the very same time, so there are two candidates.
     """
     mine = [(key, state.executions[key]) for key in child.executions]
     later = [one for _, one in mine if one.kind != "filled" and one.at >= child.final_at]

@@ -28,13 +28,13 @@ from riskroute.core.validation import real_number
 from riskroute.live.state.events import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote, touch_prices
 from riskroute.live.venues.gateway import ReportSink
 
-Trade = tuple[int, int, int]  # time, price and shares
+_Trade = tuple[int, int, int]  # time, price and shares
 
 
-class Market(Protocol):
+class _Market(Protocol):
     """Liquidity that a venue trades against: prices in 1e-9 dollars, times in nanoseconds."""
 
-    def trades(self, child: ChildOrder, begin: int, end: int) -> list[Trade]:
+    def trades(self, child: ChildOrder, begin: int, end: int) -> list[_Trade]:
         """Return the trades of a child from ``begin`` until ``end``, which are equal if it is immediate."""
         ...
 
@@ -73,13 +73,13 @@ class QuotedMarket:
         self.quotes, self.hidden, self.seed = quotes, dict(hidden or {}), seed
         self._fill_seconds, self._fees = fill_seconds, dict(fees or {})
 
-    def trades(self, child: ChildOrder, begin: int, end: int) -> list[Trade]:
+    def trades(self, child: ChildOrder, begin: int, end: int) -> list[_Trade]:
         books, place, shares, limit = self.quotes(child.symbol), child.place, child.quantity, child.limit
         if not books:
             return []
         sign = 1 if child.side == "buy" else -1
         allowed = [quote for quote in books if quote.venue == place]
-        found: list[Trade] = []
+        found: list[_Trade] = []
         if child.kind in ("take", "sweep") and allowed:
             for price, size in allowed[0].asks if sign > 0 else allowed[0].bids:
                 if shares > 0 and size > 0 and (limit is None or sign * price <= sign * limit):
@@ -91,7 +91,8 @@ class QuotedMarket:
         if limit is not None and sign * price > sign * limit:
             return []
         if child.kind == "dark":
-            held = self._held(child)
+            mean, draw = self.hidden.get(place, 0), seeded_uniform(self.seed, "market", child.id)
+            held = int(math.log(draw) / math.log(mean / (1 + mean))) if mean else 0  # geometrically distributed
             return [(begin, price, min(held, shares))] if held > 0 else []
         rng = np.random.default_rng(seed_stream(self.seed, "market", child.id))
         time = begin
@@ -100,11 +101,6 @@ class QuotedMarket:
             found.append((time, price, some))
             shares -= some
         return found
-
-    def _held(self, child: ChildOrder) -> int:
-        """Return the hidden size of a pool for a child: geometrically distributed."""
-        mean = self.hidden.get(child.place, 0)
-        return int(math.log(seeded_uniform(self.seed, "market", child.id)) / math.log(mean / (1 + mean))) if mean else 0
 
     def fee(self, place: str, kind: str) -> int:
         taker, maker = self._fees.get(place, (0, 0))
@@ -151,7 +147,7 @@ class SimulatedVenue:
     ----------
     place : str
         Its name.
-    market : Market
+    market : _Market
         Its liquidity.
     clock : Callable[[], int]
         Nanoseconds since 1970.
@@ -173,7 +169,7 @@ class SimulatedVenue:
     def __init__(
         self,
         place: str,
-        market: Market,
+        market: _Market,
         clock: Callable[[], int],
         *,
         latency: float = 0.001,
@@ -360,14 +356,9 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 class JournalledVenue(SimulatedVenue):
-    """A simulated venue that journals what it does before it reports it, and recovers from the journal.
+    """A simulated venue that journals its actions before it reports them, and recovers from that file.
 
-    The journal is read when the first engine connects.
-
-    Parameters
-    ----------
-    journal : Path
-        The file; created if missing.
+    The first engine that connects makes it read the journal, a file that is created if missing.
     """
 
     most_ended = 20_000  # ended children kept for queries; a silent venue is queried long before so many others end
@@ -434,11 +425,8 @@ class JournalledVenue(SimulatedVenue):
                 there.reports.append(one.report)
         for there in self.children.values():
             if there.open:
-                self._resume(there)
-
-    def _resume(self, there: _VenueChild) -> None:
-        now, child = self.clock(), there.child
-        self._schedule(there, now, now if child.immediate else max(child.until, now))
+                now, child = self.clock(), there.child
+                self._schedule(there, now, now if child.immediate else max(child.until, now))
 
     def _say(self, there: _VenueChild, kind: ReportKind, **more: Any) -> None:
         super()._say(there, kind, **more)
@@ -501,7 +489,7 @@ class ServedVenue:
             self._attempt(self.venue.deliver)
 
     def _attempt(self, call: Callable[[], Any]) -> None:
-        """Make a call; one that fails, such as a report that cannot be booked, must not end the venue."""
+        """Make a call; an error, such as a report that cannot be booked, must not end the venue."""
         try:
             call()
         except Exception:
