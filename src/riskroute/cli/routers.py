@@ -380,14 +380,7 @@ def _headroom(
     from riskroute.core.records import to_plain
     from riskroute.simulation.backends import Backend
     from riskroute.study.config import BacktestConfig
-    from riskroute.study.headroom import (
-        HORIZONS,
-        KAPPAS,
-        SIZES,
-        headroom_table,
-        headroom_words,
-        market_headroom,
-    )
+    from riskroute.study.headroom import HORIZONS, KAPPAS, SIZES, headroom_table, headroom_words, market_headroom
     from riskroute.study.play import TableCache
 
     sizes, waits, prices = tuple(shares or SIZES), tuple(horizon or HORIZONS), tuple(kappa or KAPPAS)

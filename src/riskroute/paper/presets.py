@@ -58,10 +58,6 @@ class PaperChoices:
 
     def policies(self, names: Sequence[str], slots: int) -> tuple[str, ...] | dict[str, str | Policy]:
         """Return the policies of a panel with ``slots`` slots; names only if every constant has its default."""
-        chosen = self._chosen(slots)
-        return {name: chosen.get(name, name) for name in names} if chosen else tuple(names)
-
-    def _chosen(self, slots: int) -> dict[str, Policy]:
         chosen: dict[str, Policy] = {}
         if self.explored != 1:
             chosen["rise"] = Rise(explore_multiplier=self.explored * slots)
@@ -69,7 +65,7 @@ class PaperChoices:
             chosen["rise++"] = RisePlusPlus(constant=self.constant, ridge=self.ridge, delta=self.delta)
         if self.delta is not None:
             chosen["risk-ucb"] = RiskUcb(delta=self.delta)
-        return chosen
+        return {name: chosen.get(name, name) for name in names} if chosen else tuple(names)
 
     def shown(self, digest: Mapping[str, Any]) -> dict[str, Any]:
         """Return the digest of a panel's result with the chosen kind of regret."""

@@ -200,14 +200,10 @@ class _HourCost:
 
 @dataclass(frozen=True)
 class _LearningPoint:
-    """Consecutive orders of a learning curve, averaged over symbols and seeds.
+    """Differences and exploration costs of consecutive orders, and of all up to here, over symbols and seeds.
 
-    - ``orders``: orders of a symbol up to the last of these, from the first training day on.
-    - ``test``: whether they are on test days.
-    - ``difference_bps``, ``so_far_bps``: mean difference to the other router, over these orders and over all up to
-      here.
-    - ``exploration_bps``, ``exploration_so_far_bps``: exploration cost of these orders and of all up to here; None for
-      a router that does not explore.
+    ``orders`` counts those of a symbol from the first training day on; exploration costs are None for a router that
+    does not explore.
     """
 
     orders: int

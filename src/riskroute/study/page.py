@@ -23,13 +23,7 @@ from riskroute.study.comparison import REASONS, interval_text
 from riskroute.study.config import config_changes
 from riskroute.study.costs import VenueCosts
 from riskroute.study.examples import OrderExample
-from riskroute.study.result import (
-    StudyResult,
-    p_text,
-    routing_text,
-    savings_table,
-    states_table,
-)
+from riskroute.study.result import StudyResult, p_text, routing_text, savings_table, states_table
 from riskroute.study.svg import KIND_NAMES, ChartCurve, ChartDot, book_chart, curve_chart, dot_chart, grid_chart
 from riskroute.study.verdict import case_paragraph
 

@@ -113,11 +113,8 @@ class StudyResult:
                 what = f"saving of {surface.router} against {surface.against}, bps, by dark-pool assumption"
                 each = f"{surface.orders:,} orders each; estimated: at most {surface.estimated_share:.1%}"
                 lines += ["", f"{what} ({each})", "", surface_table(surface).plain()]
-            lines += [
-                "",
-                f"where {case.use} sends shares, by spread and imbalance of the book, fractions of those sent",
-            ]
-            lines += ["", routing_text(case.routing_table).plain()]
+            where = f"where {case.use} sends shares, by spread and imbalance of the book, fractions of those sent"
+            lines += ["", where, "", routing_text(case.routing_table).plain()]
         return "\n".join([*lines, "", *LEGEND, "", self.answer])
 
 

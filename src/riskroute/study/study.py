@@ -24,12 +24,7 @@ from riskroute.study.candidates import CLAIRVOYANT, FITTED, check_routers, route
 from riskroute.study.case import SURFACE_POINTS, play_case
 from riskroute.study.config import StudyConfig, config_changes
 from riskroute.study.markets import MARKETS, MarketDay, market_days
-from riskroute.study.play import (
-    TableCache,
-    check_days,
-    perform_plays,
-    play_tasks,
-)
+from riskroute.study.play import TableCache, check_days, perform_plays, play_tasks
 from riskroute.study.result import StudyResult
 from riskroute.study.static_fit import fitted_candidate
 
