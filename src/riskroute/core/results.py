@@ -49,9 +49,8 @@ class PolicyResult:
         object.__setattr__(self, "regret", regret)
         for name in ("pseudo_regret", "luck"):
             object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, regret.shape))
-        object.__setattr__(
-            self, "exploration", exact_array("exploration", self.exploration, np.int64, regret.shape[:1])
-        )
+        exploration = exact_array("exploration", self.exploration, np.int64, regret.shape[:1])
+        object.__setattr__(self, "exploration", exploration)
         if len(list_of("recommended", self.recommended, object, "actions")) != len(regret):
             raise InputError(f"recommended must have one action per run, {len(regret)}, had {len(self.recommended)}")
         real_number("seconds", self.seconds, minimum=0)
@@ -200,9 +199,7 @@ class SimulationResult:
                         "policy": [name] * one.regret.size,
                         "run": np.repeat(np.arange(shape[0]), shape[1]),
                         "round": np.tile(one.checkpoints, shape[0]),
-                        "regret": one.regret.ravel(),
-                        "pseudo_regret": one.pseudo_regret.ravel(),
-                        "luck": one.luck.ravel(),
+                        **{field: getattr(one, field).ravel() for field in ("regret", "pseudo_regret", "luck")},
                     }
                 )
             )

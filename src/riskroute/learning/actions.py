@@ -23,10 +23,7 @@ from riskroute.learning.tally import ActionBatch
 
 
 class _HandleIndex:
-    """Lookup of matrix rows by vector handles.
-
-    Vectors are hashed to 64-bit keys, sums of products modulo ``2^64``; the constructor ensures that keys are distinct.
-    """
+    """Lookup of matrix rows by vector handles, hashed to distinct 64-bit keys."""
 
     def __init__(self, handles: ActionBatch, count: int) -> None:
         self.handles = np.ascontiguousarray(exact_array("handles", handles, np.int64, (count, None)))
@@ -41,19 +38,14 @@ class _HandleIndex:
                 return
         raise InputError("handles must be distinct, some were equal")
 
-    def search(self, actions: ActionBatch) -> tuple[Integers, Flags]:
-        """Return the row of each handle (0 if it is not a member), and whether it is a member."""
-        rows, _ = self._searched(actions)
-        return np.maximum(rows, 0), rows >= 0
-
     def rows_of(self, actions: ActionBatch) -> Integers:
         """Return the row of each handle; all must be members."""
-        rows, missed = self._searched(actions)
+        rows, missed = self.search(actions)
         if missed:
             raise InputError("actions must be members of the action set")
         return rows
 
-    def _searched(self, actions: ActionBatch) -> tuple[Integers, int]:
+    def search(self, actions: ActionBatch) -> tuple[Integers, int]:
         """Return the row of each handle, -1 for non-members, and the number of non-members."""
         actions = exact_array("actions", actions, np.int64, (None, self.handles.shape[1]))
         rows: Integers = np.empty(len(actions), dtype=np.int64)
@@ -305,8 +297,7 @@ class Actions(ActionSet):
 
     def contains(self, actions: ActionBatch) -> Flags:
         batch = exact_array("actions", actions, np.int64, (None, *self.handles.shape[1:]))
-        rows, found = (batch, True) if self._names is None else self._names.search(batch)
-        return np.isin(rows, self.members) & found
+        return np.isin(batch if self._names is None else self._names.search(batch)[0], self.members)
 
     @property
     def rows(self) -> Floats:
@@ -369,10 +360,13 @@ class Actions(ActionSet):
     def design(self, tolerance: float) -> Design:
         tolerance = real_number("tolerance", tolerance, minimum=1e-9, maximum=10)
         if tolerance not in self._designs:
-            found = g_optimal(self.rows, tolerance)
+            found = self._solved_design(tolerance)
             actions = self._named(self.members[found.actions])
             self._designs[tolerance] = Design(actions, found.weights, found.bound, found.rank)
         return self._designs[tolerance]
+
+    def _solved_design(self, tolerance: float) -> Design:
+        return g_optimal(self.rows, tolerance)
 
     def within(self, coef: Floats, tolerance: float) -> Actions:
         tolerance = real_number("tolerance", tolerance, minimum=0)

@@ -7,6 +7,7 @@ floating-point arithmetic.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -92,14 +93,8 @@ class Belief:
     def weakened(self, factor: float) -> Belief:
         """Return the posterior down-weighted to ``factor`` times its rewards, for use as a prior."""
         factor = real_number("factor", factor, above=0, maximum=1)
-        return Belief(
-            self.mean_coef,
-            self.mean_precision * factor,
-            self.var_coef,
-            self.var_precision * factor,
-            self.variance,
-            self.rounds * factor,
-        )
+        precisions = {name: getattr(self, name) * factor for name in ("mean_precision", "var_precision")}
+        return dataclasses.replace(self, rounds=self.rounds * factor, **precisions)
 
 
 def draw_gaussian(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:

@@ -49,22 +49,11 @@ def fit_belief(
     variance_floor: float = 0.3,
     unit: float = 1.0,
 ) -> Belief:
-    """Fit the posterior to observed rewards.
+    """Fit the posterior to rewards, on top of the ``vague`` information and an informative ``prior``, if any.
 
-    Parameters
-    ----------
-    observations : Observations
-        The rewards.
-    base_variance : float
-        Known constant in the variance.
-    vague : Matrix
-        Information of the vague prior, in rewards, ``(dim, dim)``; see `vague_information`.
-    prior : Belief, optional
-        Informative prior, on top of the vague one.
-    variance_floor : float
-        Floor on the variances that rewards are weighted by, as a fraction of the typical variance.
-    unit : float
-        Typical variance to assume if rewards, prior and base variance are all zero.
+    ``base_variance`` is the known constant in the variance. Rewards are weighted by variances of at least
+    ``variance_floor`` times the typical one. ``unit`` is the typical variance if rewards, prior and base variance are
+    zero.
     """
     dim = observations.features.shape[1]
     if prior is not None and prior.dim != dim:

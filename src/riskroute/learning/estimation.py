@@ -120,10 +120,7 @@ def unbiased_score(features: Matrix, tallies: Tallies, base_variance: float, ris
 
 
 def _residuals(features: Matrix, tallies: Tallies, mean_coef: Vector, solver: _Solver | None) -> tuple[Vector, Flags]:
-    """Return the mean squared residual of every tally, and which tallies are informative about the variance.
-
-    With the ``solver`` of the mean, residuals are divided by one minus their leverage.
-    """
+    """Return the mean squared residual of every tally, corrected for leverage with a ``solver``, and which to use."""
     spread = tallies.spreads / tallies.counts + (tallies.means - features @ mean_coef) ** 2
     if solver is None:
         return spread, np.ones(len(spread), dtype=bool)

@@ -23,19 +23,8 @@ from riskroute.core.validation import LARGEST, exact_array, finite_array, real_n
 class LogisticRegression:
     """Posterior mode of the coefficients, from the last ``capacity`` observations.
 
-    Parameters
-    ----------
-    covariates : int
-        Length of ``x``. Standardise ``x``: the prior assumes mean zero and unit size.
-    prior : float
-        Prior probability of the event at ``x = 0``.
-    capacity : int
-        Maximum number of observations kept.
-
-    Attributes
-    ----------
-    coef : Vector
-        Posterior mode after the last `refresh`, ``(1 + covariates,)``: ``a``, then ``beta``.
+    ``prior`` is the probability of the event at ``x = 0``. Standardise ``x``: the prior assumes mean zero and unit
+    size. ``coef`` ``(1 + covariates,)`` is ``a``, then ``beta``, as of the last `refresh`.
     """
 
     def __init__(self, covariates: int, prior: float, capacity: int = 2000) -> None:

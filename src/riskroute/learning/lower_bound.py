@@ -151,8 +151,7 @@ def _divergence(variances: Vector, means: Floats, shifts: Floats) -> Floats:
 class _Search:
     """Column generation for the game between plays and alternatives.
 
-    Coefficients of alternatives move in the subspace ``axes`` that leaves the best action unchanged; ``seen`` holds the
-    features of the other actions in this subspace.
+    Alternatives move in the subspace ``axes`` that leaves the best action unchanged.
     """
 
     def __init__(self, game: _Game, problem: Problem) -> None:

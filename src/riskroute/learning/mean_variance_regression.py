@@ -37,7 +37,15 @@ from scipy.special import chdtrc
 from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import DataError, InputError, StateError, described
 from riskroute.core.records import from_plain, to_plain
-from riskroute.core.validation import LARGEST, exact_array, finite_array, instance_of, real_number, whole_number
+from riskroute.core.validation import (
+    LARGEST,
+    exact_array,
+    finite_array,
+    instance_of,
+    real_number,
+    unchecked,
+    whole_number,
+)
 from riskroute.learning.belief import LEAST_VARIANCE
 
 KURTOSIS = (3.0, 20.0)  # range of the estimated kurtosis of standardised errors; 3 is Gaussian
@@ -47,26 +55,12 @@ _DEFAULT: Any = None
 
 @dataclass(frozen=True, eq=False)
 class MeanVarianceRows:
-    """Rewards with the features of their means and variances.
+    """Rewards ``(n,)`` with features of their means ``(n, p)`` and variances ``(n, q)``.
 
-    Parameters
-    ----------
-    mean_features : Matrix
-        ``x``, ``(n, p)``.
-    var_features : Matrix
-        ``chi``, ``(n, q)``.
-    rewards : Vector
-        ``(n,)``.
-    offset, base_variance : Vector, optional
-        Known parts of mean and variance, ``(n,)``; default: zero.
-    rounds : Integers, optional
-        Round of each row, ``(n,)``. The rows of one round have a total weight of one. Default: one round per row.
-    weights : Vector, optional
-        Further weight of each row, ``(n,)``; default: one.
-    pairs : Integers, optional
-        Row numbers ``k, l`` of pairs whose errors are multiplied, ``(m, 2)``; default: none.
-    pair_features : Matrix, optional
-        Features of the covariances of the pairs, ``(m, q)``.
+    ``offset`` and ``base_variance`` ``(n,)`` are the known parts of mean and variance; default: zero. The rows of one
+    round have a total weight of one (default: one round per row), times ``weights`` ``(n,)``. ``pairs`` ``(m, 2)`` are
+    row numbers whose errors are multiplied, and ``pair_features`` ``(m, q)`` the features of their covariances;
+    default: none.
     """
 
     mean_features: Matrix
@@ -129,10 +123,7 @@ class MeanVarianceRows:
         inside = (self.pairs.min(axis=1) >= start) & (self.pairs.max(axis=1) < end)
         rows |= {"weights": self.portions[start:end] * counts[place.reshape(-1)]}
         rows |= {"pairs": self.pairs[inside] - start, "pair_features": self.pair_features[inside]}
-        part = object.__new__(MeanVarianceRows)  # checked already
-        for name, value in rows.items():
-            object.__setattr__(part, name, value)
-        return part
+        return unchecked(MeanVarianceRows, rows)
 
     @property
     def portions(self) -> Vector:
@@ -145,16 +136,8 @@ class MeanVarianceRows:
 class MeanVarianceEstimate:
     """Coefficients of mean and variance with their precisions: a prior, or the result of a fit.
 
-    Attributes
-    ----------
-    mean_coef, mean_precision
-        ``theta`` and its inverse covariance, ``(p,)`` and ``(p, p)``.
-    var_coef, var_precision
-        ``phi >= 0`` and its inverse covariance, ``(q,)`` and ``(q, q)``.
-    variance : float
-        Typical variance of a reward.
-    kurtosis : float
-        Kurtosis of standardised errors.
+    ``theta`` ``(p,)`` and ``phi >= 0`` ``(q,)`` have inverse covariances ``(p, p)`` and ``(q, q)``. ``variance`` is the
+    typical variance of a reward, ``kurtosis`` that of standardised errors.
     """
 
     mean_coef: Vector
@@ -245,10 +228,7 @@ class _NormalEquations(NamedTuple):
 
 @njit(cache=True)
 def _nonnegative_least_squares(matrix: Matrix, vector: Vector, passes: int = 1000) -> Vector:
-    """Minimise ``c' matrix c / 2 - vector' c`` over ``c >= 0`` by cyclic coordinate descent.
-
-    ``matrix`` ``(q, q)`` is symmetric and positive definite, ``vector`` is ``(q,)``.
-    """
+    """Minimise ``c' matrix c / 2 - vector' c`` over ``c >= 0`` by cyclic coordinate descent."""
     size = len(vector)
     coef = np.zeros(size)
     slope = -vector.copy()  # gradient
@@ -271,10 +251,7 @@ def _nonnegative_least_squares(matrix: Matrix, vector: Vector, passes: int = 100
 def _normal_equations(
     rows: MeanVarianceRows, base: _NormalEquations, *, start: MeanVarianceEstimate | None = None, sweeps: int = 3
 ) -> _NormalEquations:
-    """Return the normal equations of rows, weighted by the variances fitted to ``base`` and rows together.
-
-    Default of ``start``, which gives the variances of the first sweep: equal variances.
-    """
+    """Return the normal equations of rows, weighted by the variances fitted to ``base`` and rows together."""
     x, portions = rows.mean_features, rows.portions
     estimate, between = start, np.zeros(len(rows.pairs))
     noise = np.full(len(rows), base.errors[1] / base.errors[0]) if start is None else start.noise(rows)
@@ -332,11 +309,7 @@ def _variance_equations(
     between: Vector,
     kurtosis: float,
 ) -> tuple[Matrix, Vector]:
-    """Return matrix and right-hand side for the coefficients of the variance.
-
-    ``targets`` estimate the variances of rows and ``products`` the covariances of pairs; their predicted values,
-    ``noise`` and ``between``, determine the weights.
-    """
+    """Return matrix and right-hand side for the coefficients of the variance, weighted by the predicted values."""
     weights = portions / ((kurtosis - 1) * noise**2)
     matrix = (rows.var_features * weights[:, None]).T @ rows.var_features
     totals = rows.var_features.T @ (weights * targets)
@@ -352,22 +325,10 @@ def _variance_equations(
 class MeanVarianceRegression:
     """Online posterior of ``theta`` and ``phi`` in ``y = offset + x' theta + noise``, ``Var = base + chi' phi``.
 
-    Parameters
-    ----------
-    prior : MeanVarianceEstimate
-        Estimate before any row; it is never discounted.
-    offset_sd : float, optional
-        Prior standard deviation of a coefficient of the offset, the last of ``theta``, with prior mean 1. A posterior
-        mean far from 1 shows that the offset is misspecified. Default: no such coefficient.
-    keep : int
-        Number of recent rows to keep; beyond it, all but ``keep // 2`` are folded into the normal equations.
-
-    Attributes
-    ----------
-    estimate : MeanVarianceEstimate
-        Posterior as of the last `refresh`.
-    seen : float
-        Number of rows so far, weighted and discounted.
+    The ``prior`` is never discounted. With ``offset_sd``, the offset has a coefficient, the last of ``theta``, with
+    prior mean 1 and this standard deviation; a posterior mean far from 1 shows that the offset is misspecified. Of more
+    than ``keep`` recent rows, all but ``keep // 2`` are folded into the normal equations. ``estimate`` is the posterior
+    as of the last `refresh`.
     """
 
     def __init__(self, prior: MeanVarianceEstimate, *, offset_sd: float | None = None, keep: int = 256) -> None:
@@ -541,14 +502,8 @@ class ResidualTest:
     freedom. After an alarm, reset the model to its prior; the window restarts. See Wu, Iyer and Wang (2018),
     https://arxiv.org/abs/1805.09365.
 
-    Parameters
-    ----------
-    length : int
-        Number of errors in the window.
-    level : float
-        Probability of a false alarm per test; half of it for each of the two sums.
-    least : int
-        Smallest number of errors to test.
+    The window has ``length`` errors and is tested from ``least`` on. ``level`` is the probability of a false alarm per
+    test, half of it for each of the two sums.
     """
 
     def __init__(self, length: int = 50, level: float = 1e-6, least: int = 10) -> None:

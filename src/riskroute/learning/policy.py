@@ -83,12 +83,7 @@ class Policy(ABC):
     def estimated_seconds(self, horizon: int, *, drawn_singly: bool) -> float:
         """Estimate the seconds of a simulated run on one core, in order to divide work.
 
-        Parameters
-        ----------
-        horizon : int
-            Rounds of the run.
-        drawn_singly : bool
-            Whether the environment draws rewards one by one instead of tallies.
+        ``drawn_singly``: the environment draws rewards one by one instead of tallies.
         """
         return 1e-2 + (3e-7 * horizon if drawn_singly or self.needs_list else 0.0)
 

@@ -219,7 +219,7 @@ class Allocations(LatticeSet):
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
         count = whole_number("count", count, minimum=0, maximum=MOST_DRAWN)
-        return self._rows(self.lattice.sample(checked_rng(rng), count))
+        return self.lattice.sample(checked_rng(rng), count) * self.lot
 
     def rank(self, action: Action) -> int:
         """Return the number of allocations before this one in lexicographic order."""
@@ -268,12 +268,9 @@ class Allocations(LatticeSet):
             raise InputError(f"too many allocations to list (limit {limit:,}): {count_text(self.size)}")
         units = CutLattice(self.lattice).listed(self.size, visits=2**63 - 1)
         assert units is not None  # the limits are those of the whole set
-        listed = self.listed_rows(self._rows(units))
+        listed = self.listed_rows(units * self.lot)
         listed.whole = self.scores
         return listed
-
-    def _rows(self, units: Integers) -> ActionBatch:
-        return units * self.lot
 
 
 def _best_exchange(alpha: Vector, beta: Vector, units: Units, lows: Units, highs: Units) -> tuple[float, int, int]:

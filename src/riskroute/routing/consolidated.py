@@ -129,12 +129,8 @@ class ConsolidatedBook:
     def take(self, shares: int, *, lot: int = 1, minimums: Units | None = None) -> ConsolidatedTake:
         """Take ``shares`` at the least displayed cost, or the whole depth if that is less.
 
-        Parameters
-        ----------
-        lot : int
-            Child orders are multiples of it; an odd lot goes where it is cheapest.
-        minimums : Units, optional
-            ``(V,)``, minimum order size of each venue.
+        Child orders are multiples of ``lot``; an odd lot goes where it is cheapest. ``minimums`` ``(V,)`` are minimum
+        order sizes.
         """
         wanted = min(whole_number("shares", shares, minimum=0), self.depth)
         whole_number("lot", lot)
@@ -239,9 +235,8 @@ def _consolidated(
 ) -> tuple[int, Matrix, Integers, Integers, Floats, Floats, Floats]:
     """Merge the books.
 
-    Returns an error code (`_RIGHT`, `_NEGATIVE`, or the number of a venue whose levels are not in order), sizes in
-    whole shares, venue and number of all levels in taking order, cumulative shares and costs ``(N + 1,)`` from 0, and
-    the cost of a share on each level ``(N,)``.
+    Returns an error code (`_RIGHT`, `_NEGATIVE`, or a venue whose levels are not in order), whole sizes, venue and
+    number of all levels in taking order, cumulative shares and costs ``(N + 1,)`` from 0, and the cost per share.
     """
     venues, depth = prices.shape
     signed, whole = np.empty((venues, depth)), np.empty((venues, depth))
@@ -314,8 +309,8 @@ def _same(one: float, other: float) -> bool:
 def _merged(signed: Matrix, sizes: Matrix, takers: Vector, protect: bool) -> tuple[Integers, Integers]:
     """Return venue and number of all non-empty levels, in taking order.
 
-    By price, then by price after fees (the other way round without ``protect``), then the larger size, then the venue
-    that comes first.
+    By price after fees, then by price (the other way round with ``protect``), then the larger size, then the first
+    venue.
     """
     venues, depth = signed.shape
     at = np.zeros(venues, dtype=np.int64)

@@ -118,9 +118,8 @@ def _traverse(
 ) -> int:
     """Depth-first search of the vectors that pass all cuts; return their number, -1 if above ``limit`` or ``visits``.
 
-    Backtracks where even the cheapest completion breaks a cut. Vectors are written to ``rows`` if it has room,
-    otherwise only counted; where even the costliest completion passes, all ``ways[k, n]`` completions are counted at
-    once.
+    Writes vectors to ``rows`` if it has room. Backtracks where even the cheapest completion breaks a cut; if only
+    counting, counts all ``ways[k, n]`` completions at once where even the costliest passes.
     """
     slots = len(lows)
     n_cuts = len(limits)

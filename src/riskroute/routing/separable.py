@@ -12,7 +12,6 @@ exactly what `minimise_separable`, its plain definition, chooses.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numba import njit
@@ -302,14 +301,9 @@ class SeparableScores:
     highs: Units
     scale: float
 
-    @cached_property
-    def _room(self) -> tuple[int, int]:
-        """Smallest and largest total within the bounds."""
-        return int(self.lows.sum()), int(self.highs.sum())
-
     def best_each(self, coefs: Floats) -> Integers:
         """Return shares ``(n, m)`` of the best allocation for each score ``(n, 2 m)``; of equals, the first."""
-        slots, (fewest, most) = len(self.lows), self._room
+        slots, fewest, most = len(self.lows), int(self.lows.sum()), int(self.highs.sum())
         if not fewest <= self.units <= most:
             raise InputError(f"bounds must leave room for {self.units} units, was {fewest} to {most}")
         coefs = finite_array("coefs", coefs, ndim=2)

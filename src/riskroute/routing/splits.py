@@ -65,15 +65,9 @@ class ListedAllocations(Actions):
         """Largest number of shares in each slot, ``(slots,)``."""
         return np.asarray(self.handles.max(axis=0))
 
-    def design(self, tolerance: float) -> Design:
-        if not is_wide(self.size, self.dim):
-            return super().design(tolerance)
-        tolerance = real_number("tolerance", tolerance, minimum=1e-9, maximum=10)
-        if tolerance not in self._designs:
-            found = wide_optimal(self.rows, tolerance)
-            actions = self._named(self.members[found.actions])
-            self._designs[tolerance] = Design(actions, found.weights, found.bound, found.rank)
-        return self._designs[tolerance]
+    def _solved_design(self, tolerance: float) -> Design:
+        wide = is_wide(self.size, self.dim)
+        return wide_optimal(self.rows, tolerance) if wide else super()._solved_design(tolerance)
 
 
 _LARGEST_LIST = 5_000_000  # splits in a list

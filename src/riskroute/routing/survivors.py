@@ -81,19 +81,12 @@ class _Survivors(ActionSet):
 
     @cached_property
     def size(self) -> int:
-        """Number of members: counted where possible (`size_is_exact`), otherwise estimated by nested sampling."""
+        """Number of members: counted where possible, otherwise estimated by nested sampling."""
         return self._stated_size or self._exact_size or self._estimate_size()
-
-    @property
-    def size_is_exact(self) -> bool:
-        """Whether `size` is a count, not an estimate."""
-        return self._stated_size is None and self._exact_size is not None
 
     @cached_property
     def _exact_size(self) -> int | None:
-        if not self.cuts:
-            return self.root.size
-        return self._members.count()
+        return self._members.count() if self.cuts else self.root.size
 
     @property
     def fingerprint(self) -> str:

@@ -145,17 +145,9 @@ def venue_problem(
     actions: ActionSet = allocations.listed() if few else allocations
     columns = [[getattr(model, field)[power] for model in models] for field in ("mean", "variance") for power in (0, 1)]
     mean_coef, var_coef = scale * np.array(columns[0] + columns[1]), scale * np.array(columns[2] + columns[3])
-    make: Any = Problem if units == "money" else Problem.scaled
-    unchecked = {"check_norms": False} if units == "money" else {}
-    problem: Problem = make(
-        actions=actions,
-        mean_coef=mean_coef,
-        var_coef=var_coef,
-        risk_tolerance=risk_tolerance,
-        base_variance=base_variance,
-        **unchecked,
-    )
-    return problem
+    given: dict[str, Any] = {"actions": actions, "mean_coef": mean_coef, "var_coef": var_coef}
+    given |= {"risk_tolerance": risk_tolerance, "base_variance": base_variance}
+    return Problem(**given, check_norms=False) if units == "money" else Problem.scaled(**given)
 
 
 def best_correlated_split(

@@ -16,6 +16,7 @@ import pytest
 from riskroute import Allocations, random_problem, random_routing_problem
 from riskroute.cli.app import run
 from riskroute.core.errors import InputError
+from riskroute.learning.design.wide import wide_optimal
 from riskroute.routing import split_actions
 from riskroute.routing.lattice import Lattice
 from riskroute.routing.splits import count_splits, list_limit
@@ -114,6 +115,7 @@ def test_lists_are_shorter_for_many_slots() -> None:
 def test_wide_lists_get_designs_without_tables_of_pairs() -> None:
     """820 splits with 80 coordinates: the table of pairs would have 2.7 million entries."""
     listed = split_actions(2, 40)
+    wide_optimal(np.eye(2), 0.01)  # compile the kernels before memory is measured
     tracemalloc.start()
     design = listed.design(0.01)
     peak = tracemalloc.get_traced_memory()[1] / 1e6

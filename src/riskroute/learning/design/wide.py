@@ -105,10 +105,7 @@ def few_wide_rows(features: Matrix, design: WideDesign) -> tuple[Integers, Vecto
 
 @njit(cache=True)
 def _orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
-    """Return orthogonal rows ``(r, n)`` of length ``sqrt(n)`` from columns ``(d, n)``, by Gram-Schmidt.
-
-    Also return ``B`` ``(d, r)`` with ``points = B' columns``, and ``r``; linearly dependent columns are dropped.
-    """
+    """Return orthogonal rows ``(r, n)`` ``= B' columns`` of length ``sqrt(n)``, ``B`` ``(d, r)``, and ``r``."""
     d, n = columns.shape
     points = np.zeros((d, n))
     back = np.zeros((d, d))

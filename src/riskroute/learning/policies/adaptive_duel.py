@@ -182,10 +182,7 @@ def _begin(
 def _imagine(
     features: Matrix, covariance: Matrix, columns: Matrix, table: Matrix, chosen: int, rounds: int, seen: Matrix
 ) -> None:
-    """Update covariance and table as if an action had been observed, and write the update of the products.
-
-    Each row of the products decreases by a multiple of ``seen[0]``; ``seen[1]`` holds the multiples.
-    """
+    """Update covariance and table as if an action had been observed; write the update of the products to ``seen``."""
     n, dim = features.shape
     blur, along, apart = np.zeros(dim), seen[0], seen[1]
     for k in range(len(along)):

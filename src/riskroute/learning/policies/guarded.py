@@ -225,7 +225,8 @@ class Guarded(Adaptive):
         if self.exploring:
             return Plan(self.design.actions, self._missing())
         if not self.settled:
-            plan = self._single() or self.inner_plan()
+            single = self.survivors.single
+            plan = Plan.repeat(self.recommend(), self.remaining) if single else self.inner_plan()
             if self._counted(plan.actions, plan.counts)[2] <= self.balanced:
                 return plan
             self.settled = True
@@ -267,9 +268,6 @@ class Guarded(Adaptive):
             yield
         finally:
             self._setting = whole
-
-    def _single(self) -> Plan | None:
-        return Plan.repeat(self.recommend(), self.remaining) if self.survivors.single else None
 
     def _design_counts(self, check: int) -> Integers:
         """Return the rounds of each design action up to a check; at least two, as a sample variance needs."""

@@ -271,10 +271,7 @@ class _Search:
         return float(joint[units]) + between, self.grid.orbit(amounts)
 
     def _between(self, g: int, bend: Vector, low: int, high: int, copies: int) -> float:
-        """Bound the loss by rounding to the grid of slots with ``slope y + bend . (y^2, y^3, y^4)``.
-
-        Slots lose only where that function is concave; if it is concave only for large amounts, few slots reach them.
-        """
+        """Bound the loss by rounding to the grid of slots with ``slope y + bend . (y^2, y^3, y^4)``."""
         step = self.grid.step / self.groups.scales[g]
         flattest = -bend[1] / (4 * bend[2]) if bend[2] > 0 else 0.0  # where the second derivative is least
         y = min(max(flattest, low * step), high * step)
@@ -283,7 +280,7 @@ class _Search:
             return 0.0
         if bend[2] > 0:
             first = flattest - math.sqrt(flattest**2 - bend[0] / (6 * bend[2])) - step
-            if first > low * step and first > 0:
+            if first > low * step and first > 0:  # concave only for large amounts, which few slots reach
                 copies = min(copies, int(self.groups.units / (first * self.groups.scales[g])))
         return float(copies * concave * step**2 / 8)
 
@@ -462,10 +459,7 @@ class _Form:
 
 @njit(cache=True)
 def _dual_bound(tables: Vector, ends: Integers, units: int) -> float:
-    """Bound the maximum of ``sum_k table_k[v_k]`` with ``sum v = units`` by its Lagrangian dual, by bisection.
-
-    ``tables`` holds the tables one after the other, table ``k`` from ``ends[k]`` on.
-    """
+    """Bound the maximum of ``sum_k table_k[v_k]`` with ``sum v = units`` by its Lagrangian dual, by bisection."""
     size = 0.0
     for value in tables:
         if np.isfinite(value):
@@ -474,7 +468,7 @@ def _dual_bound(tables: Vector, ends: Integers, units: int) -> float:
     for _ in range(50):
         price = (low + high) / 2
         total, taken = price * units, 0
-        for k in range(len(ends) - 1):
+        for k in range(len(ends) - 1):  # table k begins at ends[k]
             most, at = -np.inf, 0
             for v in range(ends[k + 1] - ends[k]):
                 value = tables[ends[k] + v] - price * v

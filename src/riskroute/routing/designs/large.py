@@ -43,12 +43,9 @@ MOST_KINDS = 4  # with more kinds of slots, symmetry reduces the problem too lit
 def large_design(lattice: Lattice, tolerance: float) -> Design:
     """Return a design over all vectors of the lattice; its handles are vectors of units.
 
-    Aims at ``bound <= (1 + tolerance) * rank``. Sets with identical slots reach it; with many different bounds the
-    proof may stop earlier, and the bound stated is then larger.
-
-    The minimum of every slot is subtracted first. Since the sum is fixed, the amounts above it and their squares span
-    the same features, leverages stay the same, and slots that differ only in their minimum become identical.
+    Aims at ``bound <= (1 + tolerance) * rank``; with many different bounds of slots the stated bound may be larger.
     """
+    # the sum is fixed, so amounts above the minimums span the same features, and more slots are identical
     lows = np.maximum(lattice.lows, lattice.units - (lattice.highs.sum() - lattice.highs))
     free = lattice.units - int(lows.sum())
     if free == 0:  # a single vector
@@ -93,10 +90,7 @@ def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
 
 
 def _outside(information: SymmetricInformation, lattice: Lattice) -> Orbit | None:
-    """Return an orbit outside the range of the information matrix; None if all leverages are finite.
-
-    No vector may have a component in the null space of the matrix: the exact maximum over all vectors must be zero.
-    """
+    """Return an orbit that the information matrix does not span; None if all leverages are finite."""
     groups = information.groups
     values, vectors = np.linalg.eigh(information.explicit())
     unseen = vectors[:, : len(values) - information.rank]
@@ -167,10 +161,7 @@ def _counts(first: int, last: int) -> list[int]:
 
 
 def _asymmetric_design(lattice: Lattice, tolerance: float) -> Design | None:
-    """Return a design over a lattice without minimums, in units; None if no spanning candidates were found.
-
-    Aims at ``(1 + tolerance) * rank`` on the candidates; the bound stated holds for every vector.
-    """
+    """Return a design near ``(1 + tolerance) * rank`` on candidates, bounded for every vector; None if none span."""
     highs, units = np.minimum(lattice.highs, lattice.units), lattice.units
     scale = np.maximum(highs, 1).astype(np.float64)
     tolerance = max(tolerance, 0.1)  # finer is not worth solving for: candidates are only some of the members
@@ -243,10 +234,7 @@ def _filled(order: Units, full: int, even: int, highs: Units, units: int) -> Uni
 
 @njit(cache=True)
 def _climb(starts: Units, form: Matrix, scale: Vector, highs: Units, units: int) -> tuple[Units, Vector]:
-    """Follow the leverage uphill from every start; return the ends and their leverages.
-
-    Leverages are ``f' form f`` for features ``f = (y, y^2)``, ``(2 m,)``, of amounts divided by ``scale``.
-    """
+    """Follow the leverage ``f' form f`` uphill from every start; return the ends and their leverages."""
     ends = starts.copy()
     levers = np.zeros(len(starts))
     slots = len(scale)

@@ -107,10 +107,7 @@ def _different(families: Iterable[Units]) -> list[Units]:
 
 
 def _levels(information: SymmetricInformation, amounts: Units) -> tuple[Units, Vector]:
-    """Return the level (index of a distinct amount) of every slot, and the value ``(n, 2)`` of every level.
-
-    Values are ``(y, y^2)`` in coordinates in which the group's information on a deviation is the identity.
-    """
+    """Return the level (index of a distinct amount) of every slot, and the whitened ``(y, y^2)`` of every level."""
     groups = information.groups
     level, values, begin, known = np.empty_like(amounts), [], 0, 0
     for size, scale, block in zip(groups.sizes.tolist(), groups.scales, information.deviations, strict=True):
@@ -158,12 +155,10 @@ def _spread_meetings(
     one: Units,
     other: Units,
 ) -> None:
-    """Swap two slots of an arrangement, in place, where that makes the meetings more even.
+    """Swap slots ``one[k]`` and ``other[k]`` of arrangement ``family[k]``, in place, where meetings get more even.
 
-    ``level`` and ``amounts`` ``(F, m)`` are the contents of every arrangement, and ``values`` ``(n, 2)`` the value of a
-    level. Slots come group by group, ``sizes`` of them. For every ``k``, a swap of slots ``one[k]`` and
-    ``other[k]``, of the same group, is tried in arrangement ``family[k]``. The sum of the meetings over all distances
-    never changes, so they are even if their squares are small.
+    ``values[level]`` are the values of slots, group by group. The sum of meetings over distances is constant, so they
+    are even if their squares are small.
     """
     total = _meetings(level, values, weights, sizes)
     longest = sizes.max()
@@ -215,8 +210,7 @@ def _spread_meetings(
 def _meetings(level: Units, values: Vector, weights: Vector, sizes: Units) -> Vector:
     """Return weighted sums of ``value(s) value(t)'`` over slots of two groups, by distance: ``(G, G, d, 2, 2)``.
 
-    A group of n slots has period n under shifts, so distances between two groups are counted
-    modulo the greatest common divisor of their sizes. A slot does not meet itself.
+    Shifts have the period of the group's size, so distances count modulo the greatest common divisor of both sizes.
     """
     count = len(sizes)
     total = np.zeros((count, count, sizes.max(), 2, 2))
@@ -312,16 +306,14 @@ def explicit_support(
 
 
 def _exact(information: SymmetricInformation, families: list[Units], most: int) -> list[Units] | None:
-    """Return about ``most`` families that match the invariant matrix exactly with some weights; None if none do.
-
-    A shift-invariant matrix is determined by the rows of the first slot of each group.
-    """
+    """Return about ``most`` families that match the invariant matrix exactly with some weights; None if none do."""
     groups = information.groups
     matrix = information.explicit()
     size = np.sqrt(np.diag(matrix))
     size[size == 0] = 1.0
     firsts = np.array([slots[0] for slots in groups.members])
     firsts = np.concatenate([firsts, firsts + len(size) // 2])
+    # the rows of the first slot of each group determine a shift-invariant matrix
     rows = np.ones((len(families), len(firsts) * len(size) + 1))  # the last one makes the weights sum to one
     for k, points in enumerate(families):
         features = _features(groups, points) / size

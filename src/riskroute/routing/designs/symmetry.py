@@ -185,8 +185,7 @@ def solve_orbit_design(groups: SymmetryGroups, orbits: list[Orbit], tolerance: f
 def _blocks(information: SymmetricInformation, parts: _OrbitMoments) -> tuple[Vector, Vector]:
     """Return the whitened blocks of each orbit as one row ``(n, q)``, and the row of the identity.
 
-    Inner products of rows are those of the whole whitened matrices: off-diagonal entries count twice, and a block of
-    deviations counts once for each of its ``m_g - 1`` directions.
+    Inner products of rows are those of the whole whitened matrices.
     """
     root, others = information.roots()
     rows, target = [], []
