@@ -329,11 +329,11 @@ def test_compiled_outlooks_of_limit_orders_are_those_that_were_learned() -> None
         filled = seen.filled @ coef[:_POSTING_FEATURES] + coef[-1] * seen.offset_filled
         profit = fixed[:, None] + filled[:, None] * _fill_fraction(seen.queue, seen.outflow, shares)
         alone = var_coef[1] + var_coef[2] * np.maximum(seen.behind, 0.0)
-        assert wait.there.tolist() == seen.there.tolist()
-        assert not wait.there[2]
+        assert wait.venues == np.flatnonzero(seen.there).tolist()
+        assert 2 not in wait.venues
         there, half = seen.there, now.half_spread
-        np.testing.assert_allclose(wait.cost[there], (-half * profit * shares)[there], rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(wait.variance[there], (half**2 * alone[:, None] * shares**2)[there], rtol=1e-9)
+        np.testing.assert_allclose(wait.cost, (-half * profit * shares)[there], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(wait.variance, (half**2 * alone[:, None] * shares**2)[there], rtol=1e-9)
 
 
 def test_draws_prepared_ahead_equal_draws_at_the_decision() -> None:

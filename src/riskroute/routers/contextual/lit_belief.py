@@ -159,14 +159,14 @@ def _key(horizon: float) -> str:
 class _PostingForecast(NamedTuple):
     """Predicted outcome of waiting until the horizon, for one order.
 
-    ``cost (V, n)`` and ``variance (V, n)`` are those of limit orders of ``n`` sizes at each venue, in dollars and
-    squared dollars, without the component common to all waiting shares: ``common`` squared dollars times their squared
-    number. ``there`` marks venues to post at.
+    ``venues (m,)`` are the numbers of the venues to post at; ``cost (m, n)`` and ``variance (m, n)`` are those of limit
+    orders of ``n`` sizes there, in dollars and squared dollars, without the component common to all waiting shares:
+    ``common`` squared dollars times their squared number.
     """
 
+    venues: list[int]
     cost: Matrix
     variance: Matrix
-    there: Flags
     common: float
     horizon: HorizonModel
 
@@ -319,7 +319,7 @@ class LitBelief:
         price, queue, bid, ask = np.array(
             [column[:, 0] for column in columns]
         )  # contiguous: a strided array compiles another kernel
-        cost, variance, there, model = _posting_tables(
+        there, cost, variance, model = _posting_tables(
             *(price, queue, bid, ask, books.makers, flows, effects),
             *(np.array(market), books.mid, context.sign, context.tick, context.horizon),
             *(coef[:_POSTING_FEATURES], coef[-1], var_coef, fills, shares),
@@ -327,7 +327,7 @@ class LitBelief:
         spread = self._variance_rate(market) * context.horizon
         rise = float((_sweep_features(market) @ self.horizon_sweep.estimate.mean_coef)[0])
         horizon = HorizonModel(model, fills[1:3], market.sweep + half * rise, math.sqrt(spread))
-        return _PostingForecast(cost, variance, there, float(var_coef[0]) * spread, horizon)
+        return _PostingForecast(there.tolist(), cost, variance, float(var_coef[0]) * spread, horizon)
 
     def _fill_coefficients(self, horizon: float) -> Floats:
         """Return the coefficients of the own fill model, or of another symbol's before the first own outcome."""
@@ -416,20 +416,18 @@ def _posting_tables(
     var_coef: Floats,
     fills: Floats,
     shares: Floats,
-) -> tuple[Matrix, Matrix, Flags, Matrix]:
-    """Return cost and own variance of limit orders, ``(V, n)``, the venues to post at, and their fill model ``(V, 4)``.
+) -> tuple[Integers, Matrix, Matrix, Matrix]:
+    """Return the venues to post at, cost and own variance of limit orders there, ``(m, n)``, and their fill model.
 
     The same arithmetic as `_posting_features` and `_fill_fraction` times the coefficients, without building the matrix.
     """
     half, imbalance, lean, sweep = market[0], market[1], market[2], market[3]
-    count, width = len(prices), len(shares)
-    cost, variance = np.zeros((count, width)), np.zeros((count, width))
-    there, model = np.zeros(count, dtype=np.bool_), np.zeros((count, 4))
+    there, width = np.flatnonzero((queues > 0) & np.isfinite(flows)), len(shares)
+    count = len(there)
+    cost, variance, model = np.zeros((count, width)), np.zeros((count, width)), np.zeros((count, 4))
     common = coef[0] + coef[1] * imbalance + coef[2] * lean / half + coef[8] * sweep / half - trust * sweep / half
-    for v in range(count):
-        there[v] = queues[v] > 0 and np.isfinite(flows[v])
-        if not there[v]:
-            continue
+    for row in range(count):
+        v = there[row]
         distance, outflow = sign * (mid - prices[v]), flows[v] * horizon + _LEAST_FLOW
         behind = (distance - half) / half
         own = sign * (bids[v] - asks[v]) / (bids[v] + asks[v] + 1)
@@ -438,12 +436,12 @@ def _posting_tables(
         filled = coef[9] + coef[10] * behind + trust * ((distance - makers[v] + sweep) / half)
         alone = var_coef[1] + var_coef[2] * max(behind, 0.0)
         reached = np.exp(-queues[v] / outflow)
-        model[v, 0], model[v, 2], model[v, 3] = makers[v] - distance, queues[v], outflow
-        model[v, 1] = fills[0] + fills[3] * min(behind * half / tick, 5.0) + fills[4] * imbalance
+        model[row, 0], model[row, 2], model[row, 3] = makers[v] - distance, queues[v], outflow
+        model[row, 1] = fills[0] + fills[3] * min(behind * half / tick, 5.0) + fills[4] * imbalance
         for k in range(width):
             n = shares[k]
             ratio = n / outflow
             fill = reached * (-np.expm1(-ratio) / ratio if ratio > 0 else 1.0)
-            cost[v, k] = -half * n * (fixed + filled * fill)
-            variance[v, k] = half * half * alone * n * n
-    return cost, variance, there, model
+            cost[row, k] = -half * n * (fixed + filled * fill)
+            variance[row, k] = half * half * alone * n * n
+    return there, cost, variance, model

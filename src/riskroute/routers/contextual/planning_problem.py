@@ -53,30 +53,28 @@ class PlanningProblem:
         self.posting = lit.forecast(context, self.market, self.shares) if context.horizon > 0 else None
         cost, variance, common, model, extra = self.no_pools, self.no_pools, 0.0, _NO_HORIZON, np.zeros(0)
         if self.posting is not None:
-            there = np.flatnonzero(self.posting.there)
-            cost, variance, common = self.posting.cost[there], self.posting.variance[there], self.posting.common
-            model = self.posting.horizon._replace(venues=self.posting.horizon.venues[there])
-            names = context.books.venues
-            self.places = [("limit", names[v]) for v in there] + [("dark_rest", pool) for pool in self.pools]
+            _, cost, variance, common, model = self.posting
+            names = [context.books.venues[v] for v in self.posting.venues]
+            self.places = [("limit", name) for name in names] + [("dark_rest", pool) for pool in self.pools]
             # never a bonus: estimates below 0 are noise
             extra = half * np.array([max(dark.adverse_selection(pool), 0.0) for pool in self.pools])
         self.order = OrderTables(
             *(self.shares, sweep, cost, variance, common, model),
             *(np.array([prices[name] for name in self.pools]), extra, self.market.sweep),
-            least=leak * context.shares**2 / 1000 * context.tick,  # expected cost of a ping's leak
+            leak * context.shares**2 / 1000 * context.tick,  # expected cost of a ping's leak
+            *(weight, level / 1e4 * context.mid),
         )
-        self.charged = self.order.charged(weight, level / 1e4 * context.mid)
 
     def tables(self, hazards: Matrix | None) -> WaitOrTrade:
         """Return the cost tables under the posterior mean or under drawn hazards."""
-        return self.charged.with_pools(self._fills(hazards))[0]
+        return self.order.with_pools(self._fills(hazards))[0]
 
     def _fills(self, hazards: Matrix | None = None) -> Moments:
         return self.dark.moments(self.uses, self.shares, hazards) if self.pools else (self.no_pools, self.no_pools)
 
     @cached
     def _mean(self) -> tuple[WaitOrTrade, Flags]:
-        return self.charged.with_pools(self._fills())
+        return self.order.with_pools(self._fills())
 
     @property
     def mean(self) -> WaitOrTrade:
@@ -94,11 +92,11 @@ class PlanningProblem:
     @cached
     def uncharged(self) -> WaitOrTrade:
         """Cost tables under the posterior mean, without the tail charge."""
-        return self.order.with_pools(self._fills())[0]
+        return self.order._replace(weight=0.0).with_pools(self._fills())[0]
 
     def plan_under_draw(self, drawn: Moments, price: float, allowance: float) -> tuple[UnitPlan, tuple[str, ...]]:
         """Return the best plan under a posterior draw, and the pools to ping; see `OrderTables.plan_under_draw`."""
-        plan, worth = self.charged.plan_under_draw(self._fills(), drawn, price, allowance)
+        plan, worth = self.order.plan_under_draw(self._fills(), drawn, price, allowance)
         return plan, self._named(worth)
 
     def excess(self, plan: UnitPlan, level: float) -> tuple[float, float]:

@@ -10,8 +10,8 @@ away. Its cost is therefore a mixture, skewed to the costly side, and variance u
 fills at different venues remain correlated, because a price that left early comes back late.
 
 The tail charge is a price per dollar of expected excess over a level: the expected shortfall at 5 % is the minimum over
-levels of ``level + E(cost - level)+ / 0.05``, attained at the level that 5 % of costs exceed. `OrderTables.charged`
-adds the excess of single children over their share of the level; the sum bounds the excess of a plan from above.
+levels of ``level + E(cost - level)+ / 0.05``, attained at the level that 5 % of costs exceed. The tables charge the
+excess of single children over their share of the level; the sum bounds the excess of a plan from above.
 `WaitOrTrade.excess` evaluates a whole plan on fixed scenarios: equally likely moves of the mid, and several fill
 outcomes for each.
 
@@ -135,16 +135,9 @@ class OrderTables(NamedTuple):
     weight: float = 0.0  # price of a dollar of excess over the level
     level: float = 0.0  # dollars per share
 
-    def charged(self, weight: float, level: float) -> OrderTables:
-        """Return the tables with a charge of ``weight`` per dollar of excess over ``level`` dollars per share."""
-        if not weight > 0:
-            return self
-        sweep, cost = _charged(self.shares, self.sweep, self.cost, self.horizon, weight, level)
-        return self._replace(sweep=sweep, cost=cost, weight=weight, level=level)
-
     def with_pools(self, fills: Moments) -> tuple[WaitOrTrade, Flags]:
-        """Return the tables of the order given the moments of pool fills, and which pools are worth a ping."""
-        tables, worth = _with_pools(self, fills)
+        """Return the charged tables of the order given the moments of pool fills, and the pools worth a ping."""
+        tables, worth = _charged_with_pools(self, fills)
         return tables, worth
 
     def plan_under_draw(self, mean: Moments, drawn: Moments, price: float, allowance: float) -> tuple[UnitPlan, Flags]:
@@ -172,11 +165,12 @@ def _interpolate(x: float, shares: Floats, values: Floats) -> float:
 @njit(cache=True)
 def _ping_in_turn(order: OrderTables, fills: Matrix) -> tuple[_PingedPools, Flags]:
     """Return the joint fills of pools pinged in turn, and which pools are worth a ping."""
-    shares, width = order.shares, len(order.shares)
-    worth, together, left = np.zeros(len(order.prices), dtype=np.bool_), np.zeros(width), shares.copy()
+    shares, prices, share_sweep, least = order.shares, order.prices, order.share_sweep, order.least
+    width = len(shares)
+    worth, together, left = np.zeros(len(prices), dtype=np.bool_), np.zeros(width), shares.copy()
     empty, spent = 1.0, 0.0
-    for j in range(len(order.prices)):
-        if fills[j, -1] * (order.share_sweep - order.prices[j]) <= order.least:
+    for j in range(len(prices)):
+        if fills[j, -1] * (share_sweep - prices[j]) <= least:
             continue
         worth[j] = True
         empty *= 1 - min(fills[j, 1] / shares[1], 1.0)
@@ -185,7 +179,7 @@ def _ping_in_turn(order: OrderTables, fills: Matrix) -> tuple[_PingedPools, Flag
             together[k] += got
             left[k] -= got
             if k == width - 1:
-                spent += got * order.prices[j]
+                spent += got * prices[j]
     price = spent / max(together[-1], 1e-9)
     return _PingedPools(together / max(1 - empty, 1e-9), empty, price, bool(worth.any())), worth
 
@@ -199,30 +193,32 @@ def _with_pools(order: OrderTables, moments: Moments) -> tuple[WaitOrTrade, Flag
     the common move for part of the time only, so that part is subtracted.
     """
     fills, spread = moments
-    shares, width, first, pools = order.shares, len(order.shares), len(order.cost), len(order.prices)
+    # fields are read once: reading an array field in a loop counts references each time
+    shares, sweep, prices, extra, common = order.shares, order.sweep, order.prices, order.extra, order.common
+    horizon, weight = order.horizon, order.weight
+    late, width, first, pools = horizon.sweep, len(shares), len(order.cost), len(prices)
     resting = len(fills) - pools
-    if fills.shape != spread.shape or fills.shape[1] != width or width < 2 or resting != len(order.extra):
+    if fills.shape != spread.shape or fills.shape[1] != width or width < 2 or resting != len(extra):
         raise InputError("fills must have one row per ping and resting order, and one column per unit")
     if resting not in (0, pools) or order.cost.shape != order.variance.shape or order.cost.shape[1] != width:
         raise InputError("tables of an order must have one row per place and one column per unit")
     cost, variance = np.empty((first + resting, width)), np.empty((first + resting, width))
     cost[:first], variance[:first] = order.cost, order.variance
     for j in range(resting):
-        late = order.horizon.sweep
         for k in range(width):
             mean = fills[pools + j, k]
-            rest = (shares[k] - mean) * late + order.extra[j] * shares[k]
-            cost[first + j, k] = mean * order.prices[j] + rest
+            rest = (shares[k] - mean) * late + extra[j] * shares[k]
+            cost[first + j, k] = mean * prices[j] + rest
             exposed = shares[k] - EXPOSURE_SAVED * mean
-            spared = order.common * (shares[k] * shares[k] - exposed * exposed)
-            variance[first + j, k] = spread[pools + j, k] * (late - order.prices[j]) ** 2 - spared
-    if order.weight > 0:
-        excess = _resting_excess(order.horizon, order.prices, fills[pools:], shares, order.level)
+            spared = common * (shares[k] * shares[k] - exposed * exposed)
+            variance[first + j, k] = spread[pools + j, k] * (late - prices[j]) ** 2 - spared
+    if weight > 0:
+        excess = _resting_excess(horizon, prices, fills[pools:], shares, order.level)
         for j in range(resting):
             for k in range(width):
-                cost[first + j, k] += order.weight * excess[j, k]
+                cost[first + j, k] += weight * excess[j, k]
     pings, worth = _ping_in_turn(order, fills)
-    return WaitOrTrade(shares, order.sweep, cost, variance, order.common, pings), worth
+    return WaitOrTrade(shares, sweep, cost, variance, common, pings), worth
 
 
 # plans
@@ -242,23 +238,24 @@ def _waiting_shares(tables: WaitOrTrade, units: Units) -> float:
     """Return the shares that a plan lets wait."""
     if len(units) != len(tables.cost):
         raise InputError("units of a plan must be one number per place")
-    waits = 0.0
+    shares, waits = tables.shares, 0.0
     for k in range(len(units)):
-        if units[k] < 0 or units[k] >= len(tables.shares):
+        if units[k] < 0 or units[k] >= len(shares):
             raise InputError("units of a plan must be at most those of the order")
-        waits += tables.shares[units[k]]
-    return float(min(waits, tables.shares[-1]))
+        waits += shares[units[k]]
+    return float(min(waits, shares[-1]))
 
 
 @njit(cache=True)
 def _waiting_moments(tables: WaitOrTrade, units: Units, factor: float) -> tuple[float, float]:
     """Return cost and variance of the waiting units, each scaled by ``factor``."""
+    shares, cost, variance = tables.shares, tables.cost, tables.variance
     money, square, exposed = 0.0, 0.0, 0.0
     for k in range(len(units)):
         if units[k]:
-            waits = factor * tables.shares[units[k]]
-            money += _interpolate(waits, tables.shares, tables.cost[k])
-            square += _interpolate(waits, tables.shares, tables.variance[k])
+            waits = factor * shares[units[k]]
+            money += _interpolate(waits, shares, cost[k])
+            square += _interpolate(waits, shares, variance[k])
             exposed += waits
     return money, max(square + tables.common * exposed * exposed, 0.0)
 
@@ -298,15 +295,22 @@ def _forecast(
 
 
 @njit(cache=True)
-def _trade_now_objective(tables: WaitOrTrade, now: float, price: float) -> float:
-    """Return the cost of shares traded now, pools pinged first, plus ``price`` times the variance of the pings."""
+def _trade_now_objectives(tables: WaitOrTrade, price: float) -> Floats:
+    """Return, by waiting units, the cost of trading the remainder now plus ``price`` times the variance of the pings.
+
+    Pools are pinged first.
+    """
     shares, sweep, pools = tables.shares, tables.sweep, tables.pools
-    plain = _interpolate(now, shares, sweep)
-    if not pools.pinged or now <= 0:
-        return plain
-    some = min(_interpolate(now, shares, pools.fills_if_any), now)
-    saved = plain - _interpolate(now - some, shares, sweep) - pools.price * some
-    return plain - (1 - pools.empty) * saved + price * pools.empty * (1 - pools.empty) * saved * saved
+    fills, empty = pools.fills_if_any, pools.empty
+    found = np.empty(len(shares))
+    for n in range(len(shares)):
+        now = shares[-1] - shares[n]
+        found[n] = plain = _interpolate(now, shares, sweep)
+        if pools.pinged and now > 0:
+            some = min(_interpolate(now, shares, fills), now)
+            saved = plain - _interpolate(now - some, shares, sweep) - pools.price * some
+            found[n] = plain - (1 - empty) * saved + price * empty * (1 - empty) * saved * saved
+    return found
 
 
 @njit(cache=True)
@@ -323,10 +327,10 @@ def _best_plan(tables: WaitOrTrade, price: float) -> tuple[Units, bool]:
         return np.zeros(0, dtype=np.int64), False
     # the common variance depends on the total alone
     best, choices = cheapest_totals(tables.cost + price * tables.variance)
-    shares, chosen, lowest = tables.shares, 0, np.inf
+    shares, common, now = tables.shares, tables.common, _trade_now_objectives(tables, price)
+    chosen, lowest = 0, np.inf
     for n in range(width):
-        now = _trade_now_objective(tables, shares[-1] - shares[n], price)
-        objective = best[n] + price * tables.common * shares[n] * shares[n] + now
+        objective = best[n] + price * common * shares[n] * shares[n] + now[n]
         if objective < lowest:
             chosen, lowest = n, objective
     units, before = units_of_total(choices, chosen), False
@@ -348,8 +352,9 @@ def _plan_under_draw(
     order: OrderTables, mean: Moments, drawn: Moments, price: float, allowance: float
 ) -> tuple[Units, bool, Flags]:
     """Return the fields of a `UnitPlan`, and the pools worth a ping; one kernel, for speed."""
-    ours, worth = _with_pools(order, mean)
-    world = _with_pools(order, drawn)[0]
+    charged = _charged(order)
+    ours, worth = _with_pools(charged, mean)
+    world = _with_pools(charged, drawn)[0]
     best, best_before = _best_plan(ours, price)
     units, before = _best_plan(world, price)
     money, square = _forecast(ours, best, best_before)[:2]
@@ -433,12 +438,22 @@ def _limit_excess(horizon: HorizonModel, shares: Floats, level: float) -> Matrix
 
 
 @njit(cache=True)
-def _charged(
-    shares: Floats, sweep: Floats, cost: Matrix, horizon: HorizonModel, weight: float, level: float
-) -> tuple[Floats, Matrix]:
-    """Return the costs of sweeps and limit orders with the tail charge."""
-    excess = _limit_excess(horizon, shares, level)
-    return sweep + weight * np.maximum(sweep - level * shares, 0.0), cost + weight * excess
+def _charged(order: OrderTables) -> OrderTables:
+    """Return the tables with the tail charge on sweeps and limit orders."""
+    if not order.weight > 0:
+        return order
+    shares, sweep, weight, level = order.shares, order.sweep, order.weight, order.level
+    cost = order.cost + weight * _limit_excess(order.horizon, shares, level)
+    sweep = sweep + weight * np.maximum(sweep - level * shares, 0.0)
+    return OrderTables(
+        *(shares, sweep, cost, order.variance, order.common, order.horizon),
+        *(order.prices, order.extra, order.share_sweep, order.least, weight, level),
+    )
+
+
+@njit(cache=True)
+def _charged_with_pools(order: OrderTables, moments: Moments) -> tuple[WaitOrTrade, Flags]:
+    return _with_pools(_charged(order), moments)
 
 
 @njit(cache=True)
@@ -476,10 +491,11 @@ def _plan_excess(
     lucky = _interpolate(left, shares, tables.sweep) + tables.pools.price * filled
     unlucky = _interpolate(now, shares, tables.sweep)
     above, excess = 0, 0.0
+    sweep, mid_sd, empty = horizon.sweep, horizon.mid_sd, tables.pools.empty
     for i in range(len(_UNIFORMS)):
         z = _MID_MOVES[i % len(_MID_MOVES)]
-        late = horizon.sweep + horizon.mid_sd * z
-        any_found = pinged and _UNIFORMS[i, 0] >= tables.pools.empty
+        late = sweep + mid_sd * z
+        any_found = pinged and _UNIFORMS[i, 0] >= empty
         factor = still if any_found else 1.0
         cost = lucky if any_found else unlucky
         for k in range(len(units)):
@@ -498,7 +514,7 @@ def _plan_excess(
             else:
                 j = k - venues
                 chance = min(_interpolate(n, shares, resting[j]) / n, 1.0) if n > 0 else 0.0
-                early = prices[j] + (1 - EXPOSURE_SAVED) * horizon.mid_sd * z
+                early = prices[j] + (1 - EXPOSURE_SAVED) * mid_sd * z
                 cost += n * (early if _UNIFORMS[i, luck] < chance else late)
         if cost > level:
             above += 1
