@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from riskroute.core.errors import InputError
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual.lit_belief import _FillModel, _posting_features
 from riskroute.routers.contextual.market_features import MarketFeatures
@@ -108,21 +107,6 @@ def test_no_level_gives_less_than_the_expected_shortfall() -> None:
     shortfall = np.sort(costs)[-1000:].mean()
     for level in np.linspace(-3, 30, 50):
         assert level + np.maximum(costs - level, 0.0).mean() / SHORTFALL_LEVEL >= shortfall - 1e-9
-
-
-def test_tables_of_different_places_are_refused() -> None:
-    model = r"^fill model must have four numbers per venue and two slopes$"
-    with pytest.raises(InputError, match=model):
-        _limit_excess(HORIZON._replace(venues=LAW[:, :3].copy()), SHARES, 0.0)
-    tables, order = plan_tables(2, 0.013 * SHARES, _PingedPools(np.zeros(1), 1.0, 0.0, False), np.zeros(0))
-    resting, plan = np.zeros((0, len(SHARES))), UnitPlan(np.array([1, 1]), before=False)
-    assert tables.excess(order, plan, resting, 0.0)[0] > 0
-    with pytest.raises(InputError, match=model):
-        tables.excess(order._replace(horizon=HORIZON._replace(slopes=SLOPES[:1])), plan, resting, 0.0)
-    with pytest.raises(InputError, match=r"^units of a plan must be at most those of the order$"):
-        tables.excess(order, UnitPlan(np.array([1, 99]), before=False), resting, 0.0)
-    with pytest.raises(InputError, match=r"^tables of a plan must have one row per place and one column per unit$"):
-        tables.excess(order, plan, np.zeros((1, len(SHARES))), 0.0)
 
 
 def moment(number: int) -> Context:

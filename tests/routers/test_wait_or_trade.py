@@ -113,25 +113,7 @@ def test_the_common_variance_of_waiting_shares_is_not_diversified() -> None:
 
 
 def test_the_objective_charges_variance() -> None:
-    assert _PlanForecast(1.0, 4.0, 1.0, 4.0, 1.0, 4.0, 1.0).objective(0.5) == pytest.approx(3.0)
-
-
-def test_tables_that_do_not_belong_together_are_refused() -> None:
-    good = order(1)
-    short = good.cost[:, :-1].copy()
-    for wrong in (
-        good._replace(cost=short),
-        good._replace(variance=short),
-        good._replace(sweep=good.sweep[:-1]),
-        good._replace(pools=_PingedPools(np.zeros(2), 0.4, 0.002, True)),
-    ):
-        with pytest.raises(InputError, match=r"^tables of a plan must have one row per place and one column per unit$"):
-            wrong.best_plan(0.1)
-    for units in ([7, 0, 0], [0, -1, 0]):
-        with pytest.raises(InputError, match=r"^units of a plan must be at most those of the order$"):
-            good.forecast(UnitPlan(np.array(units), before=False))
-    with pytest.raises(InputError, match=r"^units of a plan must be one number per place$"):
-        good.forecast(UnitPlan(np.array([1, 1]), before=False))
+    assert _PlanForecast(1.0, 4.0).objective(0.5) == pytest.approx(3.0)
 
 
 def test_pool_fills_that_do_not_fit_the_order_are_refused() -> None:

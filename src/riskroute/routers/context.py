@@ -222,7 +222,8 @@ class Context:
     @cached
     def displayed(self) -> ConsolidatedBook:
         """Consolidated book of the side the order takes from, fees included."""
-        return self.consolidated()
+        prices, sizes = self.books.side("ask" if self.sign > 0 else "bid")
+        return self.book(prices, sizes, self.books.takers)
 
     @cached
     def sweep_cost(self) -> float:
@@ -260,13 +261,6 @@ class Context:
             for name, shares in self.best_queues.items()
         }
         return min(delays, key=lambda name: (delays[name], name)) if delays else ""
-
-    def consolidated(self, *, fees: bool = True) -> ConsolidatedBook:
-        """Return the consolidated book the order takes from; ranked by price alone without ``fees``."""
-        prices, sizes = self.books.side("ask" if self.sign > 0 else "bid")
-        takers = self.books.takers if fees else np.zeros(len(self.books.venues))
-        mid = real_number("mid", self.mid)
-        return ConsolidatedBook.of_checked(prices, sizes, takers, mid=mid, sign=self.sign, protect=self.protected)
 
     def book(self, prices: Matrix, sizes: Matrix, takers: Vector) -> ConsolidatedBook:
         """Return a consolidated book of other levels, such as later ones, with the same mid, side and protection."""

@@ -77,7 +77,9 @@ class RawSweep(Sweep):
     name: ClassVar[str] = "raw-sweep"
 
     def decide(self, context: Context) -> Plan:
-        return plan_take(context, self._take(context, context.consolidated(fees=False)), self.discretion)
+        book = context.displayed
+        free = context.book(book.prices, book.sizes, np.zeros_like(book.takers))
+        return plan_take(context, self._take(context, free), self.discretion)
 
 
 def plan_take(context: Context, taken: ConsolidatedTake, discretion: int = 0) -> Plan:

@@ -124,10 +124,7 @@ def _easy_problem() -> Problem:
 
 
 def _strong_check_problem(seed: int) -> Problem:
-    """Return a problem of twenty actions whose means lie up to 10,000 noise deviations apart.
-
-    The best action leads by more than 100 deviations, by the mean alone as well.
-    """
+    """Return a problem of twenty actions with means up to 10,000 noise deviations apart, and a clear winner."""
     rng = np.random.default_rng(seed)
     while True:
         features, coef = rng.uniform(0.05, 1.0, (20, 3)), rng.standard_normal(3)
@@ -193,10 +190,7 @@ def _episode(running: Policy, rounds: int) -> tuple[list[Action], int]:
 
 
 def _check_restore(policy: Policy, setting: Setting, expected: list[Action]) -> None:
-    """Save and restore one episode repeatedly; decisions must be those of the undisturbed episode.
-
-    A loss in one save would persist, so the rounds after it check every save.
-    """
+    """Save and restore one episode repeatedly: a loss in one save would change the decisions after it."""
     running, reward, last = policy.clone().start(setting, 3), _rewards(), 0
     for saved_at in (0, 1, 37, 211, _HORIZON - 1, _HORIZON):
         decisions = _trace(running, saved_at - last, reward)

@@ -289,11 +289,7 @@ def _on_offer(levels: _Levels) -> tuple[Integers, Floats, Integers, Stamps]:
 
 @njit(cache=True)
 def _capacities(levels: _Levels) -> tuple[Integers, Floats, Integers, Stamps]:
-    """Compute the entries of `_on_offer`; levels of one venue and price are contiguous and sorted by time.
-
-    A level offers its size once, and a second no more than the largest size visible in it. Both are ordered in time, so
-    filling the earliest second first gives the maximum flow.
-    """
+    """Compute the entries of `_on_offer`; levels of one venue and price are contiguous and sorted by time."""
     venues, prices, sizes, starts, stops, times = levels
     groups = 0
     for k in range(len(venues)):
@@ -311,6 +307,7 @@ def _capacities(levels: _Levels) -> tuple[Integers, Floats, Integers, Stamps]:
                 room[second] = max(room[second], sizes[last])
             last += 1
         found_venues[group], found_prices[group], found_times[group] = venues[k], prices[k], times[k]
+        # sizes and seconds are ordered in time: filling the earliest second first gives the maximum flow
         for one in range(k, last):
             left = sizes[one]
             for second in range(starts[one], stops[one] + 1):

@@ -234,13 +234,7 @@ def _allocations(actions: ActionSet) -> Allocations:
 
 @cache
 def _synthetic_replay() -> Replay:
-    """Return a replay of twenty minutes of the synthetic market: 10 shares, three lit venues, two dark pools.
-
-    Examples
-    --------
-    >>> _synthetic_replay().actions, _synthetic_replay().profits.shape
-    (ListedAllocations(10 shares over 5 slots, 1,001 allocations), (5, 360, 11))
-    """
+    """Return a replay of twenty minutes of the synthetic market: 10 shares, three lit venues, two dark pools."""
     symbol, first = DEFAULT_SYMBOLS[0], DEFAULT_VENUES[0].name
     pools = DarkPool(0.3, 1.0, name="Dark 1"), DarkPool(0.6, 1.5, fee=0.03, name="Dark 2")
     slots = [*(Slot(venue.name) for venue in DEFAULT_VENUES), *(Slot(first, "dark", pool) for pool in pools)]

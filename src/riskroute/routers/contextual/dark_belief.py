@@ -29,11 +29,8 @@ _PING, _REST = " at once", " within "  # key of a use: "POOL at once" or "POOL w
 
 
 def _prior(key: str) -> Hazards:
-    """Return the prior of an unused pool, worth two trials.
-
-    It is optimistic, because only shares sent there are informative. A ping finds shares with probability 0.5, and 0.85
-    times that per doubling of the size; a resting order with 0.85, and 0.92 times that.
-    """
+    """Return the prior of an unused pool, worth two trials; optimistic, because only shares sent there inform."""
+    # P(fill) of a ping is 0.5, times 0.85 per doubling of the size; that of a resting order 0.85, times 0.92
     some, factor = (0.5, 0.85) if key.endswith(_PING) else (0.85, 0.92)
     return Hazards.from_tails(EDGES, [some * factor**k for k in range(len(EDGES))], 2.0)
 

@@ -97,11 +97,7 @@ def _fill_fraction(queue: Floats, outflow: Floats, shares: Floats) -> Matrix:
 
 
 class _FillModel:
-    """Log-odds that a limit order does not fill, by horizon class: logistic regressions on public outcomes.
-
-    Covariates are the move of the mid in standard deviations, the logarithm of the shares ahead of the order's middle
-    share over the outflow, the ticks behind the best price, and the imbalance.
-    """
+    """Log-odds that a limit order does not fill, by horizon class: logistic regressions on public outcomes."""
 
     def __init__(self) -> None:
         self.classes: dict[str, LogisticRegression] = {}
@@ -111,6 +107,7 @@ class _FillModel:
         context, at_horizon = public.context, public.at_horizon
         if at_horizon is None or not mid_sd > 0:
             return
+        # covariates: move in standard deviations, log of shares ahead over outflow, ticks behind the best, imbalance
         regression = self.classes.setdefault(_key(context.horizon), _fill_prior())
         move = context.sign * (at_horizon.mid - context.mid) / mid_sd
         for v, name in enumerate(context.books.venues):
@@ -157,17 +154,12 @@ def _key(horizon: float) -> str:
 
 
 class _PostingForecast(NamedTuple):
-    """Predicted outcome of waiting until the horizon, for one order.
+    """Predicted outcome of limit orders of ``n`` sizes at ``m`` venues until the horizon, in dollars."""
 
-    ``venues (m,)`` are the numbers of the venues to post at; ``cost (m, n)`` and ``variance (m, n)`` are those of limit
-    orders of ``n`` sizes there, in dollars and squared dollars, without the component common to all waiting shares:
-    ``common`` squared dollars times their squared number.
-    """
-
-    venues: list[int]
-    cost: Matrix
-    variance: Matrix
-    common: float
+    venues: list[int]  # numbers of the venues to post at
+    cost: Matrix  # (m, n)
+    variance: Matrix  # (m, n), without the component common to all waiting shares
+    common: float  # variance common to all waiting shares, per squared share
     horizon: HorizonModel
 
 

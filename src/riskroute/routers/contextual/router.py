@@ -349,13 +349,6 @@ class ContextualIds(Contextual):
     ----------
     J. Kirschner, A. Krause, "Information directed sampling and bandits with heteroscedastic noise" (2018),
     https://arxiv.org/abs/1801.09667
-
-    Examples
-    --------
-    >>> from riskroute.routers.context import read_context
-    >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {}}}
-    >>> ContextualIds().route(read_context(books, side="sell", shares=300)).dark
-    {'P': 300}
     """
 
     name: ClassVar[str] = "contextual-ids"

@@ -15,7 +15,8 @@ excess of single children over their share of the level; the sum bounds the exce
 `WaitOrTrade.excess` evaluates a whole plan on fixed scenarios: equally likely moves of the mid, and several fill
 outcomes for each.
 
-The arithmetic is compiled. Kernels check table shapes, because compiled code would read past the end of a short array.
+The arithmetic is compiled. `OrderTables.with_pools` checks the shapes, because compiled code would read past the end of
+a short array.
 """
 
 from __future__ import annotations
@@ -37,17 +38,11 @@ EXPOSURE_SAVED = 0.4  # fraction of the exposure to the mid that shares filled i
 Moments = tuple[Matrix, Matrix]  # mean and variance of pool fills by unit, pings first, then resting orders
 
 
-@dataclass(frozen=True)
-class _PlanForecast:
+class _PlanForecast(NamedTuple):
     """Predicted cost of a plan in dollars, and its variance in squared dollars."""
 
     cost: float
     variance: float
-    unlucky: float  # given that all pinged pools are empty
-    unlucky_variance: float
-    lucky: float  # given that some pool fills
-    lucky_variance: float
-    empty: float  # probability that all pinged pools are empty; 1 if none is pinged
 
     def objective(self, price: float) -> float:
         """Return cost plus ``price`` times variance."""
@@ -200,7 +195,8 @@ def _with_pools(order: OrderTables, moments: Moments) -> tuple[WaitOrTrade, Flag
     resting = len(fills) - pools
     if fills.shape != spread.shape or fills.shape[1] != width or width < 2 or resting != len(extra):
         raise InputError("fills must have one row per ping and resting order, and one column per unit")
-    if resting not in (0, pools) or order.cost.shape != order.variance.shape or order.cost.shape[1] != width:
+    misfit = order.cost.shape != order.variance.shape or order.cost.shape[1] != width or len(sweep) != width
+    if misfit or resting not in (0, pools):
         raise InputError("tables of an order must have one row per place and one column per unit")
     cost, variance = np.empty((first + resting, width)), np.empty((first + resting, width))
     cost[:first], variance[:first] = order.cost, order.variance
@@ -225,23 +221,10 @@ def _with_pools(order: OrderTables, moments: Moments) -> tuple[WaitOrTrade, Flag
 
 
 @njit(cache=True)
-def _check_tables(tables: WaitOrTrade) -> None:
-    width = len(tables.shares)
-    wrong = tables.cost.shape != tables.variance.shape or tables.cost.shape[1] != width or len(tables.sweep) != width
-    wrong = wrong or (tables.pools.pinged and len(tables.pools.fills_if_any) != width)
-    if wrong or width < 2:
-        raise InputError("tables of a plan must have one row per place and one column per unit")
-
-
-@njit(cache=True)
 def _waiting_shares(tables: WaitOrTrade, units: Units) -> float:
     """Return the shares that a plan lets wait."""
-    if len(units) != len(tables.cost):
-        raise InputError("units of a plan must be one number per place")
     shares, waits = tables.shares, 0.0
     for k in range(len(units)):
-        if units[k] < 0 or units[k] >= len(shares):
-            raise InputError("units of a plan must be at most those of the order")
         waits += shares[units[k]]
     return float(min(waits, shares[-1]))
 
@@ -274,32 +257,25 @@ def _pinged(tables: WaitOrTrade, waits: float, before: bool) -> tuple[float, flo
 
 
 @njit(cache=True)
-def _forecast(
-    tables: WaitOrTrade, units: Units, before: bool
-) -> tuple[float, float, float, float, float, float, float]:
-    """Return the fields of `_PlanForecast`."""
-    _check_tables(tables)
+def _forecast(tables: WaitOrTrade, units: Units, before: bool) -> tuple[float, float]:
+    """Return the predicted cost of a plan and its variance."""
     waits = _waiting_shares(tables, units)
     now = tables.shares[-1] - waits
     money, square = _waiting_moments(tables, units, 1.0)
     money += _interpolate(now, tables.shares, tables.sweep)
     if not tables.pools.pinged or (now <= 0 and not before):
-        return money, square, money, square, money, square, 1.0
+        return money, square
     filled, left, still = _pinged(tables, waits, before)
     empty = tables.pools.empty
     lucky, other = _waiting_moments(tables, units, still)
     lucky += _interpolate(left, tables.shares, tables.sweep) + tables.pools.price * filled
     mean = empty * money + (1 - empty) * lucky
-    both = empty * square + (1 - empty) * other + empty * (1 - empty) * (money - lucky) ** 2
-    return mean, both, money, square, lucky, other, empty
+    return mean, empty * square + (1 - empty) * other + empty * (1 - empty) * (money - lucky) ** 2
 
 
 @njit(cache=True)
 def _trade_now_objectives(tables: WaitOrTrade, price: float) -> Floats:
-    """Return, by waiting units, the cost of trading the remainder now plus ``price`` times the variance of the pings.
-
-    Pools are pinged first.
-    """
+    """Return, by waiting units, the objective of trading the remainder now, pools pinged first."""
     shares, sweep, pools = tables.shares, tables.sweep, tables.pools
     fills, empty = pools.fills_if_any, pools.empty
     found = np.empty(len(shares))
@@ -322,7 +298,6 @@ def _best_plan(tables: WaitOrTrade, price: float) -> tuple[Units, bool]:
     totals are evaluated, then all around the best.
     """
     slots, width = tables.cost.shape
-    _check_tables(tables)
     if slots == 0:
         return np.zeros(0, dtype=np.int64), False
     # the common variance depends on the total alone
@@ -341,7 +316,7 @@ def _best_plan(tables: WaitOrTrade, price: float) -> tuple[Units, bool]:
         first, last = (0, width) if stage == 0 else (max(middle - step + 1, 0), min(middle + step, width))
         for n in range(first, last, step if stage == 0 else 1):
             rival = units_of_total(choices, n)
-            money, square = _forecast(tables, rival, True)[:2]
+            money, square = _forecast(tables, rival, True)
             if money + price * square < lowest:
                 units, before, lowest, middle = rival, True, money + price * square, n
     return units, before
@@ -357,8 +332,8 @@ def _plan_under_draw(
     world = _with_pools(charged, drawn)[0]
     best, best_before = _best_plan(ours, price)
     units, before = _best_plan(world, price)
-    money, square = _forecast(ours, best, best_before)[:2]
-    rival, rival_square = _forecast(ours, units, before)[:2]
+    money, square = _forecast(ours, best, best_before)
+    rival, rival_square = _forecast(ours, units, before)
     if rival + price * rival_square - money - price * square <= allowance:
         return units, before, worth
     return best, best_before, worth
@@ -400,10 +375,7 @@ _LOGITS = _correlated_logits(_UNIFORMS)
 
 @njit(cache=True)
 def _share_excess(horizon: HorizonModel, missed: Floats, filled: float, drift: float, level: float) -> float:
-    """Return the expected excess of one share's cost over a level.
-
-    ``missed (M,)`` is the probability of no fill by move. A fill costs ``filled`` plus ``drift`` times the move.
-    """
+    """Return the expected excess of one share's cost over a level; ``missed (M,)`` is P(no fill) by move."""
     total = 0.0
     for k in range(len(_MID_MOVES)):
         total += missed[k] * max(horizon.sweep + horizon.mid_sd * _MID_MOVES[k] - level, 0.0)
@@ -415,8 +387,6 @@ def _share_excess(horizon: HorizonModel, missed: Floats, filled: float, drift: f
 def _limit_excess(horizon: HorizonModel, shares: Floats, level: float) -> Matrix:
     """Return the expected excess of limit orders of ``shares (n,)`` over a level per share, in dollars, ``(V, n)``."""
     model, slopes = horizon.venues, horizon.slopes
-    if model.shape[1] != 4 or len(slopes) != 2:
-        raise InputError("fill model must have four numbers per venue and two slopes")
     count, width = len(model), len(shares)
     excess, missed = np.zeros((count, width)), np.empty(len(_MID_MOVES))
     step = max((width - 1) // 4, 1)  # excess per share changes slowly with size: evaluate a few sizes, interpolate
@@ -476,15 +446,10 @@ def _plan_excess(
     tables: WaitOrTrade, order: OrderTables, resting: Matrix, units: Units, before: bool, level: float
 ) -> tuple[float, float]:
     """Return the probability that a plan costs more than ``level`` dollars, and its expected excess."""
-    _check_tables(tables)
     waits = _waiting_shares(tables, units)
     horizon, prices, shares = order.horizon, order.prices, tables.shares
     model, slopes = horizon.venues, horizon.slopes
     venues = len(model)
-    if venues + len(resting) != len(units) or len(prices) < len(resting) or resting.shape[1] != len(shares):
-        raise InputError("tables of a plan must have one row per place and one column per unit")
-    if model.shape[1] != 4 or len(slopes) != 2:
-        raise InputError("fill model must have four numbers per venue and two slopes")
     now = shares[-1] - waits
     pinged = tables.pools.pinged and (now > 0 or before)
     filled, left, still = _pinged(tables, waits, before) if pinged else (0.0, now, 1.0)

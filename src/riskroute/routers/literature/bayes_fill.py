@@ -52,14 +52,11 @@ def _dirichlet_moments(weights: Vector) -> tuple[float, float]:
 
 
 class _Drift(NamedTuple):
-    """Normal-inverse-gamma posterior of price moves: mean ``mean`` with the weight of ``times`` observations.
-
-    ``shape`` and ``scale`` are those of the inverse gamma posterior of the variance.
-    """
+    """Normal-inverse-gamma posterior of price moves; ``mean`` has the weight of ``times`` observations."""
 
     mean: float
     times: float
-    shape: float
+    shape: float  # of the inverse gamma posterior of the variance
     scale: float
 
     def after(self, number: float, total: float, squares: float) -> _Drift:
@@ -84,10 +81,7 @@ class _Drift(NamedTuple):
 
 
 def _dirichlet_weights(levels: list[Floats], strength: float) -> Floats:
-    """Return the Dirichlet parameters of a cell: its counts plus a prior with the frequencies of the level above.
-
-    ``levels`` are counts from the most general to the cell's own; the top level has a uniform prior.
-    """
+    """Return the Dirichlet parameters of a cell; ``levels`` are counts, from the most general to the cell's own."""
     frequencies = np.full(len(FILL_SHARES), 1 / len(FILL_SHARES))
     weights = frequencies
     for counts in levels:
@@ -290,10 +284,7 @@ def _size_class(size: float) -> int:
 
 
 def _best_split(tables: Floats, taking: float, kappa: float, shares: int) -> Integers:
-    """Return the parts to post at each venue with the least mean cost plus ``kappa`` times variance, per share.
-
-    ``tables (K, parts + 1, 6)`` are those of `BayesFill.table`. Ties go to fewer posted parts, then to earlier venues.
-    """
+    """Return the parts to post at each venue that are best for tables of `BayesFill.table`; ties go to fewer parts."""
     splits = _compositions(len(tables), tables.shape[1] - 1)
     chosen = tables[np.arange(len(tables)), splits]
     size, filled, spread, gain, move, risk = np.moveaxis(chosen, -1, 0)

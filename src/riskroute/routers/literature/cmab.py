@@ -42,14 +42,6 @@ class Cmab(DarkAllocation):
     ----------
     Bernasconi, Martino, Vittori, Trovo and Restelli (2022), `Dark-Pool Smart Order Routing: a Combinatorial Multi-armed
     Bandit Approach <https://doi.org/10.1145/3533271.3561728>`_.
-
-    Examples
-    --------
-    >>> from riskroute.routers.context import read_context
-    >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {}, "Q": {}}}
-    >>> plan = Cmab().route(read_context(books, side="sell", shares=300, lot=100))
-    >>> sum(plan.dark.values())
-    300
     """
 
     name: ClassVar[str] = "cmab+sweep"
@@ -98,10 +90,7 @@ class Cmab(DarkAllocation):
 
 
 def _fill_index(index: str, tried: Vector, sums: Vector, time: int, rng: np.random.Generator) -> Vector:
-    """Return an optimistic filled fraction of each size, from trials and sums of filled fractions.
-
-    ``index`` is that of `Cmab`, or ``mean`` for no optimism.
-    """
+    """Return the filled fraction of each size by an index of `Cmab`, or by its ``mean``."""
     if index == "mean":
         return np.asarray(sums / np.maximum(tried, 1))
     if index == "ucb":

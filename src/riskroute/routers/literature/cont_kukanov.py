@@ -332,14 +332,6 @@ class DarkFirstContKukanov(DarkFirst):
         Of `DarkFirst`.
     steps, remembered, least, adverse, scaled, behind
         Of `ContKukanov`.
-
-    Examples
-    --------
-    >>> from riskroute.routers.context import read_context
-    >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {}}}
-    >>> plan = DarkFirstContKukanov().route(read_context(books, side="sell", shares=300, horizon=60))
-    >>> plan.dark, plan.take, plan.rest  # no samples yet
-    ({'P': 300}, {}, 'sweep')
     """
 
     name: ClassVar[str] = "dark-first+cont-kukanov"

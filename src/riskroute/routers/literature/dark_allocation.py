@@ -173,9 +173,7 @@ def _comb_sample(chances: Floats, start: float) -> Units:
 def _greedy_units(values: Floats, units: int, rng: np.random.Generator | None = None) -> Units:
     """Allocate units one by one to the pool with the largest marginal value, while it is not negative.
 
-    ``values (K, V)`` are the marginal values of the first, second .. unit in each pool; they must not increase, so that
-    greedy is optimal. Units worth 0 are allocated too, because pinging is free and informative. Ties go to the pool
-    with the fewest units, then to a random one (without ``rng``: the first).
+    Marginal values ``(K, V)`` must not increase. Units worth 0 are allocated too: pinging is free and informative.
     """
     pools, sizes = values.shape
     lots = rng.permutation(pools) if rng is not None else np.arange(pools)

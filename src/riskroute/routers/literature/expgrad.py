@@ -39,13 +39,6 @@ class ExpGrad(DarkAllocation):
         Number of orders (T), which sets the learning rate; default: the number so far.
     seed : int
         Seed of the rounding.
-
-    Examples
-    --------
-    >>> from riskroute.routers.context import read_context
-    >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {}, "Q": {}}}
-    >>> ExpGrad().route(read_context(books, side="sell", shares=200, lot=100)).dark
-    {'P': 100, 'Q': 100}
     """
 
     name: ClassVar[str] = "expgrad+sweep"
@@ -67,7 +60,7 @@ class ExpGrad(DarkAllocation):
     def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         _, weights = self.weights(task)
         given = systematic_units(weights.sum(axis=0), task.rng)
-        for pool, units, worth in zip(task.pools, given, _relative(task), strict=True):
+        for pool, units, worth in zip(task.pools, given, task.savings / task.savings.max(), strict=True):
             if units == 0:  # a child of 0 units counts as filled in full
                 self.move(str(task.unit), pool, np.full(task.units, worth))
         return given, {}
@@ -97,10 +90,6 @@ class ExpGrad(DarkAllocation):
         sums = self.gradients[key][pool]
         for unit, some in enumerate(gradient.tolist()):
             sums[unit] += some
-
-
-def _relative(task: AllocationTask) -> Vector:
-    return np.asarray(task.savings / task.savings.max())
 
 
 def _expgrad_rate(pools: int, rounds: int) -> float:
@@ -141,13 +130,6 @@ class Exp3(ExpGrad):
         Use the rate printed in the paper, with ``K`` where minimising the paper's bound gives ``K^2``.
     seed : int
         Seed of the draws.
-
-    Examples
-    --------
-    >>> from riskroute.routers.context import read_context
-    >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {}, "Q": {}}}
-    >>> Exp3().route(read_context(books, side="sell", shares=200, lot=100)).dark
-    {'P': 100, 'Q': 100}
     """
 
     name: ClassVar[str] = "exp3+sweep"
@@ -228,16 +210,7 @@ def _estimate_gradient(
 ) -> Floats:
     """Return an unbiased estimate of the gradient of a pool's fill, ``(units,)``; ``(units, K)`` for ``K`` pools.
 
-    Parameters
-    ----------
-    units : int
-        Units of the order.
-    floor, lower : int
-        Certain units, and the order's units below them.
-    sent, filled : int
-        Units drawn and filled.
-    chance : float
-        Probability of one more than ``floor``.
+    Other arguments are as in `_DrawnUnits`; ``sent`` and ``filled`` are units.
     """
     weight = np.divide(1.0, chance, out=np.zeros(np.shape(chance)), where=np.greater(sent, floor))
     certain = np.greater_equal(filled, floor) - np.equal(filled, floor) * weight

@@ -64,13 +64,6 @@ class KaplanMeier(DarkAllocation):
     Notes
     -----
     Fills are weighted by their saving, which the paper does not do.
-
-    Examples
-    --------
-    >>> from riskroute.routers.context import read_context
-    >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {}, "Q": {}}}
-    >>> KaplanMeier().route(read_context(books, side="sell", shares=300)).dark
-    {'P': 150, 'Q': 150}
     """
 
     name: ClassVar[str] = "kaplan-meier+sweep"
@@ -139,11 +132,7 @@ def _bin_edges(size: int) -> Units:
 
 
 def _count_fills(children: list[tuple[int, int]]) -> tuple[Vector, Vector]:
-    """Return ``ended`` and ``tried`` by bin, from units sent and filled.
-
-    For a single size ``s``, ``ended`` D(s) counts children of more than ``s`` units that filled ``s``, and ``tried``
-    N(s) those that filled at least ``s``. In a wider bin both are sums over its sizes.
-    """
+    """Return by bin the children that ended there (D) and those that reached it (N), from units sent and filled."""
     edges = _edges_beyond(max((sent for sent, _ in children), default=0))
     width = np.diff(edges)
     ended, tried = np.zeros(len(width)), np.zeros(len(width))
@@ -170,10 +159,7 @@ def _binned_tails(ended: Vector, tried: Vector, units: int) -> Vector:
 
 
 def _optimistic_tails(tails: Vector, tried: Vector, needed: float | Floats) -> Vector:
-    """Raise the tails in the first bin without enough trials to the last trusted value.
-
-    ``needed`` is the required number of trials, for all sizes or ``(units,)`` for sizes 0, 1 ..
-    """
+    """Raise the tails in the first bin with fewer than ``needed`` trials to the last trusted value."""
     units = len(tails)
     edges = _edges_beyond(units)
     width = np.diff(edges)
@@ -281,11 +267,9 @@ def _power_tails(empty: float, exponent: float, largest: int) -> Vector:
 
 
 def _fit_exponent(some: float, logs: float, full: Floats, largest: int, less: float = 0.0) -> float:
-    """Return the maximum likelihood exponent of a power law over 1 .. ``largest`` from censored sizes.
+    """Return the smallest exponent of a power law over 1 .. ``largest`` within ``less`` of the maximum likelihood.
 
-    ``some`` and ``logs`` are the number of uncensored sizes and the sum of their logarithms; ``full (largest,)`` is the
-    number of full fills of 1, 2 .. units, which are right-censored. Returns the smallest exponent whose log-likelihood
-    is within ``less`` of the maximum.
+    ``full`` counts full fills of 1, 2 .. units, which are right-censored; ``logs`` sums the logs of ``some`` other sizes.
     """
     tails = _log_tails(largest)
     likelihood = -_EXPONENTS * logs - (some + full.sum()) * tails[:, 0] + tails @ full
@@ -317,13 +301,6 @@ class RaUcb(ParMl):
         Seed of tie-breaking.
     width : float
         Degree of optimism; 0 is `ParMl`.
-
-    Examples
-    --------
-    >>> from riskroute.routers.context import read_context
-    >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {}, "Q": {}}}
-    >>> sum(RaUcb().route(read_context(books, side="sell", shares=300, lot=100)).dark.values())
-    300
     """
 
     name: ClassVar[str] = "ra-ucb+sweep"

@@ -66,13 +66,6 @@ class Lagrangian(_DarkShares):
         Constant step size, for pools that change; default: decreasing steps.
     seed : int
         Seed of the rounding.
-
-    Examples
-    --------
-    >>> from riskroute.routers.context import read_context
-    >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {}, "Q": {}}}
-    >>> Lagrangian().route(read_context(books, side="sell", shares=300)).dark
-    {'P': 150, 'Q': 150}
     """
 
     name: ClassVar[str] = "lagrangian+sweep"
@@ -115,11 +108,7 @@ def _lagrangian_step(
     step: float,
     floor: float = 0.0,
 ) -> list[float]:
-    """Return the shares after one gradient step, on the simplex, each at least ``floor``.
-
-    By pool, ``full`` says whether it filled in full, and ``worth`` is the saving of a fill (rho). ``size`` is the order
-    size relative to the mean (V), ``step`` the step size (gamma).
-    """
+    """Return the shares after one gradient step: full fills gain ``worth`` (rho), ``size`` is V, ``step`` gamma."""
     gains = [value if filled else 0.0 for filled, value in zip(full, worth, strict=True)]
     mean = sum(gains) / len(gains)
     moved = [share + step * size * (gain - mean) for share, gain in zip(shares, gains, strict=True)]
@@ -152,13 +141,6 @@ class Reinforcement(_DarkShares):
         Initial saving of every pool, in completely filled first orders.
     seed : int
         Seed of the rounding.
-
-    Examples
-    --------
-    >>> from riskroute.routers.context import read_context
-    >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {}, "Q": {}}}
-    >>> Reinforcement().route(read_context(books, side="sell", shares=300)).dark
-    {'P': 150, 'Q': 150}
     """
 
     name: ClassVar[str] = "reinforcement+sweep"
