@@ -307,15 +307,10 @@ class LitBelief:
         effects, names = self._venue_effects(books.venues)
         flows = np.array([known.get(name, np.nan) for name in names])
         fills = self._fill_coefficients(context.horizon)
-        columns = prices, sizes, books.bid_sz, books.ask_sz
-        price, queue, bid, ask = np.array(
-            [column[:, 0] for column in columns]
-        )  # contiguous: a strided array compiles another kernel
-        there, cost, variance, model = _posting_tables(
-            *(price, queue, bid, ask, books.makers, flows, effects),
-            *(np.array(market), books.mid, context.sign, context.tick, context.horizon),
-            *(coef[:_POSTING_FEATURES], coef[-1], var_coef, fills, shares),
-        )
+        best = prices[:, 0], sizes[:, 0], books.bid_sz[:, 0], books.ask_sz[:, 0]
+        terms = np.array([*market, books.mid, context.sign, context.tick, context.horizon])
+        tables = _posting_tables(np.array([*best, books.makers, flows, effects]), terms, coef, var_coef, fills, shares)
+        there, cost, variance, model = tables
         spread = self._variance_rate(market) * context.horizon
         rise = float((_sweep_features(market) @ self.horizon_sweep.estimate.mean_coef)[0])
         horizon = HorizonModel(model, fills[1:3], market.sweep + half * rise, math.sqrt(spread))
@@ -391,29 +386,16 @@ def _var_features(posted: _PostingFeatures, venues: Integers, spread: float) -> 
 
 @njit(cache=True)
 def _posting_tables(
-    prices: Floats,
-    queues: Floats,
-    bids: Floats,
-    asks: Floats,
-    makers: Floats,
-    flows: Floats,
-    effects: Floats,
-    market: Floats,
-    mid: float,
-    sign: int,
-    tick: float,
-    horizon: float,
-    coef: Floats,
-    trust: float,
-    var_coef: Floats,
-    fills: Floats,
-    shares: Floats,
+    venues: Matrix, terms: Floats, coef: Floats, var_coef: Floats, fills: Floats, shares: Floats
 ) -> tuple[Integers, Matrix, Matrix, Matrix]:
     """Return the venues to post at, cost and own variance of limit orders there, ``(m, n)``, and their fill model.
 
     The same arithmetic as `_posting_features` and `_fill_fraction` times the coefficients, without building the matrix.
     """
-    half, imbalance, lean, sweep = market[0], market[1], market[2], market[3]
+    prices, queues, bids, asks = venues[0], venues[1], venues[2], venues[3]
+    makers, flows, effects, trust = venues[4], venues[5], venues[6], coef[-1]
+    half, imbalance, lean, sweep = terms[0], terms[1], terms[2], terms[3]
+    mid, sign, tick, horizon = terms[4], terms[5], terms[6], terms[7]
     there, width = np.flatnonzero((queues > 0) & np.isfinite(flows)), len(shares)
     count = len(there)
     cost, variance, model = np.zeros((count, width)), np.zeros((count, width)), np.zeros((count, 4))

@@ -269,7 +269,7 @@ def _power_tails(empty: float, exponent: float, largest: int) -> Vector:
 def _fit_exponent(some: float, logs: float, full: Floats, largest: int, less: float = 0.0) -> float:
     """Return the smallest exponent of a power law over 1 .. ``largest`` within ``less`` of the maximum likelihood.
 
-    ``full`` counts full fills of 1, 2 .. units, which are right-censored; ``logs`` sums the logs of ``some`` other sizes.
+    ``full`` counts full fills of 1, 2 .. units, all right-censored; ``logs`` sums the logs of ``some`` other sizes.
     """
     tails = _log_tails(largest)
     likelihood = -_EXPONENTS * logs - (some + full.sum()) * tails[:, 0] + tails @ full
