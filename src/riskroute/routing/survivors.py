@@ -104,10 +104,7 @@ class _Survivors(ActionSet):
         return self.root.largest_norm()
 
     def best(self, coef: Vector) -> Action:
-        """Return the best member found: exact if the best allocation of the root survived, a search otherwise.
-
-        The search raises Lagrange multipliers on violated cuts, then moves lots between two slots while that helps.
-        """
+        """Return the best member found: exact if the best allocation of the root survived, a search otherwise."""
         coef = finite_array("coef", coef, ndim=1, length=self.dim)
         free = self.root.best(coef)
         if self._has(free):
@@ -115,7 +112,7 @@ class _Survivors(ActionSet):
         found, value = self.witness, self._score(self.witness, coef)
         multipliers = np.zeros(len(self.cuts))
         size = np.array([np.linalg.norm(coef) / (np.linalg.norm(cut.coef) + 1e-300) for cut in self.cuts])
-        for _ in range(40):
+        for _ in range(40):  # raise the multipliers of violated cuts
             priced = coef + sum(m * cut.coef for m, cut in zip(multipliers, self.cuts, strict=True))
             candidate = self.root.best(priced)
             broken = np.array([self._score(candidate, cut.coef) > cut.limit for cut in self.cuts])

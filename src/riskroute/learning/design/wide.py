@@ -78,10 +78,7 @@ def is_wide(count: int, dim: int) -> bool:
 
 
 def wide_optimal(features: Matrix, tolerance: float) -> Design:
-    """Return a design over the rows of ``features``, as `g_optimal` does for fewer coordinates.
-
-    It aims at ``bound <= (1 + tolerance) * rank``, or at one per cent if the tolerance is smaller.
-    """
+    """Return a design over the rows of ``features`` within the tolerance, or one per cent if that is larger."""
     # vertex exchange is too slow below an excess of 1 %
     found = wide_design(features, max(tolerance, 0.01) * (1 - 1e-3))
     index, weights, whitening = few_wide_rows(features, found)
@@ -89,15 +86,12 @@ def wide_optimal(features: Matrix, tolerance: float) -> Design:
 
 
 def few_wide_rows(features: Matrix, design: WideDesign) -> tuple[Integers, Vector, Matrix]:
-    """Return the rows that carry weight, at most ``r (r + 1) / 2``, their weights, and the whitening of both.
-
-    Up to the rounding of weights to a fine grid, no leverage increases.
-    """
+    """Return the rows with weight, at most ``r (r + 1) / 2``, their weights, and the whitening of both."""
     index = np.flatnonzero(design.weights > 0)
     weights = design.weights[index]
     if len(index) > design.rank * (design.rank + 1) // 2:
         index, weights = thin_support(features[index] @ design.whitening, weights, index)
-    weights = on_canonical_grid(weights, 2.0**40)
+    weights = on_canonical_grid(weights, 2.0**40)  # so fine that no leverage increases noticeably
     index, weights = index[weights > 0], weights[weights > 0]
     basis = round_coordinates(features[index])
     return index, weights, basis @ any_inverse_root(features[index] @ basis, weights)
