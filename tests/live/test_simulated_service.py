@@ -13,7 +13,7 @@ import pytest
 
 from checkout import ROOT
 
-SEEDS = 12  # half a minute of a core
+SEEDS = 10  # with a second process that repeats one, less than half a minute of a core
 MUTANTS = (
     "tell_reports_apart_by_exec_id_alone",
     "settle_while_a_fill_is_on_its_way",
@@ -52,8 +52,8 @@ def test_every_guarantee_holds_under_the_faults_of_some_seeds(survived: Callable
         for kind, count in line["survived"].items():
             if not kind.startswith("orders "):
                 survived(f"{kind} in the simulated service", count)
-    again, _ = played("--seeds", "1", "--first", "3")
-    assert again[0]["mark"] == lines[2]["mark"], "a seed plays the same in another process"
+    again, _ = played("--seeds", "1", "--first", "2")
+    assert again[0]["mark"] == lines[1]["mark"], "a seed plays the same in another process"
 
 
 @pytest.mark.thorough

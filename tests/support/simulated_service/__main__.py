@@ -88,7 +88,6 @@ class Tally:
         self.seeds = self.orders = 0
         self.simulated = self.cpu = 0.0
         self.survived: Counter[str] = Counter()
-        self.marks: dict[int, str] = {}
 
     def add(self, line: dict[str, Any]) -> None:
         """Count a seed."""
@@ -97,7 +96,6 @@ class Tally:
         self.simulated += line["seconds"]
         self.cpu += line["cpu"]
         self.survived.update(line["survived"])
-        self.marks[line["seed"]] = line["mark"]
 
     @property
     def faults(self) -> int:

@@ -49,6 +49,7 @@ class Durable:
         self.state, self.archive = TradingState(), OrderArchive()
         self.accepted: dict[str, tuple[ParentOrder, Any]] = {}
         self.children: dict[str, ChildOrder] = {}
+        self.made: dict[str, ExecutionReport] = {}  # every report that a venue has made
         self.reports: set[str] = set()
         self.settled: dict[str, None] = {}
         self.halted = False
@@ -63,9 +64,10 @@ class Durable:
 
     def _event(self, event: AnyEvent) -> None:
         apply(self.state, event, self.archive)
-        kind = type(event)
-        if kind is Reported:
-            self.reports.add(event.report.key)  # type: ignore[union-attr]  # a Reported
+        if isinstance(event, Reported):
+            if self.made.get(event.report.key) != event.report:
+                raise BrokenGuaranteeError(f"no venue has made the report {event.report.key!r} in the log")
+            self.reports.add(event.report.key)
         elif isinstance(event, Accepted):
             if event.order.key in self.accepted:
                 raise BrokenGuaranteeError(f"the order {event.order.key} is in the log twice")
@@ -77,9 +79,9 @@ class Durable:
             if event.outcome.parent in self.settled:
                 raise BrokenGuaranteeError(f"the order {event.outcome.parent} is learned twice")
             self.settled[event.outcome.parent] = None
-        elif kind is Halted:
+        elif isinstance(event, Halted):
             self.halted = True
-        elif kind is Resumed:
+        elif isinstance(event, Resumed):
             self.halted = False
 
 
@@ -92,16 +94,12 @@ class Checks:
         The venues' own account.
     limits : Limits
         Limits of children.
-    now : Callable[[], str]
-        The simulated time, for messages.
     """
 
     def __init__(self, venues: dict[str, Venue], limits: Limits) -> None:
         self.venues, self.limits = venues, limits
         self.durable = Durable()
-        self.made: dict[str, ExecutionReport] = {}  # every report that a venue has made
         self.answered: dict[str, Any] = {}  # decisions that clients know, by key
-        self.halt_answered = False
         self._exposure: dict[str, dict[str, ChildOrder]] = {}  # children at venues by order
         for venue in venues.values():
             venue.on_arrival = self.on_arrival
@@ -115,7 +113,7 @@ class Checks:
 
     def on_report(self, report: ExecutionReport) -> None:
         """Note a report that a venue makes."""
-        self.made[report.key] = report
+        self.durable.made[report.key] = report
 
     def on_send(self, child: ChildOrder) -> None:
         """Check a child that the service sends."""

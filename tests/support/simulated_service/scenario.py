@@ -56,6 +56,7 @@ class Scenario:
     """Everything that a seed determines before the service starts."""
 
     seed: int
+    start: int
     seconds: float
     orders: tuple[Order, ...]
     faults: tuple[Fault, ...]
@@ -79,6 +80,8 @@ class Scenario:
         """Return the scenario with other orders and faults."""
         return replace(self, orders=orders, faults=faults)
 
+
+_MIDNIGHT = 19_675 * 86_400 * NANO
 
 # Faults with their weights, the largest number of seconds, and whether they have a place.
 _KINDS: dict[str, tuple[float, float, bool]] = {
@@ -110,6 +113,8 @@ def drawn(seed: int) -> Scenario:
     odds = [0.0 if calm else rng.choice((0.0, 0.01, 0.05)) for _ in range(6)]
     return Scenario(
         seed=seed,
+        # some seeds go past midnight, when exec ids begin again and daily limits count anew
+        start=_MIDNIGHT - int(rng.choice((0.1, 0.5, 3.0, 10.0)) * seconds * NANO),
         seconds=seconds,
         orders=_orders(rng, seconds, count),
         faults=_faults(rng, seconds),

@@ -54,11 +54,14 @@ class Scheduler:
     ----------
     seed : int
         Seed of the delays between a wake-up and the run of its thread.
+    start : int
+        Nanoseconds since 1970 at the start.
     """
 
     most_at_once = 200_000  # events without progress of the time: a loop that never waits
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, start: int = 1_700_000_000 * NANO) -> None:
+        self.start = start
         self.now = 0
         self.skew = 0  # by which the wall clock has jumped
         self.random = random.Random(seed)
@@ -206,8 +209,6 @@ class Scheduler:
         """Nanoseconds since 1970, by the clock of the service's machine."""
         return self.true_time() + self.skew
 
-    start = 1_700_000_000 * NANO
-
     def true_time(self) -> int:
         """Nanoseconds since 1970."""
         return self.start + self.now
@@ -290,7 +291,6 @@ class Thread:
         except BaseException as error:
             if self.process.alive:
                 timer.errors.append(f"the thread {self.name!r} raised {error!r}")
-                timer.failure = error  # type: ignore[attr-defined]  # for the trace
         if self.process.alive:
             self.process.threads.remove(self)
         self.finish()

@@ -135,7 +135,7 @@ class Simulation:
 
     def __init__(self, scenario: Scenario, folder: Path) -> None:
         self.scenario, self.folder = scenario, folder
-        self.timer = Scheduler(scenario.seed)
+        self.timer = Scheduler(scenario.seed, scenario.start)
         self.rng = random.Random(f"{scenario.seed} world")
         self.disk = SimulatedDisk(folder, self.timer, self.on_point)
         self.trace: list[str] = []
@@ -169,7 +169,6 @@ class Simulation:
         self.crashing = ""
         self.disturbed_until = 0
         self.failing_sync = self.halt_file = False
-        self.ready_at = NEVER
         self.ending = False
         self.placing = 0
         self._stopping: asyncio.Event | None = None
@@ -296,7 +295,6 @@ class Simulation:
             if not self.network.loop.is_running():
                 self.network.loop.close()
         self.service = self.process = None
-        self.ready_at = NEVER
 
     def _start_again(self, *, power: bool = False) -> None:
         for venue in self.venues.values():

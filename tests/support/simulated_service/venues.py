@@ -109,11 +109,9 @@ class Venue(SimulatedVenue):
         if not names:
             return False
         there = self.children[names[rng.randrange(len(names))]]
-        today = there.reports[-1].day  # a bust names a fill of the same day
-        if self.clock() // _DAY != self._last_day:
-            return False
+        today = self._day[1]  # that of the last report: a bust names a fill of the same day
         found = [one for one in fills(there) if one.day == today]
-        if not found:
+        if not found or self.clock() // _DAY != self._last_day:
             return False
         fill = found[rng.randrange(len(found))]
         there.cum -= fill.quantity
