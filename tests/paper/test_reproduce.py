@@ -166,7 +166,7 @@ def test_the_story_is_the_first_run_of_the_panel() -> None:
     policy = panel.policies["restart-gse"].clone()
     policy.start(panel.environment.setting(scale.horizon), seed_stream(3, instance, "restart-gse", 0, "policy"))
     rng = np.random.default_rng(seed_stream(3, instance, "restart-gse", 0, "rewards"))
-    blocks = _play_blocks(panel.environment, policy, rng, rounds).whole()[1]
+    blocks = _play_blocks(panel.environment, policy, rng, rounds)[1]
     assert np.array_equal(np.diff(story["gap_rounds"]), blocks.counts)
     assert np.array_equal(story["gaps"][:-1], blocks.gaps)
 

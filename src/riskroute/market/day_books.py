@@ -32,18 +32,14 @@ _BOOK_ARRAYS = ("offsets", "stamps", "sequences", *LEVEL_FIELDS)
 
 
 class _BooksNow(NamedTuple):
-    """Books of all venues at one time: prices and sizes ``(V, L)``, NaN and 0 for absent levels.
-
-    ``ages (V,)`` are nanoseconds since each venue's snapshot, -1 before its first; ``rows (V,)`` are its rows. A stale
-    snapshot has an age but no levels.
-    """
+    """Books of all venues at one time: prices and sizes ``(V, L)``, NaN and 0 for absent levels and stale books."""
 
     bid_px: Matrix
     bid_sz: Matrix
     ask_px: Matrix
     ask_sz: Matrix
-    ages: Integers
-    rows: Integers
+    ages: Integers  # ``(V,)``, nanoseconds since each venue's snapshot, -1 before its first
+    rows: Integers  # ``(V,)``, rows of the snapshots
 
 
 class _DayArrays(NamedTuple):

@@ -48,11 +48,7 @@ _Skipped = Callable[[Path, str], None]  # called with a skipped file and the rea
 _SIGNATURES = {
     **dict.fromkeys((b"PK\x03\x04", b"PK\x05\x06"), "a zip archive"),
     **{b"PAR1": "a Parquet table", b"ARROW1": "an Arrow (Feather) table", b"FEA1": "a Feather table"},
-    **{
-        b"\x89HDF\r\n\x1a\n": "an HDF5 file",
-        b"%PDF": "a PDF document",
-        b"\x0a\x0d\x0d\x0a": "a network capture (pcapng)",
-    },
+    **{b"\x89HDF\r\n\x1a\n": "an HDF5 file", b"%PDF": "a PDF document"},
     **dict.fromkeys((b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4"), "a network capture (pcap)"),
     **dict.fromkeys((b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d"), "a network capture (pcap)"),
     **{b"\xfd7zXZ\x00": "an xz archive", b"BZh": "a bzip2 archive", b"7z\xbc\xaf\x27\x1c": "a 7z archive"},
@@ -277,11 +273,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 class _VenueNames:
-    """Maps the venues of a file to the requested names.
-
-    ``options.venue`` selects the venue of that name, or renames the only venue of the file. Which of the two applies is
-    known only at the end of the file: its first venue takes the new name until the venue of that name appears.
-    """
+    """Maps the venues of a file to the requested names: ``options.venue`` selects a venue, or renames the only one."""
 
     def __init__(self, source: Path, options: ImportOptions) -> None:
         self.source, self.options = source, options
@@ -293,6 +285,7 @@ class _VenueNames:
         wanted = self.options.venue
         if wanted is None:
             return self.options.venue_names.get(venue, venue)
+        # Only the end of the file tells selection from renaming: until then, the first venue takes the new name.
         return wanted if venue == (wanted if wanted in self.seen else next(iter(self.seen))) else None
 
     def check(self) -> None:

@@ -7,6 +7,7 @@ sizes. `QueueReplay` fills orders that join at any time, and lists the public tr
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -14,7 +15,7 @@ import numpy as np
 import polars
 from numba import njit
 
-from riskroute.core.arrays import Flags, Floats, Integers
+from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import DataError
 from riskroute.core.validation import one_of
 from riskroute.market.clock import SECOND
@@ -24,21 +25,10 @@ if TYPE_CHECKING:
     from riskroute.market.day_books import DayBooks
 
 
-class _EventActions(NamedTuple):
-    """Codes of what an event does; the first four are those of an event table, in the order A, C, F, M.
-
-    ``arrive`` marks an order of the other side: at our price or through it, it trades with us instead of resting.
-    """
-
-    add: int = 0
-    cancel: int = 1
-    execute: int = 2
-    replace: int = 3
-    arrive: int = 4
-
-
-ACTION = _EventActions()
-_SIDE_LETTER = {1: "A", -1: "B"}  # of asks and bids in a table of events
+# Codes of what an event does; the first four are those of an event table, in the order A, C, F, M. ``arrive`` marks an
+# order of the other side: at our price or through it, it trades with us instead of resting.
+_EventActions = namedtuple("_EventActions", "add cancel execute replace arrive")
+ACTION = _EventActions(*range(5))
 MATCHING_RULES = ("price-time", "pro-rata")
 PRICE_UNITS = 1_000_000  # prices are compared in whole millionths of a dollar: floats may differ in the last digit
 _NOWHERE = -(2**62)  # price of an order whose price is unknown: no queue has it
@@ -104,13 +94,9 @@ def bucket_fills(
 
 
 def _code_day_events(events: polars.DataFrame, direction: int, end: int = 2**62) -> QueueEvents:
-    """Code the events before ``end`` for limit orders to sell (``direction`` 1) or to buy (-1).
-
-    Arrivals on the other side are included with action ``arrive``. One that replaces an order carries the old order's
-    price and joining sequence.
-    """
+    """Code the events before ``end`` for limit orders to sell (``direction`` 1) or to buy (-1)."""
     coded = _coded_events(events, direction, end).filter(polars.col("order_id") > 0)
-    ours = (coded["side"] == _SIDE_LETTER[direction]).fill_null(False).to_numpy()
+    ours = (coded["side"] == ("A" if direction == 1 else "B")).fill_null(False).to_numpy()
     names = ("stamp", "sequence", "action", "price", "size")
     stamps, sequences, actions, prices, sizes = (coded[name].cast(polars.Int64).to_numpy().copy() for name in names)
     gone = [np.full(len(stamps), _NOWHERE), np.full(len(stamps), -1), np.zeros(len(stamps), dtype=np.int64)]
@@ -141,14 +127,11 @@ class _ArrivalIds(NamedTuple):
 
     @classmethod
     def of_events(cls, coded: polars.DataFrame) -> Self:
-        """Return the ids of the orders that `_coded_events` of both sides add.
-
-        Most exchanges number orders as they arrive. A few ids may be out of order, such as those of orders displayed
-        some time after they were sent; if more than 1 % are, ids say nothing about time.
-        """
+        """Return the ids of the orders that `_coded_events` of both sides add."""
         added = coded.filter(polars.col("action").is_in([ACTION.add, ACTION.replace]))
         ids, sequences = added["order_id"].cast(polars.UInt64).to_numpy(), added["sequence"].to_numpy()
         rising = np.append(True, ids[1:] > np.maximum.accumulate(ids)[:-1])[: len(ids)]
+        # Orders displayed some time after they were sent are out of order; if more than 1 % are, ids say nothing.
         if (~rising).sum() > 0.01 * len(ids):
             rising[:] = False
         return cls(ids[rising], sequences[rising].astype(np.int64))
@@ -166,10 +149,7 @@ class _ArrivalIds(NamedTuple):
 def _look_up_orders(
     events: polars.DataFrame, actions: Integers, arrivals: _ArrivalIds
 ) -> tuple[Integers, Integers, Integers]:
-    """Return price, joining sequence and size of what each of the coded events of one side removes, ``(N,)`` each.
-
-    ``actions`` replaces the column of ``events``. ``arrivals`` bounds the joining sequence of orders never added.
-    """
+    """Return price, joining sequence and size that each coded event of one side removes, ``(N,)`` each."""
     sequences, prices, sizes = (np.array(events[name].to_numpy()) for name in ("sequence", "price", "size"))
     # Ids of orders are large and sparse; dense labels let the kernel use arrays instead of a dictionary.
     replaced = actions == ACTION.replace
@@ -180,22 +160,15 @@ def _look_up_orders(
     joined = np.full(len(names), -1)
     joined[labels] = arrivals.earliest(names.cast(polars.UInt64).to_numpy())
     found: tuple[Integers, Integers, Integers] = _look_up(
-        sequences, actions, prices, sizes, labels[: len(actions)], old_labels, joined
+        (sequences, actions, prices, sizes, labels[: len(actions)], old_labels), joined
     )
     return found
 
 
 @njit(cache=True)
-def _look_up(
-    sequences: Integers,
-    actions: Integers,
-    prices: Integers,
-    sizes: Integers,
-    orders: Integers,
-    old_orders: Integers,
-    joined: Integers,
-) -> tuple[Integers, Integers, Integers]:
+def _look_up(events: tuple[Integers, ...], joined: Integers) -> tuple[Integers, Integers, Integers]:
     """Look up what each event removes; ``joined`` starts with the earliest sequences and is updated in place."""
+    sequences, actions, prices, sizes, orders, old_orders = events
     price = np.full(len(joined), _NOWHERE)
     left = np.zeros(len(joined), dtype=np.int64)
     gone_prices = np.full(len(actions), _NOWHERE)
@@ -268,11 +241,7 @@ def _hidden_trades(events: polars.DataFrame) -> Integers:
 def _public_trades(
     books: DayBooks, venue: int, direction: int, flow: QueueEvents | None, hidden: Integers | None
 ) -> _PublicTrades:
-    """Return the trades with the asks (``direction`` 1) or the bids (-1) of a venue.
-
-    Feeds do not report the side of a trade with a hidden order: above the previous mid it counts as an ask, below as a
-    bid, and at the mid as both.
-    """
+    """Return the trades with the asks (``direction`` 1) or the bids (-1) of a venue."""
     first, last = books.offsets[venue], books.offsets[venue + 1]
     whole: list[Integers] = []  # stamps, sequences, prices and sizes, ``(4, n)``
     if flow is not None:
@@ -281,8 +250,9 @@ def _public_trades(
     if hidden is not None and hidden.shape[1] and last > first:
         bids, asks = (np.rint(side[first:last, 0] * PRICE_UNITS) for side in (books.bid_px, books.ask_px))
         rows = np.searchsorted(books.stamps[first:last], hidden[0]) - 1
-        known = (rows >= 0) & _ours(direction, 2 * hidden[2], (bids + asks)[np.maximum(rows, 0)])
-        whole.append(hidden[:, known])
+        # Feeds do not report the side of a trade with a hidden order: at the previous mid it counts as both sides'.
+        above = 2 * hidden[2] - (bids + asks)[np.maximum(rows, 0)]
+        whole.append(hidden[:, (rows >= 0) & (direction * above >= 0)])
     if not whole or last == first:
         empty = np.zeros(0, dtype=np.int64)
         return _PublicTrades(empty, empty, empty)
@@ -297,11 +267,6 @@ def _public_trades(
     return _PublicTrades(stamps[starts], totals.astype(np.int64), shown)
 
 
-def _ours(direction: int, doubled: Integers, sums: Integers) -> Flags:
-    """Return whether a price is on our side of the mid or at it; both are doubled, to stay in integers."""
-    return np.asarray(doubled >= sums if direction > 0 else doubled <= sums)
-
-
 def _displayed(books: DayBooks, venue: int, direction: int, sequences: Integers, prices: Integers) -> Integers:
     """Return the shares displayed at each price in the last snapshot before each sequence."""
     first, last = int(books.offsets[venue]), int(books.offsets[venue + 1])
@@ -314,16 +279,11 @@ def _displayed(books: DayBooks, venue: int, direction: int, sequences: Integers,
 
 
 class _QueueDrain(NamedTuple):
-    """How far a queue advanced that an order could have joined.
+    """Progress of a queue: an order of ``n`` shares fills the outflow between ``ahead`` and ``ahead + n``."""
 
-    ``price`` is the queue's, NaN without a queue. ``ahead`` shares were displayed there. ``outflow`` counts the shares
-    ahead that traded or were cancelled, plus what traded behind them. An order of ``n`` shares at the back fills the
-    part of the outflow between ``ahead`` and ``ahead + n``.
-    """
-
-    price: float
-    ahead: int
-    outflow: int
+    price: float  # NaN without a queue
+    ahead: int  # shares displayed
+    outflow: int  # shares ahead that traded or were cancelled, and shares that traded behind them
 
 
 class QueueReplay:

@@ -89,16 +89,12 @@ class TradeTerms:
 
 @dataclass(frozen=True)
 class _SlotOutcome:
-    """Profit of a slot, and the shares that crossed the sampled book, ``(draws * B, Q)`` each.
-
-    ``found (B,)`` marks the buckets with a book and ``depth (B,)`` is its size. Limit orders cross a later book, so
-    they count no shares as crossed.
-    """
+    """Profit of a slot, and the shares that crossed the sampled book, ``(draws * B, Q)`` each."""
 
     profits: Floats
-    crossed: Integers
-    found: Flags
-    depth: Floats
+    crossed: Integers  # 0 for limit orders, which cross a later book
+    found: Flags  # ``(B,)``, whether a bucket has a book
+    depth: Floats  # ``(B,)``, size of the book
 
 
 class VenueTables:

@@ -267,7 +267,8 @@ class RecordingWriter:
             _check_prices(frame, self.recording.source)
             self._write(SNAPSHOTS, frame.select(list(snapshot_schema(self.recording.depth))))
             one = self.recording
-            one.levels = max(one.levels, _levels_used(frame))
+            used = (int(name[7:]) + 1 for name in frame.columns if "_px_" in name and frame[name].count())
+            one.levels = max([one.levels, *used])
             one.snapshots += frame.height
             crossed = (frame["bid_px_00"] >= frame["ask_px_00"]).fill_null(False).to_numpy()
             one.crossed += int(crossed.sum())
@@ -449,9 +450,3 @@ def _read_record(path: Path) -> Recording:
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} must be a record written by `riskroute market import`: {error}") from error
     return one
-
-
-def _levels_used(frame: polars.DataFrame) -> int:
-    """Return the number of levels per side in the deepest snapshot."""
-    used = (int(name[7:]) + 1 for name in frame.columns if "_px_" in name and frame[name].count())
-    return max(used, default=0)

@@ -28,79 +28,6 @@ from riskroute.simulation.runner import simulate
 _DEPTH = 20  # tickets outstanding at once
 _HORIZON = 600
 _UNITS_HORIZON = 200
-_Rewards = Callable[[], Callable[[Action], float]]
-
-
-def _broken_ticket_property(policy: Policy, setting: Setting, decisions: list[Action], rewards: _Rewards) -> str | None:
-    """Return the first property of tickets that fails, or None; ``decisions`` are those of `Policy.select`."""
-    try:
-        return (
-            _one_by_one(policy, setting, decisions, rewards)
-            or _many_out(policy, setting, rewards)
-            or _all_abandoned(policy, setting)
-        )
-    except RiskrouteError as error:
-        return f"handles many outstanding tickets: {error}"
-
-
-def _one_by_one(policy: Policy, setting: Setting, decisions: list[Action], rewards: _Rewards) -> str | None:
-    tickets, reward = Tickets(policy.clone().start(setting, 3)), rewards()
-    for expected in decisions[:-1]:
-        ticket = tickets.issue()
-        if ticket.action != expected or not ticket.learned:
-            return "tickets one by one give the decisions of select() and update()"
-        tickets.settle(ticket.number, reward(ticket.action))
-    holds = tickets.recommend() == decisions[-1] == tickets.issue().action
-    return None if holds else "tickets carry the recommendation after the horizon"
-
-
-def _many_out(policy: Policy, setting: Setting, rewards: _Rewards) -> str | None:
-    """Settle tickets in random order, with and without a save in between: both must decide alike."""
-    once, saved = (_play(policy, setting, rewards, at) for at in ((), (15, 130)))
-    if once != saved:
-        return "a save with tickets outstanding does not change decisions"
-    issued, learned, played = once
-    members = set(map(as_action, setting.actions.listed().handles)) if setting.actions.size <= 10**4 else None
-    if members is not None and not members.issuperset(issued):
-        return "tickets carry actions of the set"
-    return None if played == learned else f"every reward is learned once ({played} of {learned} were)"
-
-
-def _play(policy: Policy, setting: Setting, rewards: _Rewards, saved: tuple[int, ...]) -> tuple[list[Action], int, int]:
-    rng, reward = np.random.default_rng(5), rewards()
-    tickets, out = Tickets(policy.clone().start(setting, 3)), list[Ticket]()
-    issued, learned = list[Action](), 0
-
-    def back(ticket: Ticket) -> int:
-        if rng.random() < 0.04:
-            tickets.abandon(ticket.number)
-            return 0
-        other = issued[0] if rng.random() < 0.1 else None  # another action than the ticket's was played
-        tickets.settle(ticket.number, reward(ticket.action if other is None else other), other)
-        return int(ticket.learned)
-
-    for count in range(240):
-        if count in saved:
-            state = json.loads(json.dumps(tickets.state(), allow_nan=False))
-            tickets = Tickets.restore(state, setting.actions, type(policy))
-        out.append(tickets.issue())
-        issued.append(out[-1].action)
-        if len(out) > _DEPTH:
-            learned += back(out.pop(int(rng.integers(len(out)))))
-    while out:
-        learned += back(out.pop())
-    tickets.replan()
-    unlearned = sum(tally.count for tally in (*tickets._tallies, *tickets._others.values()))
-    return issued, learned, tickets.policy.played + unlearned
-
-
-def _all_abandoned(policy: Policy, setting: Setting) -> str | None:
-    tickets = Tickets(policy.clone().start(setting, 3))
-    for _ in range(3):
-        for ticket in [tickets.issue() for _ in range(_DEPTH)]:
-            tickets.abandon(ticket.number)
-    holds = tickets.policy.played == 0 and not tickets.out and tickets.abandoned == 3 * _DEPTH
-    return None if holds else "abandoned tickets are not played"
 
 
 class CheckError(RiskrouteError, AssertionError):
@@ -146,12 +73,17 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
     instance_of("policy", policy, Policy, "a Policy")
     true_or_false("learns", learns)
     setting = Environment(_easy_problem()).setting(_HORIZON)
-    decisions, size = _check_seeding(policy, setting)
+    (decisions, size), again = (_episode(policy.clone().start(setting, 3), _HORIZON) for _ in range(2))
+    _require((decisions, size) == again, policy.name, "the same seed and rewards give the same decisions")
     _check_restore(policy, setting, decisions)
     _check_clones(policy, setting, decisions)
     _check_plans_equal_rounds(policy, setting, decisions)
-    broken = _broken_ticket_property(policy, setting, decisions, _rewards)
-    _require(broken is None, policy.name, broken or "")
+    try:
+        _check_tickets(policy, setting, decisions)
+    except CheckError:
+        raise
+    except RiskrouteError as error:
+        raise CheckError(f"{policy.name}: handles many outstanding tickets: {error}") from error
     _check_memory(policy, setting, size)
     _check_edges(policy)
     _check_bad_input(policy, setting)
@@ -176,14 +108,8 @@ def _trace(policy: Policy, rounds: int, reward: Callable[[Action], float]) -> li
     return actions
 
 
-def _check_seeding(policy: Policy, setting: Setting) -> tuple[list[Action], int]:
-    """Return the decisions of an undisturbed episode, its recommendation the last, and the size of its state."""
-    first, again = (_episode(policy.clone().start(setting, 3), _HORIZON) for _ in range(2))
-    _require(first == again, policy.name, "the same seed and rewards give the same decisions")
-    return first
-
-
 def _episode(running: Policy, rounds: int) -> tuple[list[Action], int]:
+    """Return the decisions of an episode, its recommendation the last, and the size of its state."""
     decisions = _trace(running, rounds, _rewards())
     size = len(json.dumps(running.state()))
     return [*decisions, running.recommend()], size
@@ -235,6 +161,59 @@ def _check_plans_equal_rounds(policy: Policy, setting: Setting, expected: list[A
         planner.learn(Tallies.of(plan.actions, tallies))
     decisions.append(planner.recommend())
     _require(decisions == expected, policy.name, "plans and rounds give the same decisions for the same rewards")
+
+
+def _check_tickets(policy: Policy, setting: Setting, decisions: list[Action]) -> None:
+    """Check tickets one by one, many at a time, and abandoned; ``decisions`` are those of `Policy.select`."""
+    tickets, reward = Tickets(policy.clone().start(setting, 3)), _rewards()
+    for expected in decisions[:-1]:
+        ticket = tickets.issue()
+        alike = ticket.action == expected and ticket.learned
+        _require(alike, policy.name, "tickets one by one give the decisions of select() and update()")
+        tickets.settle(ticket.number, reward(ticket.action))
+    holds = tickets.recommend() == decisions[-1] == tickets.issue().action
+    _require(holds, policy.name, "tickets carry the recommendation after the horizon")
+    once, saved = (_settle_at_random(policy, setting, at) for at in ((), (15, 130)))
+    _require(once == saved, policy.name, "a save with tickets outstanding does not change decisions")
+    issued, learned, played = once
+    members = set(map(as_action, setting.actions.listed().handles))
+    _require(members.issuperset(issued), policy.name, "tickets carry actions of the set")
+    _require(played == learned, policy.name, f"every reward is learned once ({played} of {learned} were)")
+    tickets = Tickets(policy.clone().start(setting, 3))
+    for _ in range(3):
+        for ticket in [tickets.issue() for _ in range(_DEPTH)]:
+            tickets.abandon(ticket.number)
+    holds = tickets.policy.played == 0 and not tickets.out and tickets.abandoned == 3 * _DEPTH
+    _require(holds, policy.name, "abandoned tickets are not played")
+
+
+def _settle_at_random(policy: Policy, setting: Setting, saves: tuple[int, ...]) -> tuple[list[Action], int, int]:
+    """Settle tickets in random order, saved and restored at ``saves``; return actions and counts of rewards."""
+    rng, reward = np.random.default_rng(5), _rewards()
+    tickets, out = Tickets(policy.clone().start(setting, 3)), list[Ticket]()
+    issued, learned = list[Action](), 0
+
+    def back(ticket: Ticket) -> int:
+        if rng.random() < 0.04:
+            tickets.abandon(ticket.number)
+            return 0
+        other = issued[0] if rng.random() < 0.1 else None  # another action than the ticket's was played
+        tickets.settle(ticket.number, reward(ticket.action if other is None else other), other)
+        return int(ticket.learned)
+
+    for count in range(240):
+        if count in saves:
+            state = json.loads(json.dumps(tickets.state(), allow_nan=False))
+            tickets = Tickets.restore(state, setting.actions, type(policy))
+        out.append(tickets.issue())
+        issued.append(out[-1].action)
+        if len(out) > _DEPTH:
+            learned += back(out.pop(int(rng.integers(len(out)))))
+    while out:
+        learned += back(out.pop())
+    tickets.replan()
+    unlearned = sum(tally.count for tally in (*tickets._tallies, *tickets._others.values()))
+    return issued, learned, tickets.policy.played + unlearned
 
 
 def _check_memory(policy: Policy, setting: Setting, size: int) -> None:

@@ -165,17 +165,19 @@ class EnvironmentRun:
 
     def _one_by_one(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
         """Draw rewards one by one and sum them up."""
-        noise = self.noise.draw(int(counts.sum()))
-        first = np.cumsum(counts) - counts
-        center = np.add.reduceat(noise, first) / counts
-        spread = np.add.reduceat((noise - np.repeat(center, counts)) ** 2, first)
+        center, spread = block_moments(self.noise.draw(int(counts.sum())), counts)
         return mean + deviation * center, deviation**2 * spread
+
+
+def block_moments(values: Vector, counts: Integers) -> tuple[Vector, Vector]:
+    """Return mean and sum of squared deviations of consecutive blocks of ``counts`` values."""
+    first = np.cumsum(counts) - counts
+    center = np.add.reduceat(values, first) / counts
+    return center, np.add.reduceat((values - np.repeat(center, counts)) ** 2, first)
 
 
 def _block_cuts(counts: Integers, begin: int, stops: Integers) -> tuple[Integers, Integers, Integers]:
     """Cut a plan that begins after ``begin`` rounds into blocks, at its entries and at the rounds ``stops``.
-
-    Returns the rounds before each block, its length, and its entry of the plan.
 
     >>> before, lengths, entry = _block_cuts(np.array([3, 4]), 10, np.array([5, 11, 15]))
     >>> before.tolist(), lengths.tolist(), entry.tolist()

@@ -21,9 +21,8 @@ from riskroute.market.fitting import bootstrap_buckets
 from riskroute.routing.lattice import LatticeSet
 from riskroute.routing.shared_books import SharedBook
 from riskroute.routing.splits import ListedAllocations
-from riskroute.simulation.environments import MOST_ROUNDS, Environment, EnvironmentRun
+from riskroute.simulation.environments import MOST_ROUNDS, Environment, EnvironmentRun, block_moments
 
-_STARTS = 8  # random starts of the local search
 _CELLS = 4_000_000  # limit on numbers in memory while many splits are evaluated
 
 
@@ -190,7 +189,7 @@ class Replay(Environment):
             tolerance = self._tolerance(risk_tolerance)
             return actions.listed().action(int(_score(*self._listed_moments, tolerance).argmin()))
         full = (actions.best(-unit) for unit in np.eye(actions.dim)[: actions.slots])
-        some = map(as_action, actions.sample(np.random.default_rng(0), _STARTS))
+        some = map(as_action, actions.sample(np.random.default_rng(0), 8))
         ends = as_batch(*(self.climb(start, risk_tolerance) for start in (self.pieces[0].best, *full, *some)))
         return as_action(ends[self.mean_variance(ends, risk_tolerance).argmin()])
 
@@ -261,8 +260,10 @@ class _ReplayRun(EnvironmentRun):
     ) -> tuple[Vector, Vector]:
         scenarios, table = self.environment.scenarios, self.environment.listed_totals
         if table is not None and (counts < scenarios).all():
+            # Many short blocks at once, with the same draws as one by one.
             rows = self.environment.actions.listed().rows_of(actions)
-            return self._looked_up(table, rows, counts)
+            scenario = self.rng.integers(scenarios, size=int(counts.sum()))
+            return block_moments(table[np.repeat(rows, counts), scenario], counts)
         center, spread = np.empty(len(counts)), np.empty(len(counts))
         even = np.full(scenarios, 1 / scenarios)
         for block, (action, count) in enumerate(zip(actions, counts, strict=True)):
@@ -276,14 +277,6 @@ class _ReplayRun(EnvironmentRun):
                 center[block] = times @ values / count
                 spread[block] = times @ (values - center[block]) ** 2
         return center, spread
-
-    def _looked_up(self, table: Vector, rows: Integers, counts: Integers) -> tuple[Vector, Vector]:
-        """Draw many short blocks at once, with the same draws as one by one."""
-        scenario = self.rng.integers(len(table[0]), size=int(counts.sum()))
-        drawn = table[np.repeat(rows, counts), scenario]
-        first = np.cumsum(counts) - counts
-        center = np.add.reduceat(drawn, first) / counts
-        return center, np.add.reduceat((drawn - np.repeat(center, counts)) ** 2, first)
 
 
 def replay_belief(replay: Replay, buckets: Integers, *, firmness: float = 0.1, seed: int = 0) -> Belief:
@@ -336,15 +329,12 @@ def _fitted(features: Matrix, targets: Matrix, weights: Floats) -> Matrix:
 
 
 def _precision(coefficients: Matrix, buckets: int) -> Matrix:
-    """Return the inverse covariance of resampled coefficients ``(R, dim)``, with correlations shrunk towards zero.
-
-    The fewer buckets per coefficient, the stronger the shrinkage: otherwise a few buckets would make some combinations
-    of coefficients look certain.
-    """
+    """Return the inverse covariance of resampled coefficients ``(R, dim)``, with correlations shrunk towards zero."""
     covariance = np.cov(coefficients, rowvar=False)
     error = np.sqrt(np.diag(covariance))
     error = np.maximum(error, 1e-9 * float(np.abs(coefficients).max() or 1.0))
     scale = np.outer(error, error)
+    # Without shrinkage, a few buckets would make some combinations of coefficients look certain.
     unknown = len(error) / (len(error) + buckets)
     correlation = (1 - unknown) * covariance / scale + unknown * np.eye(len(error))
     return np.asarray(np.linalg.inv(correlation) / scale)

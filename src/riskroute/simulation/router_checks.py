@@ -35,7 +35,8 @@ def check_router(router: Router, *, seed: int = 0) -> None:
     _hold(router.feedback in FEEDBACK, router, f"feedback is one of {', '.join(FEEDBACK)}")
     fresh = type(router)(**copy.deepcopy(router.parameters))
     _hold(fresh.parameters == router.parameters, router, "is made again from its parameters")
-    contexts = _contexts(seed)
+    rng = np.random.default_rng(seed)
+    contexts = [_context(rng, number) for number in range(_ORDERS)]
     expected = _played(fresh, contexts, seed)
     again = type(router)(**router.parameters)
     _hold(_played(again, contexts, seed) == expected, router, "decides alike on the same orders")
@@ -51,11 +52,6 @@ def check_router(router: Router, *, seed: int = 0) -> None:
 def _hold(holds: bool, router: Router, property_: str) -> None:
     if not holds:
         raise CheckError(f"{router.name}: {property_}: does not hold")
-
-
-def _contexts(seed: int) -> list[Context]:
-    rng = np.random.default_rng(seed)
-    return [_context(rng, number) for number in range(_ORDERS)]
 
 
 def _context(rng: np.random.Generator, number: int) -> Context:

@@ -29,7 +29,7 @@ from numba import njit
 from threadpoolctl import ThreadpoolController
 
 from riskroute._version import __version__
-from riskroute.core.arrays import Flags, Floats, Integers, Vector
+from riskroute.core.arrays import Floats, Integers, Vector
 from riskroute.core.errors import InputError, shown
 from riskroute.core.files import write_whole
 from riskroute.core.records import to_plain
@@ -76,9 +76,10 @@ def _index_episode(
 
     Tables ``(P, K)`` give mean and standard deviation of every arm in every piece (segment of time, or scenario).
     ``pieces`` holds the piece of every round, ``bonuses`` the bonus before it. Returns arms and rewards by round, then
-    count, mean and sum of squared deviations by arm. While the bonus is constant only the index of the arm just played
-    changes, so a tournament tree finds the next arm in ``log2 K`` comparisons; a new bonus rebuilds the tree.
+    count, mean and sum of squared deviations by arm.
     """
+    # While the bonus is constant only the index of the arm just played changes: a tournament tree finds the next arm in
+    # log2 K comparisons.
     horizon = len(noise)
     n_arms = mean_table.shape[1]
     counts = np.zeros(n_arms, dtype=np.int64)
@@ -114,17 +115,13 @@ Progress = Callable[[str, int, int], None]  # called as progress(policy, finishe
 
 @dataclass(frozen=True)
 class _Episode:
-    """One run: regret, pseudo-regret and luck at the checkpoints, the final action, and rounds spent on others.
-
-    Where the action set changes, the final action is of the last round's set, and only rounds that offered this set
-    count.
-    """
+    """One run: regret, pseudo-regret and luck at the checkpoints, the final action, and rounds spent on others."""
 
     regret: Floats
     pseudo_regret: Floats
     luck: Floats
     recommended: Action
-    exploration: int
+    exploration: int  # where the action set changes, of the rounds that offered the last round's set
 
 
 def _describe_run(
@@ -160,61 +157,38 @@ def _play_run(
     policy = policy.clone().start(setting, seed_stream(seed, instance, label, run, "policy"))
     rng = np.random.default_rng(seed_stream(seed, instance, label, run, "rewards"))
     if method == "auto" and isinstance(policy, IndexPolicy) and policy.has_kernel:
-        log = _play_index(environment, policy, rng)
+        actions, blocks = _play_index(environment, policy, rng)
     elif method == "rounds":
-        log = _play_rounds(environment, policy, rng)
+        actions, blocks = _play_rounds(environment, policy, rng)
     else:
-        log = _play_blocks(environment, policy, rng, checkpoints)
+        actions, blocks = _play_blocks(environment, policy, rng, checkpoints)
     anchors = environment.comparator_means(checkpoints)
-    xi, pseudo, luck = block_regret_curves(log.whole()[1], checkpoints, anchors, environment.risk_tolerance)
+    xi, pseudo, luck = block_regret_curves(blocks, checkpoints, anchors, environment.risk_tolerance)
     if not environment.independent:
         luck = np.zeros(len(checkpoints))  # given the past, autocorrelated noise does not have mean zero
-    recommended, rounds = policy.recommend(), horizon
+    recommended = policy.recommend()
+    others = (actions != as_batch(recommended)).reshape(len(actions), -1).any(axis=1)
     if not environment.one_set:
         piece = environment.piece_at(np.arange(horizon))
-        log, rounds = log.only(piece == piece[-1]), int((piece == piece[-1]).sum())
-    return _Episode(xi - comparator, pseudo, luck, recommended, rounds - log.rounds_on(recommended))
+        others &= piece == piece[-1]
+    return _Episode(xi - comparator, pseudo, luck, recommended, int(blocks.counts[others].sum()))
 
 
-class _Log:
-    """Consecutive blocks of a run, with the handles of their actions."""
-
-    def __init__(self) -> None:
-        self.parts: list[tuple[ActionBatch, RegretBlocks]] = []
-
-    def add(self, actions: ActionBatch, blocks: RegretBlocks) -> None:
-        self.parts.append((actions, blocks))
-
-    def whole(self) -> tuple[ActionBatch, RegretBlocks]:
-        """Return the handles and blocks of the whole run."""
-        if len(self.parts) > 1:
-            actions, blocks = zip(*self.parts, strict=True)
-            columns = [np.concatenate(column) for column in zip(*blocks, strict=True)]
-            self.parts = [(np.concatenate(actions), RegretBlocks(*columns))]
-        return self.parts[0]
-
-    def only(self, chosen: Flags) -> _Log:
-        part, (actions, blocks) = _Log(), self.whole()
-        part.add(actions[chosen], RegretBlocks._make(column[chosen] for column in blocks))
-        return part
-
-    def rounds_on(self, action: Action) -> int:
-        total = 0
-        for actions, blocks in self.parts:
-            same = actions == as_batch(action)
-            total += int(blocks.counts[same if same.ndim == 1 else same.all(axis=1)].sum())
-        return total
+_Log = tuple[ActionBatch, RegretBlocks]  # actions of consecutive blocks of a run, and the blocks
 
 
 def _play_blocks(environment: Environment, policy: Policy, rng: np.random.Generator, checkpoints: Integers) -> _Log:
     """Play plan by plan, each drawn as tallies and cut at the checkpoints."""
-    rewards, log = environment.run(rng), _Log()
+    rewards = environment.run(rng)
+    actions: list[ActionBatch] = []
+    parts: list[RegretBlocks] = []
     while policy.remaining:
         plan = policy.plan()
         tallies, entry, blocks = rewards.plan_blocks(plan, checkpoints)
         policy.learn(tallies)
-        log.add(plan.actions[entry], blocks)
-    return log
+        actions.append(plan.actions[entry])
+        parts.append(blocks)
+    return np.concatenate(actions), RegretBlocks(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _play_rounds(environment: Environment, policy: Policy, rng: np.random.Generator) -> _Log:
@@ -244,14 +218,13 @@ def _play_index(environment: Environment, policy: IndexPolicy, rng: np.random.Ge
 
 
 def _single_rounds(environment: Environment, actions: Integers, rewards: Floats) -> _Log:
-    log, n = _Log(), len(rewards)
+    n = len(rewards)
     piece = environment.piece_at(np.arange(n))
     means, deviations, gaps = np.empty((3, n))
     for k in np.unique(piece):
         there = piece == k
         means[there], deviations[there], gaps[there] = environment.outcomes(actions[there], int(k))
-    log.add(actions, RegretBlocks(np.ones(n, dtype=np.int64), rewards, np.zeros(n), means, deviations**2, gaps))
-    return log
+    return actions, RegretBlocks(np.ones(n, dtype=np.int64), rewards, np.zeros(n), means, deviations**2, gaps)
 
 
 def _policies_by_label(
@@ -447,11 +420,8 @@ class TaskCache:
 
 @contextmanager
 def _deferred_interrupts() -> Iterator[Callable[[], bool]]:
-    """Record the first Ctrl-C instead of raising it; raise the second. Yield a function that returns whether one came.
-
-    Inside compiled code an interrupt would surface as another error, and the current run would be lost. Outside the
-    main thread, or with a custom handler installed, nothing is changed.
-    """
+    """Record the first Ctrl-C and raise only the second; yield a function that returns whether one came."""
+    # Inside compiled code an interrupt would surface as another error, and the current run would be lost.
     if (
         threading.current_thread() is not threading.main_thread()
         or signal.getsignal(signal.SIGINT) is not signal.default_int_handler

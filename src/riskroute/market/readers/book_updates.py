@@ -45,27 +45,21 @@ from riskroute.market.schema import TIME
 
 
 class _LevelUpdates(NamedTuple):
-    """Updates sorted by time, ``(n,)`` each; those of one ``group`` form one message.
+    """Updates sorted by time, ``(n,)`` each; those of one ``group`` form one message."""
 
-    ``stamps`` are UTC nanoseconds and ``numbers`` the rows of the file. A ``reset`` empties the book before its row is
-    applied; size 0 removes the level.
-    """
-
-    stamps: Integers
-    numbers: Integers
+    stamps: Integers  # UTC nanoseconds
+    numbers: Integers  # rows of the file
     groups: Integers
-    resets: Flags
+    resets: Flags  # empties the book before its row is applied
     bids: Flags
     prices: Floats
-    sizes: Floats
+    sizes: Floats  # 0 removes the level
 
 
 class _Sides(NamedTuple):
-    """Levels of bids and asks, ``(2, room)``, best last: ascending keys (bids, negated asks), sizes; counts ``(2,)``.
+    """Levels of bids and asks, ``(2, room)``: ascending keys (bids, negated asks), sizes; counts ``(2,)``."""
 
-    Most changes happen near the best level, so keeping it last moves little memory.
-    """
-
+    # The best level is last: most changes happen near it, so they move little memory.
     keys: Matrix
     sizes: Matrix
     counts: Integers
@@ -133,11 +127,8 @@ def _follow(
     levels: Matrix,
     marks: Integers,
 ) -> tuple[int, int]:
-    """Apply updates from ``begin`` until ``levels`` is full; return the updates applied and the snapshots taken.
-
-    ``state`` is the current group, its stamp and number, and whether it
-    changed a kept level; group -1 marks the end and changes nothing.
-    """
+    """Apply updates from ``begin`` until ``levels`` is full; return the updates applied and the snapshots taken."""
+    # ``state``: current group, its stamp and number, whether it changed a kept level. Group -1 marks the end.
     stamps, numbers, groups, resets, bids, prices, sizes = updates
     keys, kept, counts = sides
     found, depth = 0, last.shape[1]
@@ -272,7 +263,6 @@ _TARDIS_COLUMNS = ("exchange", "symbol", "timestamp", "local_timestamp", "is_sna
 
 
 def _is_tardis(header: Sequence[str]) -> bool:
-    """Return whether a header is that of a Tardis table of updates."""
     return {"is_snapshot", "side", "price", "amount"} <= set(header)
 
 
@@ -388,9 +378,6 @@ def _object_start(line: str) -> int:
 class _DepthChain:
     """Chains Binance updates to snapshots by their numbers, and finds gaps.
 
-    ``rows`` collects levels in the order of `FIELDS`, ``gaps`` counts the gaps closed by a later snapshot, ``lost``
-    describes the update that opened the present gap.
-
     >>> chain = _DepthChain("x")
     >>> chain.update(1, {"E": 5, "U": 3, "u": 4, "b": [["9", "1"]], "a": []})
     >>> chain.snapshot(2, {"lastUpdateId": 3, "bids": [["9", "7"]], "asks": []})
@@ -402,9 +389,9 @@ class _DepthChain:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.rows: list[tuple[Any, ...]] = []
+        self.rows: list[tuple[Any, ...]] = []  # levels in the order of `FIELDS`
         self.last: int | None = None  # number of the last update, None while the book is unknown
-        self.gaps, self.lost = 0, ""
+        self.gaps, self.lost = 0, ""  # gaps closed by a later snapshot, and the update that opened the present gap
         self._snapshot: tuple[int, dict[str, Any]] | None = None
         self._waiting: deque[tuple[int, dict[str, Any]]] = deque(maxlen=10_000)
 

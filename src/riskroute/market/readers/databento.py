@@ -11,6 +11,7 @@ count as cancelled; any other change replaces the order. Snapshots are taken aft
 from __future__ import annotations
 
 import datetime as dt
+from collections import namedtuple
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,46 +49,22 @@ from riskroute.market.schema import keep_levels, level_columns
 _NO_LEVEL = -1  # price of an absent level
 
 
-class _OrderActions(NamedTuple):
-    """Character codes of the actions that change a book."""
-
-    add: int = ord("A")
-    cancel: int = ord("C")
-    modify: int = ord("M")
-    clear: int = ord("R")
-    fill: int = ord("F")
-
-
-_ACTION = _OrderActions()
+_Actions = namedtuple("_Actions", "add cancel modify clear fill")
+_ACTION = _Actions(*map(ord, "ACMRF"))
 
 
 class _BookChanges(NamedTuple):
     """Changes of a book by a batch of records.
 
-    ``events (E, 7)`` are record, action, side, price, size, remainder, and index of the order in ``orders``. ``rows
-    (S,)`` are the records that changed the kept levels, ``levels (S, depth, 4)`` these levels (bid, size, ask, size),
-    ``deeper (S,)`` whether there were more. ``references`` counts records that refer to an order, ``unresolved`` those
-    whose order is absent or smaller than stated.
+    ``events (E, 7)`` are record, action, side, price, size, remainder, and row of the order. ``rows (S,)`` are the
+    records that changed the kept levels, ``levels (S, depth, 4)`` these levels (bid, size, ask, size), ``deeper (S,)``
+    whether there were more.
     """
 
     events: Integers
     rows: Integers
     levels: Integers
     deeper: Integers
-    orders: Any
-    references: int
-    unresolved: int
-
-
-class _Records(NamedTuple):
-    """Records as integers, ``(n,)`` each; ``orders`` are row numbers in the table of orders."""
-
-    orders: Integers
-    actions: Integers
-    sides: Integers
-    prices: Integers
-    sizes: Integers
-    flags: Integers
 
 
 class _OrderTable(NamedTuple):
@@ -102,15 +79,6 @@ class _OrderTable(NamedTuple):
     heights: Integers
 
 
-class _Results(NamedTuple):
-    """Arrays to fill: events, and rows, levels and depth flags of snapshots, as in `_BookChanges`."""
-
-    events: Integers
-    rows: Integers
-    levels: Integers
-    deeper: Integers
-
-
 class _DatabentoBook:
     """Resting orders of one symbol at one venue (market by order), and the best ``depth`` levels of both sides."""
 
@@ -122,8 +90,14 @@ class _DatabentoBook:
         self._shown = np.full((depth, 4), 0, dtype=np.int64)
         self._shown[:, 0::2] = _NO_LEVEL
 
-    def apply(self, ids: Any, actions: Any, sides: Any, prices: Any, sizes: Any, flags: Any) -> _BookChanges:
-        """Apply records, ``(n,)`` each, in order; ``prices`` of added orders are above 0."""
+    def apply(
+        self, ids: Any, actions: Any, sides: Any, prices: Any, sizes: Any, flags: Any
+    ) -> tuple[_BookChanges, Any, tuple[int, int]]:
+        """Apply records, ``(n,)`` each, in order; ``prices`` of added orders are above 0.
+
+        Return the changes, the ids of orders, the number of references to an order, and that of references to an order
+        that is absent or smaller than stated.
+        """
         names, places = np.unique(np.concatenate([self._ids, ids.astype(np.uint64)]), return_inverse=True)
         orders = np.zeros((len(names), 5), dtype=np.int64)
         orders[places[: len(self._ids)]] = self._orders
@@ -132,30 +106,32 @@ class _DatabentoBook:
         # A record adds at most one level and two events; a clear also cancels every order that rests or was added.
         bids, asks = (np.concatenate([side, np.zeros((count, 2), dtype=np.int64)]) for side in self._sides)
         table = _OrderTable(orders, bids, asks, np.array([len(side) for side in self._sides]))
-        columns = (np.asarray(column).astype(np.int64) for column in (actions, sides, prices, sizes, flags))
+        records = numbers, *(np.asarray(column).astype(np.int64) for column in (actions, sides, prices, sizes, flags))
         last = int(((flags & FLAG.last) > 0).sum())
-        out = _Results(
+        out = _BookChanges(
             np.zeros((3 * count + len(self._ids), 7), dtype=np.int64),
             np.zeros(last, dtype=np.int64),
             np.zeros((last, self.depth, 4), dtype=np.int64),
             np.zeros(last, dtype=np.int64),
         )
-        n_events, n_books, references, unresolved = _apply(_Records(numbers, *columns), table, self._shown, out)
+        n_events, n_books, references, unresolved = _apply(records, table, self._shown, out)
         live = orders[:, 2] > 0
         self._ids, self._orders = names[live], orders[live]
         self._sides = [book[:height].copy() for book, height in zip((bids, asks), table.heights, strict=True)]
         snapshots = out.rows[:n_books], out.levels[:n_books], out.deeper[:n_books]
-        return _BookChanges(out.events[:n_events], *snapshots, names, references, unresolved)
+        return _BookChanges(out.events[:n_events], *snapshots), names, (references, unresolved)
 
 
 @njit(cache=True)
-def _apply(records: _Records, table: _OrderTable, shown: Integers, out: _Results) -> tuple[int, int, int, int]:
+def _apply(
+    records: tuple[Integers, ...], table: _OrderTable, shown: Integers, out: _BookChanges
+) -> tuple[int, int, int, int]:
     """Apply records; return the numbers of events, snapshots, references and unresolved references."""
+    numbers, actions, sides, prices, sizes, flags = records
     orders, heights, events = table.orders, table.heights, out.events
     n_events = n_books = references = unresolved = 0
-    for row in range(len(records.actions)):
-        action, number, size = records.actions[row], records.orders[row], records.sizes[row]
-        side, price = records.sides[row], records.prices[row]
+    for row in range(len(actions)):
+        action, number, size, side, price = actions[row], numbers[row], sizes[row], sides[row], prices[row]
         if action == _ACTION.clear:
             for other in range(len(orders)):
                 if orders[other, 2] > 0:
@@ -202,7 +178,7 @@ def _apply(records: _Records, table: _OrderTable, shown: Integers, out: _Results
                 _note(events, n_events, row, kind, orders, number, size, price, size)
                 n_events += 1
         # Within an event the book may be crossed or incomplete, so only its last record yields a snapshot.
-        if records.flags[row] & FLAG.last and _differs(table, shown):
+        if flags[row] & FLAG.last and _differs(table, shown):
             for level in range(len(shown)):
                 for field in range(4):
                     out.levels[n_books, level, field] = shown[level, field]
@@ -477,7 +453,7 @@ class DatabentoReader:
         prices = records["price"].fill_null(0).to_numpy()
         ids, sizes, flags = columns["order_id"], columns["size"], columns["flags"]
         feed.ended |= bool((flags.astype(np.int64) & FLAG.last).any())
-        done = book.apply(ids, actions, sides, prices, sizes, flags)
+        done, names, counts = book.apply(ids, actions, sides, prices, sizes, flags)
         rows, levels = done.rows, done.levels.reshape(len(done.rows), 4 * self.depth)
         books = {"sequence": columns["record"][rows], "stamp": columns["stamp"][rows], "flags": flags[rows]}
         for place, name in enumerate(level_columns(self.depth)):
@@ -492,11 +468,11 @@ class DatabentoReader:
             "price": price / PRICE_UNIT,
             "size": size,
             "remaining": left,
-            "order_id": done.orders[number],
-            "old_order_id": np.where(action == ord("M"), done.orders[number], 0).astype(np.uint64),
+            "order_id": names[number],
+            "old_order_id": np.where(action == ord("M"), names[number], 0).astype(np.uint64),
         }
         whole = polars.DataFrame(books).with_columns(deeper=polars.Series(done.deeper.astype(bool)))
-        return whole, polars.DataFrame(events), (done.references, done.unresolved)
+        return whole, polars.DataFrame(events), counts
 
     def _of_day(self, rows: polars.DataFrame, notes: dict[str, int]) -> polars.DataFrame:
         """Return the rows of the day; count earlier ones, refuse later ones without the option ``date``."""

@@ -7,9 +7,10 @@ prices in dollars and times as text.
 from __future__ import annotations
 
 import datetime as dt
+from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars
@@ -25,18 +26,9 @@ NO_PRICE, NO_TIME = 2**63 - 1, 2**64 - 1  # placeholders of an absent price and 
 BOOK_DEPTHS = {"mbp-1": 1, "mbp-10": 10, "bbo-1s": 1, "bbo-1m": 1}  # schemas whose records hold books, and their levels
 
 
-class _Flag(NamedTuple):
-    """Flags of a record; in Databento's words F_LAST, F_TOB, F_SNAPSHOT, F_MBP, F_BAD_TS_RECV, F_MAYBE_BAD_BOOK."""
-
-    last: int = 128
-    top_of_book: int = 64
-    snapshot: int = 32
-    levels_only: int = 16
-    bad_receipt: int = 8
-    maybe_bad_book: int = 4
-
-
-FLAG = _Flag()
+# Flags of a record; in Databento's words F_LAST, F_TOB, F_SNAPSHOT, F_MBP, F_BAD_TS_RECV, F_MAYBE_BAD_BOOK.
+_Flags = namedtuple("_Flags", "last top_of_book snapshot levels_only bad_receipt maybe_bad_book")
+FLAG = _Flags(128, 64, 32, 16, 8, 4)
 
 # Schemas by record type; those of `BOOK_DEPTHS` and mbo are read.
 _RECORD_TYPES = {

@@ -123,11 +123,7 @@ class LobsterReader:
 
 
 class _PairCheck:
-    """Refuses a message file and an orderbook file of different recordings, by their first rows.
-
-    The book of a row follows its message: an added order is in it, a cancelled, deleted or executed one was in the
-    previous row. Messages at prices beyond the last level do not count.
-    """
+    """Refuses a message file and an orderbook file of different recordings: a row's book must follow its message."""
 
     def __init__(self, messages: str, books: str) -> None:
         self.messages, self.books = messages, books

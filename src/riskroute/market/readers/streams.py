@@ -136,11 +136,8 @@ def text_lines(path: Path) -> Iterator[str]:
 
 
 def _blocks(file: Any, path: Path) -> Iterator[bytes]:
-    """Yield chunks of complete lines, read in the calling thread.
-
-    Arrow's streaming reader reads ahead in a separate thread, which aborts the process if Python shuts down while it
-    reads from a Python file object; that happens when a small file is refused.
-    """
+    """Yield chunks of complete lines."""
+    # Read here: Arrow's streaming reader uses a thread, which aborts the process if Python shuts down meanwhile.
     rest = b""
     while block := file.read(BLOCK):
         whole = rest + block

@@ -154,10 +154,7 @@ class TableReader:
         self._refuse(table, f"a time on {self.date}, as in the first row", ~inside, hint)
 
     def _check_order(self, rows: polars.DataFrame, latest: int) -> int:
-        """Refuse rows of one venue and symbol that are not sorted by time; return the last time.
-
-        A file may list recordings (venue and symbol) consecutively, so times need to ascend only within each.
-        """
+        """Refuse rows of one venue and symbol that are not sorted by time; return the last time."""
         stamp = polars.col("ts_event").cast(polars.Int64)
         expected = f"a time not before that of the previous row of {rows['venue'][0]} {rows['symbol'][0]}"
         self._refuse(rows, expected, stamp < stamp.shift(1).fill_null(latest))

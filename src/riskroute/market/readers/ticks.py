@@ -107,10 +107,8 @@ class TickReader:
 
 @njit(cache=True)
 def _follow(venues: Any, sides: Any, known: Any) -> tuple[Any, Any, Any]:
-    """Return the books after ticks ``(n, 4)``: tick rows, venues and both sides ``(m, 4)``, 0 for an unknown side.
-
-    ``known (venues, 5)`` has both sides of each venue and whether it has quoted both; it is updated in place.
-    """
+    """Return the books after ticks ``(n, 4)``: tick rows, venues and both sides ``(m, 4)``, 0 for an unknown side."""
+    # ``known (venues, 5)`` has both sides of each venue and whether it has quoted both; it is updated in place.
     most = 3 * len(venues) + 2 * len(known)  # a book per tick, and one per dropped side
     rows, codes = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     books = np.empty((most, 4), dtype=np.int64)

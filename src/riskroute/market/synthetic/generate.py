@@ -194,9 +194,6 @@ _LAYOUTS = {kind: _layout(fields) for kind, fields in _ITCH_FIELDS.items()}
 def _encode_messages(columns: Mapping[str, NDArray[Any]]) -> bytes:
     """Encode messages about orders, one column per field; fields that a type lacks are ignored.
 
-    ``kind`` is a character code, ``side`` 0 to buy and 1 to sell, ``reference`` the message's order, the new one if it
-    replaces ``old_reference``.
-
     >>> kind, time, one = np.array([ord("D")]), np.array([19]), np.array([1])
     >>> _encode_messages({"kind": kind, "time": time, "locate": one, "reference": one}).hex(" ")
     '00 13 44 00 01 00 00 00 00 00 00 00 13 00 00 00 00 00 00 00 01'

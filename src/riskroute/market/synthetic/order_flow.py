@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,48 +32,17 @@ _TICK = 0.01
 STEP = SECOND // 4  # nanoseconds between target quotes
 
 
-class _Messages(NamedTuple):
-    """Character codes of ITCH message types."""
+_Messages = namedtuple("_Messages", "add attributed execute execute_at cancel delete replace trade")
+MESSAGE = _Messages(*map(ord, "AFECXDUP"))  # character codes of ITCH message types
 
-    add: int = ord("A")
-    attributed: int = ord("F")
-    execute: int = ord("E")
-    execute_at: int = ord("C")
-    cancel: int = ord("X")
-    delete: int = ord("D")
-    replace: int = ord("U")
-    trade: int = ord("P")
+# Columns of a message: nanoseconds, type, side, price in ticks, shares, order number, number of the old order. Orders
+# are numbered from 0 as they arrive. A trade with a hidden order has order -1; only replacements have an old order.
+_Columns = namedtuple("_Columns", "time kind side price size order old")
+COLUMN = _Columns(*range(7))
 
-
-class _Columns(NamedTuple):
-    """Columns of a message: nanoseconds, type, side, price in ticks, shares, order number, number of the old order.
-
-    Orders are numbered from 0 as they arrive. A trade with a hidden order has order -1; only replacements have an old
-    order.
-    """
-
-    time: int = 0
-    kind: int = 1
-    side: int = 2
-    price: int = 3
-    size: int = 4
-    order: int = 5
-    old: int = 6
-
-
-class _StateColumns(NamedTuple):
-    """Entries of the state of a book; `live`, `levels` and `quoted` have a second entry, for the asks."""
-
-    now: int = 0
-    written: int = 1
-    created: int = 2
-    free: int = 3
-    live: int = 4
-    levels: int = 6
-    quoted: int = 8
-
-
-MESSAGE, COLUMN, _STATE = _Messages(), _Columns(), _StateColumns()
+# Entries of the state of a book; ``live``, ``levels`` and ``quoted`` have a second entry, for the asks.
+_StateColumns = namedtuple("_StateColumns", "now written created free live levels quoted")
+_STATE = _StateColumns(0, 1, 2, 3, 4, 6, 8)
 
 
 class _FlowParameters(NamedTuple):
@@ -122,8 +92,6 @@ class _FlowBook(NamedTuple):
 @register_jitable
 def _queue_shares(sizes: Integers, amount: int, pro_rata: bool) -> Integers:
     """Return the shares that each order of a queue ``(n,)`` gets of a trade of ``amount``, at most their sum.
-
-    By time priority, or pro rata: each order gets its quota rounded down, and leftovers go by time.
 
     >>> _queue_shares(np.array([10, 50, 40]), 12, False).tolist()
     [10, 2, 0]
@@ -377,11 +345,9 @@ def _restore(book: _FlowBook, out: Integers, side: int) -> None:
 
 @register_jitable
 def _move(book: _FlowBook, out: Integers, bid: int, ask: int) -> None:
-    """Move the book to new quotes.
-
-    A message behind the best prices comes first: sampled books often fall on the first message after a pause, and that
-    must not be in the middle of a move.
-    """
+    """Move the book to new quotes."""
+    # A message behind the best prices comes first: sampled books often fall on the first message after a pause, which
+    # must not be in the middle of a move.
     state, side = book.state, int(book.rng.random() * 2)
     old_bid, old_ask = state[_STATE.quoted + BID], state[_STATE.quoted + ASK]
     full = state[_STATE.live + side] >= book.parameters.orders
@@ -399,10 +365,7 @@ def _move(book: _FlowBook, out: Integers, bid: int, ask: int) -> None:
 def _simulate_order_flow(
     rng: np.random.Generator, parameters: _FlowParameters, quotes: Integers, begin: int, end: int, step: int
 ) -> Integers:
-    """Simulate messages ``(n, 7)`` of one symbol on one venue, sorted by time, ``begin`` <= time < ``end``.
-
-    ``quotes (K, 2)`` are best bid and ask in ticks, each for ``step`` nanoseconds. The book fills within a second.
-    """
+    """Simulate sorted messages ``(n, 7)`` around ``quotes (K, 2)``, in ticks, each for ``step`` nanoseconds."""
     if quotes.shape[0] == 0 or quotes.shape[1] != 2 or step < 1 or parameters.orders < 1:
         raise InputError("quotes must be rows of bid and ask for steps of time, and there must be orders")
     margin = parameters.furthest + _FEWEST_LEVELS + 1
