@@ -16,13 +16,7 @@ from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError, shown
 from riskroute.core.validation import whole_number
 from riskroute.market.queue_fills import bucket_fills, price_keys
-from riskroute.market.sampling import (
-    SampledBooks,
-    SampleTimes,
-    books_at,
-    closest_rows,
-    last_rows,
-)
+from riskroute.market.sampling import SampledBooks, SampleTimes, books_at, closest_rows, last_rows
 
 DECIMALS = 9  # of a dollar; digits beyond are rounding errors of large sums
 

@@ -215,14 +215,11 @@ def _coded_events(events: polars.DataFrame, direction: int, end: int) -> polars.
 
 
 class _PublicTrades(NamedTuple):
-    """Trades with resting orders of one side, ``(n,)`` each, sorted by time: shares traded, and displayed before.
-
-    Executions at one price and time are one trade. More shares traded than displayed reveal hidden orders.
-    """
+    """Trades with resting orders of one side, ``(n,)`` each; executions at one price and time are one trade."""
 
     stamps: Integers
     sizes: Integers
-    displayed: Integers
+    displayed: Integers  # shares before; trades of more reveal hidden orders
 
     def between(self, begin: int, end: int) -> list[tuple[int, int]]:
         """Return shares and displayed shares of the trades with ``begin`` <= time < ``end``."""

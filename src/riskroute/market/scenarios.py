@@ -29,13 +29,7 @@ from riskroute.market.clock import Window
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.fitting import VenueFit, fit_profits
 from riskroute.market.order_profits import extrapolated_market_profits, limit_profits, market_profits
-from riskroute.market.sampling import (
-    SampleTimes,
-    closest_books,
-    closest_rows,
-    draw_sample_times,
-    last_rows,
-)
+from riskroute.market.sampling import SampleTimes, closest_books, closest_rows, draw_sample_times, last_rows
 from riskroute.market.schema import MOST_LEVELS
 from riskroute.market.store import Recording, Store
 from riskroute.routing.fees import FeeSchedule

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from riskroute.core.arrays import Floats, Integers, Matrix, Stamps
+from riskroute.core.arrays import Floats, Integers, Stamps
 from riskroute.core.errors import InputError
 from riskroute.core.runtime import compilation_seconds
 from riskroute.core.seeding import seed_stream
@@ -206,7 +206,11 @@ def play_day(
     stale_after = STALE[day.queue is not None] if stale_seconds is None else stale_seconds
     day = dataclasses.replace(day, books=day.books.aged(stale_after))
     dark = day.dark_market(seed, leak) if day.pools else None
-    faded = _faded(day, seed, fade) if fade else None
+    faded = None
+    if fade:  # fractions of the displayed size that orders find, ``(n, V)``, the same for all routers
+        rng = np.random.default_rng(seed_stream(seed, "fade", day.name))
+        lost = rng.random((len(day.orders.times), len(day.books.venues))) < 0.5
+        faded = np.where(lost, 1 - real_number("fade", fade, minimum=0, maximum=1), 1.0)
     exchange = Exchange(day.books, day.takers, day.makers, dark, day.queue, latency or Latency(), faded)
     played = PlayedDay(day.name)
     waiting: list[tuple[int, int, Report]] = []
@@ -261,10 +265,3 @@ def play_day(
     for _, _, report in sorted(waiting, key=lambda entry: entry[:2]):
         router.learn(report)
     return played
-
-
-def _faded(day: TradingDay, seed: int, fade: float) -> Matrix:
-    """Return the fraction of the displayed size that orders find, ``(n, V)``, the same for all routers."""
-    rng = np.random.default_rng(seed_stream(seed, "fade", day.name))
-    lost = rng.random((len(day.orders.times), len(day.books.venues))) < 0.5
-    return np.where(lost, 1 - real_number("fade", fade, minimum=0, maximum=1), 1.0)

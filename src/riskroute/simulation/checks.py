@@ -43,11 +43,8 @@ def _easy_problem() -> Problem:
     """Return a problem of twelve actions in three dimensions with one clear winner."""
     angles = np.linspace(0, np.pi / 2, 12)
     features = np.column_stack([np.cos(angles), np.sin(angles), np.sin(2 * angles) / 2])
-    return Problem(
-        actions=Actions.scaled(features),
-        mean_coef=np.array([0.9, -0.2, -0.3]),
-        var_coef=np.array([-0.5, 0.5, 0.3]),
-    )
+    mean, variance = np.array([0.9, -0.2, -0.3]), np.array([-0.5, 0.5, 0.3])
+    return Problem(actions=Actions.scaled(features), mean_coef=mean, var_coef=variance)
 
 
 def _strong_check_problem(seed: int) -> Problem:

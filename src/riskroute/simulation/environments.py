@@ -147,13 +147,12 @@ class EnvironmentRun:
         self, actions: ActionBatch, counts: Integers, mean: Vector, deviation: Vector
     ) -> tuple[Vector, Vector]:
         """Draw mean and sum of squared deviations of the rewards of blocks of one action each."""
-        at_once = self.environment.independent and self.environment.gaussian
-        return (self._at_once if at_once else self._one_by_one)(counts, mean, deviation)
-
-    def _at_once(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
-        """Draw tallies of Gaussian rewards directly: sample mean and sum of squares are independent."""
-        center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
-        return center, deviation**2 * self._chi_squares(counts)
+        if self.environment.independent and self.environment.gaussian:
+            # Sample mean and sum of squares of Gaussian rewards are independent: draw both directly.
+            center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
+            return center, deviation**2 * self._chi_squares(counts)
+        center, spread = block_moments(self.noise.draw(int(counts.sum())), counts)
+        return mean + deviation * center, deviation**2 * spread
 
     def _chi_squares(self, counts: Integers) -> Vector:
         """Draw a chi-squared variate with ``n - 1`` degrees of freedom for each count ``n``."""
@@ -162,11 +161,6 @@ class EnvironmentRun:
         drawn, several = np.zeros(len(counts)), counts > 1
         drawn[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)
         return drawn
-
-    def _one_by_one(self, counts: Integers, mean: Vector, deviation: Vector) -> tuple[Vector, Vector]:
-        """Draw rewards one by one and sum them up."""
-        center, spread = block_moments(self.noise.draw(int(counts.sum())), counts)
-        return mean + deviation * center, deviation**2 * spread
 
 
 def block_moments(values: Vector, counts: Integers) -> tuple[Vector, Vector]:
@@ -453,17 +447,12 @@ class PiecewiseStationary(Environment):
         times = [whole_number("changes", change) for change in list_of("changes", changes, object, "rounds")]
         if len(times) != len(problems) - 1 or times != sorted(set(times)):
             raise InputError(f"changes must be {len(problems) - 1} ascending rounds, was {shown(times)}")
-        for problem in problems[1:]:
-            if self._shared(problem) != self._shared(problems[0]):
-                raise InputError("problems must share one action set, one risk tolerance and one base variance")
+        # What policies know of a problem must not change.
+        if len({(one.actions.fingerprint, one.risk_tolerance, one.base_variance) for one in problems}) > 1:
+            raise InputError("problems must share one action set, one risk tolerance and one base variance")
         self.pieces = tuple(problems)
         self.starts = (0, *times)
         self.comparator = one_of("comparator", comparator, ("mean", "mean-variance"))
-
-    @staticmethod
-    def _shared(problem: Problem) -> tuple[str, float, float]:
-        """Return the parts of a problem that policies know and that must not change."""
-        return problem.actions.fingerprint, problem.risk_tolerance, problem.base_variance
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"comparator": self.comparator}

@@ -128,12 +128,8 @@ class Replay(Environment):
         totals = self.totals(listed.handles) if self.listed_totals is None else self.listed_totals[listed.members]
         means = np.ascontiguousarray(totals.T)
         whole_number("horizon", horizon, maximum=MOST_ROUNDS)
-        return (
-            means,
-            np.zeros_like(means),
-            checked_rng(rng).integers(self.scenarios, size=horizon),
-            np.zeros(horizon),
-        )
+        drawn = checked_rng(rng).integers(self.scenarios, size=horizon)
+        return means, np.zeros_like(means), drawn, np.zeros(horizon)
 
     @cached_property
     def listed_totals(self) -> Vector | None:

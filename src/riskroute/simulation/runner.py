@@ -37,15 +37,7 @@ from riskroute.core.results import PolicyResult, SimulationResult
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.core.text import number_text
-from riskroute.core.validation import (
-    LABEL_MARKS,
-    as_name,
-    function_of,
-    instance_of,
-    list_of,
-    one_of,
-    whole_number,
-)
+from riskroute.core.validation import LABEL_MARKS, as_name, function_of, instance_of, list_of, one_of, whole_number
 from riskroute.learning.actions import Action, as_action, as_batch
 from riskroute.learning.kernels import build_tournament, padded_tournament, update_tournament
 from riskroute.learning.plan import LONGEST_HORIZON
@@ -65,12 +57,7 @@ if TYPE_CHECKING:
 
 @njit(cache=True)
 def _index_episode(
-    mean_table: Vector,
-    deviation_table: Vector,
-    pieces: Integers,
-    noise: Vector,
-    bonuses: Vector,
-    risk_tolerance: float,
+    mean_table: Vector, deviation_table: Vector, pieces: Integers, noise: Vector, bonuses: Vector, risk_tolerance: float
 ) -> tuple[Integers, Vector, Integers, Vector, Vector]:
     """Play `IndexPolicy` for ``len(noise)`` rounds in one loop, with exactly its decisions.
 

@@ -119,13 +119,7 @@ class _LevelBook:
 
 @njit(cache=True)
 def _follow(
-    updates: _LevelUpdates,
-    begin: int,
-    sides: _Sides,
-    state: Integers,
-    last: Matrix,
-    levels: Matrix,
-    marks: Integers,
+    updates: _LevelUpdates, begin: int, sides: _Sides, state: Integers, last: Matrix, levels: Matrix, marks: Integers
 ) -> tuple[int, int]:
     """Apply updates from ``begin`` until ``levels`` is full; return the updates applied and the snapshots taken."""
     # ``state``: current group, its stamp and number, whether it changed a kept level. Group -1 marks the end.
@@ -199,13 +193,7 @@ _UPDATE_SCHEMA = {
 }
 
 
-class _UpdatePart(NamedTuple):
-    """Updates of one book, preceded by ``gaps`` gaps."""
-
-    venue: str
-    symbol: str
-    updates: _LevelUpdates
-    gaps: int
+_UpdatePart = tuple[str, str, _LevelUpdates, int]  # venue, symbol, updates of one book, and the gaps before them
 
 
 class _UpdateCheck:
@@ -301,7 +289,7 @@ class _TardisFile:
             check.levels(wanted)
             for (venue, symbol), mine in wanted.group_by(["venue", "symbol"], maintain_order=True):
                 known, gaps = self._known((str(venue), str(symbol)), mine)
-                yield _UpdatePart(str(venue), str(symbol), _update_arrays(known), gaps)
+                yield str(venue), str(symbol), _update_arrays(known), gaps
         for venue, symbol in sorted(self._lost):
             raise DataError(f"{self.source} has no snapshot of {symbol} at {venue} (is_snapshot = true)")
 
@@ -508,7 +496,7 @@ class _BinanceFile:
         check.times(frame)
         check.levels(frame)
         gaps, chain.gaps, chain.rows = chain.gaps, 0, []
-        return _UpdatePart(self.venue, self.symbol, _update_arrays(frame), gaps)
+        return self.venue, self.symbol, _update_arrays(frame), gaps
 
     def _objects(self) -> Generator[tuple[int, dict[str, Any]]]:
         """Yield snapshots and depth updates with their line numbers; skip other events."""

@@ -54,29 +54,21 @@ _ACTION = _Actions(*map(ord, "ACMRF"))
 
 
 class _BookChanges(NamedTuple):
-    """Changes of a book by a batch of records.
+    """Changes of a book by a batch of records."""
 
-    ``events (E, 7)`` are record, action, side, price, size, remainder, and row of the order. ``rows (S,)`` are the
-    records that changed the kept levels, ``levels (S, depth, 4)`` these levels (bid, size, ask, size), ``deeper (S,)``
-    whether there were more.
-    """
-
-    events: Integers
-    rows: Integers
-    levels: Integers
-    deeper: Integers
+    events: Integers  # ``(E, 7)``: record, action, side, price, size, remainder, and row of the order
+    rows: Integers  # ``(S,)``, the records that changed the kept levels
+    levels: Integers  # ``(S, depth, 4)``: bid, size, ask, size
+    deeper: Integers  # ``(S,)``, whether there were more levels
 
 
 class _OrderTable(NamedTuple):
-    """Orders ``(K, 5)`` (side, price, size, filled but not yet removed, fill price), and levels of price and size.
+    """Orders, and levels of price and size, sorted with the best one last, where most changes happen."""
 
-    Levels are sorted with the best one last, where most changes happen; ``heights (2,)`` counts those in use.
-    """
-
-    orders: Integers
+    orders: Integers  # ``(K, 5)``: side, price, size, filled but not yet removed, fill price
     bids: Integers
     asks: Integers
-    heights: Integers
+    heights: Integers  # ``(2,)``, levels in use
 
 
 class _DatabentoBook:
@@ -93,11 +85,7 @@ class _DatabentoBook:
     def apply(
         self, ids: Any, actions: Any, sides: Any, prices: Any, sizes: Any, flags: Any
     ) -> tuple[_BookChanges, Any, tuple[int, int]]:
-        """Apply records, ``(n,)`` each, in order; ``prices`` of added orders are above 0.
-
-        Return the changes, the ids of orders, the number of references to an order, and that of references to an order
-        that is absent or smaller than stated.
-        """
+        """Apply records ``(n,)``; return changes, ids of orders, and counts of references and of unresolved ones."""
         names, places = np.unique(np.concatenate([self._ids, ids.astype(np.uint64)]), return_inverse=True)
         orders = np.zeros((len(names), 5), dtype=np.int64)
         orders[places[: len(self._ids)]] = self._orders

@@ -136,7 +136,10 @@ class TaqReader:
                 self._end = "|".join(["END", last["letter"][0], last["name"][0]])
                 table = table.filter(polars.col("time") != "END")
             self._rows += table.height
-            named = table.with_columns(symbol=_symbols())
+            # Root and suffix are joined by a dot, whichever way the file writes them.
+            suffix = polars.when(polars.col("suffix") != "").then("." + polars.col("suffix")).otherwise(polars.lit(""))
+            symbol = (polars.col("name") + suffix).str.to_uppercase().str.replace_all(r"\s+", ".")
+            named = table.with_columns(symbol=symbol)
             seen |= dict.fromkeys(named["symbol"].unique(maintain_order=True))
             yield from self._venues(self._chosen(named, len(seen)))
         require_symbols(self._wanted, seen, self.source.name)
@@ -262,12 +265,6 @@ class TaqReader:
 
 def _plain(name: str) -> str:
     return re.sub(r"\W+", "_", name.strip().lower())
-
-
-def _symbols() -> polars.Expr:
-    """Join root and suffix by a dot, whichever way the file writes them."""
-    suffixed = polars.when(polars.col("suffix") != "").then("." + polars.col("suffix")).otherwise(polars.lit(""))
-    return (polars.col("name") + suffixed).str.to_uppercase().str.replace_all(r"\s+", ".")
 
 
 def _dates(column: polars.Series, source: Path) -> list[dt.date]:

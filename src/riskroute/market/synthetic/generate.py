@@ -72,11 +72,7 @@ def generate_market(
 
 
 def _checked(
-    seed: int,
-    symbols: Sequence[str],
-    hours: tuple[dt.time, dt.time],
-    date: dt.date,
-    venues: Sequence[SyntheticVenue],
+    seed: int, symbols: Sequence[str], hours: tuple[dt.time, dt.time], date: dt.date, venues: Sequence[SyntheticVenue]
 ) -> tuple[str, ...]:
     whole_number("seed", seed, minimum=0)
     names = (symbols,) if isinstance(symbols, str) or not isinstance(symbols, Sequence) else tuple(symbols)
@@ -183,12 +179,11 @@ _ITCH_FIELDS = {
 }
 
 
-def _layout(fields: str) -> np.dtype[np.void]:
-    head = "length:>u2 kind:S1 locate:>u2 tracking:>u2 time_high:>u2 time_low:>u4"
-    return np.dtype([(name, kind) for name, kind in (field.split(":") for field in f"{head} {fields}".split())])
-
-
-_LAYOUTS = {kind: _layout(fields) for kind, fields in _ITCH_FIELDS.items()}
+_HEAD = "length:>u2 kind:S1 locate:>u2 tracking:>u2 time_high:>u2 time_low:>u4 "
+_LAYOUTS = {
+    kind: np.dtype([(name, form) for name, form in (field.split(":") for field in (_HEAD + fields).split())])
+    for kind, fields in _ITCH_FIELDS.items()
+}
 
 
 def _encode_messages(columns: Mapping[str, NDArray[Any]]) -> bytes:

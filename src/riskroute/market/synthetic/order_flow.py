@@ -45,48 +45,31 @@ _StateColumns = namedtuple("_StateColumns", "now written created free live level
 _STATE = _StateColumns(0, 1, 2, 3, 4, 6, 8)
 
 
-class _FlowParameters(NamedTuple):
-    """Parameters of a `SyntheticVenue`; ``gap`` is the mean time between events, ``furthest`` bounds ``reach``."""
-
-    gap: float
-    orders: int
-    lot: int
-    top_size: int
-    top_share: float
-    reach: float
-    furthest: int
-    takers: float
-    hidden: float
-    partial: float
-    replaced: float
-    moved: float
-    sweep: float
-    pro_rata: bool
+# Those of a `SyntheticVenue`; ``gap`` is the mean time between events, ``furthest`` bounds ``reach``.
+_FlowParameters = namedtuple(
+    "_FlowParameters",
+    "gap orders lot top_size top_share reach furthest takers hidden partial replaced moved sweep pro_rata",
+)
 
 
 class _FlowBook(NamedTuple):
-    """A book of linked queues; level ``i`` has price ``low + i``. Orders occupy slots that are reused.
-
-    ``head``, ``tail`` and ``total`` are ``(2, levels)``; ``number``, ``price``, ``size``, ``ahead``, ``behind`` and
-    ``place`` (in ``live``) are ``(slots,)``; ``live (2, slots)`` lists the slots in use, ``free (slots,)`` the others.
-    ``state`` holds time, counters and quotes, see `_StateColumns`.
-    """
+    """A book of linked queues; level ``i`` has price ``low + i``. Orders occupy slots that are reused."""
 
     parameters: _FlowParameters
     rng: Any
-    state: Integers
+    state: Integers  # time, counters and quotes, see `_StateColumns`
     low: int
-    head: Integers
+    head: Integers  # ``(2, levels)``, as are ``tail`` and ``total``
     tail: Integers
     total: Integers
-    number: Integers
+    number: Integers  # ``(slots,)``, as are the next five
     price: Integers
     size: Integers
     ahead: Integers
     behind: Integers
-    place: Integers
-    live: Integers
-    free: Integers
+    place: Integers  # in ``live``
+    live: Integers  # ``(2, slots)``, the slots in use
+    free: Integers  # ``(slots,)``, the other slots
 
 
 @register_jitable
@@ -193,7 +176,7 @@ def _can_spare(book: _FlowBook, side: int, slot: int, shares: int) -> bool:
 @register_jitable
 def _any_size(book: _FlowBook) -> int:
     """Draw a size: one lot (50 %), several lots (20 %) or an odd lot."""
-    draw, lot = book.rng.random(), book.parameters.lot
+    draw, lot = book.rng.random(), int(book.parameters.lot)
     if draw < 0.5:
         return lot
     if draw < 0.7:
