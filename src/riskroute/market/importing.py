@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars
 
@@ -83,20 +83,14 @@ def _sniff(path: Path) -> _Content:
         with path.open("rb") as file:
             start = file.read(4)
         packing = "gzip" if start[:2] == GZIP else "zstd" if start == ZSTD else ""
+        head, whole = b"", True
         with unpacked(path) as file:
-            head, whole = _head(file)
+            try:
+                while len(head) < 1 << 16 and (part := file.read1((1 << 16) - len(head))):
+                    head += part
+            except (EOFError, OSError, zlib.error):
+                whole = False  # a truncated archive: its first bytes still name the format
     return _Content(_describe(head) if head or whole else "truncated or damaged", packing)
-
-
-def _head(file: Any) -> tuple[bytes, bool]:
-    """Return up to 64 KiB, and whether reading succeeded; of a truncated archive, the bytes before the cut."""
-    head = b""
-    try:
-        while len(head) < 1 << 16 and (part := file.read1((1 << 16) - len(head))):
-            head += part
-    except (EOFError, OSError, zlib.error):
-        return head, False
-    return head, True
 
 
 def _describe(head: bytes) -> str:

@@ -254,13 +254,8 @@ class Environment:
 
     def setting(self, horizon: int) -> Setting:
         """Return the `Setting` passed to policies."""
-        first = self.pieces[0]
-        return Setting(
-            actions=self.actions,
-            horizon=horizon,
-            risk_tolerance=first.risk_tolerance,
-            base_variance=first.base_variance,
-        )
+        base = self.pieces[0].base_variance
+        return Setting(actions=self.actions, horizon=horizon, risk_tolerance=self.risk_tolerance, base_variance=base)
 
     def piece_at(self, rounds: int | Integers) -> Integers:
         """Return the piece of each round (counted from 0)."""

@@ -68,6 +68,8 @@ class Replay(Environment):
         known = np.concatenate([self.profits[slot, :, : high + 1].ravel() for slot, high in enumerate(highs)])
         if np.isinf(self.profits).any() or np.isnan(known).any():
             raise InputError("profits must be finite for all amounts a split may use; found NaN or infinity")
+        # Allowed moves of the local search and their moments, by split and step.
+        self._seen: dict[tuple[bytes, int], tuple[Integers, Vector, Vector]] = {}
         self._latest: tuple[tuple[bytes, tuple[int, ...]], Vector] = (b"", ()), np.zeros(0)
         self.shared = tuple(list_of("shared", shared, SharedBook, "shared books"))
         for book in self.shared:
@@ -225,14 +227,9 @@ class Replay(Environment):
         allowed, mean, deviation = self._seen[key]
         return moved[allowed], mean, deviation
 
-    @cached_property
-    def _seen(self) -> dict[tuple[bytes, int], tuple[Integers, Vector, Vector]]:
-        """Allowed moves and their moments, by split and step."""
-        return {}
-
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the cache of the local search, which tasks on workers do not need."""
-        return {name: value for name, value in self.__dict__.items() if name != "_seen"}
+        return self.__dict__ | {"_seen": {}}
 
     def run(self, rng: np.random.Generator) -> EnvironmentRun:
         return _ReplayRun(self, checked_rng(rng))

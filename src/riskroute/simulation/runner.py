@@ -59,12 +59,7 @@ if TYPE_CHECKING:
 def _index_episode(
     mean_table: Vector, deviation_table: Vector, pieces: Integers, noise: Vector, bonuses: Vector, risk_tolerance: float
 ) -> tuple[Integers, Vector, Integers, Vector, Vector]:
-    """Play `IndexPolicy` for ``len(noise)`` rounds in one loop, with exactly its decisions.
-
-    Tables ``(P, K)`` give mean and standard deviation of every arm in every piece (segment of time, or scenario).
-    ``pieces`` holds the piece of every round, ``bonuses`` the bonus before it. Returns arms and rewards by round, then
-    count, mean and sum of squared deviations by arm.
-    """
+    """Play `IndexPolicy` with exactly its decisions; tables ``(P, K)`` are by piece and arm, bonuses by round."""
     # While the bonus is constant only the index of the arm just played changes: a tournament tree finds the next arm in
     # log2 K comparisons.
     horizon = len(noise)
@@ -93,7 +88,7 @@ def _index_episode(
             update_tournament(winners, index, arm)
         arms[t] = arm
         rewards[t] = reward
-    return arms, rewards, counts, means, spreads
+    return arms, rewards, counts, means, spreads  # by round, by round, and three by arm
 
 
 _RUNS_PER_TASK = 250  # limit, so that short runs report progress too

@@ -191,8 +191,8 @@ def _away(side: int, price: int, ticks: int) -> int:
 
 @register_jitable
 def _distance(book: _FlowBook) -> int:
-    ticks = int(-math.log(1.0 - book.rng.random()) * book.parameters.reach)
-    return 1 + min(ticks, book.parameters.furthest - 1)
+    ticks: int = min(int(-math.log(1.0 - book.rng.random()) * book.parameters.reach), book.parameters.furthest - 1)
+    return 1 + ticks
 
 
 @register_jitable
