@@ -27,8 +27,7 @@ from riskroute.core.seeding import checked_rng
 from riskroute.core.text import count_text
 from riskroute.core.validation import LARGEST, finite_array, real_number, whole_number
 from riskroute.learning.actions import MOST_DRAWN, Action, Actions, ActionSet, as_action, as_batch
-from riskroute.learning.design.g_optimal import Design
-from riskroute.learning.design.wide import is_wide
+from riskroute.learning.design.g_optimal import Design, is_wide
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.cut_search import CutLattice
 from riskroute.routing.designs.large import MOST_KINDS, large_design

@@ -15,8 +15,8 @@ from riskroute.core.errors import InputError
 from riskroute.core.text import count_text
 from riskroute.core.validation import real_number, whole_number
 from riskroute.learning.actions import Actions
-from riskroute.learning.design.g_optimal import Design
-from riskroute.learning.design.wide import is_wide, wide_optimal
+from riskroute.learning.design.g_optimal import Design, is_wide
+from riskroute.learning.design.wide import wide_optimal
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.separable import SeparableScores
 

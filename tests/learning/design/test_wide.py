@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from riskroute.learning.design.g_optimal import g_optimal
+from riskroute.learning.design.g_optimal import g_optimal, is_wide
 from riskroute.learning.design.wide import (
     _orthogonalised,
     _wide_inverse_root,
     _wide_spanning_start,
     few_wide_rows,
-    is_wide,
     wide_design,
     wide_optimal,
 )

@@ -257,6 +257,12 @@ class Design:
         return len(self.weights)
 
 
+def is_wide(count: int, dim: int) -> bool:
+    """Return whether `g_optimal` needs too large tables for ``count`` points of dimension ``dim``."""
+    rank = min(count, dim)
+    return rank > 24 and count * rank * (rank + 1) // 2 > 1_000_000  # tables hold every pair of coordinates
+
+
 def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
     """Find a design over the rows of ``features`` ``(K, d)`` with ``bound <= (1 + tolerance) * rank``.
 

@@ -71,12 +71,6 @@ def wide_design(features: Matrix, tolerance: float, start: Vector | None = None)
     return WideDesign(weights, whitening, float(_leverages(points, root).max()) / max(rank, 1) - 1)
 
 
-def is_wide(count: int, dim: int) -> bool:
-    """Return whether `g_optimal` needs too large tables for ``count`` points of dimension ``dim``."""
-    rank = min(count, dim)
-    return rank > 24 and count * rank * (rank + 1) // 2 > 1_000_000  # tables hold every pair of coordinates
-
-
 def wide_optimal(features: Matrix, tolerance: float) -> Design:
     """Return a design over the rows of ``features`` within the tolerance, or one per cent if that is larger."""
     # vertex exchange is too slow below an excess of 1 %
