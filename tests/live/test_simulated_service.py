@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -29,17 +30,23 @@ MUTANTS = (
 )
 
 
-def played(*words: str) -> tuple[list[dict[str, Any]], int]:
-    """What came of some seeds, and the status of the process that played them."""
+def run(*words: str) -> tuple[str, int]:
+    """What the command prints, and its status."""
     environment = os.environ | {
         "PYTHONPATH": str(ROOT / "tests" / "support"),
         "PYTHONHASHSEED": "0",
         "OPENBLAS_NUM_THREADS": "1",
     }
-    command = [sys.executable, "-m", "simulated_service", "--worker", "0", "1", *words]
+    command = [sys.executable, "-m", "simulated_service", *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()], done.returncode
+    return done.stdout, done.returncode
+
+
+def played(*words: str) -> tuple[list[dict[str, Any]], int]:
+    """What came of some seeds, and the status of the process that played them."""
+    said, status = run("--worker", "0", "1", *words)
+    return [json.loads(line) for line in said.splitlines()], status
 
 
 @pytest.mark.crash
@@ -64,3 +71,15 @@ def test_the_simulation_finds_a_deliberate_bug(mutant: str, capsys: pytest.Captu
     with capsys.disabled():
         seconds = sum(line["cpu"] for line in lines)
         print(f"\n{mutant}: {len(lines)} seeds, {seconds:.1f} s: {lines[-1]['broken']}")  # noqa: T201 - the finding
+
+
+@pytest.mark.thorough
+def test_a_failing_seed_is_shrunk_to_the_orders_and_faults_that_it_needs() -> None:
+    said, status = run("--seed", "1", "--mutant", "do_not_sync_commits")
+    assert status == 1
+    found = re.search(r"shrunk from (\d+) orders and (\d+) faults to (\d+) and (\d+):", said)
+    assert found is not None
+    orders, faults, fewer_orders, fewer_faults = map(int, found.groups())
+    assert fewer_orders <= 3 < orders
+    assert fewer_faults <= 3 < faults
+    assert "was durable before the crash" in said.splitlines()[-1]

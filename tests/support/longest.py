@@ -8,6 +8,7 @@ LONGEST = (
     "test_docs.py",
     "test_split_study.py",
     "test_service_crashes.py",
+    "test_simulated_service.py",
     "test_readme.py",
     "test_public_calls.py",
     "test_many_slots.py",
