@@ -8,6 +8,7 @@ python -m simulated_service --seed 17             one seed, with its trace
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import subprocess
@@ -58,6 +59,7 @@ def work(given: argparse.Namespace) -> int:
     from simulated_service.simulation import simulate
 
     plant(given.mutant)
+    gc.set_threshold(100_000, 50, 100)  # records hold no cycles, as in the service itself
     start, step = given.worker
     until = time.monotonic() + given.seconds
     for seed in count(given.first + start, step):
