@@ -108,7 +108,7 @@ def drawn(seed: int) -> Scenario:
     """Return the scenario of a seed."""
     rng = random.Random(seed)
     seconds = rng.choice((300.0, 900.0, 1800.0, 3600.0))
-    count = int(seconds * rng.choice((0.05, 0.1, 0.2)))
+    count = int(seconds * rng.choice((0.04, 0.08, 0.16)))
     calm = rng.random() < 0.3  # venues without faults of their own
     odds = [0.0 if calm else rng.choice((0.0, 0.01, 0.05)) for _ in range(6)]
     return Scenario(
