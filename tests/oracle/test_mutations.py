@@ -48,7 +48,7 @@ def straight_estimate(patch: pytest.MonkeyPatch) -> None:
 def hours_ignored(patch: pytest.MonkeyPatch) -> None:
     session = play._session
     patch.setattr(play, "_session", lambda books, date, *_: session(books, date, None, "UTC"))
-    patch.setattr(play, "_asked_hours", lambda *_: (0, 2**62))
+    patch.setattr(play, "_configured_hours", lambda *_: (0, 2**62))
 
 
 def old_books(patch: pytest.MonkeyPatch) -> None:
