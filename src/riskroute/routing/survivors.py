@@ -33,7 +33,7 @@ from riskroute.routing.lattice import LatticeCut, LatticeSet
 from riskroute.routing.splits import list_limit
 
 _LARGEST_SURVIVOR_LIST = 1_000_000
-_COARSEST = 0.05  # finest tolerance worth solving for: candidates are only some of the members
+_FINEST = 0.05  # finest tolerance worth solving for: candidates are only some of the members
 
 
 def survivors_of(root: LatticeSet, cuts: tuple[LatticeCut, ...], witness: Action) -> ActionSet:
@@ -203,7 +203,7 @@ class _Survivors(ActionSet):
 
 def _design(survivors: _Survivors, tolerance: float) -> Design:
     """Return a design over the survivors, with a leverage bound that holds for all of them."""
-    tolerance = max(tolerance, _COARSEST)
+    tolerance = max(tolerance, _FINEST)
     rng = np.random.default_rng(0)
     axes = range(0, survivors.dim, -(-2 * survivors.dim // 120))  # at most 120 directions, with both signs
     far = [survivors.best(sign * np.eye(1, survivors.dim, k)[0]) for k in axes for sign in (1.0, -1.0)]
@@ -217,7 +217,7 @@ def _design(survivors: _Survivors, tolerance: float) -> Design:
         starts = [*support[:: -(-len(support) // 24)], *high[:24]]  # at most 24 hill climbs of each kind
         climbed = np.array([_climb(survivors, start, found) for start in starts])
         levers = np.sum((survivors.features(climbed) @ found.whitening) ** 2, axis=1)
-        if left == 0 or levers.max() <= found.rank * (1 + tolerance) * (1 + _COARSEST):
+        if left == 0 or levers.max() <= found.rank * (1 + tolerance) * (1 + _FINEST):
             break
         candidates = np.unique(np.concatenate([candidates, climbed, high]), axis=0)
     index, weights, whitening = few_wide_rows(survivors.features(candidates), found)
@@ -261,7 +261,7 @@ def _bound(survivors: _Survivors, whitening: Matrix) -> float:
     found = bound_by_majorant(lattice, whitening * units[:, None], (*survivors.root.separable(cut.coef), limit))
     largest = [max(_largest(survivors, sign * axis) for sign in (1.0, -1.0)) for axis in whitening.T]
     found = min(found, float(np.sum(np.square(largest))))
-    root = survivors.root.design(_COARSEST)
+    root = survivors.root.design(_FINEST)
     if root.rank == whitening.shape[1]:
         outer = survivors.root.features(root.actions) @ whitening
         found = min(found, root.bound * float(np.linalg.eigvalsh((outer * root.weights[:, None]).T @ outer)[-1]))
