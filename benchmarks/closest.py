@@ -20,10 +20,10 @@ from typing import Any
 from riskroute.core.errors import InputError
 from riskroute.core.results import PolicyResult
 from riskroute.paper.claims import CLAIMS
+from riskroute.paper.experiments import Experiment, experiment_summary, plan_experiments
 from riskroute.paper.presets import DEFAULT, PRESETS, REGRETS, PaperChoices
-from riskroute.paper.reproduce import Experiment, experiment_summary, plan_experiments
 from riskroute.simulation.backends import Backend, run_tasks
-from riskroute.simulation.comparison import PAPER_POLICIES
+from riskroute.simulation.policy_comparison import PAPER_POLICIES
 from timing import leave, print_heading, print_table, progress, quick, say, sized, verdict
 
 # Choices that must be the same in all experiments.

@@ -23,21 +23,21 @@ from riskroute.core.arrays import Floats
 from riskroute.core.text import TextTable
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.router import Contextual, ContextualGreedy
-from riskroute.routers.contextual.wait_or_trade import UnitPlan, WaitOrTrade, _PingedPools
+from riskroute.routers.contextual.wait_or_trade import WaitOrTrade, WaitOrTradePlan, _PingedPools
 from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import Router
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.backtest import play_day
+from riskroute.simulation.play_day import play_day
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import Candidate, named_candidate
-from riskroute.study.comparison import _RouterResult, block_numbers, compare_routers
-from riskroute.study.config import BacktestConfig, Stress
+from riskroute.study.config import BacktestConfig, StressConfig
 from riskroute.study.costs import objective_cost, order_costs_bps
 from riskroute.study.markets import MarketDay, market_days
-from riskroute.study.play import PLACEBOS, TableCache, play_routers, play_tasks, trading_day
-from riskroute.study.statistics import Difference, bootstrap_difference
+from riskroute.study.play import PLACEBOS, PlayCache, day_to_play, play_routers, play_tasks
+from riskroute.study.router_comparison import _RouterResult, compare_routers, time_block_numbers
+from riskroute.study.statistics import BootstrapDifference, bootstrap_difference
 from timing import leave, print_heading, progress, say, sized, verdict
 
 SHORTFALL = 0.05
@@ -52,7 +52,7 @@ class Frozen(Contextual):
     def on_public_data(self, public: PublicData) -> None:
         """Learn nothing."""
 
-    def _update_tail_guard(self, problem: Any, chosen: UnitPlan) -> None:
+    def _update_tail_guard(self, problem: Any, chosen: WaitOrTradePlan) -> None:
         """Leave the multiplier unchanged."""
 
 
@@ -110,7 +110,7 @@ class _Averaging(ContextualGreedy):
         self.common: list[float] = []
         self.shares: Floats = np.zeros(0)
 
-    def choose(self, problem: Any, price: float) -> tuple[UnitPlan, tuple[str, ...]]:
+    def choose(self, problem: Any, price: float) -> tuple[WaitOrTradePlan, tuple[str, ...]]:
         mean = problem.mean
         for place, cost, variance in zip(problem.places, mean.cost, mean.variance, strict=True):
             self.sums.setdefault(place, []).append(np.stack([cost * problem.per_bp, variance * problem.per_bp**2]))
@@ -126,7 +126,7 @@ def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> Candid
     """Return the fixed plan, among those the router may send, that is best on the mean tables of some days."""
     router = _Averaging(kappa=config.kappa, guard_tails=False)
     for day in days:
-        play_day(router, trading_day(day, config), seed=config.seed)
+        play_day(router, day_to_play(day, config), seed=config.seed)
     half = len(router.sweeps) // 2  # what was believed before is not what is known now
     names = [place for place, seen in router.sums.items() if len(seen) > half]
     means = [np.mean(router.sums[place][-half or None :], axis=0) for place in names]
@@ -141,7 +141,7 @@ def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> Candid
     return Candidate(FixedPlan.name, FixedPlan.name, begins_as=fixed)
 
 
-def tail_difference(found: BacktestResult, name: str, other: str, rng: np.random.Generator) -> Difference:
+def tail_difference(found: BacktestResult, name: str, other: str, rng: np.random.Generator) -> BootstrapDifference:
     """Return the difference of two routers' expected shortfall, with an interval over blocks of paired orders."""
     orders = order_costs_bps(found.tables.orders.filter(found.tables.orders["judged"]))
     key = ["symbol", "day", "number", "seed"]
@@ -151,7 +151,7 @@ def tail_difference(found: BacktestResult, name: str, other: str, rng: np.random
         costs = table["cost_bps"].to_numpy()
         level = float(np.quantile(costs, 1 - SHORTFALL))
         parts.append(level + np.maximum(costs - level, 0.0) / SHORTFALL)
-    return bootstrap_difference(parts[0] - parts[1], block_numbers(one), rng)
+    return bootstrap_difference(parts[0] - parts[1], time_block_numbers(one), rng)
 
 
 def decision_times(day: MarketDay, config: BacktestConfig, rounds: int) -> tuple[Floats, Floats]:
@@ -164,7 +164,7 @@ def decision_times(day: MarketDay, config: BacktestConfig, rounds: int) -> tuple
             return super().decide(context)
 
     router = Recorder(kappa=config.kappa)
-    play_day(router, trading_day(day, config), seed=config.seed)
+    play_day(router, day_to_play(day, config), seed=config.seed)
     contexts, used, passed = list(seen), [], []
     for again in range(rounds):
         for old in contexts:
@@ -195,8 +195,8 @@ MOST_MEDIAN, MOST_LATE = 300, 1000
 
 WORLDS = {
     "10 ms to venues": {"latency_ms": 10.0},
-    "pools half as often": {"stress": Stress(presence=0.5)},
-    "twice the adverse selection": {"stress": Stress(adverse=2.0)},
+    "pools half as often": {"stress": StressConfig(presence=0.5)},
+    "twice the adverse selection": {"stress": StressConfig(adverse=2.0)},
 }
 
 
@@ -206,7 +206,7 @@ def main() -> None:
     checks: list[bool] = []
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(os.environ.get("RISKROUTE_KEPT", folder))
-        cache, backend = TableCache(kept / "played"), Backend("local", sized(None, 1))
+        cache, backend = PlayCache(kept / "played"), Backend("local", sized(None, 1))
         days = market_days("dark", days=DAYS, hours=HOURS, kept=kept, backend=backend)
         checks += _speed(days[0])
         checks += _patient(days, cache, backend)
@@ -233,7 +233,7 @@ def _speed(day: MarketDay) -> list[bool]:
 
 
 def _played(
-    market: str, days: Sequence[MarketDay], config: BacktestConfig, cache: TableCache, backend: Backend
+    market: str, days: Sequence[MarketDay], config: BacktestConfig, cache: PlayCache, backend: Backend
 ) -> BacktestResult:
     found = run_backtest(market, days, config, backend=backend, cache=cache)
     progress(f"{market} {config.shares[0]} {config.horizon:g} {config.kappa:g}")
@@ -246,7 +246,7 @@ def _config(shares: int, horizon: float, kappa: float, *routers: str) -> Backtes
     return BacktestConfig(**sized_config, horizon=horizon, kappa=kappa, routers=routers)  # type: ignore[arg-type]
 
 
-def _patient(days: Sequence[MarketDay], cache: TableCache, backend: Backend) -> list[bool]:
+def _patient(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> list[bool]:
     """Orders with time on the market with pools: saving and tail."""
     rows, better, safe, riskier, paying, learning, closed = [], 0, 0, 0, 0, [], []
     room, better_with_room = 0, 0
@@ -346,7 +346,7 @@ def _patient(days: Sequence[MarketDay], cache: TableCache, backend: Backend) -> 
 
 
 def _in_hindsight(
-    days: Sequence[MarketDay], config: BacktestConfig, cache: TableCache, backend: Backend, *, guard_tails: bool
+    days: Sequence[MarketDay], config: BacktestConfig, cache: PlayCache, backend: Backend, *, guard_tails: bool
 ) -> _RouterResult:
     """Return the result of a frozen router that learned on the test days."""
     judged = list(days[TRAIN:])
@@ -363,7 +363,7 @@ def _first_day(found: BacktestResult) -> float:
     return float(spent or 0.0)
 
 
-def _elsewhere(kept: Path, cache: TableCache, backend: Backend) -> list[bool]:
+def _elsewhere(kept: Path, cache: PlayCache, backend: Backend) -> list[bool]:
     """Urgent orders, a market without pools, and recordings: the router must not be worse."""
     rows, worst = [], -1.0
     places = [
@@ -400,7 +400,7 @@ def _elsewhere(kept: Path, cache: TableCache, backend: Backend) -> list[bool]:
     return [holds]
 
 
-def _harder(days: Sequence[MarketDay], cache: TableCache, backend: Backend) -> list[bool]:
+def _harder(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> list[bool]:
     """Check that the gain survives every stress."""
     rows, survives = [], True
     usual = _config(SIZES[-1], WAITS[len(WAITS) // 2], 0.05, OURS)
@@ -419,7 +419,7 @@ def _harder(days: Sequence[MarketDay], cache: TableCache, backend: Backend) -> l
     return [survives]
 
 
-def _placebos(days: Sequence[MarketDay], cache: TableCache, backend: Backend) -> list[bool]:
+def _placebos(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> list[bool]:
     """Check that books of another time do not help: a gain from them would be a leak from the future."""
     config = _config(SIZES[-1], WAITS[len(WAITS) // 2], 0.05, FIXED, OURS, FREE, KNOWING)
     found = _played("dark", days, config, cache, backend)

@@ -45,7 +45,7 @@ from riskroute.environments import (
 )
 from riskroute.policies import Adaptive, Rise, RisePlusPlus
 from riskroute.routing import riskless_slot, routing_actions
-from riskroute.routing.instances import paper_table
+from riskroute.routing.instances import paper_instance
 from timing import leave, print_heading, print_table, say, sized, verdict
 
 SIZES = sized(((4, 4), (4, 5), (6, 6), (8, 6)), ((3, 3),))
@@ -126,7 +126,7 @@ def figure_two() -> list[bool]:
 
 def other_table(seed: int) -> Problem:
     """Return the paper's table with every coefficient multiplied by a random factor between a half and two."""
-    table = paper_table()
+    table = paper_instance()
     rng = np.random.default_rng([9, seed])
     while True:
         factors = np.exp(rng.uniform(-np.log(2), np.log(2), (2, table.actions.dim)))
@@ -148,7 +148,7 @@ def table_of_venues() -> list[bool]:
     policies: dict[str, str | Policy] = {name: name for name in (*PAPER, "adaptive", "thompson")}
     policies[best] = candidates()[best]
     units = ("money", "norm-1")
-    found = side_by_side(final_regret, [(paper_table(unit), policies, HORIZON, TABLE_RUNS, 0) for unit in units])
+    found = side_by_side(final_regret, [(paper_instance(unit), policies, HORIZON, TABLE_RUNS, 0) for unit in units])
     rows = []
     for label in policies:
         cells = [mean_and_error(one[label]) for one in found]

@@ -30,7 +30,7 @@ import polars
 
 from riskroute.core.errors import RiskrouteError
 from riskroute.market.importing import import_files
-from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.readers.reading import ReadingOptions
 from timing import leave, print_heading, say, sized
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
@@ -83,7 +83,7 @@ TYPES = (
 EXTREMES = (float("nan"), float("inf"), -1.0, 1.5, 2.0**32, 2.0**62, 1e300, 0.0)
 
 Splitter = Callable[[bytes], list[bytes]]
-Valid = tuple[dict[str, bytes], str, ImportOptions]
+Valid = tuple[dict[str, bytes], str, ReadingOptions]
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Case:
     """Files that belong together, the one to import first, and the import options."""
 
     files: dict[str, bytes]
-    wanted: ImportOptions
+    wanted: ReadingOptions
 
 
 def damaged(kind: str, rng: np.random.Generator) -> Case:
@@ -218,9 +218,9 @@ def _lines(data: bytes) -> list[bytes]:
     return data.splitlines(keepends=True)
 
 
-def _some_wanted(rng: np.random.Generator, symbols: tuple[str, ...], most: int, **others: Any) -> ImportOptions:
+def _some_wanted(rng: np.random.Generator, symbols: tuple[str, ...], most: int, **others: Any) -> ReadingOptions:
     hours: dict[str, Any] = {"start": dt.time(9, 30, 5), "end": dt.time(9, 30, 25)} if rng.random() < 0.1 else {}
-    return ImportOptions(symbols, int(_pick(rng, (1, 2, 5, most))), **hours, **others)
+    return ReadingOptions(symbols, int(_pick(rng, (1, 2, 5, most))), **hours, **others)
 
 
 def _itch(rng: np.random.Generator) -> Valid:
@@ -342,7 +342,7 @@ def _binance_updates(rng: np.random.Generator) -> Valid:
 
 def _updates(rng: np.random.Generator, name: str, text: str) -> Valid:
     packing = ("plain", "plain", "gzip", "zip")[rng.integers(4)]
-    return {name: text.encode()}, packing, ImportOptions((), (1, 2, 5)[rng.integers(3)], unit=0.5)
+    return {name: text.encode()}, packing, ReadingOptions((), (1, 2, 5)[rng.integers(3)], unit=0.5)
 
 
 def _made(make: Callable[[np.random.Generator], dict[str, bytes]], packing: str) -> Callable[[Any], Valid]:

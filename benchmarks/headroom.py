@@ -22,7 +22,7 @@ from riskroute.study.headroom import (
     market_headroom,
 )
 from riskroute.study.markets import MARKETS, market_days
-from riskroute.study.play import TableCache
+from riskroute.study.play import PlayCache
 from timing import leave, print_heading, say, sized, verdict
 
 TAPE = os.environ.get("RISKROUTE_TAPE")
@@ -40,7 +40,7 @@ def main() -> None:
             backend = Backend("local", sized(None, 1))
             days = market_days(name, days=sized(4, 1), hours=HOURS, kept=Path(folder), backend=backend)
             config = BacktestConfig(orders=sized(200, 20))
-            cache = TableCache(Path(folder) / "played")
+            cache = PlayCache(Path(folder) / "played")
             rows = market_headroom(
                 *(Path(name).name, days, config),
                 sizes=SHARES,

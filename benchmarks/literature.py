@@ -24,22 +24,22 @@ from riskroute.routers.literature.cont_kukanov import (
     _PlacementPrices,
     _stochastic_placement,
 )
-from riskroute.routers.literature.dark_allocation import _greedy_units
-from riskroute.routers.literature.expgrad import (
+from riskroute.routers.literature.dark_allocation import (
+    _binned_tails,
+    _count_fills,
+    _fit_exponent,
+    _greedy_units,
+    _power_sizes,
+    _power_tails,
+    _theory_counts,
+)
+from riskroute.routers.literature.exponential_weights import (
     _draw_units,
     _estimate_gradient,
     _exp3_mixing,
     _exp3_rate,
     _expgrad_rate,
     _softmax_weights,
-)
-from riskroute.routers.literature.kaplan_meier import (
-    _binned_tails,
-    _count_fills,
-    _fit_exponent,
-    _power_sizes,
-    _power_tails,
-    _theory_counts,
 )
 from riskroute.routers.literature.lagrangian import _FLOOR_ROUNDS, _lagrangian_step
 from timing import leave, print_heading, print_table, progress, quick, say, verdict

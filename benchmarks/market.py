@@ -17,7 +17,7 @@ from pathlib import Path
 import itch_book
 
 from riskroute.market.importing import import_files
-from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from timing import interleaved, leave, print_heading, print_table, say, sized, verdict
 
@@ -29,8 +29,8 @@ ONE_IMPORT = """
 import sys
 from pathlib import Path
 from riskroute.market.importing import import_files
-from riskroute.market.readers.reading import ImportOptions
-import_files([Path(sys.argv[1])], Path(sys.argv[2]), ImportOptions((sys.argv[3],), depth=5))
+from riskroute.market.readers.reading import ReadingOptions
+import_files([Path(sys.argv[1])], Path(sys.argv[2]), ReadingOptions((sys.argv[3],), depth=5))
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(int(status["VmHWM"].split()[0]) * 1024 / 1e9)  # not ru_maxrss, which knows the parent's too
 """
@@ -80,7 +80,7 @@ def main() -> None:
         files, _, _ = written(here / "large", 2 * READ)
         file = max(files, key=lambda path: path.stat().st_size)
         size, symbol = messages(file), DEFAULT_SYMBOLS[0]
-        wanted = ImportOptions((symbol,), depth=5)
+        wanted = ReadingOptions((symbol,), depth=5)
         timings = interleaved(
             {
                 "itch-book alone": lambda: alone(file, symbol),

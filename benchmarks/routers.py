@@ -16,10 +16,10 @@ from pathlib import Path
 from riskroute.core.text import TextTable
 from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import run_backtest
-from riskroute.study.comparison import PairedDifference, compare_routers
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MARKETS, market_days
-from riskroute.study.play import TableCache
+from riskroute.study.play import PlayCache
+from riskroute.study.router_comparison import PairedDifference, compare_routers
 from timing import leave, print_heading, progress, say, sized, verdict
 
 TAPE = os.environ.get("RISKROUTE_TAPE")
@@ -38,7 +38,7 @@ def main() -> None:
     seconds, paired = 0.0, dict[str, dict[str, PairedDifference | None]]()
     with tempfile.TemporaryDirectory() as folder:
         for name in NAMES:
-            backend, cache = Backend("local", sized(None, 1)), TableCache(Path(folder) / "played")
+            backend, cache = Backend("local", sized(None, 1)), PlayCache(Path(folder) / "played")
             days = market_days(name, days=DAYS, hours=HOURS, kept=Path(folder), backend=backend)
             for shares in SIZES:
                 for horizon in WAITS if name in MARKETS else WAITS[:1]:

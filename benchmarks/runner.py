@@ -1,7 +1,7 @@
 """Speed of the runner.
 
-1. The four policies of the paper's second figure, as `riskroute.simulation.comparison.compare` runs them: 8 shares
-   over 6 slots (1,287 actions), 100,000 rounds, 50 runs each, in one process, after a warm-up that compiles
+1. The four policies of the paper's second figure, as `riskroute.simulation.policy_comparison.compare` runs them: 8
+   shares over 6 slots (1,287 actions), 100,000 rounds, 50 runs each, in one process, after a warm-up that compiles
    everything. Target: at most 5 seconds together, as the median of the repeats. The recommended policy is timed beside
    them, in the same repeats; its target is 25 milliseconds per run, on one core.
 2. The compiled kernel of RiskUCB, whose tournament tree makes a round cost ``log2 K`` comparisons, next to a compiled
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from riskroute import Environment, random_routing_problem
 from riskroute.learning.tally import merge_moments_compiled
 from riskroute.policies import RiskUcb
-from riskroute.simulation.comparison import PAPER_POLICIES, compare_policies
+from riskroute.simulation.policy_comparison import PAPER_POLICIES, compare_policies
 from riskroute.simulation.runner import _index_episode
 from timing import REPEATS, duration, interleaved, leave, print_heading, print_table, progress, say, sized, verdict
 

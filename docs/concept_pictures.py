@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import riskroute as rr
 from riskroute.learning.actions import as_batch
-from riskroute.market.scenarios import Scenarios, Slot, sample_scenarios
+from riskroute.market.scenarios import Scenarios, ScenarioSlot, sample_scenarios
 from riskroute.paper.figures import (
     COLOURS,
     VENUE_COLOURS,
@@ -258,13 +258,13 @@ def draw_market(path: Path) -> Iterator[str]:
 def _recorded(shares: int) -> Scenarios:
     """Return scenarios of a synthetic day: market and limit orders at XNAS, and a dark pool that crosses there."""
     pool = rr.market.DarkPool(presence=0.4, tail=1.0, smallest=20, name="Dark")
-    slots = (Slot("XNAS"), Slot("XNAS", "limit"), Slot("XNAS", pool=pool))
+    slots = (ScenarioSlot("XNAS"), ScenarioSlot("XNAS", "limit"), ScenarioSlot("XNAS", pool=pool))
     with TemporaryDirectory() as folder:
         hours = (dt.time(10, 50), dt.time(13))
         files = rr.market.generate_market(Path(folder), seed=0, symbols=("QVEX",), hours=hours)
-        rr.market.import_files(files[:1], Path(folder) / "books", rr.market.ImportOptions(("QVEX",)))
+        rr.market.import_files(files[:1], Path(folder) / "books", rr.market.ReadingOptions(("QVEX",)))
         return sample_scenarios(
-            rr.market.Store(Path(folder) / "books"), "QVEX", slots, shares, rr.market.Window(), repeats=5
+            rr.market.RecordingStore(Path(folder) / "books"), "QVEX", slots, shares, rr.market.TimeWindow(), repeats=5
         )
 
 

@@ -51,10 +51,10 @@ from riskroute.live.config import (
     _TokenConfig,
 )
 from riskroute.routing.fees import Fee
-from riskroute.routing.venues import KINDS, VenueModel
-from riskroute.simulation.dark_market import PoolModel
+from riskroute.routing.venue_models import KINDS, VenueModel
+from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.simulation.sweep import SweepConfig
-from riskroute.study.config import SplitPool, SplitStudyConfig, StudyConfig
+from riskroute.study.config import SplitPoolConfig, SplitStudyConfig, StudyConfig
 
 WIDTH = 120
 NOT_IN_FILES = {"prior"}  # parameters that are objects cannot be written in TOML
@@ -139,7 +139,7 @@ VENUES_HEAD = """\
 ## `venues.toml`
 
 Venue models, one `[[venues]]` section per slot. [`riskroute market calibrate`](cli.md#riskroute-market-calibrate)
-writes the file with `--out`; `load_models` reads it. You may edit it or write it by hand.
+writes the file with `--out`; `load_venue_models` reads it. You may edit it or write it by hand.
 """
 
 FEES_HEAD = """\
@@ -209,7 +209,7 @@ def configuration_page() -> str:
             STUDY_HEAD,
             _keys("study.toml", _of_study(), STUDY),
             POOLS_HEAD,
-            _keys("[[pools]]", _of_dataclass(PoolModel), POOLS),
+            _keys("[[pools]]", _of_dataclass(DarkMarketPool), POOLS),
             SPLIT_STUDY_HEAD,
             _keys(
                 "split-study.toml",
@@ -217,7 +217,7 @@ def configuration_page() -> str:
                 SPLIT_STUDY,
             ),
             DARK_HEAD,
-            _keys("[[dark]]", _of_dataclass(SplitPool), DARK),
+            _keys("[[dark]]", _of_dataclass(SplitPoolConfig), DARK),
             SWEEP_HEAD,
             _keys("sweep.toml", _of_model(SweepConfig), SWEEP),
             PARAMETERS_HEAD,

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 import riskroute as rr
-from riskroute.simulation.environments import Noise
+from riskroute.simulation.environments import EnvironmentNoise
 
 
-class OutageNoise(Noise):
+class OutageNoise(EnvironmentNoise):
     """Standardised two-point noise: mean 0, variance 1, with rare large losses."""
 
     def __init__(self, rng: np.random.Generator, chance: float) -> None:

@@ -18,7 +18,7 @@ from longest import LONGEST
 from naive_learning import numbered_routing_problem
 from once import one_at_a_time, shared_folder
 from riskroute import Actions, Problem, random_problem
-from riskroute.market import ImportOptions, Store, generate_market, import_files
+from riskroute.market import ReadingOptions, RecordingStore, generate_market, import_files
 from riskroute.study.markets import MarketDay
 from small_days import short_days
 
@@ -61,14 +61,14 @@ def gaussian_problem() -> Problem:
 
 
 @pytest.fixture(scope="session")
-def half_hour(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def half_hour(tmp_path_factory: pytest.TempPathFactory) -> RecordingStore:
     """Half an hour of the synthetic market, 10:55 to 11:25: books of one symbol at three venues."""
     out = shared_folder(tmp_path_factory, "half_hour")
     with one_at_a_time(out) as made:
         if not made:
             files = generate_market(out, seed=3, symbols=("QVEX",), hours=(dt.time(10, 55), dt.time(11, 25)))
-            import_files(files, out / "books", ImportOptions(("QVEX",)))
-    return Store(out / "books")
+            import_files(files, out / "books", ReadingOptions(("QVEX",)))
+    return RecordingStore(out / "books")
 
 
 @pytest.fixture(scope="session")

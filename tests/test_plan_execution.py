@@ -36,7 +36,7 @@ from riskroute.live.state.events import (
 from riskroute.live.venues.simulated import SimulatedVenue, _Trade
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, Pool
-from riskroute.routers.execution import Child, Execution
+from riskroute.routers.execution import Execution, ExecutionChild
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
 from riskroute.simulation import execution as simulated
@@ -210,7 +210,7 @@ def backtested(case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Sent],
     limits: list[float] = []
     walk = simulated._SimulatedOrder._walk
 
-    def noted(self: Any, child: Child, levels: Any, time: int, limit: float) -> int:
+    def noted(self: Any, child: ExecutionChild, levels: Any, time: int, limit: float) -> int:
         limits.append(limit)
         return walk(self, child, levels, time, limit)
 
@@ -389,8 +389,8 @@ def test_a_plan_sends_the_same_children_everywhere_without_order_protection(monk
 MISTAKES = {
     "the backtest takes its own shares again": (simulated, "remove_own"),
     "the live router takes its own shares again": (live_children, "remove_own"),
-    "the live router trades through": (live_children, "protected_limit"),
-    "the counterfactual trades through": (counterfactual, "protected_limit"),
+    "the live router trades through": (live_children, "execution_limit"),
+    "the counterfactual trades through": (counterfactual, "execution_limit"),
 }
 
 
@@ -405,7 +405,7 @@ def test_a_mistake_of_one_caller_is_noticed(mistake: str, monkeypatch: pytest.Mo
 def test_pools_in_turn_that_ignore_other_children_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The live router alone pings with all shares that nobody holds, returned ones too, as it once did."""
 
-    def greedy(self: Execution) -> list[Child]:
+    def greedy(self: Execution) -> list[ExecutionChild]:
         self._pingable = self.returned
         return pings(self)
 

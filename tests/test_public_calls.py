@@ -42,7 +42,7 @@ def test_what_does_not_belong_there_is_named(name: str, tmp_path: Path, monkeypa
 
 
 @pytest.fixture(scope="module")
-def recorded(half_hour: rr.market.Store, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Call]:
+def recorded(half_hour: rr.market.RecordingStore, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Call]:
     return of_recordings(half_hour, tmp_path_factory.mktemp("recorded"))
 
 
@@ -101,5 +101,5 @@ def test_every_public_name_is_called(
         "DesignError",
     }
     not_called |= {"BacktestResult", "Decision", "StudyResult", "ROUTERS"}
-    not_called |= {"ListedAllocations", "Noise", "QuadraticResult", "Recording", "SweepResult"}  # made by others
+    not_called |= {"SplitList", "Noise", "QuadraticResult", "Recording", "SweepResult"}  # made by others
     assert {name.rpartition(".")[2] for name in PUBLIC} - called == not_called

@@ -7,7 +7,9 @@ from riskroute import policies as policies
 from riskroute import routers as routers
 from riskroute import routing as routing
 from riskroute._version import __version__ as __version__
+from riskroute.core.errors import CheckError as CheckError
 from riskroute.core.errors import DataError as DataError
+from riskroute.core.errors import DesignError as DesignError
 from riskroute.core.errors import InputError as InputError
 from riskroute.core.errors import InvariantError as InvariantError
 from riskroute.core.errors import RiskrouteError as RiskrouteError
@@ -20,7 +22,6 @@ from riskroute.learning.actions import ActionSet as ActionSet
 from riskroute.learning.actions import as_batch as as_batch
 from riskroute.learning.belief import Belief as Belief
 from riskroute.learning.design.g_optimal import Design as Design
-from riskroute.learning.design.g_optimal import DesignError as DesignError
 from riskroute.learning.design.g_optimal import g_optimal as g_optimal
 from riskroute.learning.lower_bound import LowerBound as LowerBound
 from riskroute.learning.lower_bound import lower_bound as lower_bound
@@ -40,14 +41,13 @@ from riskroute.learning.tickets import Tickets as Tickets
 from riskroute.paper.figures import plot_regret as plot_regret
 from riskroute.routing.allocations import Allocations as Allocations
 from riskroute.routing.instances import random_routing_problem as random_routing_problem
-from riskroute.routing.venues import VenueModel as VenueModel
-from riskroute.routing.venues import venue_problem as venue_problem
+from riskroute.routing.venue_models import VenueModel as VenueModel
+from riskroute.routing.venue_models import venue_problem as venue_problem
 from riskroute.simulation.backends import Backend as Backend
-from riskroute.simulation.checks import CheckError as CheckError
 from riskroute.simulation.checks import check_actions as check_actions
 from riskroute.simulation.checks import check_environment as check_environment
 from riskroute.simulation.checks import check_policy as check_policy
-from riskroute.simulation.dark_market import PoolModel as PoolModel
+from riskroute.simulation.dark_market import DarkMarketPool as DarkMarketPool
 from riskroute.simulation.environments import Environment as Environment
 from riskroute.simulation.replay import Replay as Replay
 from riskroute.simulation.router_checks import check_router as check_router
@@ -60,7 +60,7 @@ from riskroute.study.config import StudyConfig as StudyConfig
 from riskroute.study.markets import market_days as market_days
 from riskroute.study.page import write_study_page as write_study_page
 from riskroute.study.result import StudyResult as StudyResult
-from riskroute.study.split_page import write_report as write_report
+from riskroute.study.split_page import write_split_page as write_split_page
 from riskroute.study.split_result import SplitStudyResult as SplitStudyResult
 from riskroute.study.split_study import SplitStudy as SplitStudy
 from riskroute.study.study import Study as Study

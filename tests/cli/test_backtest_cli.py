@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 
-from riskroute.cli.app import run
+from riskroute.cli.app import run_app
 from riskroute.study.candidates import NAMES
 from riskroute.study.markets import MarketDay
 from small_days import short_market
@@ -43,7 +43,7 @@ def backtest(kept_days: Path, dark_days: list[MarketDay], tmp_path_factory: pyte
     out, said = tmp_path_factory.mktemp("backtest"), io.StringIO()
     where = ["--kept", str(kept_days), "--out", str(out / "tables"), "--json", str(out / "found.json")]
     with contextlib.redirect_stdout(said):
-        assert run(["backtest", "--market", "dark", *ASKED, *where]) == 0
+        assert run_app(["backtest", "--market", "dark", *ASKED, *where]) == 0
     return Printed(said.getvalue().splitlines(), json.loads((out / "found.json").read_text()), out / "tables")
 
 
@@ -90,7 +90,7 @@ def test_what_is_printed(backtest: Printed) -> None:
 
 def test_stresses_and_placebos_follow(kept_days: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--days", "1", "--orders", "6", "--router", "sweep", "--stresses", "--placebos", "--kept", str(kept_days)]
-    assert run(["backtest", *words]) == 0
+    assert run_app(["backtest", *words]) == 0
     said = capsys.readouterr().out
     for text in ("Stressed assumptions", "latency 100 ms", "half the shares in pools", "Placebo checks", "empty pools"):
         assert text in said
@@ -111,7 +111,7 @@ def test_headroom(kept_days: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         "--kappa",
         "0.05",
     ]
-    assert run(["headroom", *words, "--kept", str(kept_days), "--json", str(tmp_path / "room.json")]) == 0
+    assert run_app(["headroom", *words, "--kept", str(kept_days), "--json", str(tmp_path / "room.json")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:4] == ["market", "shares", "seconds", "kappa"]
     assert lines[2].split()[:5] == ["dark", "(synthetic)", "400", "0", "0.05"]
@@ -165,13 +165,13 @@ def test_a_router_name_is_checked_before_days_are_made(
     monkeypatch.setattr("riskroute.study.study.market_days", never)
     monkeypatch.setattr("riskroute.study.markets.market_days", never)
     for command in ("backtest", "study"):
-        assert run([command, "--router", "contextul", "--kept", str(tmp_path)]) == 2
+        assert run_app([command, "--router", "contextul", "--kept", str(tmp_path)]) == 2
         assert "did you mean 'contextual'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["backtest", "study", "route", "live demo"])
 def test_all_routers_are_listed(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*command.split(), "--router", "list"]) == 0
+    assert run_app([*command.split(), "--router", "list"]) == 0
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert listed["sweep"] == "Sweep the displayed books, cheapest shares after fees first."
     assert {*NAMES, "FILE.py:CLASS"} - {"clairvoyant"} <= set(listed)
@@ -184,7 +184,9 @@ def test_a_router_is_named_whatever_its_case_and_one_of_a_file_is_played(
     own = tmp_path / "own.py"
     own.write_text("from riskroute.routers.rules import Sweep\n\n\nclass Own(Sweep):\n    name = 'own'\n")
     words = ["--days", "2", "--orders", "6", "--kept", str(kept_days), "--router", "SPRAY"]
-    assert run(["backtest", *words, "--router", f"{own}:Own:discretion=0", "--json", str(tmp_path / "out.json")]) == 0
+    assert (
+        run_app(["backtest", *words, "--router", f"{own}:Own:discretion=0", "--json", str(tmp_path / "out.json")]) == 0
+    )
     (found,) = json.loads((tmp_path / "out.json").read_text())["comparisons"].values()
     routers = found["routers"]
     assert "spray" in routers
@@ -200,7 +202,7 @@ def test_mistakes_are_reported_in_one_line(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text("")
     asked = ["backtest", "--days", "2", "--orders", "4", "--kept", str(kept_days), *words.split()]
-    assert run(asked) == 2
+    assert run_app(asked) == 2
     said = capsys.readouterr()
     assert said.out == ""
     (line,) = said.err.splitlines()
@@ -222,6 +224,6 @@ def test_mistakes_about_headroom(
     words: str, message: str, kept_days: Path, dark_days: list[MarketDay], capsys: pytest.CaptureFixture[str]
 ) -> None:
     market = [] if "market" in words else ["--market", "dark"]
-    assert run(["headroom", *market, "--days", "2", "--orders", "4", "--kept", str(kept_days), *words.split()]) == 2
+    assert run_app(["headroom", *market, "--days", "2", "--orders", "4", "--kept", str(kept_days), *words.split()]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(message, line), line

@@ -20,7 +20,7 @@ from numba.core.event import trigger_event
 
 from riskroute import POLICIES, __version__
 from riskroute.cli import main
-from riskroute.cli.app import run
+from riskroute.cli.app import run_app
 from riskroute.cli.experiments import _POLICIES
 from riskroute.core.runtime import announce_compilation, compilation_timed
 
@@ -58,7 +58,7 @@ def test_commands_announce_compilation(monkeypatch: pytest.MonkeyPatch, capsys: 
     now = 0.0
     monkeypatch.setattr("riskroute.core.runtime.time.perf_counter", lambda: now)
     try:
-        assert run(["--version"]) == 0
+        assert run_app(["--version"]) == 0
         with compilation_timed("a test of commands"), trigger_event("numba:compile"):
             now += 3.0
     finally:
@@ -76,7 +76,7 @@ def test_simulate_prints_a_table_and_writes_files(tmp_path: Path, capsys: pytest
     files = [tmp_path / f"a.{ending}" for ending in ("json", "parquet", "png")]
     options = zip(("--json", "--parquet", "--figure"), map(str, files), strict=True)
     words = [word for pair in options for word in pair]
-    assert run([*QUICK, "--policy", "rise", "--policy", "uniform", *words]) == 0
+    assert run_app([*QUICK, "--policy", "rise", "--policy", "uniform", *words]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("3 shares over 3 slots: 10 splits, 500 rounds, 3 runs, risk tolerance 2")
     assert re.search(r"^rise +[\d,-]+", out, re.MULTILINE)
@@ -96,7 +96,7 @@ def test_the_same_command_gives_the_same_numbers(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("3 shares over 3 slots: 10 splits")
     assert all("compiling kernels" in line for line in done.stderr.splitlines())
-    assert run([*QUICK, "--json", str(tmp_path / "b.json")]) == 0
+    assert run_app([*QUICK, "--json", str(tmp_path / "b.json")]) == 0
     first, second = (json.loads((tmp_path / f"{name}.json").read_text())["policies"] for name in ("a", "b"))
     assert list(first) == ["adaptive", "rise", "rise++", "risk-ucb", "risk-exp-exp"]
     for name in first:
@@ -254,7 +254,7 @@ def test_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("untraced")
 def test_design_over_more_splits_than_could_be_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["design", "--shares", "1000", "--slots", "20", "--json", str(tmp_path / "d.json")]) == 0
+    assert run_app(["design", "--shares", "1000", "--slots", "20", "--json", str(tmp_path / "d.json")]) == 0
     assert "about 9.9e+39 allocations" in capsys.readouterr().out
     read = json.loads((tmp_path / "d.json").read_text())
     assert int(read["actions"]) == 9928648649789007111289430252718014636201
@@ -269,7 +269,7 @@ def test_design_over_more_splits_than_could_be_listed(tmp_path: Path, capsys: py
 @pytest.mark.usefixtures("untraced")
 def test_design_respects_lots_caps_and_minimums(tmp_path: Path) -> None:
     bounds = ["--cap", "6", "--cap", "8", "--cap", "8", "--minimum", "2", "--lot", "2"]
-    assert run(["design", "--shares", "12", "--slots", "3", *bounds, "--json", str(tmp_path / "d.json")]) == 0
+    assert run_app(["design", "--shares", "12", "--slots", "3", *bounds, "--json", str(tmp_path / "d.json")]) == 0
     for point in json.loads((tmp_path / "d.json").read_text())["support"]:
         amounts = point["allocation"]
         assert all(2 <= a <= cap and a % 2 == 0 for a, cap in zip(amounts, (6, 8, 8), strict=True))
@@ -279,7 +279,7 @@ def test_design_respects_lots_caps_and_minimums(tmp_path: Path) -> None:
 def test_simulate_more_splits_than_could_be_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By default the policies that need no list play."""
     sizes = ["--shares", "100", "--slots", "8", "--runs", "1", "--horizon", "500"]
-    assert run(["simulate", *sizes, "--json", str(tmp_path / "a.json")]) == 0
+    assert run_app(["simulate", *sizes, "--json", str(tmp_path / "a.json")]) == 0
     read = json.loads((tmp_path / "a.json").read_text())
     assert list(read["policies"]) == ["adaptive", "rise", "rise++"]
     assert all(sum(split) == 100 for split in read["policies"]["rise"]["recommended"])

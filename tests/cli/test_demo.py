@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from riskroute.cli import demo, output
-from riskroute.cli.app import run
+from riskroute.cli.app import run_app
 from riskroute.simulation import backends
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.comparison import compare_policies
+from riskroute.simulation.policy_comparison import compare_policies
 from small_days import short_market
 
 
@@ -46,7 +46,7 @@ def few_orders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_the_rules_come_first_then_the_study_then_the_policies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["demo", "--out", str(tmp_path)]) == 0
+    assert run_app(["demo", "--out", str(tmp_path)]) == 0
     said, progress = capsys.readouterr()
     rules, everything, surface, *_ = said.split("\n\n")
     named = [{line.split()[0] for line in text.splitlines()[3:]} for text in (rules, everything)]

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from riskroute.cli.app import run
-from riskroute.simulation.comparison import compare_policies, read_features
+from riskroute.cli.app import run_app
+from riskroute.simulation.policy_comparison import compare_policies, read_features
 
 MATRIX = np.random.default_rng(0).normal(size=(7, 3))
 QUICK = ["--policy", "uniform", "--horizon", "50", "--runs", "2"]
@@ -34,7 +34,7 @@ def test_every_kind_of_file_holds_the_same_actions(
 ) -> None:
     file, out = write(tmp_path / name), tmp_path / "out.json"
     np.testing.assert_array_equal(read_features(file), MATRIX)
-    assert run(["simulate", "--features", str(file), *QUICK, "--json", str(out)]) == 0
+    assert run_app(["simulate", "--features", str(file), *QUICK, "--json", str(out)]) == 0
     found, said = json.loads(out.read_text()), capsys.readouterr().out
     assert said.startswith("7 actions of 3 features, 50 rounds, 2 runs")
     assert f"best action: row {found['best']}, counted from 0" in said
@@ -75,12 +75,12 @@ def test_errors_name_the_defect_of_a_file(
         np.save(name, content)
     elif content is not None:
         content.write_parquet(name)
-    assert run(["simulate", "--features", name]) == 2
+    assert run_app(["simulate", "--features", name]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
 
 
 @pytest.mark.parametrize("option", ["--slots", "--shares"])
 def test_features_exclude_slots_and_shares(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", "--features", str(write(tmp_path / "f.npy")), option, "3"]) == 2
+    assert run_app(["simulate", "--features", str(write(tmp_path / "f.npy")), option, "3"]) == 2
     assert f"{option} cannot be combined with --features" in capsys.readouterr().err

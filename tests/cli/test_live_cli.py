@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from live_services import order_json, running, service_config
-from riskroute.cli.app import run
+from riskroute.cli.app import run_app
 from riskroute.live.log.sqlite import SqliteLog
 
 
@@ -27,27 +27,27 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_init_writes_a_configuration_and_shows_tokens_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "live.toml"
-    assert run(["live", "init", str(file), "--shadow"]) == 0
+    assert run_app(["live", "init", str(file), "--shadow"]) == 0
     said = capsys.readouterr().out
     tokens = [line.split()[1] for line in said.splitlines() if line.startswith("  ")]
     assert len(tokens) == 3
     assert not any(token in file.read_text() for token in tokens)
     assert 'mode = "shadow"' in file.read_text()
-    assert run(["live", "init", str(file)]) == 2
+    assert run_app(["live", "init", str(file)]) == 2
     assert "file must be new" in capsys.readouterr().err
 
 
 def test_a_new_token_comes_with_its_hash(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["live", "token"]) == 0
+    assert run_app(["live", "token"]) == 0
     token, hashed = capsys.readouterr().out.splitlines()
     assert token.startswith("token  ")
     assert hashed.startswith('hash = "sha256:')
 
 
 def test_verify_and_replay(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["live", "verify", str(log)]) == 0
+    assert run_app(["live", "verify", str(log)]) == 0
     assert "12 decisions recomputed, 0 differ" in capsys.readouterr().out
-    assert run(["live", "replay", str(log), "--json", str(tmp_path / "state.json")]) == 0
+    assert run_app(["live", "replay", str(log), "--json", str(tmp_path / "state.json")]) == 0
     said = capsys.readouterr().out
     assert "12 orders, 12 settled, 0 unsettled" in said
     assert "halted: the end" in said
@@ -66,12 +66,12 @@ def test_verify_finds_a_changed_row(log: Path, tmp_path: Path, capsys: pytest.Ca
         new.commit()
     old.close()
     new.close()
-    assert run(["live", "verify", str(copy)]) == 2
+    assert run_app(["live", "verify", str(copy)]) == 2
     assert "row 5 of the log was changed" in capsys.readouterr().err
 
 
 def test_export_writes_tables(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["live", "export", str(log), "--out", str(tmp_path / "out")]) == 0
+    assert run_app(["live", "export", str(log), "--out", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
     assert [name for name in ("orders", "children", "fills") if f"{name}.parquet" in said] == [
         "orders",
@@ -81,22 +81,22 @@ def test_export_writes_tables(log: Path, tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_doctor_looks_at_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(["live", "init", str(tmp_path / "live.toml")])
+    run_app(["live", "init", str(tmp_path / "live.toml")])
     capsys.readouterr()
-    run(["live", "doctor", str(tmp_path / "live.toml")])  # a slow disk is no mistake of ours
+    run_app(["live", "doctor", str(tmp_path / "live.toml")])  # a slow disk is no mistake of ours
     said = capsys.readouterr().out
     for what in ("configuration", "versions", "disk", "fsync", "log", "clock", "router"):
         assert f"  {what} " in said
     with SqliteLog(tmp_path / "live.sqlite", "other"):
         pass
-    assert run(["live", "doctor", str(tmp_path / "live.toml")]) == 1
+    assert run_app(["live", "doctor", str(tmp_path / "live.toml")]) == 1
     assert "BAD   log" in capsys.readouterr().out
 
 
 def test_what_is_not_there_is_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["live", "serve", str(tmp_path / "no.toml")]) == 2
+    assert run_app(["live", "serve", str(tmp_path / "no.toml")]) == 2
     assert "config must be a readable file" in capsys.readouterr().err
-    assert run(["live", "verify", str(tmp_path / "no.sqlite")]) == 2
+    assert run_app(["live", "verify", str(tmp_path / "no.sqlite")]) == 2
     assert "path must be the file of a log" in capsys.readouterr().err
 
 
@@ -105,13 +105,13 @@ def test_without_the_extra_a_sentence_says_what_to_install(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("riskroute.core.runtime.extra_is_installed", lambda library: library != "uvicorn")
-    assert run(["live", *command.split()]) == 2
+    assert run_app(["live", *command.split()]) == 2
     said = capsys.readouterr().err
     assert said == "riskroute: the commands of riskroute live need uvicorn: pip install 'riskroute[live]'\n"
 
 
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["live", "--help"]) == 0
+    assert run_app(["live", "--help"]) == 0
     said = capsys.readouterr().out
     assert "riskroute live init" in said
     assert all(word in said for word in ("serve", "verify", "replay", "export", "doctor", "token"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from riskroute.cli.app import run
+from riskroute.cli.app import run_app
 from riskroute.live.demo import DemoResult
 
 FINE = DemoResult(
@@ -32,7 +32,7 @@ FINE = DemoResult(
 def test_nothing_is_lost_when_it_is_killed_in_the_middle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     router = "dark-first+sweep"
     words = ["live", "demo", "--orders", "40", "--no-wait", "--router", router, "--out", str(tmp_path / "demo")]
-    assert run(words) == 0
+    assert run_app(words) == 0
     said = capsys.readouterr().out
     lines = [line for line in said.splitlines() if line.strip()]
     assert "killed the service (kill -9) after 20 answers" in lines
@@ -42,7 +42,7 @@ def test_nothing_is_lost_when_it_is_killed_in_the_middle(tmp_path: Path, capsys:
     assert found["decisions in the log"] == ["40", "40"]
     assert "dashboard: http://127.0.0.1:" in said
     assert sum(line.startswith(("  desk ", "  risk ", "  screen ")) for line in lines) == 3
-    assert run(["live", "demo", "--out", str(tmp_path / "demo")]) == 2
+    assert run_app(["live", "demo", "--out", str(tmp_path / "demo")]) == 2
     assert "out must be a new or empty folder" in capsys.readouterr().err
 
 
@@ -66,5 +66,5 @@ def test_a_port_that_is_taken_is_refused(tmp_path: Path, capsys: pytest.CaptureF
         line.bind(("127.0.0.1", 0))
         line.listen()
         port = line.getsockname()[1]
-        assert run(["live", "demo", "--port", str(port), "--out", str(tmp_path / "demo")]) == 2
+        assert run_app(["live", "demo", "--port", str(port), "--out", str(tmp_path / "demo")]) == 2
     assert f"port must be free, was {port}" in capsys.readouterr().err

@@ -13,15 +13,15 @@ import pytest
 
 from checkout import ROOT
 from market_files import csv_text
-from riskroute.cli.app import run as command
+from riskroute.cli.app import run_app as command
 from riskroute.cli.market import _named_as_options, _quantities
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.calibration import calibrate
-from riskroute.market.clock import Window
+from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool
+from riskroute.market.recordings import RecordingStore
 from riskroute.market.sampling import closest_books, draw_sample_times
-from riskroute.market.store import Store
-from riskroute.routing.venues import load_models, venue_problem
+from riskroute.routing.venue_models import load_venue_models, venue_problem
 
 NAMES = ("03272019.NASDAQ_ITCH50", "20190327.BX_ITCH_50", "20190327.PSX_ITCH_50")
 
@@ -99,7 +99,7 @@ def test_calibrate_writes_the_files_it_names(folder: Path, tmp_path: Path, capsy
     assert venues["XNAS limit"]["mean"][0] > venues["XPSX"]["mean"][0]
     assert {path.name for path in out.iterdir()} == {"venues.toml", "points.parquet", "fits.png"}
     assert polars.read_parquet(out / "points.parquet").height == 5 * 10
-    models = load_models(out / "venues.toml")
+    models = load_venue_models(out / "venues.toml")
     assert [model.name for model in models] == [*venues, "Dark 1"]
     assert venue_problem(models, 5).actions.size == 252
     for path in (tmp_path / "c.json", *out.iterdir()):
@@ -129,10 +129,10 @@ def test_fees_of_the_example_change_the_cost(folder: Path, tmp_path: Path) -> No
 
 def test_a_pool_in_calibration_is_its_own_simulation(folder: Path) -> None:
     """Mean and variance over all draws and buckets, with the rest crossing at the venue with the most books."""
-    store, pool = Store(folder / "books"), DarkPool(presence=0.5, tail=1.5, smallest=3, name="P")
+    store, pool = RecordingStore(folder / "books"), DarkPool(presence=0.5, tail=1.5, smallest=3, name="P")
     found = calibrate(store, "QVEX", quantities=[2, 5, 9], seed=3, pools=[pool], fees=None)
     recording = next(one for one in store.recordings() if one.venue == "XNAS")
-    sample_times = draw_sample_times(recording.date, Window(), 3)
+    sample_times = draw_sample_times(recording.date, TimeWindow(), 3)
     books = closest_books(store.snapshots(recording), sample_times)
     profits = pool.profits(books, [2, 5, 9], seed=3, draws=100).profits
     np.testing.assert_allclose(found.fits["P"].means, profits.mean(axis=0), rtol=1e-9)

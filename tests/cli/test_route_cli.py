@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from riskroute.cli.app import run
+from riskroute.cli.app import run_app
 from riskroute.routers.registry import make_router
-from riskroute.routers.rules import DarkFirst
+from riskroute.routers.rules import DarkFirstRule
 from router_cases import TWO_VENUES
 
 
@@ -24,7 +24,7 @@ def books(tmp_path: Path) -> Path:
 def test_the_answer_is_printed_and_written(books: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "answer.json"
     words = ["route", str(books), "--side", "sell", "--shares", "300", "--lot", "100", "--json", str(out)]
-    assert run(words) == 0
+    assert run_app(words) == 0
     answer = json.loads(out.read_text())
     assert answer["take"] == {"A": 100, "B": 200}
     assert answer["net"] == pytest.approx(2999.10)
@@ -49,7 +49,7 @@ def test_the_answer_is_printed_and_written(books: Path, tmp_path: Path, capsys: 
 def test_a_plan_that_rests_has_a_range_of_costs(books: Path, tmp_path: Path, capsys: Any) -> None:
     out = tmp_path / "answer.json"
     words = ["--side", "sell", "--shares", "300", "--horizon", "60", "--router", "rest-even+sweep", "--json", str(out)]
-    assert run(["route", str(books), *words]) == 0
+    assert run_app(["route", str(books), *words]) == 0
     answer = json.loads(out.read_text())
     assert answer["cost_if_filled"] == pytest.approx(150 * 0.001 + 150 * 0.002)
     assert answer["cost_if_swept"] == pytest.approx(3.65)
@@ -61,7 +61,7 @@ def test_a_plan_that_rests_has_a_range_of_costs(books: Path, tmp_path: Path, cap
 
 def test_shares_beyond_the_books_are_reported(books: Path, tmp_path: Path, capsys: Any) -> None:
     out = tmp_path / "answer.json"
-    assert run(["route", str(books), "--side", "sell", "--shares", "100000", "--json", str(out)]) == 0
+    assert run_app(["route", str(books), "--side", "sell", "--shares", "100000", "--json", str(out)]) == 0
     text = "98,950 of 100,000 shares are beyond the displayed depth: their price is an estimate"
     assert capsys.readouterr().err == f"warning: {text}\n"
     answer = json.loads(out.read_text())
@@ -76,7 +76,7 @@ def test_default_protection_depends_on_the_market(tmp_path: Path, capsys: Any) -
     }
     path.write_text(json.dumps({"venues": venues}))
     for more, place in (([], "B"), (["--protection", "none"], "B"), (["--protection", "reg-nms"], "A")):
-        assert run(["route", str(path), "--side", "sell", "--shares", "2", *more]) == 0
+        assert run_app(["route", str(path), "--side", "sell", "--shares", "2", *more]) == 0
         assert capsys.readouterr().out.splitlines()[2].split()[:3] == ["take", place, "2"]
 
 
@@ -90,7 +90,7 @@ def test_default_protection_depends_on_the_market(tmp_path: Path, capsys: Any) -
 def test_invalid_books_are_refused(bids: Any, message: str, tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "books.json"
     path.write_text(json.dumps({"venues": {"A": {"bids": bids, "asks": [[10.01, 5]]}}}))
-    assert run(["route", str(path), "--side", "sell", "--shares", "2"]) == 2
+    assert run_app(["route", str(path), "--side", "sell", "--shares", "2"]) == 2
     assert message in capsys.readouterr().err
 
 
@@ -98,38 +98,40 @@ def test_crossed_books_give_a_warning(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "books.json"
     venues = {"A": {"bids": [[10.03, 2]], "asks": [[10.05, 2]]}, "B": {"bids": [[9.99, 2]], "asks": [[10.01, 2]]}}
     path.write_text(json.dumps({"venues": venues}))
-    assert run(["route", str(path), "--side", "sell", "--shares", "2"]) == 0
+    assert run_app(["route", str(path), "--side", "sell", "--shares", "2"]) == 0
     assert capsys.readouterr().err.startswith("warning: books are crossed: bid 10.03 at A, ask 10.01 at B")
 
 
 def test_a_user_defined_router_routes_and_is_restored(books: Path, tmp_path: Path, capsys: Any) -> None:
     own, state = tmp_path / "own.py", tmp_path / "state.json"
-    own.write_text("from riskroute.routers.rules import DarkFirst\n\n\nclass Own(DarkFirst):\n    name = 'own'\n")
+    own.write_text(
+        "from riskroute.routers.rules import DarkFirstRule\n\n\nclass Own(DarkFirstRule):\n    name = 'own'\n"
+    )
     words = ["route", str(books), "--side", "buy", "--shares", "200", "--router", f"{own}:Own:cap=50"]
-    assert run(words) == 0
+    assert run_app(words) == 0
     assert capsys.readouterr().out.splitlines()[2].split()[:3] == ["ping", "P", "50"]
     router = make_router(f"{own}:Own")
     router.scores = {"P": 0.001, "Q": 0.5}  # type: ignore[attr-defined]  # of the class in the file
     state.write_text(json.dumps(router.state()))
-    assert run([*words[:-1], f"{own}:Own", "--state", str(state)]) == 0
+    assert run_app([*words[:-1], f"{own}:Own", "--state", str(state)]) == 0
     assert capsys.readouterr().out.splitlines()[2].split()[:3] == ["ping", "Q", "200"]
-    assert run([*words[:-2], "--state", str(state)]) == 2
+    assert run_app([*words[:-2], "--state", str(state)]) == 2
     assert "unknown router 'own'; for a user-defined router, give its class as FILE.py:CLASS" in capsys.readouterr().err
 
 
 def test_a_saved_state_is_restored(books: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    router = DarkFirst()
+    router = DarkFirstRule()
     router.scores = {"P": 0.001, "Q": 0.5}
     (tmp_path / "state.json").write_text(json.dumps(router.state()))
     words = ["route", str(books), "--side", "buy", "--shares", "200", "--state", str(tmp_path / "state.json")]
-    assert run(words) == 0
+    assert run_app(words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines[2:4]] == [["ping", "Q"], ["ping", "P"]]
 
 
 def test_a_router_is_given_parameters(books: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["route", str(books), "--side", "buy", "--shares", "200", "--router", "dark-first+sweep:cap=50"]
-    assert run(words) == 0
+    assert run_app(words) == 0
     assert capsys.readouterr().out.splitlines()[2].split()[:3] == ["ping", "P", "50"]
 
 
@@ -154,7 +156,7 @@ def test_a_router_is_given_parameters(books: Path, capsys: pytest.CaptureFixture
     ],
 )
 def test_mistakes_are_one_line(words: list[str], message: str, books: Path, capsys: Any) -> None:
-    assert run(["route", str(books), *words]) == 2
+    assert run_app(["route", str(books), *words]) == 2
     said = capsys.readouterr().err
     assert message in said
     assert len(said.splitlines()) == 1
@@ -164,5 +166,5 @@ def test_mistakes_are_one_line(words: list[str], message: str, books: Path, caps
 def test_files_that_hold_no_books(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "books.json"
     path.write_text(text)
-    assert run(["route", str(path), "--side", "sell", "--shares", "1"]) == 2
+    assert run_app(["route", str(path), "--side", "sell", "--shares", "1"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import riskroute as rr
-from riskroute.cli.app import run
+from riskroute.cli.app import run_app
 from riskroute.study import play
 from riskroute.study.config import StudyConfig
 from riskroute.study.markets import MarketDay
@@ -54,7 +54,7 @@ def studied(kept_days: Path, dark_days: list[MarketDay], tmp_path_factory: pytes
     out, said = tmp_path_factory.mktemp("study"), io.StringIO()
     words = ["study", "--market", "dark", "--days", "2", *ASKED, "--surface-orders", "0", "--kept", str(kept_days)]
     with contextlib.redirect_stdout(said):
-        assert run([*words, "--out", str(out), "--json", str(out / "again.json")]) == 0
+        assert run_app([*words, "--out", str(out), "--json", str(out / "again.json")]) == 0
     return Studied(said.getvalue(), out, words)
 
 
@@ -89,7 +89,7 @@ def test_without_the_library_for_pages_the_rest_is_written(
 ) -> None:
     monkeypatch.setattr("riskroute.core.runtime.extra_is_installed", lambda library: library != "jinja2")
     (tmp_path / "study.html").write_text("the page of an earlier study")
-    assert run([*studied.words, "--out", str(tmp_path)]) == 0
+    assert run_app([*studied.words, "--out", str(tmp_path)]) == 0
     assert "no study.html: pages need jinja2: pip install 'riskroute[report]'" in capsys.readouterr().err
     assert (tmp_path / "study.txt").exists()
     assert not (tmp_path / "study.html").exists()
@@ -110,11 +110,11 @@ def test_route_restores_the_state_of_a_study(
     context = rr.routers.read_context(books, side="buy", shares=2500, horizon=10.0, symbol="LUMO")
     plan = rr.routers.restore_router(state).route(context)
     for more in ([], ["--router", name]):
-        assert run([*words, *more, "--json", str(tmp_path / "plan.json")]) == 0
+        assert run_app([*words, *more, "--json", str(tmp_path / "plan.json")]) == 0
         assert f"{name}: buy 2,500 at a mid of 10" in capsys.readouterr().out
         answer = json.loads((tmp_path / "plan.json").read_text())
         assert (answer["dark"], answer["dark_rest"], answer["limit"]) == (plan.dark, plan.dark_rest, plan.limit)
-    assert run([*words, "--router", "spray"]) == 2
+    assert run_app([*words, "--router", "spray"]) == 2
     assert f"router must be {name}, the router of the state, was 'spray'" in capsys.readouterr().err
 
 
@@ -125,7 +125,7 @@ def test_finished_plays_are_not_repeated(
         raise AssertionError(task.candidate.label)
 
     monkeypatch.setattr(play.PlayTask, "perform", never)
-    assert run([*studied.words, "--out", str(tmp_path)]) == 0
+    assert run_app([*studied.words, "--out", str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines()[0] == studied.said.splitlines()[0]
 
 
@@ -144,7 +144,7 @@ def test_an_interrupt_names_the_folder_of_finished_plays(
     monkeypatch.setattr(play.PlayTask, "perform", once)
     words = ["study", "--days", "2", "--orders", "4", "--shares", "800", "--horizon", "0", "--router", "spray"]
     words += ["--kept", str(kept_days), "--out", str(tmp_path)]
-    assert run(words) == 130
+    assert run_app(words) == 130
     said = capsys.readouterr().err
     assert said == f"interrupted: finished plays are in {kept_days}; run the same command to resume\n"
     again: list[str] = []
@@ -154,7 +154,7 @@ def test_an_interrupt_names_the_folder_of_finished_plays(
         return usual(task)
 
     monkeypatch.setattr(play.PlayTask, "perform", noted)
-    assert run(words) == 0
+    assert run_app(words) == 0
     assert done[0].candidate.label not in again
 
 
@@ -164,7 +164,7 @@ def test_options_override_the_configuration_file(
     path = tmp_path / "study.toml"
     path.write_text(CONFIG)
     words = ["study", str(path), "--horizon", "0", "--kept", str(kept_days), "--out", str(tmp_path / "out")]
-    assert run([*words, "--side", "sell"]) == 0
+    assert run_app([*words, "--side", "sell"]) == 0
     assert (
         f"For sell orders of 700 shares of {dark_days[0].symbol} for immediate execution on synthetic days, use"
         in capsys.readouterr().out
@@ -179,17 +179,17 @@ def test_options_override_the_configuration_file(
 
 def test_the_commented_file_holds_the_defaults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "study.toml"
-    assert run(["study", str(path), "--init"]) == 0
+    assert run_app(["study", str(path), "--init"]) == 0
     assert f"edit it, then: riskroute study {path}" in capsys.readouterr().out
     study = rr.Study(path)
     assert study.config == StudyConfig()
     assert repr(study) == "Study()"
     assert repr(rr.Study(path, orders=7)) == "Study(orders=7)"
-    assert run(["study", str(path), "--init"]) == 2
+    assert run_app(["study", str(path), "--init"]) == 2
     uncommented = path.read_text().replace("# [[pools]]\n", "[[pools]]\n")
     path.write_text("\n".join(line.removeprefix("# ") if " = " in line else line for line in uncommented.splitlines()))
     pools = rr.Study(path, market=".", fees=None).pools
-    assert pools == (rr.PoolModel("POOL1", 0.3),)
+    assert pools == (rr.DarkMarketPool("POOL1", 0.3),)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_mistake_is_one_line(
     words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["study", *words]) == 2
+    assert run_app(["study", *words]) == 2
     said = capsys.readouterr().err
     assert message in said
     assert said.count("\n") == 1

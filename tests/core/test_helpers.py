@@ -9,14 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from riskroute.core.errors import DataError, InputError, RiskrouteError, described, shown
+from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.core.files import in_file_name, writable_folder
-from riskroute.core.records import check_finite
+from riskroute.core.records import check_finite_record
 from riskroute.core.runtime import cached, require_extra
 from riskroute.core.seeding import seeded_generator, seeded_uniform
-from riskroute.core.text import dollars_text, fixed_text, in_markdown, rounds_to_zero
-from riskroute.core.validation import exact_array, instance_of, is_name, list_of, sized_number, true_or_false, unchecked
-from riskroute.learning.kernels import inverse, padded_length, upper_root
+from riskroute.core.text import described, dollars_text, fixed_text, in_markdown, rounds_to_zero, shown
+from riskroute.core.validation import (
+    exact_array,
+    instance_of,
+    is_valid_name,
+    true_or_false,
+    unvalidated,
+    valid_list,
+    valid_magnitude,
+)
+from riskroute.learning.kernels import inverse, padded_length, upper_triangular_root
 from riskroute.routers.context import Pool
 
 
@@ -25,9 +33,9 @@ from riskroute.routers.context import Pool
     [
         (true_or_false, ("corrected", 1), "corrected must be True or False, was 1"),
         (instance_of, ("prior", 3, list, "a list"), "prior must be a list, was int"),
-        (list_of, ("venues", ["XNAS", 3], str, "strings"), r"venues must be a list of strings, was 3 at \[1\]"),
+        (valid_list, ("venues", ["XNAS", 3], str, "strings"), r"venues must be a list of strings, was 3 at \[1\]"),
         (exact_array, ("counts", [1.5, 2.0], np.int64, (2,)), "counts must be integers, was float64"),
-        (sized_number, ("scale", 1e300), r"scale must be 0 or between 1e-30 and 1e\+30 in size, was 1e\+300"),
+        (valid_magnitude, ("scale", 1e300), r"scale must be 0 or between 1e-30 and 1e\+30 in size, was 1e\+300"),
         (seeded_generator, (-1,), "seed must be a non-negative integer or a SeedSequence, was -1"),
         (writable_folder, ("out", __file__), "out must be a folder, was "),
     ],
@@ -44,7 +52,7 @@ def test_exact_arrays_and_folders_are_returned_in_their_type(tmp_path: Path) -> 
 
 def test_saved_numbers_must_be_finite() -> None:
     with pytest.raises(DataError, match=r"scores.P\[1\] must be a finite number, was nan"):
-        check_finite({"P": [0.5, math.nan]}, "scores")
+        check_finite_record({"P": [0.5, math.nan]}, "scores")
 
 
 def test_a_missing_library_is_named_with_the_command_to_install_it() -> None:
@@ -53,7 +61,7 @@ def test_a_missing_library_is_named_with_the_command_to_install_it() -> None:
 
 
 def test_records_without_checks_equal_checked_ones() -> None:
-    assert unchecked(Pool, {"name": "P", "fee": 0.001, "improvement": 0.0}) == Pool("P", 0.001)
+    assert unvalidated(Pool, {"name": "P", "fee": 0.001, "improvement": 0.0}) == Pool("P", 0.001)
 
 
 def test_a_cached_property_is_computed_once() -> None:
@@ -94,14 +102,14 @@ def test_texts_are_escaped_for_markdown_and_file_names() -> None:
     assert (in_markdown("# no heading"), in_markdown("1. no list")) == (r"\# no heading", r"1\. no list")
     assert in_markdown("-$0.35", cell=True) == "-$0.35"
     assert (in_file_name("BRK.B"), in_file_name("a_b/../c")) == ("BRK.B", "a%5Fb%2F..%2Fc")
-    assert [is_name(x) for x in ("Dark 1", "BRK.B", "Börse/Süd", "<!--<script>", "")] == [True] * 3 + [False] * 2
+    assert [is_valid_name(x) for x in ("Dark 1", "BRK.B", "Börse/Süd", "<!--<script>", "")] == [True] * 3 + [False] * 2
 
 
 def test_small_matrices_are_factored_and_inverted() -> None:
     root = np.zeros((2, 2))
-    assert upper_root(np.array([[4.0, 2.0], [2.0, 5.0]]), root)
+    assert upper_triangular_root(np.array([[4.0, 2.0], [2.0, 5.0]]), root)
     assert root.tolist() == [[2.0, 1.0], [0.0, 2.0]]
-    assert not upper_root(np.array([[1.0, 2.0], [2.0, 1.0]]), root)
+    assert not upper_triangular_root(np.array([[1.0, 2.0], [2.0, 1.0]]), root)
     found = inverse(np.array([[4.0, 0.0], [0.0, 16.0]]))
     assert found is not None
     assert found.tolist() == [[0.25, 0.0], [0.0, 0.0625]]

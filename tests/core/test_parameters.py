@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from riskroute.core.errors import InputError
-from riskroute.core.validation import checked_parameters, parameter, real_number, whole_number
+from riskroute.core.validation import parameter, real_number, validated_parameters, whole_number
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.registry import POLICIES
 from riskroute.routers.registry import ROUTERS
-from riskroute.routers.rules import Sweep
+from riskroute.routers.rules import SweepRule
 
 
 @dataclass
@@ -36,32 +36,32 @@ class Fixed(Coin):
 
 def test_values_come_back_as_their_checks_return_them() -> None:
     given: dict[str, Any] = {"chance": np.float32(0.25), "throws": np.int64(2), "label": object()}
-    checked = checked_parameters(Coin(**given))
+    checked = validated_parameters(Coin(**given))
     assert checked == {"chance": 0.25, "throws": 2}
     assert [type(value) for value in checked.values()] == [float, int]
 
 
 def test_only_what_is_none_by_default_may_be_none() -> None:
-    assert checked_parameters(Coin())["throws"] is None
+    assert validated_parameters(Coin())["throws"] is None
     with pytest.raises(InputError, match="throws must be a positive integer, was None"):
-        checked_parameters(Fixed(throws=None))
+        validated_parameters(Fixed(throws=None))
     with pytest.raises(InputError, match="chance must be a number of at least 0 and of at most 1, was None"):
-        checked_parameters(Coin(chance=None))  # type: ignore[arg-type]
+        validated_parameters(Coin(chance=None))  # type: ignore[arg-type]
 
 
 def test_a_new_default_keeps_the_check_and_a_new_check_replaces_it() -> None:
-    assert checked_parameters(Bent())["chance"] == 0.7
+    assert validated_parameters(Bent())["chance"] == 0.7
     with pytest.raises(InputError, match="chance must be a number of at least 0 and of at most 1, was 2"):
-        checked_parameters(Bent(chance=2))
+        validated_parameters(Bent(chance=2))
     with pytest.raises(InputError, match="throws must be at most 5, was 6"):
-        checked_parameters(Fixed(throws=6))
+        validated_parameters(Fixed(throws=6))
     with pytest.raises(InputError, match="growth must be a number of at most 1 and above 0, was 2"):
-        checked_parameters(Adaptive(growth=2))
+        validated_parameters(Adaptive(growth=2))
 
 
 def test_routers_hold_plain_values() -> None:
     given: Any = np.int64(3)
-    assert type(Sweep(discretion=given).discretion) is int
+    assert type(SweepRule(discretion=given).discretion) is int
 
 
 IN_CODE = {"prior", "schedule", "take", "dark", "pools", "minimums", "parameters_of_policy", "least"}
@@ -71,6 +71,6 @@ IN_CODE = {"prior", "schedule", "take", "dark", "pools", "minimums", "parameters
 @pytest.mark.parametrize("kind", [*POLICIES.values(), *ROUTERS.values()], ids=lambda kind: kind.name)
 def test_every_parameter_is_declared_with_its_check(kind: Any) -> None:
     made = kind()
-    inside = checked_parameters(made.lit) if hasattr(made, "lit") else {}  # a router that hands on its parameters
+    inside = validated_parameters(made.lit) if hasattr(made, "lit") else {}  # a router that hands on its parameters
     given = {item.name for item in dataclasses.fields(kind) if item.init}
-    assert given - IN_CODE <= {*checked_parameters(made), *inside}
+    assert given - IN_CODE <= {*validated_parameters(made), *inside}

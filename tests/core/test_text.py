@@ -16,21 +16,21 @@ from hypothesis import strategies as st
 
 from pages import cells_of
 from riskroute import simulate
-from riskroute.cli.app import run as command
+from riskroute.cli.app import run_app as command
 from riskroute.core.errors import InputError, RiskrouteError
 from riskroute.core.files import in_file_name
 from riskroute.core.text import in_markdown
 from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, as_name
 from riskroute.learning.problem import Problem
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.scenarios import Slot
-from riskroute.market.store import Recording
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import Recording
+from riskroute.market.scenarios import ScenarioSlot
 from riskroute.market.synthetic.generate import generate_market
 from riskroute.paper.claims import _Claim, _ClaimVerdict, claims_markdown
 from riskroute.paper.figures import _plot_panels, plot_fits
 from riskroute.routing.fees import Fee, load_fees
-from riskroute.routing.venues import VenueModel
+from riskroute.routing.venue_models import VenueModel
 from riskroute.study.config import split_config
 
 HOSTILE = (
@@ -82,10 +82,10 @@ def test_a_very_long_value_is_not_said_in_full() -> None:
 _ENTRIES: dict[str, Callable[[str], Any]] = {
     "VenueModel": lambda name: VenueModel(name, (0.0, 0.0), (0.0, 0.0)),
     "DarkPool": lambda name: DarkPool(0.5, 1.0, name=name),
-    "Slot": Slot,
+    "Slot": ScenarioSlot,
     "Fee": lambda name: Fee(name, dt.date(2019, 1, 1), 0.0, 0.0),
-    "ImportOptions symbol": lambda name: ImportOptions((name,)),
-    "ImportOptions venue": lambda name: ImportOptions(venue=name),
+    "ReadingOptions symbol": lambda name: ReadingOptions((name,)),
+    "ReadingOptions venue": lambda name: ReadingOptions(venue=name),
     "Recording venue": lambda name: Recording(name, "ACME", dt.date(2019, 1, 1), 1, "", "table"),
     "Recording symbol": lambda name: Recording("XNAS", name, dt.date(2019, 1, 1), 1, "", "table"),
     "study symbol": lambda name: split_config({"symbol": name}),

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from riskroute import InputError
-from riskroute.learning.actions import Actions, ActionSet, _HandleIndex, as_action, as_batch, distinct_handles
+from riskroute.learning.actions import Actions, ActionSet, _HandleIndex, as_action, as_batch, distinct_actions
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -283,7 +283,7 @@ def test_equal_handles_are_refused() -> None:
 @pytest.mark.parametrize("shape", [(0,), (1,), (70,), (40, 1), (90, 4), (0, 3)])
 def test_different_handles_come_in_the_sequence_in_which_they_appear(shape: tuple[int, ...]) -> None:
     batch = np.random.default_rng(len(shape)).integers(-3, 4, shape)
-    first, place = distinct_handles(batch)
+    first, place = distinct_actions(batch)
     different = batch[first]
     keys = [tuple(np.atleast_1d(row).tolist()) for row in batch]
     expected = list(dict.fromkeys(keys))

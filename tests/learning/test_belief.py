@@ -23,8 +23,8 @@ from riskroute.learning.belief_fit import (
     _temper_factor,
     _temper_factor_numpy,
     fit_belief,
+    fit_vague_information,
     temper_prior,
-    vague_information,
 )
 from riskroute.learning.kernels import inverse
 from riskroute.learning.observations import Observations
@@ -39,7 +39,7 @@ ROWS = np.random.default_rng(9).uniform(0.2, 1.0, size=(7, 3))
 THETA, PHI, BASE = np.array([0.4, -0.3, 0.6]), np.array([3.0, 0.05, 0.02]), 0.05
 VARIANCES = ROWS @ PHI + BASE
 COUNTS = np.array([30, 10, 50, 20, 40, 25, 15])
-VAGUE = vague_information(ROWS, np.full(7, 1 / 7), 0.3)
+VAGUE = fit_vague_information(ROWS, np.full(7, 1 / 7), 0.3)
 HARDLY = 1e-12 * np.eye(3)  # vague information that does not matter
 FIELDS = [item.name for item in dataclasses.fields(Belief)]
 
@@ -284,9 +284,9 @@ def test_units_of_features_do_not_matter(count: int, with_prior: bool) -> None:
 
 def test_vague_information_is_worth_its_rewards_whatever_the_units() -> None:
     features, weights = np.diag([1.0, 1e-3]), np.array([0.5, 0.5])
-    np.testing.assert_allclose(vague_information(features, weights, 0.3), np.diag([0.15, 0.15e-6]), rtol=1e-2)
-    assert np.linalg.eigvalsh(vague_information(np.array([[1.0, 1.0]]), np.array([1.0]), 0.3)).min() > 0
-    assert np.linalg.eigvalsh(vague_information(np.zeros((1, 2)), np.array([1.0]), 0.3)).min() > 0
+    np.testing.assert_allclose(fit_vague_information(features, weights, 0.3), np.diag([0.15, 0.15e-6]), rtol=1e-2)
+    assert np.linalg.eigvalsh(fit_vague_information(np.array([[1.0, 1.0]]), np.array([1.0]), 0.3)).min() > 0
+    assert np.linalg.eigvalsh(fit_vague_information(np.zeros((1, 2)), np.array([1.0]), 0.3)).min() > 0
 
 
 @pytest.mark.parametrize("base", [0.0, 1.0])
@@ -321,7 +321,7 @@ def test_directions_that_no_action_tells_apart_stay_harmless_for_ever() -> None:
     features = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
     for count in (10.0, 1e6, 1e12):
         observations = Observations(features, np.full(2, count), np.array([0.5, 0.1]), count * np.array([2.0, 3.0]))
-        vague = vague_information(features, np.full(2, 0.5), 0.3)
+        vague = fit_vague_information(features, np.full(2, 0.5), 0.3)
         found = fit_belief(observations, base_variance=1.0, vague=vague)
         normals = np.random.default_rng(1).standard_normal((2000, 3))
         drawn = draw_gaussian(found.score(2.0), found.score_covariance(2.0), normals)
@@ -392,12 +392,12 @@ def test_bad_priors_are_named() -> None:
     with pytest.raises(InputError, match=r"^prior must have dimension 2, was 3$"):
         fit_belief(Observations.none(2), base_variance=1.0, vague=np.eye(2), prior=naive_fit([], BASE, VAGUE))
     with pytest.raises(InputError, match=r"^features must be finite, was nan at \[0, 0\]$"):
-        vague_information(np.array([[math.nan]]), np.ones(1), 0.3)
+        fit_vague_information(np.array([[math.nan]]), np.ones(1), 0.3)
 
 
 PRIOR_ROWS = np.random.default_rng(9).uniform(0.2, 1.0, size=(7, 3))
 PRIOR_THETA, PRIOR_PHI, PRIOR_BASE = np.array([0.4, -0.3, 0.6]), np.array([3.0, 0.5, 0.2]), 0.05
-PRIOR_VAGUE = vague_information(PRIOR_ROWS, np.full(7, 1 / 7), 0.3)
+PRIOR_VAGUE = fit_vague_information(PRIOR_ROWS, np.full(7, 1 / 7), 0.3)
 ALLOWED = 3 + 3 * 6**0.5
 
 

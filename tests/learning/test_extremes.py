@@ -12,7 +12,7 @@ import pytest
 
 from riskroute import POLICIES, Allocations, Setting, make_policy, simulate
 from riskroute.core.errors import InputError
-from riskroute.core.validation import finite_array, real_number, sized_number, whole_number
+from riskroute.core.validation import finite_array, real_number, valid_magnitude, whole_number
 from riskroute.learning.actions import Actions
 from riskroute.learning.design.g_optimal import _spanning_start, g_optimal
 from riskroute.learning.design.rounding import round_exact_counts, round_up_counts
@@ -233,8 +233,8 @@ def test_settings_beyond_the_limit_are_refused(field: str, value: Any) -> None:
 
 
 def test_sized_numbers() -> None:
-    assert sized_number("x", 0) == 0
-    assert sized_number("x", -1e30) == -1e30
-    assert sized_number("x", 1e-300, smallest=0) == 1e-300
+    assert valid_magnitude("x", 0) == 0
+    assert valid_magnitude("x", -1e30) == -1e30
+    assert valid_magnitude("x", 1e-300, smallest=0) == 1e-300
     with pytest.raises(InputError, match="x must be 0 or between 1e-30 and"):
-        sized_number("x", 1e-31)
+        valid_magnitude("x", 1e-31)

@@ -14,7 +14,7 @@ from riskroute.live.counterfactual import Counterfactual, benchmark_plan
 from riskroute.live.state.events import NANO, ChildOutcome, ParentOrder, PoolQuote
 from riskroute.live.state.trading_state import _BatchMean
 from riskroute.routers.plan import Plan
-from riskroute.routers.rules import DarkFirst
+from riskroute.routers.rules import DarkFirstRule
 
 ORDER = parent_order(quantity=1500)
 """Both venues show 1,000 shares at 10.02 and at 10.03, for a fee of 0.3 cents; the mid is 10.01."""
@@ -111,4 +111,4 @@ def test_few_values_have_no_interval() -> None:
 def test_the_standard_rule_is_the_first_plan_of_the_router_of_its_name(quantity: int, fees: tuple[int, int]) -> None:
     pools = PoolQuote(pool="P", fee=fees[0]), PoolQuote(pool="Q", fee=fees[1], improvement=0.5)
     order = parent_order(quantity=quantity, pools=pools)
-    assert standard_plan(order) == DarkFirst().route(context_of(order, order.received))
+    assert standard_plan(order) == DarkFirstRule().route(context_of(order, order.received))

@@ -22,7 +22,7 @@ from riskroute.live.state.events import NANO, Accepted, Halted, Sent, Unanswered
 from riskroute.live.state.trading_state import encode_state
 from riskroute.live.venues.simulated import Faults, JournalledVenue, QuotedMarket
 from riskroute.routers.registry import make_router
-from riskroute.routers.rules import DarkFirst, RestEven
+from riskroute.routers.rules import DarkFirstRule, RestEvenRule
 
 
 def started(**more: Any) -> World:
@@ -124,7 +124,7 @@ def test_the_remainder_is_swept_at_the_deadline_and_then_marked_at_the_far_touch
     world.books = lambda symbol: quotes(world.clock.now, size=100)  # type: ignore[method-assign]  # stand-in
     for venue in world.venues.values():
         venue.market.quotes = world.books  # type: ignore[attr-defined]  # stand-in
-    world.start(RestEven())
+    world.start(RestEvenRule())
     world.engine.submit(parent_order(quantity=5000, limit=1002 * CENT))
     world.pass_time(20)
     (outcome,) = (event.outcome for event in events(world) if hasattr(event, "outcome"))
@@ -138,7 +138,7 @@ def test_the_remainder_is_swept_at_the_deadline_and_then_marked_at_the_far_touch
 
 def test_a_silent_venue_is_queried_until_it_answers() -> None:
     world = World(faults=Faults(silence=0.6, lost=0.3), seed=3)
-    engine = world.start(DarkFirst())
+    engine = world.start(DarkFirstRule())
     for number in range(20):
         engine.submit(parent_order(f"order {number}", 400, received=world.clock.now))
         world.pass_time(0.05)
@@ -152,7 +152,7 @@ def test_a_silent_venue_is_queried_until_it_answers() -> None:
 
 def test_halt_is_durable_first_cancels_open_children_and_survives_a_restart() -> None:
     world = World()
-    engine = world.start(RestEven())
+    engine = world.start(RestEvenRule())
     engine.submit(parent_order(quantity=3000))
     world.pass_time(0.1)
     assert any(not child.done for child in world.state.children.values())
@@ -163,7 +163,7 @@ def test_halt_is_durable_first_cancels_open_children_and_survives_a_restart() ->
     assert all(child.done for child in world.state.children.values())
     assert world.state.parents["one"].settled
     world.die()
-    engine = world.start(RestEven())
+    engine = world.start(RestEvenRule())
     with pytest.raises(RefusedError, match="trading is halted: a finger slipped"):
         engine.submit(parent_order("two", received=world.clock.now))
     engine.resume(by="supervisor")
@@ -326,7 +326,7 @@ def test_many_unsettled_orders_use_the_safe_router() -> None:
 
 def test_a_broken_gateway_is_queried_again_and_nothing_is_sent_twice() -> None:
     world = World()
-    engine = world.start(RestEven())
+    engine = world.start(RestEvenRule())
     venue, broken = world.venues["P"], iter([True, False] * 50)
     send, cancel, query = venue.send, venue.cancel, venue.query
 
@@ -351,13 +351,13 @@ def test_a_broken_gateway_is_queried_again_and_nothing_is_sent_twice() -> None:
 
 def test_open_children_need_their_gateway_at_the_next_start() -> None:
     world = World()
-    world.start(RestEven())
+    world.start(RestEvenRule())
     world.engine.submit(parent_order(quantity=900))
     world.pass_time(0.1)
     world.die()
     del world.venues["P"]
     with pytest.raises(StateError, match="gateways must reach P, where children are open, did not"):
-        world.start(RestEven())
+        world.start(RestEvenRule())
 
 
 def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
@@ -371,7 +371,7 @@ def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
     world.books = lambda symbol: quotes(time.time_ns())  # type: ignore[method-assign]  # stand-in
     for venue in world.venues.values():
         venue.clock, venue.market.quotes = time.time_ns, world.books  # type: ignore[attr-defined]  # stand-in
-    engine = world.start(DarkFirst())
+    engine = world.start(DarkFirstRule())
     engine.serve(0.001)
     with ThreadPoolExecutor(4) as pool:
         orders = [parent_order(f"order {k}", 300, received=time.time_ns()) for k in range(40)]
@@ -395,7 +395,7 @@ def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
 
 def test_a_partly_filled_resting_child_is_not_unknown() -> None:
     world = World(patience=3.0)
-    world.start(RestEven())
+    world.start(RestEvenRule())
     world.engine.submit(parent_order(quantity=5000))
     world.pass_time(5)
     (child,) = [one for one in world.state.children.values() if not one.done]
@@ -407,7 +407,7 @@ def test_a_partly_filled_resting_child_is_not_unknown() -> None:
 def test_a_cancelled_child_gets_the_full_patience() -> None:
     """The deadline comes just before the time at which the child itself would be asked for."""
     world = World(patience=10.0005)
-    world.start(RestEven())
+    world.start(RestEvenRule())
     world.engine.submit(parent_order(quantity=5000))
     for name in ("A", "B", "P"):
         world.venues[name].latency = NANO  # answers take a second from now on

@@ -17,7 +17,7 @@ from riskroute.live.state.events import NANO, Accepted, ChildOrder, Settled
 from riskroute.live.state.trading_state import Send, encode_state
 from riskroute.live.venues.simulated import Faults, SimulatedVenue
 from riskroute.routers.router import Router
-from riskroute.routers.rules import DarkFirst, RestEven
+from riskroute.routers.rules import DarkFirstRule, RestEvenRule
 
 ORDERS = 3
 
@@ -66,7 +66,7 @@ class KillingVenue(SimulatedVenue):
         self.countdown.point()
 
 
-def lived(points: int, faults: Faults, router: type[Router] = DarkFirst) -> Iterator[World]:
+def lived(points: int, faults: Faults, router: type[Router] = DarkFirstRule) -> Iterator[World]:
     """Play a few orders, dying at one point; yield the world at the end, and nothing if that point is not reached."""
     countdown = Countdown(points)
     world = World(faults=faults)
@@ -114,9 +114,9 @@ def lived(points: int, faults: Faults, router: type[Router] = DarkFirst) -> Iter
 @pytest.mark.parametrize(
     ("router", "faults"),
     [
-        (DarkFirst, Faults()),
-        (DarkFirst, Faults(partial=0.5, duplicate=0.3, disorder=0.3, silence=0.2)),
-        (RestEven, Faults(partial=0.3, disorder=0.3, silence=0.1)),  # children that rest, and are called back
+        (DarkFirstRule, Faults()),
+        (DarkFirstRule, Faults(partial=0.5, duplicate=0.3, disorder=0.3, silence=0.2)),
+        (RestEvenRule, Faults(partial=0.3, disorder=0.3, silence=0.1)),  # children that rest, and are called back
     ],
 )
 def test_no_order_is_sent_twice_and_nothing_is_lost_by_a_kill(
@@ -150,11 +150,11 @@ def check(world: World) -> bool:
 def play(faults: Faults, deaths: frozenset[int], seed: int = 1) -> World:
     """Many orders, one after the other, with reports that go wrong and a process that dies now and then."""
     world = World(faults=faults, seed=seed, snapshot_every=150)
-    world.start(DarkFirst())
+    world.start(DarkFirstRule())
     for number in range(60):
         if number in deaths:
             world.die()
-            world.start(DarkFirst())
+            world.start(DarkFirstRule())
             world.pass_time(1)
         side = "buy" if number % 3 else "sell"
         world.engine.submit(parent_order(f"order {number}", 150 + number, side=side, received=world.clock.now))
@@ -194,14 +194,14 @@ def test_an_engine_that_resends_instead_of_querying_is_caught(monkeypatch: pytes
 
 def test_a_child_whose_sending_was_not_logged_is_cancelled_at_its_venue() -> None:
     world = World()
-    engine = world.start(RestEven())
+    engine = world.start(RestEvenRule())
     engine.submit(parent_order(quantity=400, received=world.clock.now, deadline=world.clock.now + 60 * NANO))
     world.pass_time(0.01)
     (name,) = world.venues["P"].children
     kept = next(row.seq for row in world.store.rows if row.kind == "accepted") + 1
     world.die()
     del world.store.rows[kept:]  # a crash: only the decision was durable, the child is at its venue
-    engine = world.start(RestEven())
+    engine = world.start(RestEvenRule())
     world.pass_time(0.05)
     assert engine.ready
     assert engine.state.children[name].status in ("acknowledged", "partly_filled")

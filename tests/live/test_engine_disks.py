@@ -20,7 +20,7 @@ from riskroute.live.log.recovery import replay, verify
 from riskroute.live.service import Service
 from riskroute.live.state.events import NANO
 from riskroute.live.state.trading_state import encode_state
-from riskroute.routers.rules import RestEven
+from riskroute.routers.rules import RestEvenRule
 
 pytestmark = pytest.mark.crash
 
@@ -46,7 +46,7 @@ class BadDisk:
 def test_an_engine_on_a_full_disk_halts_and_books_what_it_missed(quick_folder: Path, survived: Survived) -> None:
     bad = BadDisk()
     world = World(log=lambda: FaultyLog(quick_folder / "live.db", bad.disk))
-    engine = world.start(RestEven())
+    engine = world.start(RestEvenRule())
     engine.submit(parent_order("before", 400, received=world.clock.now, deadline=world.clock.now + 60 * NANO)).result(9)
     engine.flush()
     world.pass_time(0.01)  # its children rest
@@ -86,7 +86,7 @@ def test_an_engine_on_a_full_disk_halts_and_books_what_it_missed(quick_folder: P
 def test_an_order_that_was_not_written_is_not_answered_while_the_disk_is_full(quick_folder: Path) -> None:
     bad = BadDisk()
     world = World(log=lambda: FaultyLog(quick_folder / "live.db", bad.disk))
-    engine = world.start(RestEven())
+    engine = world.start(RestEvenRule())
     order = parent_order("lost", 300, received=world.clock.now)
     bad.full = True
     for _ in range(2):

@@ -25,17 +25,17 @@ from riskroute.routers.context import Context
 from riskroute.routers.execution import OUTFLOW_SECONDS, PUBLIC_AFTER
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.registry import make_router
-from riskroute.routers.rules import Sweep
-from riskroute.simulation import backtest
+from riskroute.routers.rules import SweepRule
+from riskroute.simulation import play_day
 from riskroute.simulation.exchange import Exchange, Latency
 
 
 def test_books_go_stale_as_in_a_backtest() -> None:
-    assert MarketHistory().stale == backtest.STALE[True] * NANO
+    assert MarketHistory().stale == play_day.STALE[True] * NANO
 
 
 @pytest.fixture(scope="module")
-def day(half_hour: rr.market.Store) -> tuple[DayBooks, dict[str, polars.DataFrame]]:
+def day(half_hour: rr.market.RecordingStore) -> tuple[DayBooks, dict[str, polars.DataFrame]]:
     recordings = half_hour.of_symbol("QVEX")
     books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     return books, {one.venue: half_hour.events(one) for one in recordings}
@@ -180,7 +180,7 @@ def test_a_running_router_learns_from_public_outcomes(refit_every: int) -> None:
 
 def test_a_router_that_fails_on_public_data_is_put_out_of_service() -> None:
     @dataclass
-    class Confused(Sweep):
+    class Confused(SweepRule):
         name: ClassVar[str] = "confused"
         feedback: ClassVar[str] = "F3"
 

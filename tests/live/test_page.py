@@ -13,7 +13,7 @@ from live_logs import MemoryStore
 from live_services import order_json, running, service_config
 from riskroute.live.http.api import _stream
 from riskroute.live.http.views import state_view, viewer_view
-from riskroute.routers.rules import DarkFirst
+from riskroute.routers.rules import DarkFirstRule
 
 STATIC = files("riskroute.live.http") / "static"
 MEDIA = {
@@ -71,7 +71,7 @@ def test_a_router_that_fails_to_report_beliefs_does_not_break_the_page(
         up.client.settled("one")
         (belief,) = state_view(up.service)["router"]["believes"]
         assert belief["place"] == "P"
-        monkeypatch.setattr(DarkFirst, "beliefs", lambda self: 1 / 0)
+        monkeypatch.setattr(DarkFirstRule, "beliefs", lambda self: 1 / 0)
         assert state_view(up.service)["router"]["believes"] == []
 
 

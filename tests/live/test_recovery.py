@@ -18,7 +18,7 @@ from riskroute.live.state.archive import ArchivedOrder, archived_state
 from riskroute.live.state.events import ExecutionReport, Reported, order_id
 from riskroute.live.state.trading_state import DAY, encode_state
 from riskroute.live.venues.simulated import Faults
-from riskroute.routers.rules import DarkFirst
+from riskroute.routers.rules import DarkFirstRule
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def bust(world: World, fill: ExecutionReport) -> None:
 def played(orders: int = 60) -> World:
     """A world with archived orders, some of them busted late, and two snapshots."""
     world = World(faults=Faults(partial=0.3, duplicate=0.2, disorder=0.2), snapshot_every=200)
-    world.start(DarkFirst())
+    world.start(DarkFirstRule())
     for number in range(orders):
         world.engine.submit(parent_order(f"order {number}", 300, received=world.clock.now))
         world.pass_time(0.1)
@@ -56,7 +56,7 @@ def played(orders: int = 60) -> World:
 
 def found(world: World, store: Any) -> tuple[bytes, list[ArchivedOrder]]:
     """The recovered state, and every archived order."""
-    state, archive, _ = recover(world.engine.log, Learner(DarkFirst()), store)
+    state, archive, _ = recover(world.engine.log, Learner(DarkFirstRule()), store)
     keys = [f"order {number}" for number in range(state.decisions)]
     every = [archive.find(order_id(archive.stream, key)) for key in keys if key not in state.parents]
     return encode_state(state), [one for one in every if one is not None]
@@ -123,7 +123,7 @@ def test_what_is_archived_during_a_long_recovery_does_not_stay_in_memory(monkeyp
     world = played()
     whole = found(world, None)
     world.states.kept.clear()
-    _, archive, _ = recover(world.engine.log, Learner(DarkFirst()), world.states, most_bytes=5_000)
+    _, archive, _ = recover(world.engine.log, Learner(DarkFirstRule()), world.states, most_bytes=5_000)
     assert archive.unsaved_bytes < 20_000
     assert len(world.states.orders) > 30
     assert all(archive.find(one.id) == one for one in whole[1])
@@ -145,7 +145,7 @@ def test_a_repeated_order_gets_its_first_answer_however_old_it_is() -> None:
         with pytest.raises(KeyUsedError, match="key must be new for a new order, was 'old'"):
             world.engine.submit(msgspec.structs.replace(order, quantity=301))
         world.die()
-        world.start(DarkFirst())
+        world.start(DarkFirstRule())
         world.pass_time(1)
     assert world.state.decisions == 81
 

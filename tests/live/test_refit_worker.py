@@ -25,7 +25,7 @@ def test_a_worker_that_dies_is_started_again() -> None:
 def test_a_router_of_a_file_learns_in_the_worker(tmp_path: Path) -> None:
     """The class is in no module that the worker could import."""
     (tmp_path / "own.py").write_text(
-        "from riskroute.routers.rules import DarkFirst\n\n\nclass Own(DarkFirst):\n    name = 'own'\n"
+        "from riskroute.routers.rules import DarkFirstRule\n\n\nclass Own(DarkFirstRule):\n    name = 'own'\n"
     )
     router = make_router(f"{tmp_path / 'own.py'}:Own", cap=50)
     worker = RefitWorker()

@@ -15,7 +15,7 @@ import pytest
 from live_engines import CENT, World, parent_order
 from live_logs import MemoryLog, MemoryStore
 from live_services import order_json, running, service_config
-from riskroute.cli.app import run
+from riskroute.cli.app import run_app
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_json
 from riskroute.live.log.export import export_log
@@ -26,9 +26,9 @@ from riskroute.live.venues.simulated import Faults
 from riskroute.routers.registry import restore_router
 from riskroute.study.candidates import named_candidate
 from riskroute.study.config import BacktestConfig
+from riskroute.study.day_tables import DayTables
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import perform_plays, play_tasks
-from riskroute.study.tables import Tables
 from small_days import HERE
 
 ROUTER = "kaplan-meier+sweep"
@@ -93,7 +93,7 @@ def traded() -> World:
 
 def test_an_export_holds_what_was_booked(traded: World, tmp_path: Path) -> None:
     export_log(MemoryLog(traded.store), tmp_path)
-    tables = Tables.read(tmp_path)
+    tables = DayTables.read(tmp_path)
     state = traded.state
     assert tables.orders.height == state.decisions == 120
     signs = tables.orders.select("number", "sign")
@@ -115,19 +115,21 @@ def test_a_live_log_is_a_data_set_that_backtest_and_study_read(
         rows = list(MemoryLog(traded.store).read(0))
         log.append([Entry(row.kind, row.key, row.body, row.at) for row in rows]).result()
     out, market, fees = tmp_path / "out", str(tmp_path / "market"), str(tmp_path / "out" / "fees.toml")
-    assert run(["live", "export", str(path), "--out", str(out)]) == 0
+    assert run_app(["live", "export", str(path), "--out", str(out)]) == 0
     files = sorted(map(str, (out / "books").iterdir()))
     assert [Path(file).name for file in files] == ["2024-03-12.parquet", "2024-03-13.parquet"]
-    assert run(["market", "import", *files, "--symbol", "QVEX", "--out", market]) == 0
+    assert run_app(["market", "import", *files, "--symbol", "QVEX", "--out", market]) == 0
     what = ["--market", market, "--fees", fees, "--shares", "500", "--horizon", "0", "--orders", "20"]
     what += ["--kept", str(tmp_path / "kept")]
-    assert run(["backtest", *what, "--router", "sweep", "--router", "primary", "--out", str(tmp_path / "played")]) == 0
-    played = Tables.read(tmp_path / "played").orders.filter(polars.col("router") == "sweep")
+    assert (
+        run_app(["backtest", *what, "--router", "sweep", "--router", "primary", "--out", str(tmp_path / "played")]) == 0
+    )
+    played = DayTables.read(tmp_path / "played").orders.filter(polars.col("router") == "sweep")
     cost = played.select((1e4 * polars.col("cost") / polars.col("mid") / polars.col("shares")).mean()).item()
     # half a spread of two cents, and a fee of a tenth of a cent a share, of 10.02 dollars
     assert cost == pytest.approx(1e4 * 0.011 / 10.02, rel=0.05)
     study = ["study", *what, "--surface-orders", "0", "--router", "spray", "--out", str(tmp_path / "study")]
-    assert run(study) == 0
+    assert run_app(study) == 0
     assert "For orders of 500 shares of QVEX for immediate execution, use sweep." in capsys.readouterr().out
     (state,) = (tmp_path / "study").glob("state-*.json")
     router = {"name": "sweep", "state": str(state)}

@@ -18,10 +18,10 @@ from riskroute.live.log.recovery import replay, verify
 from riskroute.live.service import Service
 from riskroute.live.state.events import NANO
 from riskroute.study.backtest import BacktestResult, run_backtest
-from riskroute.study.comparison import compare_routers
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import trading_day
+from riskroute.study.play import day_to_play
+from riskroute.study.router_comparison import compare_routers
 from small_days import HERE
 
 THEIRS = "dark-first+sweep"
@@ -53,7 +53,7 @@ def watched(result: BacktestResult, router: str, store: MemoryStore, step: int =
     service = Service(shadow_config(result.days, router), log=MemoryLog(store))
     service.start()
     (day,) = result.days
-    trading, last = trading_day(day, result.config), 0
+    trading, last = day_to_play(day, result.config), 0
     try:
         for symbol, order in executed_orders(result.tables, [day], result.config, THEIRS):
             begin, end = order["arrived"], order["order"]["deadline"]

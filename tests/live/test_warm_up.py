@@ -11,7 +11,7 @@ from riskroute.live.readiness import warm_up
 from riskroute.routers.registry import make_router
 from riskroute.routers.report import Report
 from riskroute.routers.router import Router
-from riskroute.routers.rules import DarkFirst
+from riskroute.routers.rules import DarkFirstRule
 
 
 @pytest.mark.parametrize("name", ["dark-first+sweep", "kaplan-meier+sweep", "sweep"])
@@ -33,5 +33,5 @@ def test_a_copy_decides_and_learns(name: str, tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_router_that_fails_does_not_stop_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DarkFirst, "decide", lambda self, context: 1 / 0)
-    warm_up(service_config(tmp_path), DarkFirst())
+    monkeypatch.setattr(DarkFirstRule, "decide", lambda self, context: 1 / 0)
+    warm_up(service_config(tmp_path), DarkFirstRule())

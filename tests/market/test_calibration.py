@@ -19,19 +19,19 @@ from checkout import SHARED_DATA
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.seeding import seed_stream
 from riskroute.market.calibration import Calibration, calibrate
-from riskroute.market.clock import Window
+from riskroute.market.clock import TimeWindow
 from riskroute.market.fitting import fit_profits
 from riskroute.market.importing import import_files
 from riskroute.market.order_profits import limit_profits
-from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import Recording, RecordingStore, RecordingWriter
 from riskroute.market.sampling import closest_rows, draw_sample_times
 from riskroute.market.schema import EVENT_SCHEMA, LEVEL_FIELDS, snapshot_schema
-from riskroute.market.store import Recording, RecordingWriter, Store
 from riskroute.routing.fees import Fee, FeeSchedule
-from riskroute.routing.venues import venue_model_table, venue_problem
+from riskroute.routing.venue_models import venue_model_table, venue_problem
 
 DAY = dt.date(2019, 3, 27)
-LONG = Window(dt.time(9, 30), dt.time(16), buckets=400)
+LONG = TimeWindow(dt.time(9, 30), dt.time(16), buckets=400)
 QUANTITIES = (20, 40, 60, 80, 100)
 DEPTH = 10
 
@@ -96,29 +96,29 @@ def record(
     writer.commit()
 
 
-def stamps_in(window: Window, per_bucket: int = 3, day: dt.date = DAY) -> list[int]:
+def stamps_in(window: TimeWindow, per_bucket: int = 3, day: dt.date = DAY) -> list[int]:
     """Times that divide every bucket evenly."""
     edges = window.edges(day).tolist()
     return [a + (b - a) * k // per_bucket for a, b in itertools.pairwise(edges) for k in range(per_bucket)]
 
 
-def known_market(folder: Path, seed: int, window: Window = LONG, day: dt.date = DAY) -> Store:
+def known_market(folder: Path, seed: int, window: TimeWindow = LONG, day: dt.date = DAY) -> RecordingStore:
     for number, (venue, impact) in enumerate(IMPACTS.items()):
         record(folder, venue, impact.snapshots(venue, stamps_in(window, day=day), 100 * seed + number), day=day)
-    return Store(folder)
+    return RecordingStore(folder)
 
 
-def calibrated(store: Store, **options: Any) -> Calibration:
+def calibrated(store: RecordingStore, **options: Any) -> Calibration:
     return calibrate(store, "ZZ", **dict[str, Any](quantities=QUANTITIES, window=LONG, levels=DEPTH) | options)
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def store(tmp_path_factory: pytest.TempPathFactory) -> RecordingStore:
     return known_market(tmp_path_factory.mktemp("known"), seed=50)
 
 
 @pytest.fixture(scope="module")
-def found(store: Store) -> Calibration:
+def found(store: RecordingStore) -> Calibration:
     return calibrated(store)
 
 
@@ -142,7 +142,7 @@ def test_known_coefficients_are_recovered_within_three_standard_errors(tmp_path:
         assert fit.variance[0] == pytest.approx(0.0, abs=1e-9)
 
 
-def test_buying_finds_the_coefficients_of_the_asks(store: Store) -> None:
+def test_buying_finds_the_coefficients_of_the_asks(store: RecordingStore) -> None:
     calibration = calibrated(store, side="buy")
     for venue, impact in IMPACTS.items():
         fit = calibration.fits[venue]
@@ -191,14 +191,14 @@ def test_the_text_shows_coefficients_and_evidence(found: Calibration) -> None:
         assert re.search(row, text)
 
 
-def test_everything_follows_from_the_seed(store: Store, found: Calibration) -> None:
+def test_everything_follows_from_the_seed(store: RecordingStore, found: Calibration) -> None:
     assert calibrated(store).summary() == found.summary()
     other = calibrated(store, seed=1)
     for venue in IMPACTS:
         assert other.fits[venue].mean[0] != found.fits[venue].mean[0]
 
 
-def test_a_venue_is_the_same_whoever_else_is_asked_for(store: Store, found: Calibration) -> None:
+def test_a_venue_is_the_same_whoever_else_is_asked_for(store: RecordingStore, found: Calibration) -> None:
     alone = calibrated(store, venues=["XPSX"])
     assert list(alone.fits) == ["XPSX"]
     assert alone.fits["XPSX"].summary() == found.fits["XPSX"].summary()
@@ -207,13 +207,13 @@ def test_a_venue_is_the_same_whoever_else_is_asked_for(store: Store, found: Cali
 def test_sampled_times_are_shared_by_venues(tmp_path: Path) -> None:
     """Two venues with the same books, which differ within a bucket, have the same samples."""
     for venue in ("XNAS", "XBOS"):
-        record(tmp_path, venue, IMPACTS["XNAS"].snapshots(venue, stamps_in(Window(), 20), seed=1))
-    fits = calibrated(Store(tmp_path), window=None).fits
+        record(tmp_path, venue, IMPACTS["XNAS"].snapshots(venue, stamps_in(TimeWindow(), 20), seed=1))
+    fits = calibrated(RecordingStore(tmp_path), window=None).fits
     np.testing.assert_array_equal(fits["XNAS"].means, fits["XBOS"].means)
     np.testing.assert_array_equal(fits["XNAS"].variances, fits["XBOS"].variances)
 
 
-def test_fees_shift_the_linear_mean_and_nothing_else(store: Store, found: Calibration) -> None:
+def test_fees_shift_the_linear_mean_and_nothing_else(store: RecordingStore, found: Calibration) -> None:
     """The entry of the day counts, not the one before or after."""
     takers = {"XNAS": 0.003, "XBOS": -0.001, "XPSX": 0.0}
     fees = [Fee(venue, DAY, taker, 0.7) for venue, taker in takers.items()]
@@ -231,7 +231,7 @@ def test_fees_shift_the_linear_mean_and_nothing_else(store: Store, found: Calibr
         calibrated(store, fees=FeeSchedule([fee for fee in fees if fee.venue == "XNAS"]))
 
 
-def test_only_the_levels_asked_for_are_walked(store: Store) -> None:
+def test_only_the_levels_asked_for_are_walked(store: RecordingStore) -> None:
     """Five levels of ten shares at XPSX hold 50, five of twenty elsewhere hold 100."""
     calibration = calibrated(store, levels=5)
     thin = calibration.fits["XPSX"]
@@ -242,11 +242,11 @@ def test_only_the_levels_asked_for_are_walked(store: Store) -> None:
 
 
 def test_a_venue_without_enough_books_is_left_out_and_named(tmp_path: Path) -> None:
-    known_market(tmp_path, 0, Window())
-    stamps = stamps_in(Window(), 1)
+    known_market(tmp_path, 0, TimeWindow())
+    stamps = stamps_in(TimeWindow(), 1)
     record(tmp_path, "XCHI", IMPACTS["XNAS"].snapshots("XCHI", stamps[:1], seed=0))
     record(tmp_path, "XPHL", IMPACTS["XNAS"].snapshots("XPHL", stamps, seed=0, levels=1))
-    calibration = calibrated(Store(tmp_path), window=Window())
+    calibration = calibrated(RecordingStore(tmp_path), window=TimeWindow())
     assert list(calibration.fits) == list(IMPACTS)
     assert set(calibration.summary()["skipped"]) == {"XCHI", "XPHL"}
     assert "(1 buckets with a book)" in calibration.skipped["XCHI"]
@@ -254,26 +254,26 @@ def test_a_venue_without_enough_books_is_left_out_and_named(tmp_path: Path) -> N
     assert "XCHI: skipped, books must be deep enough" in repr(calibration)
 
 
-def test_no_venue_with_enough_books_is_an_error(store: Store) -> None:
-    early = Window(dt.time(4), dt.time(5))
+def test_no_venue_with_enough_books_is_an_error(store: RecordingStore) -> None:
+    early = TimeWindow(dt.time(4), dt.time(5))
     with pytest.raises(DataError, match=r"no venue has enough snapshots of ZZ from 04:00:00 to 05:00:00: .*XNAS"):
         calibrated(store, window=early)
 
 
 def test_several_days_need_a_date(tmp_path: Path) -> None:
     later = dt.date(2019, 11, 4)
-    known_market(tmp_path, 0, Window())
-    both = known_market(tmp_path, 1, Window(), later)
+    known_market(tmp_path, 0, TimeWindow())
+    both = known_market(tmp_path, 1, TimeWindow(), later)
     with pytest.raises(InputError, match="date must be one of 2019-03-27, 2019-11-04, was None"):
-        calibrated(both, window=Window())
-    days = [calibrated(both, window=Window(), date=day) for day in (DAY, later)]
+        calibrated(both, window=TimeWindow())
+    days = [calibrated(both, window=TimeWindow(), date=day) for day in (DAY, later)]
     assert [one.fits["XNAS"].samples for one in days] == [60, 60], "hours are New York's in winter and summer"
     assert days[0].fits["XNAS"].mean != days[1].fits["XNAS"].mean
     with pytest.raises(InputError, match="date must be one of 2019-03-27, 2019-11-04, was '2019-11-05'"):
-        calibrated(both, window=Window(), date=dt.date(2019, 11, 5))
+        calibrated(both, window=TimeWindow(), date=dt.date(2019, 11, 5))
 
 
-def test_dark_pools_are_added_at_the_end(store: Store, found: Calibration) -> None:
+def test_dark_pools_are_added_at_the_end(store: RecordingStore, found: Calibration) -> None:
     calibration = calibrated(store, dark_pools=2)
     assert [model.name for model in calibration.models] == [*IMPACTS, "Dark 1", "Dark 2"]
     assert [model.kind for model in calibration.models] == ["market"] * 3 + ["dark"] * 2
@@ -284,11 +284,11 @@ def test_dark_pools_are_added_at_the_end(store: Store, found: Calibration) -> No
     assert venue_problem(calibration.models, 3).actions.size == 35
 
 
-LIMIT_WINDOW = Window(dt.time(11), dt.time(12), buckets=20)
+LIMIT_WINDOW = TimeWindow(dt.time(11), dt.time(12), buckets=20)
 FEES = FeeSchedule([Fee("XNAS", DAY, taker=0.003, maker=-0.002)])
 
 
-def limit_market(folder: Path, venue: str, filled: bool) -> tuple[Store, polars.DataFrame, polars.DataFrame]:
+def limit_market(folder: Path, venue: str, filled: bool) -> tuple[RecordingStore, polars.DataFrame, polars.DataFrame]:
     """A book per bucket with half-spread 0.05, and if ``filled`` trades that reach far behind our order.
 
     At the best ask the 20 shares shown trade, then 300 join and trade: an order that came before them was filled.
@@ -304,7 +304,7 @@ def limit_market(folder: Path, venue: str, filled: bool) -> tuple[Store, polars.
             rows.append([*key, action, "A", round(ask, 4), size, left, order, 0])
     events = polars.DataFrame(rows, schema=EVENT_SCHEMA, orient="row")
     record(folder, venue, books, events)
-    return Store(folder), books, events
+    return RecordingStore(folder), books, events
 
 
 def test_limit_orders_that_fill_earn_the_half_spread_and_pay_makers(tmp_path: Path) -> None:
@@ -362,33 +362,33 @@ def test_limit_orders_follow_the_rule_of_their_venue(tmp_path: Path, venue: str,
         ({"seed": -1}, "seed must be a non-negative integer, was -1"),
     ],
 )
-def test_options_are_checked(store: Store, options: dict[str, Any], message: str) -> None:
+def test_options_are_checked(store: RecordingStore, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         calibrated(store, **options)
 
 
-def test_what_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
+def test_what_is_not_there_is_named(store: RecordingStore, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="symbol must be one of ZZ, was 'ZY'"):
         calibrate(store, "ZY")
     with pytest.raises(DataError, match="limit orders require events; XBOS_ZZ_2019-03-27 has none"):
         calibrated(store, orders=["limit"])
     with pytest.raises(DataError, match=r"holds no imported market data"):
-        calibrate(Store(tmp_path), "ZZ")
+        calibrate(RecordingStore(tmp_path), "ZZ")
 
 
 @pytest.fixture(scope="module")
-def amazon(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def amazon(tmp_path_factory: pytest.TempPathFactory) -> RecordingStore:
     archive = SHARED_DATA / "lobster" / "LOBSTER_SampleFile_AMZN_2012-06-21_5.zip"
     if not archive.is_file():
         pytest.skip(f"real data are not here: {archive}")
     folder = tmp_path_factory.mktemp("amazon")
-    import_files([archive], folder, ImportOptions(start=dt.time(11), end=dt.time(13)))
-    return Store(folder)
+    import_files([archive], folder, ReadingOptions(start=dt.time(11), end=dt.time(13)))
+    return RecordingStore(folder)
 
 
 @pytest.mark.real_data
 @pytest.mark.parametrize("seed", range(40))
-def test_amazon_has_the_known_costs(amazon: Store, seed: int) -> None:
+def test_amazon_has_the_known_costs(amazon: RecordingStore, seed: int) -> None:
     """Up to ten shares p is near -0.065 and the variance near 0.00045 Q^2; up to 200 the paper's lines hold."""
     few = calibrate(amazon, "AMZN", seed=seed).fits["XNAS"]
     assert few.samples == 60

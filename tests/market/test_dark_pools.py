@@ -15,7 +15,7 @@ from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.order_profits import market_profits
 from riskroute.market.sampling import SampledBooks
 from riskroute.routing.instances import PAPER_VENUES
-from riskroute.routing.venues import VenueModel
+from riskroute.routing.venue_models import VenueModel
 
 LIT = PAPER_VENUES[:3]
 

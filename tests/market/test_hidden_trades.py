@@ -27,11 +27,11 @@ from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks, PreparedDay
 from riskroute.market.importing import import_files
 from riskroute.market.queue_fills import QueueReplay
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Recording, Store
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import Recording, RecordingStore
 from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
-from riskroute.routers.rules import Hidden
+from riskroute.routers.rules import HiddenRule
 from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.execution import execute_plan
@@ -52,34 +52,34 @@ MESSAGES = [
 """At the ask 100 shares are displayed and 350 trade at once; in the sixth second 100 hidden ones trade there."""
 
 
-def itch_import(folder: Path, messages: list[Message] = MESSAGES) -> tuple[Recording, Store]:
+def itch_import(folder: Path, messages: list[Message] = MESSAGES) -> tuple[Recording, RecordingStore]:
     path = folder / ITCH_NAME
     path.write_bytes(itch_bytes(messages))
-    (one,) = import_files([path], folder / "itch", ImportOptions(("ACME",), 3))
-    return one, Store(folder / "itch")
+    (one,) = import_files([path], folder / "itch", ReadingOptions(("ACME",), 3))
+    return one, RecordingStore(folder / "itch")
 
 
-def lobster_import(folder: Path) -> tuple[Recording, Store]:
+def lobster_import(folder: Path) -> tuple[Recording, RecordingStore]:
     paths = [folder / LOBSTER_NAME.format(kind, 3) for kind in ("message", "orderbook")]
     for path, text in zip(paths, lobster_texts(MESSAGES, 3), strict=True):
         path.write_text(text)
-    (one,) = import_files([paths[0]], folder / "lobster", ImportOptions())
-    return one, Store(folder / "lobster")
+    (one,) = import_files([paths[0]], folder / "lobster", ReadingOptions())
+    return one, RecordingStore(folder / "lobster")
 
 
 READERS = {"itch": itch_import, "lobster": lobster_import}
 
 
 @pytest.fixture(params=READERS)
-def imported(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Recording, Store]:
+def imported(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Recording, RecordingStore]:
     return READERS[request.param](tmp_path)
 
 
-def replay_of(one: Recording, store: Store) -> QueueReplay:
+def replay_of(one: Recording, store: RecordingStore) -> QueueReplay:
     return QueueReplay(DayBooks.of_tables({one.venue: store.snapshots(one)}), {one.venue: store.events(one)})
 
 
-def test_readers_keep_them_as_executions_of_no_order(imported: tuple[Recording, Store]) -> None:
+def test_readers_keep_them_as_executions_of_no_order(imported: tuple[Recording, RecordingStore]) -> None:
     one, store = imported
     events = store.events(one)
     hidden = events.filter(polars.col("order_id") == 0)
@@ -102,7 +102,7 @@ def test_they_change_no_book_and_no_count_of_references(tmp_path: Path) -> None:
     assert (one.references, one.unresolved) == (2, 0), "the execution and the deletion"
 
 
-def test_they_are_nobodys_place_in_a_queue(imported: tuple[Recording, Store]) -> None:
+def test_they_are_nobodys_place_in_a_queue(imported: tuple[Recording, RecordingStore]) -> None:
     """An order to sell behind the 100 shares at the ask: what is hidden does not bring it forward."""
     one, store = imported
     events = store.events(one)
@@ -115,19 +115,19 @@ def test_they_are_nobodys_place_in_a_queue(imported: tuple[Recording, Store]) ->
         assert whole.drain(*asked) == bare.drain(*asked)
 
 
-def test_routers_see_them_with_what_was_displayed(imported: tuple[Recording, Store]) -> None:
+def test_routers_see_them_with_what_was_displayed(imported: tuple[Recording, RecordingStore]) -> None:
     """350 shares traded where 100 were displayed; at the mid nobody knows whose 70 shares they were."""
     replay = replay_of(*imported)
     exchange = Exchange(replay.books, np.zeros(1), np.zeros(1), queue=replay)
     told = exchange.public_trades(0, MIDNIGHT + OPEN + 4 * SECOND)
     assert told == {"XNAS": {"ask": [(70, 0), (350, 100)], "bid": [(70, 0)]}}
-    router = Hidden(delta=0.5)
+    router = HiddenRule(delta=0.5)
     context = rr.routers.Context("o", "buy", 100, exchange.venue_books(MIDNIGHT + OPEN + 4 * SECOND))
     router.on_public_data(PublicData(context, {}, trades=told))
     assert router.reserves == {"XNAS": {"ask": 0.5 * 70 + 250, "bid": 70}}
 
 
-def test_days_keep_them_whatever_is_made_of_them(imported: tuple[Recording, Store], tmp_path: Path) -> None:
+def test_days_keep_them_whatever_is_made_of_them(imported: tuple[Recording, RecordingStore], tmp_path: Path) -> None:
     """A day made ready, read again, with aged books and without cancellations."""
     replay = replay_of(*imported)
     folder = PreparedDay(replay.books, replay).write(tmp_path / "day")
@@ -156,7 +156,9 @@ def executed(replay: QueueReplay, second: float, plan: dict[str, Any], shares: i
     return [(child.kind, child.sent, child.filled) for child in done.children]
 
 
-def test_what_is_sent_beyond_the_display_meets_what_traded_within_a_second(imported: tuple[Recording, Store]) -> None:
+def test_what_is_sent_beyond_the_display_meets_what_traded_within_a_second(
+    imported: tuple[Recording, RecordingStore],
+) -> None:
     replay = replay_of(*imported)
     at_ask = {"take": {"XNAS": 400}, "take_limits": {"XNAS": 100.02}}
     assert executed(replay, 4.5, at_ask) == [("take", 400, 200), ("sweep", 200, 200)], "100 displayed, 100 hidden"
@@ -170,7 +172,7 @@ def two_venues(folder: Path) -> Exchange:
     other = [Message("A", OPEN, 1, "B", 300, 1_000_000), Message("A", OPEN + 1, 2, "S", 900, ASK + 100)]
     path = folder / "20190327.BX_ITCH_50"
     path.write_bytes(itch_bytes(other))
-    (second,) = import_files([path], store.folder, ImportOptions(("ACME",), 3))
+    (second,) = import_files([path], store.folder, ReadingOptions(("ACME",), 3))
     recordings = (one, second)
     books = DayBooks.of_tables({each.venue: store.snapshots(each) for each in recordings})
     replay = QueueReplay(books, {each.venue: store.events(each) for each in recordings})
@@ -182,7 +184,7 @@ def test_a_router_that_has_seen_them_pays_less_than_the_sweep(tmp_path: Path) ->
     exchange = two_venues(tmp_path)
     time = MIDNIGHT + OPEN + int(4.5 * SECOND)
     context = rr.routers.Context("o", "buy", 200, exchange.venue_books(time), time=time)
-    router, sweep = Hidden(), rr.routers.Sweep()
+    router, sweep = HiddenRule(), rr.routers.SweepRule()
     router.on_public_data(PublicData(context, {}, trades=exchange.public_trades(0, time)))
     plans = router.route(context), sweep.route(context)
     assert [plan.take for plan in plans] == [{"XNAS": 200}, {"XBOS": 100, "XNAS": 100}]
@@ -210,8 +212,8 @@ def test_trades_of_other_symbols_are_left_out(tmp_path: Path) -> None:
     for name, some in (("whole", content), ("bare", content[len(itch_directory("ACME")) * 2 :])):
         path = tmp_path / f"20190327.{name}.NASDAQ_ITCH_50"
         path.write_bytes(some)
-        (one,) = import_files([path], tmp_path / name, ImportOptions(("ACME",)))
-        hidden = Store(tmp_path / name).events(one).filter(polars.col("order_id") == 0)
+        (one,) = import_files([path], tmp_path / name, ReadingOptions(("ACME",)))
+        hidden = RecordingStore(tmp_path / name).events(one).filter(polars.col("order_id") == 0)
         assert hidden["size"].to_list() == [70]
 
 
@@ -220,4 +222,4 @@ def test_trades_out_of_order_are_refused(tmp_path: Path) -> None:
     path = tmp_path / ITCH_NAME
     path.write_bytes(itch_bytes([*MESSAGES[:3], late]))
     with pytest.raises(rr.DataError, match="must have a time not before that of the previous message"):
-        import_files([path], tmp_path / "out", ImportOptions(("ACME",)))
+        import_files([path], tmp_path / "out", ReadingOptions(("ACME",)))

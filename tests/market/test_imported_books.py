@@ -11,9 +11,9 @@ import pytest
 
 from naive_books import NaiveItchBook, read_messages
 from riskroute.market.importing import import_files
-from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import RecordingStore
 from riskroute.market.schema import LEVEL_FIELDS, level_columns
-from riskroute.market.store import Store
 from riskroute.market.synthetic.generate import generate_market
 from riskroute.market.synthetic.venues import DEFAULT_VENUES
 
@@ -39,11 +39,11 @@ def naive_levels(book: NaiveItchBook, locate: int, depth: int) -> tuple[float | 
 
 def imported_levels(path: Path, out: Path, depth: int) -> dict[str, dict[int, tuple[float | None, ...]]]:
     """Levels by symbol and number of the message, as `naive_levels` tells them."""
-    recordings = import_files([path], out, ImportOptions(SYMBOLS, depth=depth))
+    recordings = import_files([path], out, ReadingOptions(SYMBOLS, depth=depth))
     prices = [name for name in level_columns(depth) if "_px_" in name]
     found = {}
     for one in recordings:
-        table = Store(out).snapshots(one).with_columns((polars.col(prices) * 10_000).round())
+        table = RecordingStore(out).snapshots(one).with_columns((polars.col(prices) * 10_000).round())
         rows = table.select("sequence", *level_columns(depth)).iter_rows()
         found[one.symbol] = {sequence: tuple(levels) for sequence, *levels in rows}
     return found
@@ -54,7 +54,7 @@ def imported_levels(path: Path, out: Path, depth: int) -> dict[str, dict[int, tu
 def test_every_level_after_every_message(files: list[Path], tmp_path: Path, index: int) -> None:
     """The best levels alone, and five of them; a message is about one symbol, and nothing is told of the other."""
     deep, best = (imported_levels(files[index], tmp_path / f"{depth}", depth) for depth in (5, 1))
-    assert {one.venue for one in Store(tmp_path / "5").recordings()} == {DEFAULT_VENUES[index].name}
+    assert {one.venue for one in RecordingStore(tmp_path / "5").recordings()} == {DEFAULT_VENUES[index].name}
     width = len(level_columns(1))
     assert level_columns(5)[:width] == level_columns(1)
     book, nothing = NaiveItchBook(), naive_levels(NaiveItchBook(), 1, 5)
@@ -78,8 +78,8 @@ def test_every_level_after_every_message(files: list[Path], tmp_path: Path, inde
 @pytest.mark.parametrize("index", range(3))
 def test_events_rebuild_the_books(files: list[Path], tmp_path: Path, index: int) -> None:
     """Replaying the event table alone gives the best prices and sizes of the snapshot table at every sequence."""
-    import_files([files[index]], tmp_path, ImportOptions(SYMBOLS[:1], depth=1))
-    store = Store(tmp_path)
+    import_files([files[index]], tmp_path, ReadingOptions(SYMBOLS[:1], depth=1))
+    store = RecordingStore(tmp_path)
     (one,) = store.recordings()
     best = {row[0]: row[1:] for row in store.snapshots(one).select("sequence", *level_columns(1)).iter_rows()}
     orders: dict[int, tuple[str, float, int]] = {}
@@ -111,11 +111,11 @@ def test_events_rebuild_the_books(files: list[Path], tmp_path: Path, index: int)
 
 
 def test_a_window_is_cut_out_of_the_whole(files: list[Path], tmp_path: Path) -> None:
-    import_files(files[:1], tmp_path / "whole", ImportOptions(SYMBOLS[:1]))
-    import_files(files[:1], tmp_path / "part", ImportOptions(SYMBOLS[:1], start=dt.time(11, 1), end=dt.time(11, 2)))
-    whole, part = (Store(tmp_path / name) for name in ("whole", "part"))
+    import_files(files[:1], tmp_path / "whole", ReadingOptions(SYMBOLS[:1]))
+    import_files(files[:1], tmp_path / "part", ReadingOptions(SYMBOLS[:1], start=dt.time(11, 1), end=dt.time(11, 2)))
+    whole, part = (RecordingStore(tmp_path / name) for name in ("whole", "part"))
     begin = int(dt.datetime(2019, 3, 27, 15, 1, tzinfo=dt.UTC).timestamp()) * 10**9
-    for table in (Store.snapshots, Store.events):
+    for table in (RecordingStore.snapshots, RecordingStore.events):
         expected = table(whole, whole.recordings()[0], begin, begin + 60 * 10**9)
         found = table(part, part.recordings()[0])
         assert found.height > 100

@@ -35,12 +35,12 @@ from market_files import (
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.market import importing
 from riskroute.market.importing import _detect_format, import_files
-from riskroute.market.readers import streams
-from riskroute.market.readers.reading import ImportOptions, ReaderPart, label_rows, to_snapshots
+from riskroute.market.readers import csv_files
+from riskroute.market.readers.reading import ReaderPart, ReadingOptions, label_rows, to_snapshots
+from riskroute.market.recordings import EVENTS, RECORD, SNAPSHOTS, Recording, RecordingStore, RecordingWriter
 from riskroute.market.schema import level_columns, snapshot_schema, table_depth
-from riskroute.market.store import EVENTS, RECORD, SNAPSHOTS, Recording, RecordingWriter, Store
 
-ACME = ImportOptions(("ACME",))
+ACME = ReadingOptions(("ACME",))
 MESSAGES = random_messages(21, 40)
 UPDATES = [one._replace(size=one.size * 2) for one in random_updates(np.random.default_rng(0))]
 KINDS = ["itch", "lobster", "ticks", "deltas", "table"]
@@ -76,7 +76,7 @@ def test_every_kind_is_found_out(files: dict[str, Path], tmp_path: Path, kind: s
     recordings = import_files([files[kind]], tmp_path / "out", ACME)
     assert {one.reader for one in recordings} == {kind}
     assert {one.source for one in recordings} == {files[kind].name}
-    assert Store(tmp_path / "out").recordings() == sorted(recordings, key=lambda one: one.stem)
+    assert RecordingStore(tmp_path / "out").recordings() == sorted(recordings, key=lambda one: one.stem)
     check_recordings(tmp_path / "out")
 
 
@@ -90,7 +90,7 @@ def test_recordings_tell_whether_they_are_of_us_equities(files: dict[str, Path],
         fields = json.loads(path.read_text())
         assert fields.pop("us_equity") is expected
         path.write_text(json.dumps(fields))
-    assert {one.us_equity for one in Store(tmp_path / "out").recordings()} == {expected}
+    assert {one.us_equity for one in RecordingStore(tmp_path / "out").recordings()} == {expected}
 
 
 def test_a_folder_stands_for_its_files_of_market_data(files: dict[str, Path], tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_earlier_recordings_survive_a_failed_import(files: dict[str, Path], tmp_
     import_files([files["itch"], files["table"]], out, ACME)
     before = tables(out)
     with pytest.raises(DataError):
-        import_files([files["lobster"], tmp_path / "in" / ITCH_NAME], out, ImportOptions(("ACME",), start=dt.time(15)))
+        import_files([files["lobster"], tmp_path / "in" / ITCH_NAME], out, ReadingOptions(("ACME",), start=dt.time(15)))
     (tmp_path / ITCH_NAME).write_bytes(itch_bytes(MESSAGES[:9])[:-1])
     with pytest.raises(DataError):
         import_files([tmp_path / ITCH_NAME], out, ACME)
@@ -179,7 +179,7 @@ def test_a_new_import_replaces_the_old_one_of_its_name(files: dict[str, Path], t
     out = tmp_path / "out"
     (old,) = import_files([files["itch"]], out, ACME)
     assert old.has_events
-    wanted = ImportOptions(("ACME",), venue="XNAS")
+    wanted = ReadingOptions(("ACME",), venue="XNAS")
     files["table"].write_text(csv_text(table_columns(MESSAGES, 1, ("XNAS",))))
     (new,) = import_files([files["table"]], out, wanted)
     assert new.stem == old.stem
@@ -246,7 +246,7 @@ def test_a_full_disk_leaves_nothing(
 
     monkeypatch.setattr(ParquetWriter, when, full)
     monkeypatch.setattr(ParquetWriter, "__del__", lambda _: None)
-    monkeypatch.setattr(streams, "BLOCK", pieces)
+    monkeypatch.setattr(csv_files, "BLOCK", pieces)
     with pytest.raises(InputError, match="No space left on device"):
         import_files([files["table"], files["ticks"], files["itch"]], tmp_path / "out", ACME)
     assert visible(tmp_path / "out") == []
@@ -285,7 +285,7 @@ def test_every_reader_refuses_a_file_of_another_kind(files: dict[str, Path], tmp
     for other, path in files.items():
         if other != kind:
             with pytest.raises(RiskrouteError):
-                import_files([path], tmp_path / "out", ImportOptions(("ACME",), date=dt.date(2019, 3, 27)), kind=kind)
+                import_files([path], tmp_path / "out", ReadingOptions(("ACME",), date=dt.date(2019, 3, 27)), kind=kind)
             assert visible(tmp_path / "out") == []
 
 
@@ -320,16 +320,16 @@ def test_only_as_much_is_held_as_a_few_parts(tmp_path: Path, monkeypatch: pytest
 
 def test_a_store_is_a_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="which is not a folder"):
-        Store(tmp_path / "nowhere")
-    assert Store(tmp_path).recordings() == []
+        RecordingStore(tmp_path / "nowhere")
+    assert RecordingStore(tmp_path).recordings() == []
     with pytest.raises(DataError, match=r"holds no imported market data"):
-        Store(tmp_path).of_symbol("ACME")
+        RecordingStore(tmp_path).of_symbol("ACME")
 
 
 def test_recordings_of_a_symbol(files: dict[str, Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
     import_files([files["itch"], files["table"], files["ticks"]], out, ACME)
-    store = Store(out)
+    store = RecordingStore(out)
     assert [one.venue for one in store.of_symbol("ACME")] == ["ARCX", "EDGX", "XBOS", "XNAS", "XNYS"]
     assert [one.venue for one in store.of_symbol("ACME", venues=["XNYS", "XBOS"])] == ["XBOS", "XNYS"]
     with pytest.raises(InputError, match=r"symbol must be one of ACME, was 'ACNE' \(did you mean ACME\?\)"):
@@ -338,7 +338,7 @@ def test_recordings_of_a_symbol(files: dict[str, Path], tmp_path: Path) -> None:
         store.of_symbol("ACME", venues=["XPSX"])
     with pytest.raises(InputError, match="date must be one of 2019-03-27, was '2019-03-28'"):
         store.of_symbol("ACME", dt.date(2019, 3, 28))
-    import_files([files["itch"]], out, ImportOptions(("ACME",), date=dt.date(2019, 3, 28)))
+    import_files([files["itch"]], out, ReadingOptions(("ACME",), date=dt.date(2019, 3, 28)))
     with pytest.raises(InputError, match="date must be one of 2019-03-27, 2019-03-28, was None"):
         store.of_symbol("ACME")
     assert [one.stem for one in store.of_symbol("ACME", dt.date(2019, 3, 28))] == ["XNAS_ACME_2019-03-28"]
@@ -346,7 +346,7 @@ def test_recordings_of_a_symbol(files: dict[str, Path], tmp_path: Path) -> None:
 
 def test_a_part_of_a_table_by_time(files: dict[str, Path], tmp_path: Path) -> None:
     (one,) = import_files([files["itch"]], tmp_path / "out", ACME)
-    store = Store(tmp_path / "out")
+    store = RecordingStore(tmp_path / "out")
     stamps = store.snapshots(one)["ts_event"].cast(polars.Int64).to_list()
     begin, end = stamps[5], stamps[9]
     found = store.snapshots(one, begin, end)["ts_event"].cast(polars.Int64).to_list()
@@ -357,7 +357,7 @@ def test_a_part_of_a_table_by_time(files: dict[str, Path], tmp_path: Path) -> No
 def test_events_are_refused_where_there_are_none(files: dict[str, Path], tmp_path: Path) -> None:
     (one,) = import_files([files["table"]], tmp_path / "out", ACME)
     with pytest.raises(DataError, match=r"limit orders require events.*table files hold snapshots only"):
-        Store(tmp_path / "out").events(one)
+        RecordingStore(tmp_path / "out").events(one)
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_a_broken_record_is_refused(files: dict[str, Path], tmp_path: Path, cont
     (one,) = import_files([files["itch"]], tmp_path / "out", ACME)
     (tmp_path / "out" / f"{one.stem}{RECORD}").write_bytes(content)
     with pytest.raises(DataError, match="must be a record written by `riskroute market import`"):
-        Store(tmp_path / "out").recordings()
+        RecordingStore(tmp_path / "out").recordings()
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_a_record_of_other_types_is_refused(files: dict[str, Path], tmp_path: Pa
     path = tmp_path / "out" / f"{one.stem}{RECORD}"
     path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
     with pytest.raises(DataError, match=f"{name} must be of type"):
-        Store(tmp_path / "out").recordings()
+        RecordingStore(tmp_path / "out").recordings()
 
 
 @pytest.mark.parametrize("ending", [SNAPSHOTS, EVENTS])
@@ -403,7 +403,7 @@ def test_a_broken_table_is_refused(files: dict[str, Path], tmp_path: Path, endin
     path.unlink()
     if damage != "gone":
         path.write_bytes({"empty": b"", "cut": content[: len(content) // 2], "other": b"PAR1 no PAR1"}[damage])
-    store = Store(tmp_path / "out")
+    store = RecordingStore(tmp_path / "out")
     calls: list[Callable[[], object]] = (
         [lambda: store.events(one)] if ending == EVENTS else [lambda: store.snapshots(one), lambda: store.summary(one)]
     )
@@ -419,7 +419,7 @@ def test_quality_of_a_recording(tmp_path: Path) -> None:
     columns |= {"bid_px_01": [99.0] * 39 + [None], "ask_px_01": [101.0] * 40, "ask_sz_01": [7] * 40}
     (tmp_path / "books.csv").write_text(csv_text(columns))
     (one,) = import_files([tmp_path / "books.csv"], tmp_path / "out", ACME)
-    found = Store(tmp_path / "out").summary(one)
+    found = RecordingStore(tmp_path / "out").summary(one)
     assert (found["spread"], found["bid_depth"], found["ask_depth"], found["one_sided"]) == (0.5, 150, 37, 1 / 40)
     assert found["date"] == "2019-03-27"
 
@@ -435,7 +435,7 @@ def test_a_writer_without_snapshots_writes_an_empty_event_table(tmp_path: Path) 
     assert [name for name in visible(tmp_path) if not name.startswith(".")] == []
     writer.commit()
     check_recordings(tmp_path)
-    assert Store(tmp_path).events(one).height == 0
+    assert RecordingStore(tmp_path).events(one).height == 0
 
 
 def test_table_depth_counts_levels() -> None:

@@ -27,13 +27,13 @@ from market_files import (
     table_columns,
     zipped,
 )
-from riskroute.cli.app import run as command
+from riskroute.cli.app import run_app as command
 from riskroute.market.clock import date_in_name
 from riskroute.market.importing import import_files
 from riskroute.market.readers import itch
-from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import Recording, RecordingStore
 from riskroute.market.schema import level_columns
-from riskroute.market.store import Recording, Store
 
 LEVELS = 8
 """Levels of the files, and of their deepest books."""
@@ -92,8 +92,8 @@ Writer = Callable[[Path], Path]
 
 
 def imported(path: Path, **wanted: Any) -> tuple[Recording, polars.DataFrame]:
-    (one,) = import_files([path], path.parent / "out", ImportOptions(("ACME",), **wanted), max_crossed=1)
-    return one, Store(path.parent / "out").snapshots(one)
+    (one,) = import_files([path], path.parent / "out", ReadingOptions(("ACME",), **wanted), max_crossed=1)
+    return one, RecordingStore(path.parent / "out").snapshots(one)
 
 
 @readers
@@ -127,7 +127,7 @@ def test_a_limit_that_binds_is_counted_and_said(
 
 
 def test_only_books_of_the_wanted_hours_count(tmp_path: Path) -> None:
-    wanted = ImportOptions(("ACME",), depth=KEPT, end=dt.time(9, 30, 2 * KEPT))
+    wanted = ReadingOptions(("ACME",), depth=KEPT, end=dt.time(9, 30, 2 * KEPT))
     (one,) = import_files([as_csv(tmp_path)], tmp_path / "out", wanted)
     assert (one.snapshots, one.levels, one.deeper) == (2 * KEPT, KEPT, 0)
 

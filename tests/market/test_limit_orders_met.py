@@ -8,7 +8,7 @@ import pytest
 
 from naive_books import Row, event_table, snapshot_table
 from riskroute.core.validation import SIDES
-from riskroute.market.order_profits import PassiveOutcome, limit_profits
+from riskroute.market.order_profits import PassiveOrderProfit, limit_profits
 from riskroute.market.sampling import SampleTimes
 
 BOOK = (1, 1, "XNAS", "ZZ", 10.00, 50, 10.02, 5)
@@ -170,7 +170,7 @@ LAST: list[Row] = [
 ]
 
 
-def outcome_at_the_end(last: Row, price: float, quantities: list[int]) -> PassiveOutcome:
+def outcome_at_the_end(last: Row, price: float, quantities: list[int]) -> PassiveOrderProfit:
     first = (*BOOK, 9.99, 50, 10.03, 9)
     events = events_of([GONE, (3, "A", "B", price, 8, 20, 0)])
     return limit_profits(snapshot_table([first, last], 2), events, DAY, quantities)

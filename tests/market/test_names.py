@@ -14,8 +14,8 @@ import pytest
 from market_files import csv_text, random_messages, refusal, table_columns, visible
 from riskroute.core.errors import DataError
 from riskroute.market.importing import import_files
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import RECORD, Recording, Store
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import RECORD, Recording, RecordingStore
 
 MESSAGES = random_messages(12, 40)
 Columns = dict[str, list[Any]]
@@ -37,9 +37,9 @@ def as_parquet(folder: Path, columns: Columns) -> Path:
 both = pytest.mark.parametrize("write", [as_csv, as_parquet])
 
 
-def imported(path: Path, wanted: ImportOptions) -> list[tuple[Recording, polars.DataFrame]]:
+def imported(path: Path, wanted: ReadingOptions) -> list[tuple[Recording, polars.DataFrame]]:
     out = path.parent / "out"
-    return [(one, Store(out).snapshots(one)) for one in import_files([path], out, wanted)]
+    return [(one, RecordingStore(out).snapshots(one)) for one in import_files([path], out, wanted)]
 
 
 def changed(name: str, value: Any, row: int = 4) -> Columns:
@@ -64,10 +64,10 @@ def test_symbols_that_are_not_asked_for_may_be_anything(tmp_path: Path, write: W
     others = ["ABC+", "ABC=", "ABC$A", "ABC^", "ABC#", "<script>", "X" * 40]
     columns["symbol"] = [*others, *columns["symbol"][len(others) :]]
     columns["venue"] = ["<b>", *columns["venue"][1:]]
-    said = refusal(write(tmp_path, columns), ImportOptions(("ACNE",)))
+    said = refusal(write(tmp_path, columns), ReadingOptions(("ACNE",)))
     assert " is not among the 8 in books" in said
     assert "did you mean ACME" in said
-    ((one, table),) = imported(write(tmp_path, columns), ImportOptions(("ACME",)))
+    ((one, table),) = imported(write(tmp_path, columns), ReadingOptions(("ACME",)))
     assert (one.symbol, table.height) == ("ACME", len(MESSAGES) - len(others))
 
 
@@ -76,8 +76,8 @@ def test_names_with_signs_are_files_of_their_own(tmp_path: Path) -> None:
     names = [("A_B", "C"), ("A", "B_C"), ("A/B", "C"), ("A B", "C/../D"), ("Ä", "C")]
     for venue, symbol in names:
         (tmp_path / "books.csv").write_text(csv_text(table_columns(MESSAGES, 1, (venue,), symbol)))
-        import_files([tmp_path / "books.csv"], tmp_path / "out", ImportOptions())
-    store = Store(tmp_path / "out")
+        import_files([tmp_path / "books.csv"], tmp_path / "out", ReadingOptions())
+    store = RecordingStore(tmp_path / "out")
     found = [(one.venue, one.symbol) for one in store.recordings()]
     assert sorted(found) == sorted(names)
     assert sorted(visible(tmp_path)) == ["books.csv", "out"]
@@ -90,8 +90,8 @@ def test_names_with_signs_are_files_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", ["", "../x", "<!--<script>", "a|b", "x" * 70])
 def test_a_record_with_a_hostile_name_is_refused(tmp_path: Path, name: str, value: str) -> None:
     path = as_csv(tmp_path, table_columns(MESSAGES, 1))
-    (one,) = import_files([path], tmp_path / "out", ImportOptions())
+    (one,) = import_files([path], tmp_path / "out", ReadingOptions())
     path = tmp_path / "out" / f"{one.stem}{RECORD}"
     path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
     with pytest.raises(DataError, match=f"{name} must be a name of up to .* was '{re.escape(value)}'"):
-        Store(tmp_path / "out").recordings()
+        RecordingStore(tmp_path / "out").recordings()

@@ -11,7 +11,7 @@ import polars
 import pytest
 
 from riskroute.core.errors import DataError
-from riskroute.market import Store
+from riskroute.market import RecordingStore
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks, PreparedDay
 from riskroute.market.queue_fills import QueueReplay
@@ -20,7 +20,7 @@ ARRAYS = ("offsets", "stamps", "sequences", "bid_px", "bid_sz", "ask_px", "ask_s
 
 
 @pytest.fixture(scope="module")
-def day(half_hour: Store) -> PreparedDay:
+def day(half_hour: RecordingStore) -> PreparedDay:
     recordings = half_hour.recordings()
     books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=3)
     events = {one.venue: half_hour.events(one) for one in recordings if one.venue != "XBOS"}

@@ -57,7 +57,7 @@ def test_executions_of_one_price_and_time_are_one_trade(seed: int) -> None:
         assert len(found) > 10
 
 
-def test_a_day_that_is_made_ready_keeps_them(half_hour: rr.market.Store, tmp_path: Path) -> None:
+def test_a_day_that_is_made_ready_keeps_them(half_hour: rr.market.RecordingStore, tmp_path: Path) -> None:
     """The reader of these files leaves hidden trades out; two are added at the end."""
     recordings = half_hour.of_symbol("QVEX")
     books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from databento_files import OPEN as DATABENTO_OPEN
 from databento_files import book_record, metadata, transcoded
 from market_files import MIDNIGHT, OPEN, TAQ_NAME, Quote, csv_text, taq_text, visible
-from riskroute.cli.app import run as command
+from riskroute.cli.app import run_app as command
 from riskroute.core.errors import DataError, RiskrouteError
 from riskroute.market.importing import import_files
-from riskroute.market.readers import streams
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Recording, Store, _BookWatch
+from riskroute.market.readers import csv_files
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import Recording, RecordingStore, _BookWatch
 
 DAY = dt.date(2019, 3, 27)
 SECOND = 10**9
@@ -40,8 +40,8 @@ def table(times: list[int], bids: list[float] | None = None, asks: list[float] |
 
 def imported(folder: Path, content: str | bytes, name: str = "books.csv", **options: Any) -> Recording:
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    (one, *_) = import_files([folder / name], folder / "out", options.pop("wanted", ImportOptions()), **options)
-    assert one in Store(folder / "out").recordings()
+    (one, *_) = import_files([folder / name], folder / "out", options.pop("wanted", ReadingOptions()), **options)
+    assert one in RecordingStore(folder / "out").recordings()
     return one
 
 
@@ -72,7 +72,7 @@ def test_quiet_hours_before_and_after_trading_go_without_saying(tmp_path: Path, 
 
 def test_a_day_that_lacks_its_middle_is_said_by_every_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
-    monkeypatch.setattr(streams, "BLOCK", 200)
+    monkeypatch.setattr(csv_files, "BLOCK", 200)
     one = imported(tmp_path, table([OPEN + k * HOUR // 10 for k in (0, 1, 2, 40, 41, 42)]))
     assert one.notes == {"longest_gap": ["13:42:00", "17:30:00"]}
 
@@ -160,7 +160,7 @@ def test_days_before_order_books_are_refused(tmp_path: Path) -> None:
     early = csv_text({"ts_event": ["1975-03-27 10:00:00"], "venue": ["XNAS"], "symbol": ["ACME"]} | _best())
     said = refusal(tmp_path, early)
     assert "must be of 1990-01-01 or later, was 1975-03-27: are its times in another unit?" in said
-    wanted = ImportOptions(date=dt.date(1989, 12, 31))
+    wanted = ReadingOptions(date=dt.date(1989, 12, 31))
     with pytest.raises(DataError, match="must be of 1990-01-01 or later"):
         imported(tmp_path, taq_text([Quote(OPEN)], end=False), TAQ_NAME, wanted=wanted)
 
@@ -187,8 +187,8 @@ def test_the_command_says_it_all(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert text in shown
     assert command(["market", "import", path, "--format", "taq", "--lot", "1", "--out", out]) == 0
     assert "round lots" not in capsys.readouterr().out
-    (one,) = Store(tmp_path / "out").recordings()
-    assert Store(tmp_path / "out").snapshots(one)["bid_sz_00"].to_list() == [3, 3]
+    (one,) = RecordingStore(tmp_path / "out").recordings()
+    assert RecordingStore(tmp_path / "out").snapshots(one)["bid_sz_00"].to_list() == [3, 3]
     newer = path.replace("20190327", "20260105")
     (tmp_path / newer).write_text(taq_text(quotes, end=False))
     assert command(["market", "import", newer, "--out", out]) == 2

@@ -10,19 +10,19 @@ import pytest
 
 from naive_books import Flow, naive_outflow
 from riskroute.core.errors import InputError
-from riskroute.market import Store
-from riskroute.market.clock import SECOND, Window
+from riskroute.market import RecordingStore
+from riskroute.market.clock import SECOND, TimeWindow
 from riskroute.market.day_books import DayBooks
 from riskroute.market.order_profits import limit_profits
 from riskroute.market.queue_fills import QueueReplay
-from riskroute.market.sampling import SampleTimes, books_at
+from riskroute.market.sampling import SampleTimes, sample_books
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
 SIZES = [20, 500, 3000]
 
 
 @pytest.fixture(scope="module")
-def venues(half_hour: Store) -> dict[str, tuple[polars.DataFrame, polars.DataFrame]]:
+def venues(half_hour: RecordingStore) -> dict[str, tuple[polars.DataFrame, polars.DataFrame]]:
     return {one.venue: (half_hour.snapshots(one), half_hour.events(one)) for one in half_hour.of_symbol("QVEX")}
 
 
@@ -35,14 +35,14 @@ def test_fills_are_those_of_one_order_per_bucket(
     sign = 1 if side == "buy" else -1
     filled = 0
     for name, (snapshots, events) in venues.items():
-        edges = Window(dt.time(10, 56), dt.time(11, 25), 29).edges(dt.date(2019, 3, 27))
+        edges = TimeWindow(dt.time(10, 56), dt.time(11, 25), 29).edges(dt.date(2019, 3, 27))
         stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
         chosen = np.searchsorted(stamps, edges[:-1] + SECOND, side="right") - 1
         times = SampleTimes(edges, stamps[chosen])
         inside = stamps[chosen] >= edges[:-1]
         expected = limit_profits(snapshots, events, times, SIZES, side=side, rule=rule).filled
         replay = QueueReplay(DayBooks.of_tables({name: snapshots}), {name: events}, {name: rule})
-        own = books_at(snapshots, chosen, levels=1).side("bid" if side == "buy" else "ask")[0][:, 0]
+        own = sample_books(snapshots, chosen, levels=1).side("bid" if side == "buy" else "ask")[0][:, 0]
         for bucket in np.flatnonzero(inside):
             for k, shares in enumerate(SIZES):
                 begin, end = int(times.times[bucket]), int(edges[bucket + 1])

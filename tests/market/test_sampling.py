@@ -13,15 +13,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from riskroute.core.errors import DataError, InputError
-from riskroute.market.clock import Window, utc_stamp
+from riskroute.market.clock import TimeWindow, clock_stamp
 from riskroute.market.sampling import (
     SampledBooks,
     SampleTimes,
-    books_at,
     closest_books,
     closest_rows,
     draw_sample_times,
     last_rows,
+    sample_books,
 )
 from riskroute.market.schema import level_columns, snapshot_schema
 
@@ -119,7 +119,7 @@ def test_books_hold_all_levels_and_mark_what_is_missing() -> None:
         polars.when(polars.col("sequence") == 1).then(None).otherwise(polars.col("bid_px_02")).alias("bid_px_02"),
         polars.lit(0, dtype=polars.UInt32).alias("bid_sz_02"),
     )
-    books = books_at(snapshots, np.array([1, -1, 0]), levels=5)
+    books = sample_books(snapshots, np.array([1, -1, 0]), levels=5)
     assert books.found.tolist() == [True, False, True]
     assert books.stamps.tolist() == [2, -1, 1]
     np.testing.assert_array_equal(books.bid_px, [[1, 0, np.nan], [np.nan] * 3, [0, -1, -2]])
@@ -133,7 +133,7 @@ def test_books_hold_all_levels_and_mark_what_is_missing() -> None:
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 9])
 def test_no_more_levels_are_given_than_asked_for_or_recorded(levels: int) -> None:
-    books = books_at(snapshots_at([1], depth=3), np.array([0]), levels=levels)
+    books = sample_books(snapshots_at([1], depth=3), np.array([0]), levels=levels)
     assert books.ask_px.shape == (1, min(levels, 3))
 
 
@@ -151,7 +151,7 @@ def test_a_table_without_levels_is_refused() -> None:
 
 
 def test_one_time_is_drawn_in_every_bucket() -> None:
-    sample_times = draw_sample_times(DAY, Window(), seed=0)
+    sample_times = draw_sample_times(DAY, TimeWindow(), seed=0)
     assert sample_times.edges.shape == (61,)
     assert (np.diff(sample_times.edges) == 120 * 10**9).all()
     assert sample_times.times.shape == (60,)
@@ -165,7 +165,7 @@ def test_times_are_uniform_and_independent() -> None:
     The largest distance to the uniform distribution (Kolmogorov and Smirnov) exceeds 1.95 / sqrt(n) once in a thousand
     seeds, a correlation 4 / sqrt(n) once in ten thousand; seeds are fixed.
     """
-    draws = [draw_sample_times(DAY, Window(), seed) for seed in range(200)]
+    draws = [draw_sample_times(DAY, TimeWindow(), seed) for seed in range(200)]
     inside = np.array([(one.times - one.edges[:-1]) / np.diff(one.edges) for one in draws])
     ranked = np.sort(inside.ravel())
     steps = np.arange(1, ranked.size + 1) / ranked.size
@@ -176,7 +176,7 @@ def test_times_are_uniform_and_independent() -> None:
 
 def test_every_nanosecond_of_a_bucket_is_drawn_and_its_end_never() -> None:
     """Buckets of two nanoseconds, a thousand of them: both ends up in a share of 1/2, six deviations of 1/63 wide."""
-    window = Window(dt.time(11), dt.time(11, 0, 0, 2), buckets=1000)
+    window = TimeWindow(dt.time(11), dt.time(11, 0, 0, 2), buckets=1000)
     sample_times = draw_sample_times(DAY, window, seed=1)
     places = sample_times.times - sample_times.edges[:-1]
     assert set(places.tolist()) == {0, 1}
@@ -184,17 +184,17 @@ def test_every_nanosecond_of_a_bucket_is_drawn_and_its_end_never() -> None:
 
 
 def test_times_follow_from_seed_and_day() -> None:
-    first, again = (draw_sample_times(DAY, Window(), seed=3) for _ in range(2))
+    first, again = (draw_sample_times(DAY, TimeWindow(), seed=3) for _ in range(2))
     np.testing.assert_array_equal(first.times, again.times)
-    assert (first.times != draw_sample_times(DAY, Window(), seed=4).times).any()
-    other = draw_sample_times(DAY + dt.timedelta(days=1), Window(), seed=3)
+    assert (first.times != draw_sample_times(DAY, TimeWindow(), seed=4).times).any()
+    other = draw_sample_times(DAY + dt.timedelta(days=1), TimeWindow(), seed=3)
     assert (other.times - other.edges[0] != first.times - first.edges[0]).any()
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, None, True])
 def test_the_seed_is_checked(seed: Any) -> None:
     with pytest.raises(InputError, match=r"seed must be a non-negative integer, was"):
-        draw_sample_times(DAY, Window(), seed)
+        draw_sample_times(DAY, TimeWindow(), seed)
 
 
 @given(
@@ -204,13 +204,13 @@ def test_the_seed_is_checked(seed: Any) -> None:
 )
 def test_edges_are_those_of_exact_fractions(start: dt.time, length: int, buckets: int) -> None:
     """Every edge is the whole nanosecond at or before its place, worked out in Python's integers."""
-    begin = utc_stamp(DAY, start)
-    last = utc_stamp(DAY, dt.time.max)
+    begin = clock_stamp(DAY, start)
+    last = clock_stamp(DAY, dt.time.max)
     end = min(begin + length * 1000, last)
     if end - begin < buckets * 1000:
         return
     moment = (dt.datetime.combine(DAY, start) + dt.timedelta(microseconds=(end - begin) // 1000)).time()
-    edges = Window(start, moment, buckets).edges(DAY)
+    edges = TimeWindow(start, moment, buckets).edges(DAY)
     assert edges.tolist() == [begin + (end - begin) * k // buckets for k in range(buckets + 1)]
 
 
@@ -225,14 +225,14 @@ def test_edges_are_those_of_exact_fractions(start: dt.time, length: int, buckets
 )
 def test_windows_are_in_new_york_time_all_year(day: dt.date, utc_hour: int) -> None:
     expected = dt.datetime(day.year, day.month, day.day, utc_hour, tzinfo=dt.UTC)
-    assert utc_stamp(day, dt.time(11)) == int(expected.timestamp()) * 10**9
-    edges = Window().edges(day)
+    assert clock_stamp(day, dt.time(11)) == int(expected.timestamp()) * 10**9
+    edges = TimeWindow().edges(day)
     assert edges[0] == int(expected.timestamp()) * 10**9
     assert edges[-1] - edges[0] == 2 * 3600 * 10**9
 
 
 def test_stamps_are_exact_to_the_microsecond() -> None:
-    assert utc_stamp(DAY, dt.time(9, 30, 0, 999_999)) - utc_stamp(DAY, dt.time(9, 30)) == 999_999_000
+    assert clock_stamp(DAY, dt.time(9, 30, 0, 999_999)) - clock_stamp(DAY, dt.time(9, 30)) == 999_999_000
 
 
 @pytest.mark.parametrize(
@@ -251,4 +251,4 @@ def test_stamps_are_exact_to_the_microsecond() -> None:
 )
 def test_windows_are_checked(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Window(**fields)
+        TimeWindow(**fields)

@@ -10,19 +10,24 @@ import pytest
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.calibration import calibrate
-from riskroute.market.clock import Window
+from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.order_profits import market_profits
+from riskroute.market.recordings import RecordingStore
 from riskroute.market.sampling import closest_books, closest_rows, draw_sample_times, last_rows
-from riskroute.market.scenarios import ENOUGH, Slot, VenueTables, sample_scenarios
-from riskroute.market.store import Store
+from riskroute.market.scenarios import ENOUGH, ScenarioSlot, ScenarioTables, sample_scenarios
 from riskroute.routing.fees import Fee, FeeSchedule
 
-WINDOW = Window(dt.time(11), dt.time(11, 20), 10)
-SLOTS = (Slot("XNAS"), Slot("XPSX"), Slot("XNAS", "limit"), Slot("XNAS", "dark", DarkPool(0.5, 1.5, 3, name="Dark 1")))
+WINDOW = TimeWindow(dt.time(11), dt.time(11, 20), 10)
+SLOTS = (
+    ScenarioSlot("XNAS"),
+    ScenarioSlot("XPSX"),
+    ScenarioSlot("XNAS", "limit"),
+    ScenarioSlot("XNAS", "dark", DarkPool(0.5, 1.5, 3, name="Dark 1")),
+)
 
 
-def test_market_orders_are_walked_at_the_drawn_times(half_hour: Store) -> None:
+def test_market_orders_are_walked_at_the_drawn_times(half_hour: RecordingStore) -> None:
     found = sample_scenarios(half_hour, "QVEX", SLOTS, 8, WINDOW, repeats=3, seed=5)
     assert found.profits.shape == (4, 30, 9)
     assert (found.profits[:, :, 0] == 0).all()
@@ -36,7 +41,7 @@ def test_market_orders_are_walked_at_the_drawn_times(half_hour: Store) -> None:
     assert found.buckets.tolist() == list(range(10)) * 3
 
 
-def test_the_first_repeat_is_what_calibration_sees(half_hour: Store) -> None:
+def test_the_first_repeat_is_what_calibration_sees(half_hour: RecordingStore) -> None:
     found = sample_scenarios(half_hour, "QVEX", SLOTS[:3], 10, WINDOW, repeats=1, seed=2)
     fitted = calibrate(half_hour, "QVEX", window=WINDOW, seed=2, orders=("market", "limit"))
     for slot in (0, 1, 2):
@@ -46,7 +51,7 @@ def test_the_first_repeat_is_what_calibration_sees(half_hour: Store) -> None:
         np.testing.assert_allclose(fit.mean, fitted.fits[name].mean, rtol=1e-9, atol=1e-12)
 
 
-def test_fees_are_paid_per_share(half_hour: Store) -> None:
+def test_fees_are_paid_per_share(half_hour: RecordingStore) -> None:
     day = dt.date(2019, 1, 1)
     fees = FeeSchedule([Fee(venue, day, taker=0.003, maker=-0.002) for venue in ("XNAS", "XPSX")])
     plain, net = (sample_scenarios(half_hour, "QVEX", SLOTS, 5, WINDOW, repeats=1, fees=one) for one in (None, fees))
@@ -56,7 +61,7 @@ def test_fees_are_paid_per_share(half_hour: Store) -> None:
     assert (paid[2] >= -0.002 * np.arange(6) - 1e-9).all()
 
 
-def test_caps_are_what_nearly_all_books_can_take(half_hour: Store) -> None:
+def test_caps_are_what_nearly_all_books_can_take(half_hour: RecordingStore) -> None:
     found = sample_scenarios(half_hour, "QVEX", SLOTS[:2], 3000, WINDOW, repeats=2)
     caps = found.caps()
     for slot, cap in enumerate(caps):
@@ -69,7 +74,7 @@ def test_caps_are_what_nearly_all_books_can_take(half_hour: Store) -> None:
     assert np.isfinite(found.profits[1, whole, caps[1]]).all()
 
 
-def test_models_have_no_negative_variance(half_hour: Store) -> None:
+def test_models_have_no_negative_variance(half_hour: RecordingStore) -> None:
     found = sample_scenarios(half_hour, "QVEX", SLOTS, 40, WINDOW, repeats=4)
     models, fits = found.models(found.caps(), 0)
     assert [model.kind for model in models] == ["market", "market", "limit", "dark"]
@@ -78,24 +83,24 @@ def test_models_have_no_negative_variance(half_hour: Store) -> None:
         assert min(model.variance_of(shares) for shares in range(1, 41)) >= 0
 
 
-def test_mistakes_are_named(half_hour: Store, tmp_path: Path) -> None:
+def test_mistakes_are_named(half_hour: RecordingStore, tmp_path: Path) -> None:
     for slots, message in (
         ([], "slots must be one or more"),
-        ([Slot("XNAS"), Slot("XNAS")], "with distinct names"),
-        ([Slot("XNYS")], "venue of a slot must be one of .* was 'XNYS'"),
+        ([ScenarioSlot("XNAS"), ScenarioSlot("XNAS")], "with distinct names"),
+        ([ScenarioSlot("XNYS")], "venue of a slot must be one of .* was 'XNYS'"),
     ):
         with pytest.raises(InputError, match=message):
             sample_scenarios(half_hour, "QVEX", slots, 5, WINDOW)
     with pytest.raises(InputError, match="repeats must be a positive integer, was 0"):
         sample_scenarios(half_hour, "QVEX", SLOTS, 5, WINDOW, repeats=0)
     with pytest.raises(DataError, match="no snapshots of QVEX at XNAS from 15:00:00 to 15:20:00"):
-        sample_scenarios(half_hour, "QVEX", SLOTS[:1], 5, Window(dt.time(15), dt.time(15, 20), 10))
+        sample_scenarios(half_hour, "QVEX", SLOTS[:1], 5, TimeWindow(dt.time(15), dt.time(15, 20), 10))
 
 
-def test_the_few_snapshots_that_are_read_give_the_books_of_the_whole_table(half_hour: Store) -> None:
+def test_the_few_snapshots_that_are_read_give_the_books_of_the_whole_table(half_hour: RecordingStore) -> None:
     recording = next(one for one in half_hour.recordings() if one.venue == "XNAS")
     drawn = [draw_sample_times(recording.date, WINDOW, seed) for seed in range(4)]
-    few = VenueTables(half_hour, recording, WINDOW, drawn).snapshots
+    few = ScenarioTables(half_hour, recording, WINDOW, drawn).snapshots
     whole = half_hour.snapshots(recording)
     assert few.height < 0.1 * whole.height
     assert few.columns == whole.columns
@@ -104,7 +109,7 @@ def test_the_few_snapshots_that_are_read_give_the_books_of_the_whole_table(half_
             assert few[find(few, sample_times)].equals(whole[find(whole, sample_times)])
 
 
-def test_orders_walk_all_levels_unless_told_otherwise(half_hour: Store) -> None:
+def test_orders_walk_all_levels_unless_told_otherwise(half_hour: RecordingStore) -> None:
     whole, five = (sample_scenarios(half_hour, "QVEX", SLOTS[:1], 2, WINDOW, levels=n).depths for n in (None, 5))
     recording = next(one for one in half_hour.recordings() if one.venue == "XNAS")
     assert recording.levels > 5

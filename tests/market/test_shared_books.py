@@ -11,23 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riskroute import Allocations, InputError, Problem, check_environment, random_problem
-from riskroute.market.clock import Window
+from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.order_profits import extrapolated_market_profits, market_profits
+from riskroute.market.recordings import RecordingStore
 from riskroute.market.sampling import SampledBooks, closest_books, draw_sample_times
-from riskroute.market.scenarios import Scenarios, Slot, sample_scenarios
-from riskroute.market.store import Store
+from riskroute.market.scenarios import Scenarios, ScenarioSlot, sample_scenarios
 from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.replay import Replay
 
-WINDOW = Window(dt.time(11), dt.time(11, 20), 10)
+WINDOW = TimeWindow(dt.time(11), dt.time(11, 20), 10)
 POOLS = (DarkPool(0.5, 1.5, 30, name="Dark 1"), DarkPool(0.7, 1.0, 20, improvement=0.2, fee=0.001, name="Dark 2"))
 SLOTS = (
-    Slot("XPSX"),
-    Slot("XNAS"),
-    Slot("XNAS", "limit"),
-    Slot("XNAS", "dark", POOLS[0]),
-    Slot("XNAS", "dark", POOLS[1]),
+    ScenarioSlot("XPSX"),
+    ScenarioSlot("XNAS"),
+    ScenarioSlot("XNAS", "limit"),
+    ScenarioSlot("XNAS", "dark", POOLS[0]),
+    ScenarioSlot("XNAS", "dark", POOLS[1]),
 )
 
 
@@ -71,7 +71,7 @@ def test_no_book_has_no_profits() -> None:
 
 
 @pytest.mark.parametrize("shares", [8, 900])
-def test_replay_walks_every_book_once(half_hour: Store, shares: int) -> None:
+def test_replay_walks_every_book_once(half_hour: RecordingStore, shares: int) -> None:
     """All of it again for single splits: hidden sizes, then the rests and the market order on one list of shares."""
     found = sample_scenarios(half_hour, "QVEX", SLOTS, shares, WINDOW, repeats=1, seed=5)
     caps = np.minimum(found.caps(), shares)
@@ -110,7 +110,7 @@ def _hidden(found: Scenarios, slot: int) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("untraced")
-def test_crossing_together_never_pays(half_hour: Store) -> None:
+def test_crossing_together_never_pays(half_hour: RecordingStore) -> None:
     found = sample_scenarios(half_hour, "QVEX", SLOTS, 400, WINDOW, repeats=2, seed=1)
     caps = np.minimum(found.caps(), 400)
     profits, shared = found.replayed(caps)
@@ -122,7 +122,7 @@ def test_crossing_together_never_pays(half_hour: Store) -> None:
     check_environment(replay, runs=1500)
 
 
-def test_what_a_replay_remembers_changes_nothing_and_stays_at_home(half_hour: Store) -> None:
+def test_what_a_replay_remembers_changes_nothing_and_stays_at_home(half_hour: RecordingStore) -> None:
     """Best splits at many risk tolerances, forth and back, are those of a replay that was asked for no other."""
     found = sample_scenarios(half_hour, "QVEX", SLOTS, 60, WINDOW, repeats=2, seed=1)
     caps = np.minimum(found.caps(), 60)
@@ -141,7 +141,7 @@ def test_what_a_replay_remembers_changes_nothing_and_stays_at_home(half_hour: St
     assert not pickle.loads(pickle.dumps(replay))._seen
 
 
-def test_a_book_has_room_for_its_depth_once(half_hour: Store) -> None:
+def test_a_book_has_room_for_its_depth_once(half_hour: RecordingStore) -> None:
     found = sample_scenarios(half_hour, "QVEX", SLOTS[1:], 3000, WINDOW, repeats=2, levels=5)
     caps = found.caps()
     deep = np.sort(found.depths[0])[len(found.depths[0]) // 20]

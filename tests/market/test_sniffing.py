@@ -35,7 +35,7 @@ from riskroute.market.importing import (
     import_files,
 )
 from riskroute.market.readers.itch import _ITCH_LENGTHS, looks_like_itch
-from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.synthetic.generate import _LAYOUTS
 
 MESSAGES = random_messages(2, 20)
@@ -98,7 +98,7 @@ def test_strange_files_are_named_and_refused(tmp_path: Path, what: str, name: st
     path.write_bytes(whole)
     assert str(_sniff(path)).startswith(what)
     with pytest.raises(DataError) as caught:
-        import_files([path], tmp_path / "out", ImportOptions(("ACME",)))
+        import_files([path], tmp_path / "out", ReadingOptions(("ACME",)))
     said = str(caught.value)
     assert "\n" not in said
     assert visible(tmp_path / "out") == []
@@ -129,7 +129,7 @@ def test_what_is_read_is_found_under_any_name(tmp_path: Path) -> None:
                 (tmp_path / name).write_bytes(content)
                 assert _detect_format(tmp_path / name) == kind
     (tmp_path / "20190327.bin").write_bytes(contents["table"][2])
-    (one,) = import_files([tmp_path / "20190327.bin"], tmp_path / "out", ImportOptions())
+    (one,) = import_files([tmp_path / "20190327.bin"], tmp_path / "out", ReadingOptions())
     assert one.reader == "table"
 
 
@@ -167,7 +167,7 @@ def test_files_under_a_wrong_name_are_refused(tmp_path: Path, name: str, content
 def test_every_reader_refuses_strange_files_that_are_forced_on_it(tmp_path: Path, kind: str, what: str) -> None:
     (tmp_path / "20190327_acme.csv").write_bytes(STRANGE[what])
     with pytest.raises(RiskrouteError) as caught:
-        import_files([tmp_path / "20190327_acme.csv"], tmp_path / "out", ImportOptions(("ACME",)), kind=kind)
+        import_files([tmp_path / "20190327_acme.csv"], tmp_path / "out", ReadingOptions(("ACME",)), kind=kind)
     assert "\n" not in str(caught.value)
     assert visible(tmp_path / "out") == []
 

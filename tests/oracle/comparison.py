@@ -14,7 +14,7 @@ import polars as pl
 
 import riskroute as rr
 from oracle import MILLISECOND, SECOND, Market, Order, clairvoyant, play
-from riskroute.market import ImportOptions, import_files
+from riskroute.market import ReadingOptions, import_files
 from riskroute.routing.fees import Fee, FeeSchedule
 from riskroute.simulation.backends import Backend
 
@@ -73,7 +73,7 @@ def played(
 def recorded(paths: Mapping[str, Sequence[Path]], folder: Path, zone: str | None = None) -> Path:
     """Import files by venue; those of venue "" name their venues themselves."""
     for venue, files in paths.items():
-        import_files(list(files), folder, ImportOptions(venue=venue or None, zone=zone))
+        import_files(list(files), folder, ReadingOptions(venue=venue or None, zone=zone))
     return folder
 
 

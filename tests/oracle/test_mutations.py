@@ -13,7 +13,7 @@ from random_markets import Shape
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routing.consolidated import ConsolidatedBook
-from riskroute.simulation import backtest, clairvoyant, execution
+from riskroute.simulation import clairvoyant, execution, play_day
 from riskroute.study import play
 from test_random_markets import check
 
@@ -52,7 +52,7 @@ def hours_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def old_books(patch: pytest.MonkeyPatch) -> None:
-    for module in (backtest, play):
+    for module in (play_day, play):
         patch.setattr(module, "STALE", {True: 600.0, False: 600.0})
 
 
@@ -61,7 +61,7 @@ def own_shares_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_protection(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(execution, "protected_limit", lambda *_: np.inf)
+    patch.setattr(execution, "execution_limit", lambda *_: np.inf)
 
 
 def front_of_the_queue(patch: pytest.MonkeyPatch) -> None:

@@ -22,12 +22,17 @@ from closest import (
     statements_about,
 )
 from riskroute import InputError
-from riskroute.cli.app import run as command
+from riskroute.cli.app import run_app as command
 from riskroute.learning.policy import Policy
 from riskroute.paper.claims import CLAIMS
-from riskroute.paper.experiments import _changing_environment, _restart_gse_episode
+from riskroute.paper.experiments import (
+    Experiment,
+    _changing_environment,
+    _restart_gse_episode,
+    plan_experiments,
+    reproduce,
+)
 from riskroute.paper.presets import DEFAULT, PRESETS, PaperChoices
-from riskroute.paper.reproduce import Experiment, plan_experiments, reproduce
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.runner import SimulationSize
 

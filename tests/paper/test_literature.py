@@ -26,8 +26,8 @@ from literature import (
     remake_laruelle,
     split_saving,
 )
-from riskroute.routers.literature.expgrad import _expgrad_rate
-from riskroute.routers.literature.kaplan_meier import _power_tails
+from riskroute.routers.literature.dark_allocation import _power_tails
+from riskroute.routers.literature.exponential_weights import _expgrad_rate
 from router_cases import play_expgrad
 
 

@@ -12,16 +12,23 @@ import polars
 import pytest
 
 from riskroute import InputError, simulate
-from riskroute.cli.app import run as command
+from riskroute.cli.app import run_app as command
 from riskroute.core.seeding import seed_stream
 from riskroute.learning.regret import regret_checkpoints
+from riskroute.paper.book_figure import TITLES as BOOK_TITLES
 from riskroute.paper.claims import CLAIMS, claims_markdown, judge_claims
-from riskroute.paper.experiments import _changing_environment, _restart_gse_episode, experiment_panels, regret_bounds
-from riskroute.paper.order_books import TITLES as BOOK_TITLES
-from riskroute.paper.reproduce import TITLES, plan_experiments, reproduce
+from riskroute.paper.experiments import (
+    TITLES,
+    _changing_environment,
+    _restart_gse_episode,
+    experiment_bounds,
+    experiment_panels,
+    plan_experiments,
+    reproduce,
+)
 from riskroute.simulation import runner
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.comparison import COMPARED
+from riskroute.simulation.policy_comparison import COMPARED
 from riskroute.simulation.runner import PanelWriter, SimulationSize, _play_blocks
 
 SMALL: dict[str, Any] = {"runs": 2, "horizon": 600}
@@ -289,7 +296,7 @@ def test_the_bounds_of_figure_2_are_those_of_the_theorems() -> None:
     panels = experiment_panels("figure2", SimulationSize(horizon=100_000, runs=1))
     longer = experiment_panels("figure2", SimulationSize(horizon=200_000, runs=1))
     for panel, long in zip(panels, longer, strict=True):
-        found, later = regret_bounds(panel), regret_bounds(long)
+        found, later = experiment_bounds(panel), experiment_bounds(long)
         assert {name: one["theorem"] for name, one in found.items()} == {"rise": "Theorem 1", "rise++": "Theorem 2"}
         assert 6000 < found["rise"]["value"] < later["rise"]["value"] < 2 * found["rise"]["value"]
         assert found["rise++"]["value"] < later["rise++"]["value"]

@@ -28,17 +28,17 @@ from riskroute.routers.literature.bayes_fill import (
     _size_class,
     _venue_state,
 )
-from riskroute.routers.literature.cont_kukanov import queues_now
-from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
+from riskroute.routers.literature.cont_kukanov import cont_kukanov_queues
+from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.rules import Sweep
+from riskroute.routers.rules import SweepRule
 from router_cases import sale
 
 
 def public(context: Context, mid: float | None = None, **outflows: int) -> PublicData:
-    standing = queues_now(context)
-    queues = {venue: QueueOutflow(10.0, int(standing[venue][1]), outflow) for venue, outflow in outflows.items()}
-    return PublicData(context, {}, queues, MarketAtHorizon(context.mid if mid is None else mid, 0.01))
+    standing = cont_kukanov_queues(context)
+    queues = {venue: PublicQueueOutflow(10.0, int(standing[venue][1]), outflow) for venue, outflow in outflows.items()}
+    return PublicData(context, {}, queues, PublicMarketAtHorizon(context.mid if mid is None else mid, 0.01))
 
 
 def order(number: int, shares: int = 400, **more: Any) -> Context:
@@ -180,8 +180,8 @@ def test_it_posts_where_orders_fill_and_takes_where_they_do_not() -> None:
         bad.on_public_data(public(order(number), mid=9.99, A=0, B=0))
     assert good.route(order(99)).limit == {"A": 400}
     assert bad.route(order(99)).limit == {}
-    assert bad.route(order(98)).take == Sweep().route(order(98)).take
-    assert good.route(sale(400)) == Sweep().route(sale(400))
+    assert bad.route(order(98)).take == SweepRule().route(order(98)).take
+    assert good.route(sale(400)) == SweepRule().route(sale(400))
 
 
 def test_risk_is_priced() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from riskroute.core.errors import InputError
 from riskroute.routers.literature.cmab import Cmab, _best_super_arm, _fill_index
-from riskroute.routers.literature.dark_allocation import PendingAllocation
+from riskroute.routers.literature.dark_allocation import PendingDarkAllocation
 from router_cases import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
 
 GRID = 10
@@ -79,7 +79,7 @@ def test_with_one_price_it_converges_to_the_greedy_split(index: str, pools: Any)
         for held in rows:
             for pool, shares in plan.dark.items():
                 router.learn_child(
-                    PendingAllocation(10, 10, 0, {}, {}), pool, shares // 10, min(shares, held[int(pool[1:])]) / 10
+                    PendingDarkAllocation(10, 10, 0, {}, {}), pool, shares // 10, min(shares, held[int(pool[1:])]) / 10
                 )
     best_plan = router.greedy(context)
     assert best_plan is not None

@@ -30,13 +30,13 @@ from riskroute.routers.literature.cont_kukanov import (
     _OutflowSample,
     _PlacementPrices,
     _stochastic_placement,
-    queues_now,
+    cont_kukanov_queues,
 )
 from riskroute.routers.plan import Plan
-from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
+from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
 from riskroute.routers.router import Router
-from riskroute.routers.rules import Sweep
-from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
+from riskroute.routers.rules import SweepRule
+from riskroute.simulation.play_day import TradingDay, play_day, spaced_orders
 from router_cases import sale
 
 ONE: dict[str, Any] = {
@@ -52,10 +52,10 @@ def order(number: int = 0, **more: Any) -> Context:
 def seen(context: Context, *outflows: int, sweep: float = 0.026) -> PublicData:
     """What became of the queues at the best prices, and of a sweep at the horizon."""
     queues = {
-        venue: QueueOutflow(10.0, int(ahead), outflow)
-        for (venue, (_, ahead, _)), outflow in zip(queues_now(context).items(), outflows, strict=True)
+        venue: PublicQueueOutflow(10.0, int(ahead), outflow)
+        for (venue, (_, ahead, _)), outflow in zip(cont_kukanov_queues(context).items(), outflows, strict=True)
     }
-    return PublicData(context, {}, queues, MarketAtHorizon(context.mid, sweep))
+    return PublicData(context, {}, queues, PublicMarketAtHorizon(context.mid, sweep))
 
 
 def test_the_papers_example_from_samples() -> None:
@@ -93,7 +93,7 @@ def test_missing_shares_cost_more_than_taking_or_half_a_tick() -> None:
 def test_adverse_moves_of_filled_orders_can_be_charged() -> None:
     router = ContKukanov(adverse=1.0)
     public = seen(order(0), 2500)
-    public = dataclasses.replace(public, at_horizon=MarketAtHorizon(10.01, 0.03))  # bought half, mid a cent lower
+    public = dataclasses.replace(public, at_horizon=PublicMarketAtHorizon(10.01, 0.03))  # bought half, mid a cent lower
     router.on_public_data(public)
     assert router.moves["A"] == pytest.approx([0.5, 0.005])
     assert router.prices(order(), {"A": 0.022}).rebates == pytest.approx((0.002 - 0.01,))
@@ -117,17 +117,17 @@ def test_a_venue_that_stood_otherwise_counts_as_at_the_nearest_moment() -> None:
 
 def test_queues_are_those_of_our_side() -> None:
     """Selling: A offers 100 and B 300 at 10.02, a cent above the mid; B charges 0.1 cents."""
-    found = queues_now(sale())
+    found = cont_kukanov_queues(sale())
     assert found["A"] == pytest.approx((0, 100.0, 0.01))
     assert found["B"] == pytest.approx((0, 300.0, 0.009))
 
 
 def test_without_time_or_samples_it_sweeps() -> None:
     router = ContKukanov()
-    assert router.route(sale(300, horizon=60, order="a")) == Sweep().route(sale(300, order="a"))
+    assert router.route(sale(300, horizon=60, order="a")) == SweepRule().route(sale(300, order="a"))
     for number in range(30):
         router.on_public_data(seen(sale(300, horizon=60, order=f"past {number}"), 500, 500))
-    assert router.route(sale(300, order="b")) == Sweep().route(sale(300, order="b"))
+    assert router.route(sale(300, order="b")) == SweepRule().route(sale(300, order="b"))
     assert router.route(sale(300, order="c", horizon=60)).limit
 
 
@@ -184,13 +184,13 @@ def test_they_pass_the_router_checks(kind: type[Router]) -> None:
 
 
 @pytest.fixture(scope="module")
-def day(half_hour: rr.market.Store) -> TradingDay:
+def day(half_hour: rr.market.RecordingStore) -> TradingDay:
     recordings = half_hour.of_symbol("QVEX")
     books: DayBooks = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     queue = QueueReplay(books, {one.venue: half_hour.events(one) for one in recordings})
     orders = spaced_orders(books, 60, 20, horizon=30.0, rng=np.random.default_rng(0))
     fees = np.array([0.003, -0.001, 0.002]), np.array([-0.002, 0.002, -0.001])
-    pools = (rr.PoolModel("P", 0.5), rr.PoolModel("Q", 0.2))
+    pools = (rr.DarkMarketPool("P", 0.5), rr.DarkMarketPool("Q", 0.2))
     return TradingDay("d", books, orders, *fees, pools, queue)
 
 
@@ -420,7 +420,7 @@ def test_queues_of_two_venues_by_hand() -> None:
     from riskroute.routers.context import read_context
 
     books = {"A": {"bids": [[10.0, 5]], "asks": [[10.02, 5]]}, "B": {"bids": [[9.99, 7]], "maker": -0.002}}
-    found = queues_now(read_context({"venues": books}, side="buy", shares=1))
+    found = cont_kukanov_queues(read_context({"venues": books}, side="buy", shares=1))
     assert {venue: (ticks, ahead, round(gain, 6)) for venue, (ticks, ahead, gain) in found.items()} == {
         "A": (0, 5.0, 0.01),
         "B": (1, 7.0, 0.022),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from riskroute.core.errors import RiskrouteError
-from riskroute.routers.context import Pool, VenueBooks, read_context
+from riskroute.routers.context import ContextBooks, Pool, read_context
 from router_cases import TWO_VENUES, random_context, sale
 
 
@@ -129,7 +129,7 @@ def test_an_order_must_be_whole(missing: str) -> None:
 def test_arrays_of_different_shapes_are_refused() -> None:
     one, two = np.ones((1, 2)), np.ones((1, 3))
     with pytest.raises(RiskrouteError, match=r"ask_px must have shape \(1, 2\), was \(1, 3\)"):
-        VenueBooks(("A",), one, one, two, two, np.zeros(1), np.zeros(1))
+        ContextBooks(("A",), one, one, two, two, np.zeros(1), np.zeros(1))
 
 
 def test_a_pool_far_from_the_market_is_refused() -> None:

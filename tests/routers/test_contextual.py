@@ -14,11 +14,11 @@ from riskroute.core.errors import InputError, StateError
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual.dark_belief import DarkBelief
 from riskroute.routers.contextual.lit_belief import _POSTING_FEATURES, _fill_fraction, _FillModel, _posting_features
-from riskroute.routers.contextual.market_features import MarketFeatures, horizon_class
+from riskroute.routers.contextual.market_features import MarketFeatures, horizon_feature
 from riskroute.routers.contextual.router import Contextual, ContextualGreedy, ContextualIds, _order_class
-from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
+from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.rules import Sweep
+from riskroute.routers.rules import SweepRule
 
 KINDS = (ContextualGreedy, Contextual, ContextualIds)
 SECOND = 10**9
@@ -48,8 +48,8 @@ def outcome(context: Context, filled: dict[str, bool], moved: float = 0.0) -> Pu
     return PublicData(
         context,
         {name: {"take": earned[name], "limit": earned[name]} for name in filled},
-        {name: QueueOutflow(10.02, 300, 5000 if there else 0) for name, there in filled.items()},
-        MarketAtHorizon(context.mid - moved, sweep),
+        {name: PublicQueueOutflow(10.02, 300, 5000 if there else 0) for name, there in filled.items()},
+        PublicMarketAtHorizon(context.mid - moved, sweep),
     )
 
 
@@ -74,9 +74,9 @@ def test_without_pools_and_queues_they_are_the_sweep(kind: type[ContextualGreedy
         assert not plan.dark
         assert not plan.dark_rest
         assert not plan.limit
-        priced = rr.routers.price_plan(context, plan)
+        priced = rr.routers.price_decision(context, plan)
         assert priced.expected_cost == pytest.approx(
-            rr.routers.price_plan(context, Sweep().route(context)).expected_cost
+            rr.routers.price_decision(context, SweepRule().route(context)).expected_cost
         )
 
 
@@ -404,9 +404,9 @@ def test_features_and_classes_by_hand() -> None:
     venues = {"A": {"bids": [[10.0, 300]], "asks": [[10.02, 100]]}, "B": {"bids": [[9.99, 50]]}}
     market = MarketFeatures.of(read_context({"venues": venues}, side="buy", shares=100), 0.013)
     assert (round(market.half_spread, 6), market.imbalance, round(market.lean, 6)) == (0.01, 0.5, 0.0)
-    assert [horizon_class(seconds) for seconds in (10, 60, 61, 300)] == [3, 6, 6, 8]
+    assert [horizon_feature(seconds) for seconds in (10, 60, 61, 300)] == [3, 6, 6, 8]
 
 
 def test_an_order_at_the_end_of_a_queue_is_filled_last() -> None:
-    assert QueueOutflow(10.0, ahead=300, outflow=450).filled(1000) == 150
+    assert PublicQueueOutflow(10.0, ahead=300, outflow=450).filled(1000) == 150
     assert PublicData.outcome_sizes(1000, 100) == [100, 200, 400, 800]

@@ -16,13 +16,15 @@ from riskroute.core.errors import StateError
 from riskroute.routers.literature.cmab import Cmab
 from riskroute.routers.literature.dark_allocation import (
     DarkAllocation,
-    PendingAllocation,
+    KaplanMeier,
+    ParMl,
+    PendingDarkAllocation,
+    RaUcb,
     _comb_sample,
     _greedy_units,
-    systematic_units,
+    sample_dark_allocation,
 )
-from riskroute.routers.literature.expgrad import Exp3, ExpGrad
-from riskroute.routers.literature.kaplan_meier import KaplanMeier, ParMl, RaUcb
+from riskroute.routers.literature.exponential_weights import Exp3, ExpGrad
 from riskroute.routers.literature.lagrangian import Lagrangian, Reinforcement
 from riskroute.routers.report import Report
 from riskroute.routing.allocations import unit_shares
@@ -96,7 +98,7 @@ def test_a_child_is_learned_once_and_orders_without_reports_are_forgotten(kind: 
     assert one.pending == {}
     router = kind()
     now = pools_context(1, 5)
-    router.pending = {f"o{k}": PendingAllocation(1, 1, 0, {}, {}) for k in range(router.most_pending)}
+    router.pending = {f"o{k}": PendingDarkAllocation(1, 1, 0, {}, {}) for k in range(router.most_pending)}
     router.route(now)
     assert len(router.pending) == router.most_pending
     assert "o0" not in router.pending
@@ -170,7 +172,7 @@ def test_rounding_by_chance_leaves_the_expected_fill() -> None:
     assert set(units.sum(axis=1)) == {6.0}
     for size in range(6):
         np.testing.assert_allclose(np.minimum(units, size).mean(axis=0), np.minimum(parts, size))
-    assert systematic_units(np.array([1.0, 2.0]), np.random.default_rng(0)).tolist() == [1, 2]
+    assert sample_dark_allocation(np.array([1.0, 2.0]), np.random.default_rng(0)).tolist() == [1, 2]
 
 
 def test_three_units_by_hand() -> None:
@@ -178,4 +180,4 @@ def test_three_units_by_hand() -> None:
 
 
 def test_parts_of_units_are_rounded_at_random() -> None:
-    assert systematic_units(np.array([3.2, 0.5, 1.3]), np.random.default_rng(1)).tolist() == [3, 1, 1]
+    assert sample_dark_allocation(np.array([3.2, 0.5, 1.3]), np.random.default_rng(1)).tolist() == [3, 1, 1]

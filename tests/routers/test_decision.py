@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from riskroute.core.errors import InputError, StateError
 from riskroute.routers.context import PROTECTIONS, Context, read_context
-from riskroute.routers.decision import PricedChild, price_plan
+from riskroute.routers.decision import DecisionChild, price_decision
 from riskroute.routers.plan import Plan
 from riskroute.routers.registry import ROUTERS, make_router, restore_router
-from riskroute.routers.rules import Sweep
+from riskroute.routers.rules import SweepRule
 from router_cases import random_context, sale
 
 
 def test_the_sweep_of_two_venues_has_the_proceeds_computed_by_hand() -> None:
     context = sale(300, lot=100)
-    decision = price_plan(context, Sweep().route(context))
+    decision = price_decision(context, SweepRule().route(context))
     assert decision.net == pytest.approx(2999.10, abs=1e-9)
     assert decision.to_json()["take"] == {"A": 100, "B": 200}
 
@@ -32,7 +32,7 @@ def test_a_sweep_costs_what_the_books_say_and_no_plan_costs_less(seed: int) -> N
     context = random_context(np.random.default_rng(seed), lot=1)
     cheapest = float(context.displayed.costs(context.shares))
     for name in ROUTERS:
-        cost = price_plan(context, make_router(name).route(context)).expected_cost
+        cost = price_decision(context, make_router(name).route(context)).expected_cost
         assert cost >= cheapest - 1e-9
         if name == "sweep":
             assert cost == pytest.approx(cheapest, abs=1e-9)
@@ -40,13 +40,13 @@ def test_a_sweep_costs_what_the_books_say_and_no_plan_costs_less(seed: int) -> N
 
 def test_shares_that_no_child_holds_are_swept() -> None:
     context = sale(300)
-    assert price_plan(context, Plan("order")).expected_cost == pytest.approx(3.65)
-    assert price_plan(context, Plan("order", take={"A": 150})).expected_cost == pytest.approx(3.65)
+    assert price_decision(context, Plan("order")).expected_cost == pytest.approx(3.65)
+    assert price_decision(context, Plan("order", take={"A": 150})).expected_cost == pytest.approx(3.65)
 
 
 def test_a_purchase_costs_its_price_and_more() -> None:
     context = random_context(np.random.default_rng(0), side="buy", shares=10)
-    decision = price_plan(context, Sweep().route(context))
+    decision = price_decision(context, SweepRule().route(context))
     assert decision.net == pytest.approx(context.mid * 10 + decision.expected_cost)
 
 
@@ -65,7 +65,7 @@ def two_venues(**order: Any) -> Context:
 )
 def test_fees_that_differ_by_more_than_a_tick(protection: str, take: dict[str, int], net: float) -> None:
     context = two_venues(protection=protection)
-    decision = price_plan(context, Sweep().route(context))
+    decision = price_decision(context, SweepRule().route(context))
     assert decision.plan.take == take
     assert decision.net == pytest.approx(net, abs=1e-9)
 
@@ -73,11 +73,11 @@ def test_fees_that_differ_by_more_than_a_tick(protection: str, take: dict[str, i
 def test_a_child_that_trades_through_is_rejected_under_protection_alone() -> None:
     """Both shares to B: without protection at B's prices; with it A's better quote goes first."""
     plan = Plan("order", take={"B": 2})
-    nets = {kind: price_plan(two_venues(protection=kind), plan).net for kind in PROTECTIONS}
+    nets = {kind: price_decision(two_venues(protection=kind), plan).net for kind in PROTECTIONS}
     assert nets["none"] == pytest.approx(9.99 + 9.98)
     assert nets["reg-nms"] == pytest.approx(10.00 - 0.03 + 9.99)
     allowed = dataclasses.replace(plan, trade_through=True)
-    assert price_plan(two_venues(protection="reg-nms"), allowed).net == pytest.approx(9.99 + 9.98)
+    assert price_decision(two_venues(protection="reg-nms"), allowed).net == pytest.approx(9.99 + 9.98)
 
 
 @st.composite
@@ -115,7 +115,7 @@ def test_a_sweep_is_the_best_of_all_splits_or_takes_better_prices_first(
     costs = {}
     for protection in PROTECTIONS:
         context = read_context(books, side=side, shares=shares, protection=protection)
-        decision = price_plan(context, Sweep().route(context))
+        decision = price_decision(context, SweepRule().route(context))
         assert decision.estimated_shares == 0
         assert sum(decision.plan.take.values()) == shares
         assert decision.cost_if_filled == decision.cost_if_swept == decision.expected_cost
@@ -144,32 +144,32 @@ def test_a_sweep_is_the_best_of_all_splits_or_takes_better_prices_first(
 )
 def test_shares_beyond_the_displayed_depth_are_counted(plan: Plan, estimated: int) -> None:
     """1,050 shares are bid for, 650 of them at A."""
-    decision = price_plan(sale(100_000), plan)
+    decision = price_decision(sale(100_000), plan)
     assert decision.estimated_shares == decision.to_json()["estimated_shares"] == estimated
     (warning,) = decision.warnings
     assert f"{estimated:,} of 100,000 shares are beyond the displayed depth: their price is an estimate" in warning
 
 
 def test_an_order_of_the_displayed_depth_is_not_estimated() -> None:
-    assert price_plan(sale(1050), Plan("order")).estimated_shares == 0
-    assert price_plan(sale(1050), Plan("order")).warnings == ()
+    assert price_decision(sale(1050), Plan("order")).estimated_shares == 0
+    assert price_decision(sale(1050), Plan("order")).warnings == ()
 
 
 def test_the_range_of_a_plan_that_waits() -> None:
     """By hand, against a mid of 10.01: asks are at 10.02; B's maker fee is 0.1 cents, P's fee too."""
     context = sale(300, horizon=60.0)
-    posted = price_plan(context, Plan("order", limit={"B": 300}))
+    posted = price_decision(context, Plan("order", limit={"B": 300}))
     assert posted.cost_if_filled == pytest.approx(300 * (-0.01 + 0.001))
-    rested = price_plan(context, Plan("order", dark_rest={"P": 200}, take={"A": 100}))
+    rested = price_decision(context, Plan("order", dark_rest={"P": 200}, take={"A": 100}))
     assert rested.cost_if_filled == pytest.approx(200 * 0.001 + 100 * 0.013)
-    turns = price_plan(context, Plan("order", dark={"P": 200, "Q": 300}, in_turn=True))
+    turns = price_decision(context, Plan("order", dark={"P": 200, "Q": 300}, in_turn=True))
     assert turns.cost_if_filled == pytest.approx(200 * 0.001 + 100 * 0.002)
     first = Plan("order", dark={"P": 250}, in_turn=True, before=True, take={"A": 100}, limit={"B": 20})
-    assert price_plan(context, first).cost_if_filled == pytest.approx(250 * 0.001 + 30 * 0.013 + 20 * -0.009)
-    then = price_plan(context, Plan("order", rest="post:B"))
+    assert price_decision(context, first).cost_if_filled == pytest.approx(250 * 0.001 + 30 * 0.013 + 20 * -0.009)
+    then = price_decision(context, Plan("order", rest="post:B"))
     assert then.cost_if_filled == pytest.approx(300 * (-0.01 + 0.001))
-    assert then.children == (PricedChild("post", "B", 300, 10.02, 0.001),)
-    swept = price_plan(context, Plan("order")).cost_if_swept
+    assert then.children == (DecisionChild("post", "B", 300, 10.02, 0.001),)
+    swept = price_decision(context, Plan("order")).cost_if_swept
     for decision in (posted, turns, then):
         assert decision.cost_if_swept == pytest.approx(swept)
 
@@ -180,11 +180,11 @@ def test_a_pool_that_improves_on_the_mid_and_a_venue_without_a_price() -> None:
         "pools": {"P": {"fee": 0.001, "improvement": 0.5}},
     }
     context = read_context(books, side="buy", shares=100, horizon=60)
-    pinged = price_plan(context, Plan("order", dark={"P": 100}))
-    assert pinged.children == (PricedChild("ping", "P", 100, 10.0 - 0.5 * (10.02 - 9.98) / 2, 0.001),)
+    pinged = price_decision(context, Plan("order", dark={"P": 100}))
+    assert pinged.children == (DecisionChild("ping", "P", 100, 10.0 - 0.5 * (10.02 - 9.98) / 2, 0.001),)
     assert pinged.cost_if_filled == pytest.approx(100 * (-0.01 + 0.001))
-    back = price_plan(context, Plan("order", limit={"B": 100}))
-    assert back.children == (PricedChild("post", "B", 100, None, 0.0),)
+    back = price_decision(context, Plan("order", limit={"B": 100}))
+    assert back.children == (DecisionChild("post", "B", 100, None, 0.0),)
     assert back.cost_if_filled == pytest.approx(back.cost_if_swept)
 
 
@@ -192,13 +192,13 @@ def test_children_have_their_prices_and_fees() -> None:
     plan = Plan(
         "order", dark={"Q": 10}, dark_rest={"P": 20}, limit={"B": 30}, take={"A": 40, "B": 50}, take_limits={"A": 9.98}
     )
-    decision = price_plan(sale(300, horizon=60.0), plan)
+    decision = price_decision(sale(300, horizon=60.0), plan)
     assert decision.children == (
-        PricedChild("ping", "Q", 10, 10.01, 0.002),
-        PricedChild("rest", "P", 20, 10.01, 0.001),
-        PricedChild("post", "B", 30, 10.02, 0.001),
-        PricedChild("take", "A", 40, 9.98, 0.003),
-        PricedChild("take", "B", 50, None, -0.002),
+        DecisionChild("ping", "Q", 10, 10.01, 0.002),
+        DecisionChild("rest", "P", 20, 10.01, 0.001),
+        DecisionChild("post", "B", 30, 10.02, 0.001),
+        DecisionChild("take", "A", 40, 9.98, 0.003),
+        DecisionChild("take", "B", 50, None, -0.002),
     )
     first = decision.to_json()["children"][0]
     assert first == {"kind": "ping", "place": "Q", "shares": 10, "limit": 10.01, "fee": 0.002}
@@ -208,7 +208,7 @@ def test_children_have_their_prices_and_fees() -> None:
 def test_locked_and_crossed_books_are_reported(bid: float, word: str) -> None:
     books = {"A": {"bids": [[bid, 100]], "asks": [[10.05, 100]]}, "B": {"bids": [[9.99, 100]], "asks": [[10.02, 100]]}}
     context = read_context({"venues": books}, side="buy", shares=10)
-    (warning,) = price_plan(context, Plan("order")).warnings
+    (warning,) = price_decision(context, Plan("order")).warnings
     assert warning.startswith(f"books are {word}: bid {bid:g} at A, ask 10.02 at B")
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from riskroute.core.errors import InputError
 from riskroute.routers.literature.dark_allocation import _comb_sample, _greedy_units
-from riskroute.routers.literature.expgrad import (
+from riskroute.routers.literature.exponential_weights import (
     Exp3,
     ExpGrad,
     _draw_units,

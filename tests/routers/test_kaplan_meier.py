@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riskroute.core.errors import InputError
-from riskroute.routers.literature.dark_allocation import _greedy_units
-from riskroute.routers.literature.kaplan_meier import (
+from riskroute.routers.literature.dark_allocation import (
     FINE,
     KaplanMeier,
     ParMl,
@@ -22,6 +21,7 @@ from riskroute.routers.literature.kaplan_meier import (
     _binned_tails,
     _count_fills,
     _fit_exponent,
+    _greedy_units,
     _highest_chance,
     _optimistic_tails,
     _power_sizes,

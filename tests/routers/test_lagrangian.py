@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from literature import reinforcement_step
 from riskroute.core.errors import InputError
-from riskroute.routers.literature.kaplan_meier import _power_tails
+from riskroute.routers.literature.dark_allocation import _power_tails
 from riskroute.routers.literature.lagrangian import (
     Lagrangian,
     Reinforcement,

@@ -24,17 +24,17 @@ from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.registry import ROUTERS, make_router, restore_router
 from riskroute.routers.router import Router
-from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
+from riskroute.simulation.play_day import TradingDay, play_day, spaced_orders
 
 
 @pytest.fixture(scope="module")
-def day(half_hour: rr.market.Store) -> TradingDay:
+def day(half_hour: rr.market.RecordingStore) -> TradingDay:
     recordings = half_hour.of_symbol("QVEX")
     books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     queue = QueueReplay(books, {one.venue: half_hour.events(one) for one in recordings})
     orders = spaced_orders(books, 80, 40, horizon=20.0, rng=np.random.default_rng(5))
     fees = np.array([0.003, -0.001, 0.002]), np.array([-0.002, 0.002, -0.001])
-    return TradingDay("d", books, orders, *fees, (rr.PoolModel("P", 0.5),), queue)
+    return TradingDay("d", books, orders, *fees, (rr.DarkMarketPool("P", 0.5),), queue)
 
 
 def part(day: TradingDay, name: str, some: slice) -> TradingDay:

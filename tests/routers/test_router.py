@@ -16,10 +16,19 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.registry import make_router
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import FEEDBACK, Router
-from riskroute.routers.rules import DarkFirst, DarkFirstPost, Nbbo, Primary, RawSweep, RestEven, Spray, Sweep
+from riskroute.routers.rules import (
+    DarkFirstPostRule,
+    DarkFirstRule,
+    NbboRule,
+    PrimaryRule,
+    RawSweepRule,
+    RestEvenRule,
+    SprayRule,
+    SweepRule,
+)
 from router_cases import random_context, sale
 
-ROUTERS = [Sweep, RawSweep, Primary, Spray, Nbbo, DarkFirst, DarkFirstPost, RestEven]
+ROUTERS = [SweepRule, RawSweepRule, PrimaryRule, SprayRule, NbboRule, DarkFirstRule, DarkFirstPostRule, RestEvenRule]
 
 
 @dataclass

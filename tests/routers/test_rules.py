@@ -16,16 +16,16 @@ from riskroute.routers.context import read_context
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.rules import (
-    DarkFirst,
-    DarkFirstPost,
-    Delay,
-    Hidden,
-    Nbbo,
-    Primary,
-    RawSweep,
-    RestEven,
-    Spray,
-    Sweep,
+    DarkFirstPostRule,
+    DarkFirstRule,
+    DelayRule,
+    HiddenRule,
+    NbboRule,
+    PrimaryRule,
+    RawSweepRule,
+    RestEvenRule,
+    SprayRule,
+    SweepRule,
 )
 from riskroute.simulation.exchange import Exchange
 from riskroute.simulation.execution import execute_plan
@@ -34,48 +34,48 @@ from router_cases import TWO_VENUES, random_context, sale
 
 def test_the_sweep_takes_fees_into_account() -> None:
     """At 10.00 both venues bid; B pays for taking, so it comes first, and its next level beats A's."""
-    assert Sweep().route(sale(100)).take == {"B": 100}
-    plan = Sweep().route(sale(300))
+    assert SweepRule().route(sale(100)).take == {"B": 100}
+    plan = SweepRule().route(sale(300))
     assert plan.take == {"A": 150, "B": 150}
     assert plan.take_limits == {"A": 10.00, "B": 9.99}
-    assert Sweep().route(sale(300, lot=100)).take == {"A": 100, "B": 200}
+    assert SweepRule().route(sale(300, lot=100)).take == {"A": 100, "B": 200}
 
 
 def test_without_fees_the_larger_size_comes_first() -> None:
-    assert RawSweep().route(sale(100)).take == {"A": 100}
+    assert RawSweepRule().route(sale(100)).take == {"A": 100}
 
 
 def test_discretion_worsens_the_limits_by_ticks() -> None:
-    assert Sweep(discretion=2).route(sale(100)).take_limits == pytest.approx({"B": 9.98})
+    assert SweepRule(discretion=2).route(sale(100)).take_limits == pytest.approx({"B": 9.98})
     bought = read_context(TWO_VENUES, side="buy", shares=100)
-    assert Sweep(discretion=2).route(bought).take_limits == pytest.approx({"B": 10.04})
+    assert SweepRule(discretion=2).route(bought).take_limits == pytest.approx({"B": 10.04})
 
 
 def test_more_than_the_display_is_taken_as_far_as_it_goes() -> None:
-    assert sum(Sweep().route(sale(5000)).take.values()) == 1050
+    assert sum(SweepRule().route(sale(5000)).take.values()) == 1050
 
 
 def test_primary_sends_all_to_one_venue() -> None:
-    plan = Primary("B").route(sale(300))
+    plan = PrimaryRule("B").route(sale(300))
     assert (plan.take, plan.rest) == ({"B": 300}, "venue:B")
     with pytest.raises(InputError, match="venue must be one of A, B, was 'C'"):
-        Primary("C").route(sale())
+        PrimaryRule("C").route(sale())
 
 
 def test_spray_is_pro_rata_to_displayed_depth() -> None:
     """650 shares are bid at A, 400 at B."""
-    assert Spray().route(sale(1050)).take == {"A": 650, "B": 400}
-    assert Spray().route(sale(250, lot=100)).take == {"A": 150, "B": 100}
+    assert SprayRule().route(sale(1050)).take == {"A": 650, "B": 400}
+    assert SprayRule().route(sale(250, lot=100)).take == {"A": 150, "B": 100}
 
 
 def test_nbbo_takes_the_best_price_alone() -> None:
-    plan = Nbbo().route(sale(1000))
+    plan = NbboRule().route(sale(1000))
     assert (plan.take, plan.take_limits, plan.rest) == ({"A": 150, "B": 100}, {"A": 10.0, "B": 10.0}, "touch")
 
 
 def test_resting_is_even_and_an_order_without_time_tries_instead() -> None:
-    assert RestEven().route(sale(300, horizon=60)).dark_rest == {"P": 150, "Q": 150}
-    plan = RestEven().route(sale(300))
+    assert RestEvenRule().route(sale(300, horizon=60)).dark_rest == {"P": 150, "Q": 150}
+    plan = RestEvenRule().route(sale(300))
     assert (plan.dark, plan.dark_rest) == ({"P": 150, "Q": 150}, {})
 
 
@@ -89,7 +89,7 @@ def dark_child(number: int, pool: str, filled: int) -> ChildReport:
 
 
 def test_pools_are_ranked_by_what_they_saved() -> None:
-    router = DarkFirst()
+    router = DarkFirstRule()
     assert router.route(sale(order="a")).dark == {"P": 300, "Q": 300}
     router.learn(Report("a", (dark_child(0, "P", 0), dark_child(1, "Q", 300)), complete=True, profit=0.0))
     assert router.scores == pytest.approx({"P": 0.95, "Q": 0.95 + 0.05 * (3.65 / 300 - 0.002)})
@@ -98,46 +98,46 @@ def test_pools_are_ranked_by_what_they_saved() -> None:
 
 
 def test_parallel_pools_share_by_score() -> None:
-    router = DarkFirst(mode="parallel")
+    router = DarkFirstRule(mode="parallel")
     router.scores = {"P": 0.03, "Q": 0.01}
     plan = router.route(sale(300))
     assert (plan.dark, plan.in_turn) == ({"P": 225, "Q": 75}, False)
 
 
 def test_a_pool_gets_no_more_than_its_cap() -> None:
-    assert DarkFirst(cap=100).route(sale(300)).dark == {"P": 100, "Q": 100}
+    assert DarkFirstRule(cap=100).route(sale(300)).dark == {"P": 100, "Q": 100}
 
 
 def test_pools_that_save_nothing_are_left_out() -> None:
     books: dict[str, Any] = TWO_VENUES | {"pools": {"P": {"fee": 0.02}, "Q": {}}}
-    assert DarkFirst().route(read_context(books, side="sell", shares=300)).dark == {"Q": 300}
+    assert DarkFirstRule().route(read_context(books, side="sell", shares=300)).dark == {"Q": 300}
 
 
 def test_returned_shares_are_posted_at_the_quickest_queue() -> None:
     """Both venues offer at 10.02, A 100 shares and B 300."""
     assert sale().quickest_venue == "A"
     assert sale(features={"outflow A": 1.0, "outflow B": 5.0}).quickest_venue == "B"
-    assert DarkFirstPost().route(sale(300, horizon=60)).rest == "post:A"
-    assert DarkFirstPost().route(sale(300)).rest == "sweep"
+    assert DarkFirstPostRule().route(sale(300, horizon=60)).rest == "post:A"
+    assert DarkFirstPostRule().route(sale(300)).rest == "sweep"
 
 
 def test_a_restored_router_ranks_alike() -> None:
-    router = DarkFirst()
+    router = DarkFirstRule()
     router.route(sale(order="a"))
     router.learn(Report("a", (dark_child(0, "P", 0), dark_child(1, "Q", 300))))
-    again = DarkFirst.restore(router.state())
+    again = DarkFirstRule.restore(router.state())
     assert again.route(sale(order="b")) == router.route(sale(order="b"))
     with pytest.raises(StateError, match=r"scores: .*must be a number"):
-        DarkFirst.restore(router.state() | {"memory": {"scores": {"P": "high"}, "expected": {}}})
+        DarkFirstRule.restore(router.state() | {"memory": {"scores": {"P": "high"}, "expected": {}}})
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: DarkFirst(mode="random"), "mode must be one of sequential, parallel, was 'random'"),
-        (lambda: DarkFirst(memory_weight=1.0), "memory_weight must be a number of at least 0 and below 1, was 1"),
-        (lambda: DarkFirst(cap=0), "cap must be a positive integer, was 0"),
-        (lambda: Sweep(discretion=-1), "discretion must be a non-negative integer, was -1"),
+        (lambda: DarkFirstRule(mode="random"), "mode must be one of sequential, parallel, was 'random'"),
+        (lambda: DarkFirstRule(memory_weight=1.0), "memory_weight must be a number of at least 0 and below 1, was 1"),
+        (lambda: DarkFirstRule(cap=0), "cap must be a positive integer, was 0"),
+        (lambda: SweepRule(discretion=-1), "discretion must be a non-negative integer, was -1"),
     ],
 )
 def test_invalid_parameters_are_refused(make: Any, message: str) -> None:
@@ -151,26 +151,26 @@ def test_smallest_orders_of_venues_are_kept() -> None:
         "B": {"bids": [[10.00, 100], [9.99, 300]], "asks": [[10.02, 100]], "taker": -0.002},
     }
     context = read_context({"venues": books}, side="sell", shares=300)
-    assert Sweep().route(context).take == {"A": 150, "B": 150}
-    kept = Sweep(minimums={"A": 200}).route(context).take
+    assert SweepRule().route(context).take == {"A": 150, "B": 150}
+    kept = SweepRule(minimums={"A": 200}).route(context).take
     assert kept == {"B": 300}  # 200 at A would be 50 at 9.98; all at B costs less
     with pytest.raises(InputError, match="minimum of 'A' must be a non-negative integer, was -1"):
-        Sweep(minimums={"A": -1})
+        SweepRule(minimums={"A": -1})
 
 
 def test_a_rebate_is_worth_some_delay() -> None:
     """At 10.02 A offers 100 shares without a fee, B 300 for 0.1 cents; B is 2.5 times as quick."""
     features = {"outflow A": 2.0, "outflow B": 15.0}  # 50 and 20 seconds
     order = sale(features=features, horizon=60)
-    assert Delay(gamma=0.001 / 30 * 0.99).decide(order).rest == "post:A"
-    assert Delay(gamma=0.001 / 30 * 1.01).decide(order).rest == "post:B"
-    assert Delay(gamma=0.0).route(sale(300, horizon=60)).rest == "post:A"
+    assert DelayRule(gamma=0.001 / 30 * 0.99).decide(order).rest == "post:A"
+    assert DelayRule(gamma=0.001 / 30 * 1.01).decide(order).rest == "post:B"
+    assert DelayRule(gamma=0.0).route(sale(300, horizon=60)).rest == "post:A"
 
 
 def test_a_venue_behind_the_best_price_is_not_joined() -> None:
     books = {"A": {"bids": [[9.99, 1]], "asks": [[10.02, 9]], "maker": -0.003}, "B": {"bids": [[10.0, 900]]}}
     order = rr.routers.read_context({"venues": books}, side="buy", shares=10, horizon=60)
-    assert Delay(gamma=1e-6).decide(order).rest == "post:B"
+    assert DelayRule(gamma=1e-6).decide(order).rest == "post:B"
 
 
 def test_a_high_price_of_time_is_the_shortest_delay() -> None:
@@ -179,17 +179,17 @@ def test_a_high_price_of_time_is_the_shortest_delay() -> None:
         features = {f"outflow V{k}": float(rng.integers(1, 50)) for k in range(6)}
         context = dataclasses.replace(random_context(rng, number, features=features), horizon=60.0)
         venue = context.quickest_venue
-        assert not venue or Delay(gamma=1000.0).decide(context).rest == f"post:{venue}"
+        assert not venue or DelayRule(gamma=1000.0).decide(context).rest == f"post:{venue}"
 
 
 def test_without_time_it_sweeps() -> None:
-    assert Delay().route(sale(300)) == Sweep().route(sale(300))
+    assert DelayRule().route(sale(300)) == SweepRule().route(sale(300))
 
 
 def test_delay_passes_the_router_checks() -> None:
-    rr.check_router(Delay())
+    rr.check_router(DelayRule())
     with pytest.raises(InputError, match="gamma must be a number of at least 0 and of at most 1000, was -1"):
-        Delay(gamma=-1.0)
+        DelayRule(gamma=-1.0)
 
 
 def trades_at_a(**by_side: list[tuple[int, int]]) -> PublicData:
@@ -197,7 +197,7 @@ def trades_at_a(**by_side: list[tuple[int, int]]) -> PublicData:
 
 
 def test_the_reserve_recursion() -> None:
-    router, found = Hidden(delta=0.9), []
+    router, found = HiddenRule(delta=0.9), []
     for trade in ((150, 100), (80, 100), (300, 100)):
         router.on_public_data(trades_at_a(bid=[trade]))
         found.append(router.reserves["A"]["bid"])
@@ -208,7 +208,7 @@ def test_the_reserve_recursion_is_a_discounted_sum() -> None:
     """Worked out the other way round, and its mean for independent excesses: mean excess over 1 - delta."""
     rng = np.random.default_rng(0)
     sizes, shown = rng.integers(1, 500, 2000), rng.integers(1, 500, 2000)
-    router, excess = Hidden(delta=0.98), np.maximum(sizes - shown, 0)
+    router, excess = HiddenRule(delta=0.98), np.maximum(sizes - shown, 0)
     reached = []
     for size, displayed in zip(sizes.tolist(), shown.tolist(), strict=True):
         router.on_public_data(trades_at_a(ask=[(size, displayed)]))
@@ -218,16 +218,16 @@ def test_the_reserve_recursion_is_a_discounted_sum() -> None:
 
 
 def test_sides_and_venues_are_apart() -> None:
-    router = Hidden()
+    router = HiddenRule()
     router.on_public_data(trades_at_a(bid=[(300, 100)]))
-    assert Sweep().route(sale(300, order="a")).take == {"A": 150, "B": 150}
+    assert SweepRule().route(sale(300, order="a")).take == {"A": 150, "B": 150}
     assert router.route(sale(300, order="a")).take == {"A": 200, "B": 100}
     bought = read_context(sale().to_json(), side="buy", shares=100, order="b")
-    assert router.route(bought) == Sweep().route(bought)
+    assert router.route(bought) == SweepRule().route(bought)
 
 
 def test_counting_on_none_is_the_sweep() -> None:
-    rng, router, sweep = np.random.default_rng(1), Hidden(eta=0.0), Sweep()
+    rng, router, sweep = np.random.default_rng(1), HiddenRule(eta=0.0), SweepRule()
     router.on_public_data(
         PublicData(sale(), {}, trades={f"V{v}": {"bid": [(900, 1)], "ask": [(900, 1)]} for v in range(6)})
     )
@@ -252,7 +252,7 @@ def test_where_a_reserve_stands_it_sends_more_and_pays_less() -> None:
     """
     fees = np.zeros(2), np.zeros(2)
     shown, real = (Exchange(reserve_at_a(reserve), *fees) for reserve in (0.0, 300.0))
-    router, sweep, costs = Hidden(), Sweep(), {"hidden+sweep": 0.0, "sweep": 0.0}
+    router, sweep, costs = HiddenRule(), SweepRule(), {"hidden+sweep": 0.0, "sweep": 0.0}
     for number in range(20):
         router.on_public_data(trades_at_a(bid=[(400, 100)]))
         order = rr.routers.Context(f"o{number}", "sell", 400, shown.venue_books(1), time=1)
@@ -266,7 +266,7 @@ def test_where_a_reserve_stands_it_sends_more_and_pays_less() -> None:
 
 def test_shares_that_are_not_there_come_back_and_are_swept() -> None:
     exchange = Exchange(reserve_at_a(0.0), np.zeros(2), np.zeros(2))
-    router = Hidden()
+    router = HiddenRule()
     router.on_public_data(trades_at_a(bid=[(400, 100)]))
     order = rr.routers.Context("o", "sell", 400, exchange.venue_books(1), time=1)
     done = execute_plan(exchange, 0, order, router.route(order))
@@ -277,20 +277,20 @@ def test_shares_that_are_not_there_come_back_and_are_swept() -> None:
 
 
 def test_hidden_passes_the_router_checks() -> None:
-    rr.check_router(Hidden())
-    router = Hidden()
+    rr.check_router(HiddenRule())
+    router = HiddenRule()
     router.on_public_data(trades_at_a(bid=[(400, 100)]))
-    again = Hidden.restore(json.loads(json.dumps(router.state())))
+    again = HiddenRule.restore(json.loads(json.dumps(router.state())))
     again.on_public_data(trades_at_a(bid=[(200, 100)]))
     router.on_public_data(trades_at_a(bid=[(200, 100)]))
     assert again.route(sale()) == router.route(sale())
     broken = dataclasses.replace(router).state() | {"memory": {"reserves": {"A": {"left": 1.0}}}}
     with pytest.raises(StateError, match=r"reserves: .*\^\(bid\|ask\)\$"):
-        Hidden.restore(broken)
+        HiddenRule.restore(broken)
     with pytest.raises(InputError, match="delta must be a number above 0 and below 1, was 1"):
-        Hidden(delta=1.0)
+        HiddenRule(delta=1.0)
     with pytest.raises(InputError, match="eta must be a number of at least 0"):
-        Hidden(eta=-0.1)
+        HiddenRule(eta=-0.1)
 
 
 def test_a_pool_saves_half_a_spread_less_its_fee() -> None:

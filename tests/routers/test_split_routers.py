@@ -15,19 +15,19 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.registry import make_router, restore_router
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routers.rules import StaticSplit, StaticSweep
+from riskroute.routers.rules import StaticSplitRule, StaticSweepRule
 from riskroute.simulation import router_checks
 from riskroute.simulation.router_checks import check_router
 from router_cases import TWO_VENUES, sale
 
 STATIC = [
-    StaticSplit(),
-    StaticSplit({"V0": 0.97, "V1": 0.03}),
-    StaticSplit({"V0": 1}, {"P0": 2, "P1": 1}, "V1"),
-    StaticSplit({}, {"P0": 1}),
-    StaticSweep(),
-    StaticSweep(["P1", "P0"], 0.25, 0.5),
-    StaticSweep(["P0"], 1.0, 0.0),
+    StaticSplitRule(),
+    StaticSplitRule({"V0": 0.97, "V1": 0.03}),
+    StaticSplitRule({"V0": 1}, {"P0": 2, "P1": 1}, "V1"),
+    StaticSplitRule({}, {"P0": 1}),
+    StaticSweepRule(),
+    StaticSweepRule(["P1", "P0"], 0.25, 0.5),
+    StaticSweepRule(["P0"], 1.0, 0.0),
 ]
 
 
@@ -39,7 +39,7 @@ def _fewer_orders(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_fewer_orders")
 @pytest.mark.parametrize("router", STATIC, ids=lambda router: f"{router.name} {router.parameters}")
-def test_fixed_splits_pass_the_checks(router: StaticSplit | StaticSweep) -> None:
+def test_fixed_splits_pass_the_checks(router: StaticSplitRule | StaticSweepRule) -> None:
     check_router(router)
 
 
@@ -51,42 +51,42 @@ def test_every_policy_passes_the_checks_as_a_router(name: str) -> None:
 
 
 def test_shares_are_in_proportion_and_whole_lots() -> None:
-    plan = StaticSplit({"A": 0.7, "B": 0.2}, {"P": 0.1}, "B").route(sale(1000, lot=100))
+    plan = StaticSplitRule({"A": 0.7, "B": 0.2}, {"P": 0.1}, "B").route(sale(1000, lot=100))
     assert (plan.take, plan.dark, plan.rest) == ({"A": 700, "B": 200}, {"P": 100}, "venue:B")
     assert plan.trade_through
-    assert StaticSplit().route(sale(300)).take == {"A": 150, "B": 150}
+    assert StaticSplitRule().route(sale(300)).take == {"A": 150, "B": 150}
 
 
 def test_a_place_that_is_not_there_today_gives_its_shares_back() -> None:
-    plan = StaticSplit({"A": 1, "GONE": 1}, {"NOPOOL": 2}, "GONE").route(sale(400))
+    plan = StaticSplitRule({"A": 1, "GONE": 1}, {"NOPOOL": 2}, "GONE").route(sale(400))
     assert (plan.take, plan.dark, plan.rest) == ({"A": 100}, {}, "sweep")
     assert plan.checked(sale(400)).sent == 100
-    sweep = StaticSweep(["NOPOOL", "Q"]).route(sale(400))
+    sweep = StaticSweepRule(["NOPOOL", "Q"]).route(sale(400))
     assert sweep.dark == {"Q": 400}
 
 
 def test_before_a_sweep_orders_without_time_only_try() -> None:
-    router = StaticSweep(["P"], 0.5, 0.25)
+    router = StaticSweepRule(["P"], 0.5, 0.25)
     assert router.route(sale(400)).dark == {"P": 400}
     waits = router.route(sale(400, order="b", horizon=60.0))
     assert (waits.dark, waits.dark_rest, sum(waits.limit.values())) == ({"P": 100}, {"P": 100, "Q": 100}, 100)
-    alone = StaticSweep(["P"], 1.0, 0.0).route(sale(400, order="c", horizon=60.0))
+    alone = StaticSweepRule(["P"], 1.0, 0.0).route(sale(400, order="c", horizon=60.0))
     assert (alone.dark, alone.dark_rest) == ({}, {"P": 200, "Q": 200})
     costly = read_context(TWO_VENUES | {"pools": {"P": {"fee": 0.5}}}, side="sell", shares=400, horizon=60.0)
-    assert StaticSweep(["P"], 0.5, 0.25).route(costly).dark_rest == {}
+    assert StaticSweepRule(["P"], 0.5, 0.25).route(costly).dark_rest == {}
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: StaticSplit({"A": -1.0}), "weight of A must be"),
-        (lambda: StaticSplit({"A": 0.0}), "at least one weight must be above 0"),
-        (lambda: StaticSplit({"A": float("nan")}), "weight of A must be"),
-        (lambda: StaticSplit(["A"]), r"take must hold weights by name, was \['A'\]"),  # type: ignore[arg-type]
-        (lambda: StaticSweep(rest=0.6, post=0.6), "rest plus post must be at most 1, was 1.2"),
-        (lambda: StaticSweep(rest=-0.1), "rest must be"),
-        (lambda: StaticSweep("POOL"), "pools must be a list of names, was 'POOL'"),
-        (lambda: StaticSweep([3]), r"pools must be a list of names, was 3 at \[0\]"),  # type: ignore[list-item]
+        (lambda: StaticSplitRule({"A": -1.0}), "weight of A must be"),
+        (lambda: StaticSplitRule({"A": 0.0}), "at least one weight must be above 0"),
+        (lambda: StaticSplitRule({"A": float("nan")}), "weight of A must be"),
+        (lambda: StaticSplitRule(["A"]), r"take must hold weights by name, was \['A'\]"),  # type: ignore[arg-type]
+        (lambda: StaticSweepRule(rest=0.6, post=0.6), "rest plus post must be at most 1, was 1.2"),
+        (lambda: StaticSweepRule(rest=-0.1), "rest must be"),
+        (lambda: StaticSweepRule("POOL"), "pools must be a list of names, was 'POOL'"),
+        (lambda: StaticSweepRule([3]), r"pools must be a list of names, was 3 at \[0\]"),  # type: ignore[list-item]
         (lambda: PolicyRouter("rize"), "did you mean rise"),
         (lambda: PolicyRouter("rise", kappa=-1.0), "kappa must be"),
         (lambda: PolicyRouter("rise", units=0), "units must be a positive integer, was 0"),

@@ -13,7 +13,7 @@ from riskroute.core.records import from_plain, to_plain
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual.router import ContextualGreedy
 from riskroute.routers.contextual.tail_guard import TailGuard, _TailCorrection
-from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
+from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
 from riskroute.routers.report import ChildReport, Report
 
 
@@ -95,8 +95,8 @@ def test_realised_excess_of_orders_and_of_the_rule_is_recorded() -> None:
     router.route(sale(0))
     (guard,) = router.tails.values()
     guard.level = 1.0
-    queue = {"A": QueueOutflow(10.02, 900, 960)}
-    router.on_public_data(PublicData(sale(0), {"A": {"limit": (0.0,)}}, queue, MarketAtHorizon(9.98, 0.05)))
+    queue = {"A": PublicQueueOutflow(10.02, 900, 960)}
+    router.on_public_data(PublicData(sale(0), {"A": {"limit": (0.0,)}}, queue, PublicMarketAtHorizon(9.98, 0.05)))
     cost = (60 * (-0.01 - 0.001) + 40 * 0.05) * 1e4 / (100 * 10.01)
     assert guard.posted.realised == pytest.approx(cost - 1.0)
     child = ChildReport(0, "take", "A", 100, 100, 9.98, 0.0, 0, 1)

@@ -15,28 +15,28 @@ from riskroute.routers.contextual.router import ContextualGreedy
 from riskroute.routers.contextual.tail_guard import SHORTFALL_LEVEL
 from riskroute.routers.contextual.wait_or_trade import (
     EXPOSURE_SAVED,
-    HorizonModel,
-    OrderTables,
-    UnitPlan,
     WaitOrTrade,
+    WaitOrTradeModel,
+    WaitOrTradePlan,
+    WaitOrTradeTables,
     _limit_excess,
     _PingedPools,
     _resting_excess,
 )
-from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
+from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
 
 SHARES = np.arange(0, 110, 10.0)
 LAW = np.array([[-0.01, -1.0, 500.0, 800.0], [-0.008, 0.5, 50.0, 400.0]])
 SLOPES = np.array([1.2, 0.6])
 LATER, MOVE = 0.013, 0.03
-HORIZON = HorizonModel(LAW, SLOPES, LATER, MOVE)
+HORIZON = WaitOrTradeModel(LAW, SLOPES, LATER, MOVE)
 CORRELATION = 0.5  # of fills at two venues, given the move
 
 
-def plan_tables(places: int, sweep: Any, pools: _PingedPools, prices: Any) -> tuple[WaitOrTrade, OrderTables]:
+def plan_tables(places: int, sweep: Any, pools: _PingedPools, prices: Any) -> tuple[WaitOrTrade, WaitOrTradeTables]:
     """Tables of a plan whose waiting shares cost nothing but their tails."""
     rows = np.zeros((places, len(SHARES)))
-    order = OrderTables(SHARES, sweep, rows, rows, 0.0, HORIZON, prices, np.zeros(0), 0.013, 0.0)
+    order = WaitOrTradeTables(SHARES, sweep, rows, rows, 0.0, HORIZON, prices, np.zeros(0), 0.013, 0.0)
     return WaitOrTrade(SHARES, sweep, rows, rows, 0.0, pools), order
 
 
@@ -96,7 +96,7 @@ def test_a_plan_costs_beyond_a_level_what_simulated_ones_do(before: bool) -> Non
     costs += n * np.where(rng.random(count) < 0.5, price + (1 - EXPOSURE_SAVED) * MOVE * move, late)
     tables, order = plan_tables(3, sweep, _PingedPools(found, nothing, price, True), np.array([price]))
     for level in (-1.0, 0.5, 2.0):
-        chance, beyond = tables.excess(order, UnitPlan(units, before), resting, level)
+        chance, beyond = tables.excess(order, WaitOrTradePlan(units, before), resting, level)
         assert chance == pytest.approx((costs > level).mean(), abs=0.06)  # 200 scenarios: 0.035 if they were by chance
         assert beyond == pytest.approx(np.maximum(costs - level, 0.0).mean(), rel=0.15, abs=0.02)
 
@@ -128,8 +128,8 @@ def outcome(number: int, rng: np.random.Generator) -> PublicData:
     earned = {"A": 0.01, "B": 0.04}
     outcomes: dict[str, dict[str, tuple[float, ...]]]
     outcomes = {name: {"limit": (100 * (earned[name] if done else -sweep),)} for name, done in filled.items()}
-    queues = {name: QueueOutflow(10.02, 900, 5000 if done else 0) for name, done in filled.items()}
-    return PublicData(context, outcomes, queues, MarketAtHorizon(context.mid + moved, sweep))
+    queues = {name: PublicQueueOutflow(10.02, 900, 5000 if done else 0) for name, done in filled.items()}
+    return PublicData(context, outcomes, queues, PublicMarketAtHorizon(context.mid + moved, sweep))
 
 
 def test_fills_are_learned_given_the_move_of_the_mid() -> None:

@@ -14,10 +14,10 @@ from placement import one_exchange_placement
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError
 from riskroute.routers.contextual.wait_or_trade import (
-    HorizonModel,
-    OrderTables,
-    UnitPlan,
     WaitOrTrade,
+    WaitOrTradeModel,
+    WaitOrTradePlan,
+    WaitOrTradeTables,
     _PingedPools,
     _PlanForecast,
 )
@@ -41,10 +41,12 @@ def order(seed: int, units: int = 6, places: int = 3, pools: bool = True) -> Wai
     return WaitOrTrade(shares, sweep, cost, variance, float(rng.random()) * 1e-3, pinged)
 
 
-def enumerated(one: WaitOrTrade) -> list[UnitPlan]:
+def enumerated(one: WaitOrTrade) -> list[WaitOrTradePlan]:
     count = range(one.units + 1)
     ways = [np.array(way) for way in itertools.product(count, repeat=len(one.cost)) if sum(way) <= one.units]
-    return [UnitPlan(way, before) for way in ways for before in ((False, True) if one.pools.pinged else (False,))]
+    return [
+        WaitOrTradePlan(way, before) for way in ways for before in ((False, True) if one.pools.pinged else (False,))
+    ]
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 3.0]), st.booleans())
@@ -66,7 +68,7 @@ def test_the_outlook_is_that_of_simulated_orders(seed: int) -> None:
     one = order(seed)
     units = np.array([2, 0, 1])
     for before in (False, True):
-        outlook = one.forecast(UnitPlan(units, before))
+        outlook = one.forecast(WaitOrTradePlan(units, before))
         waits = one.shares[units]
         total, now = one.shares[-1], one.shares[-1] - waits.sum()
         size = total if before else now
@@ -109,7 +111,7 @@ def test_the_common_variance_of_waiting_shares_is_not_diversified() -> None:
     assert claimed.cost == pytest.approx(-1.0)
     assert claimed.variance == pytest.approx(50.0)
     for way in ([5, 5], [10, 0], [3, 7]):
-        assert factor.forecast(UnitPlan(np.array(way), False)).variance == pytest.approx(100.0)
+        assert factor.forecast(WaitOrTradePlan(np.array(way), False)).variance == pytest.approx(100.0)
 
 
 def test_the_objective_charges_variance() -> None:
@@ -117,8 +119,8 @@ def test_the_objective_charges_variance() -> None:
 
 
 def test_pool_fills_that_do_not_fit_the_order_are_refused() -> None:
-    model = HorizonModel(np.zeros((1, 4)), np.zeros(2), 0.01, 0.0)
-    good = OrderTables(SHARES, 0.01 * SHARES, LIMIT, LIMIT, 0.0, model, np.zeros(1), np.zeros(1), 0.01, 0.0)
+    model = WaitOrTradeModel(np.zeros((1, 4)), np.zeros(2), 0.01, 0.0)
+    good = WaitOrTradeTables(SHARES, 0.01 * SHARES, LIMIT, LIMIT, 0.0, model, np.zeros(1), np.zeros(1), 0.01, 0.0)
     two = np.zeros((2, 3))  # one pool: a ping and a resting order
     assert good.with_pools((two, two))[0].cost.shape == (2, 3)
     fills = r"^fills must have one row per ping and resting order, and one column per unit$"

@@ -8,7 +8,7 @@ import pytest
 from naive_learning import batch_fit
 from riskroute.learning.mean_variance_regression import MeanVarianceEstimate, MeanVarianceRows
 from riskroute.routing.quadratic_search import minimise_quadratic
-from riskroute.routing.separable import cheapest_totals, units_of_total
+from riskroute.routing.separable import cheapest_totals, separable_units
 
 UNITS, VARIANCE = 10, 0.25
 
@@ -40,7 +40,7 @@ def variance_coef(sizes: np.ndarray, rewards: np.ndarray, factor: bool) -> np.nd
 def cheapest(own: np.ndarray, common: float) -> tuple[float, list[int]]:
     """Variance and units of the best split of all units, under a variance per slot and one of their total."""
     best, choices = cheapest_totals(np.outer(own, np.arange(UNITS + 1.0) ** 2))
-    return best[UNITS] + common * UNITS**2, units_of_total(choices, UNITS).tolist()
+    return best[UNITS] + common * UNITS**2, separable_units(choices, UNITS).tolist()
 
 
 def test_the_additive_model_splits_evenly_and_claims_half_the_variance(

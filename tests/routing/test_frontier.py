@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from riskroute.core.errors import InputError
 from riskroute.routing.frontier import Split, _FrontierPoint, risk_frontier, trace_frontier
-from riskroute.routing.venues import VenueModel, venue_problem
+from riskroute.routing.venue_models import VenueModel, venue_problem
 
 MODELS = (
     VenueModel("A", (-0.10, -0.001), (0.0, 0.001)),

@@ -18,13 +18,13 @@ from riskroute.routing.separable import (
     SeparableScores,
     cheapest_totals,
     convolve,
-    greedy_units,
+    greedy_separable,
     maximise_tables,
     minimise_one_concave,
     minimise_separable,
-    tabulate,
+    separable_units,
+    tabulate_separable,
     two_best_of_tables,
-    units_of_total,
 )
 
 Bounded = tuple[int, np.ndarray, np.ndarray]
@@ -71,8 +71,8 @@ def test_greedy_and_dynamic_programming_return_the_same_vector(case: Bounded, da
     alpha, beta = whole(data.draw, len(lows)), whole(data.draw, len(lows), least=0)
     rows = vectors(*case)
     expected = rows[int(np.argmin(scores(alpha, beta, rows)))].tolist()
-    assert greedy_units(alpha, beta, units, lows, highs).tolist() == expected
-    value, chosen = maximise_tables(tabulate(alpha, beta, lows, highs, units), units)
+    assert greedy_separable(alpha, beta, units, lows, highs).tolist() == expected
+    value, chosen = maximise_tables(tabulate_separable(alpha, beta, lows, highs, units), units)
     assert chosen.tolist() == expected
     assert value == -scores(alpha, beta, rows).min()
 
@@ -82,8 +82,8 @@ def test_greedy_and_dynamic_programming_agree_on_real_coefficients(case: Bounded
     units, lows, highs = case
     rng = np.random.default_rng(seed)
     alpha, beta = rng.standard_normal(len(lows)), rng.exponential(size=len(lows))
-    greedy = greedy_units(alpha, beta, units, lows, highs)
-    value, _ = maximise_tables(tabulate(alpha, beta, lows, highs, units), units)
+    greedy = greedy_separable(alpha, beta, units, lows, highs)
+    value, _ = maximise_tables(tabulate_separable(alpha, beta, lows, highs, units), units)
     assert scores(alpha, beta, greedy[None, :])[0] == pytest.approx(-value, abs=1e-9)
 
 
@@ -93,8 +93,8 @@ def test_greedy_and_dynamic_programming_agree_on_large_sets(units: int, slots: i
     lows = rng.integers(0, 1 + units // (4 * slots), slots)
     highs = lows + rng.integers(2 * units // slots + 1, units, slots)
     alpha, beta = rng.integers(-50, 50, slots).astype(float), rng.integers(0, 5, slots).astype(float)
-    greedy = greedy_units(alpha, beta, units, lows, highs)
-    value, chosen = maximise_tables(tabulate(alpha, beta, lows, highs, units), units)
+    greedy = greedy_separable(alpha, beta, units, lows, highs)
+    value, chosen = maximise_tables(tabulate_separable(alpha, beta, lows, highs, units), units)
     assert greedy.tolist() == chosen.tolist()
     assert greedy.sum() == units
     assert scores(alpha, beta, greedy[None, :])[0] == -value
@@ -106,7 +106,7 @@ def test_two_best_are_the_two_smallest_scores(case: Bounded, data: Any) -> None:
     alpha, beta = whole(data.draw, len(lows)), whole(data.draw, len(lows))
     rows = vectors(*case)
     expected = np.sort(scores(alpha, beta, rows))
-    first, second = two_best_of_tables(tabulate(alpha, beta, lows, highs, units), units)
+    first, second = two_best_of_tables(tabulate_separable(alpha, beta, lows, highs, units), units)
     assert first.tolist() == rows[int(np.argmin(scores(alpha, beta, rows)))].tolist()
     if len(rows) == 1:
         assert second is None
@@ -172,7 +172,7 @@ def test_one_slot_takes_everything() -> None:
     lows, highs = np.array([0]), np.array([9])
     for beta in (1.0, -1.0):
         assert minimise_separable(np.array([2.0]), np.array([beta]), 5, lows, highs).tolist() == [5]
-    assert two_best_of_tables(tabulate(np.array([2.0]), np.array([-1.0]), lows, highs, 5), 5)[1] is None
+    assert two_best_of_tables(tabulate_separable(np.array([2.0]), np.array([-1.0]), lows, highs, 5), 5)[1] is None
 
 
 @given(bounded_sums(), st.data())
@@ -192,7 +192,7 @@ def test_one_concave_slot_is_what_dynamic_programming_finds(units: int, slots: i
         alpha, beta = rng.standard_normal(slots), (rng.standard_normal(slots) + curvature) / units
         lows = rng.integers(0, 3, slots)
         chosen, clear = minimise_one_concave(alpha, beta, units, lows)
-        tables = tabulate(alpha, beta, lows, np.full(slots, units), units)
+        tables = tabulate_separable(alpha, beta, lows, np.full(slots, units), units)
         assert clear
         assert chosen.tolist() == maximise_tables(tables, units)[1].tolist()
 
@@ -270,7 +270,7 @@ def test_the_cheapest_way_to_every_total_is_that_of_enumeration() -> None:
             first = rows[int(np.argmin(costs[rows]))]
             assert best[n] == costs[first]
             if np.isfinite(best[n]):
-                assert units_of_total(choices, n).tolist() == rows_of_all[first].tolist()
+                assert separable_units(choices, n).tolist() == rows_of_all[first].tolist()
 
 
 def test_convex_tables_add_the_cheapest_units_one_by_one() -> None:
@@ -284,4 +284,4 @@ def test_convex_tables_add_the_cheapest_units_one_by_one() -> None:
 
 def test_cheapest_totals_of_two_slots_by_hand() -> None:
     best, choices = cheapest_totals(np.array([[0.0, 3.0, 4.0], [0.0, 2.0, 7.0]]))
-    assert (best.tolist(), units_of_total(choices, 2).tolist()) == ([0.0, 2.0, 4.0], [2, 0])
+    assert (best.tolist(), separable_units(choices, 2).tolist()) == ([0.0, 2.0, 4.0], [2, 0])

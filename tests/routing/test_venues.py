@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.learning.problem import Problem
-from riskroute.routing.instances import PAPER_SHARES, PAPER_VENUES, paper_table
+from riskroute.routing.instances import PAPER_SHARES, PAPER_VENUES, paper_instance
 from riskroute.routing.splits import list_splits
-from riskroute.routing.venues import (
+from riskroute.routing.venue_models import (
     KINDS,
     VenueModel,
     best_correlated_split,
-    load_models,
-    save_models,
+    load_venue_models,
+    save_venue_models,
     venue_model_table,
     venue_problem,
 )
@@ -177,14 +177,14 @@ def test_files_give_back_every_bit(
     models: list[VenueModel], about: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "round_trip.toml"
-    loaded = load_models(save_models(models, path, about=about))
+    loaded = load_venue_models(save_venue_models(models, path, about=about))
     assert loaded == models
     assert [repr(model) for model in loaded] == [repr(model) for model in models], "zeros keep their signs"
 
 
 def test_saved_files_are_for_reading(tmp_path: Path) -> None:
     model = VenueModel("XNAS", (-0.07, -1e-07), (0.0, 0.00056), mean_error=(0.002, 1e-05))
-    path = save_models([model, DARK], tmp_path / "new" / "venues.toml", about=["AMZN on 2012-06-21"])
+    path = save_venue_models([model, DARK], tmp_path / "new" / "venues.toml", about=["AMZN on 2012-06-21"])
     assert path.read_text() == (
         "# AMZN on 2012-06-21\n"
         "\n"
@@ -210,7 +210,7 @@ def test_files_written_by_hand_are_read(tmp_path: Path) -> None:
         "venues = [ {name = 'A', mean = [-1, 0], variance = [0, 2]},\n"
         "  {mean = [-0.5, 1e-3], variance = [0.25, 0.0], kind = 'limit', name = 'A limit'} ]\n"
     )
-    assert load_models(path) == [
+    assert load_venue_models(path) == [
         VenueModel("A", (-1.0, 0.0), (0.0, 2.0)),
         VenueModel("A limit", (-0.5, 0.001), (0.25, 0.0), kind="limit"),
     ]
@@ -239,7 +239,7 @@ def test_wrong_fields_in_files_are_named(
     path = tmp_path / "venues.toml"
     path.write_text("\n".join(["[[venues]]", *(f"{k} = {v}" for k, v in (GOOD | fields).items() if v)]))
     with pytest.raises(error, match=message):
-        load_models(path)
+        load_venue_models(path)
 
 
 @pytest.mark.parametrize(
@@ -249,15 +249,15 @@ def test_files_that_hold_no_venues_are_refused(tmp_path: Path, content: bytes) -
     path = tmp_path / "venues.toml"
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"venues.toml must be a file of"):
-        load_models(path)
+        load_venue_models(path)
     with pytest.raises(DataError, match=r"absent.toml must be a file of"):
-        load_models(tmp_path / "absent.toml")
+        load_venue_models(tmp_path / "absent.toml")
 
 
 def test_files_that_cannot_be_written_are_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="path must be writable, was"):
-        save_models([NASDAQ], tmp_path / "file" / "venues.toml")
+        save_venue_models([NASDAQ], tmp_path / "file" / "venues.toml")
 
 
 def test_the_table_has_a_column_per_venue_and_errors_where_known() -> None:
@@ -287,7 +287,7 @@ def test_the_papers_table_is_as_printed() -> None:
 
 
 def test_the_papers_table_makes_both_problems() -> None:
-    money, scaled = paper_table(), paper_table("norm-1", risk_tolerance=0.5)
+    money, scaled = paper_instance(), paper_instance("norm-1", risk_tolerance=0.5)
     assert money.actions.size == scaled.actions.size == math.comb(14, 4)
     assert (money.risk_tolerance, scaled.risk_tolerance) == (2.0, 0.5)
     splits = list_splits(10, 5)
@@ -295,9 +295,9 @@ def test_the_papers_table_makes_both_problems() -> None:
     np.testing.assert_allclose(money.means(splits), means, atol=1e-12)
     np.testing.assert_allclose(money.variances(splits), variances, atol=1e-12)
     assert max(norms(scaled)) <= 1 + 1e-9
-    assert paper_table(shares=3).actions.size == math.comb(7, 4)
+    assert paper_instance(shares=3).actions.size == math.comb(7, 4)
     with pytest.raises(InputError, match="units must be one of money, norm-1, was 'dollars'"):
-        paper_table("dollars")
+        paper_instance("dollars")
 
 
 def correlated_models() -> list[VenueModel]:
@@ -356,7 +356,7 @@ def test_invalid_correlations_are_refused(change: dict[str, Any], message: str) 
 
 
 def test_the_table_of_the_paper_has_all_its_splits_listed() -> None:
-    assert repr(paper_table().actions) == "ListedAllocations(10 shares over 5 slots, 1,001 allocations)"
+    assert repr(paper_instance().actions) == "SplitList(10 shares over 5 slots, 1,001 allocations)"
 
 
 def test_coefficients_are_printed_by_venue() -> None:

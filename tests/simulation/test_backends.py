@@ -20,14 +20,14 @@ import pytest
 
 import small_runs
 from riskroute import Environment, InputError, Policy, PolicyResult, RiskrouteError
-from riskroute.cli.app import run as command
+from riskroute.cli.app import run_app as command
 from riskroute.learning.policies.rise import Rise
-from riskroute.paper.reproduce import plan_experiments, reproduce
+from riskroute.paper.experiments import plan_experiments, reproduce
 from riskroute.policies import Adaptive, RiskUcb
 from riskroute.routing.instances import random_routing_problem
 from riskroute.simulation import backends
 from riskroute.simulation.backends import Backend, run_tasks
-from riskroute.simulation.runner import SimulationTask, TaskCache
+from riskroute.simulation.runner import RunnerCache, SimulationTask
 
 HORIZON, RUNS = 500, 2
 
@@ -153,7 +153,7 @@ def test_a_lost_worker_costs_only_its_tasks(
     tasks = [some_task(number, policies[number % 4]) for number in range(8)]
     tasks[4] = some_task(4, Fragile(marker=str(tmp_path / "killed")))
     finished: list[int] = []
-    cache = TaskCache(tmp_path / "tasks")
+    cache = RunnerCache(tmp_path / "tasks")
     results = list(
         run_tasks(tasks, Backend(kind, 2, address), cache=cache, finished=lambda one: finished.append(one.first))
     )
@@ -203,7 +203,7 @@ def test_a_failing_policy_raises_its_own_error() -> None:
 
 
 def test_cached_tasks_are_not_repeated(tmp_path: Path) -> None:
-    cache, tasks = TaskCache(tmp_path), [some_task(number) for number in range(3)]
+    cache, tasks = RunnerCache(tmp_path), [some_task(number) for number in range(3)]
     for one in tasks[:2]:
         cache.put(one, some_task(2).perform())  # not theirs, so that it shows
     found = list(run_tasks(tasks, Backend(workers=1), cache=cache))

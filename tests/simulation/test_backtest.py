@@ -17,13 +17,13 @@ from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
-from riskroute.routers.rules import DarkFirst, Primary, Sweep
-from riskroute.simulation.backtest import DayOrders, PlayedDay, TradingDay, play_day, spaced_orders
-from riskroute.simulation.dark_market import PoolModel
+from riskroute.routers.rules import DarkFirstRule, PrimaryRule, SweepRule
+from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.simulation.exchange import Latency
+from riskroute.simulation.play_day import DayOrders, PlayedDay, TradingDay, play_day, spaced_orders
 
 TAKERS, MAKERS = np.array([0.003, 0.003, -0.002]), np.zeros(3)
-POOLS = (PoolModel("P", 0.3), PoolModel("Q", 0.1))
+POOLS = (DarkMarketPool("P", 0.3), DarkMarketPool("Q", 0.1))
 
 
 def random_day(seed: int = 0, rows: int = 3000, minutes: int = 30) -> DayBooks:
@@ -129,20 +129,22 @@ def test_a_router_sees_nothing_after_its_decision() -> None:
 
 def test_routers_share_common_random_numbers() -> None:
     """An order that sends all of itself to a pool is filled alike, whatever came before."""
-    always = play_day(DarkFirst(), trading_day())
-    again = play_day(DarkFirst(), trading_day())
+    always = play_day(DarkFirstRule(), trading_day())
+    again = play_day(DarkFirstRule(), trading_day())
     assert costs(always).tolist() == costs(again).tolist()
-    assert costs(play_day(DarkFirst(), trading_day(), seed=1)).tolist() != costs(always).tolist()
+    assert costs(play_day(DarkFirstRule(), trading_day(), seed=1)).tolist() != costs(always).tolist()
 
 
 def test_the_sweep_beats_one_venue_and_pools_beat_the_sweep() -> None:
-    sweep, primary, dark = (costs(play_day(router, trading_day())) for router in (Sweep(), Primary(), DarkFirst()))
+    sweep, primary, dark = (
+        costs(play_day(router, trading_day())) for router in (SweepRule(), PrimaryRule(), DarkFirstRule())
+    )
     assert sweep.mean() < primary.mean()
     assert dark.mean() < sweep.mean()
 
 
 def test_without_latency_the_sweep_costs_what_was_displayed() -> None:
-    played = play_day(Sweep(), trading_day(), latency=Latency(0.0, 0.0))
+    played = play_day(SweepRule(), trading_day(), latency=Latency(0.0, 0.0))
     for done in played.executed:
         assert done.cost == pytest.approx(float(done.context.displayed.costs(400)), abs=1e-9)
 
@@ -163,7 +165,7 @@ def test_a_router_that_looks_ahead_wins() -> None:
             wait = gain[number] > 0
             return Plan(context.order, limit={"A": context.shares} if wait else {})
 
-    ahead, plain = costs(play_day(Clairvoyant(), day)), costs(play_day(Sweep(), day))
+    ahead, plain = costs(play_day(Clairvoyant(), day)), costs(play_day(SweepRule(), day))
     apart = plain - ahead
     assert apart.mean() > 4 * apart.std(ddof=1) / len(apart) ** 0.5
 
@@ -205,8 +207,8 @@ def test_decision_times_exclude_compilation(monkeypatch: pytest.MonkeyPatch) -> 
     """Every decision takes 3 microseconds, and the first compiles for 5 seconds besides."""
     now = 0.0
     monkeypatch.setattr("riskroute.core.runtime.time.perf_counter", lambda: now)
-    monkeypatch.setattr("riskroute.simulation.backtest.clock.perf_counter", lambda: now)
-    router = Sweep()
+    monkeypatch.setattr("riskroute.simulation.play_day.clock.perf_counter", lambda: now)
+    router = SweepRule()
     route, decided = router.route, 0
 
     def slow(context: Context) -> Plan:

@@ -20,13 +20,13 @@ from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import PROTECTIONS
 from riskroute.routers.registry import ROUTERS, make_router
 from riskroute.routers.router import Router
-from riskroute.simulation.backtest import DayOrders, PlayedDay, TradingDay, play_day
 from riskroute.simulation.clairvoyant import Clairvoyant, _cheapest, _Offer, _on_offer, _visible
-from riskroute.simulation.dark_market import PoolModel
-from riskroute.simulation.exchange import Latency, SimulatedFill
+from riskroute.simulation.dark_market import DarkMarketPool
+from riskroute.simulation.exchange import ExchangeFill, Latency
+from riskroute.simulation.play_day import DayOrders, PlayedDay, TradingDay, play_day
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import trading_day
+from riskroute.study.play import day_to_play
 
 AT_ONCE = Latency(0.0, 0.0)
 OTHERS = [name for name in ROUTERS if name != "policy"]
@@ -35,7 +35,7 @@ SOME = ["sweep", "nbbo", "spray", "primary", "dark-first+post+sweep", "rest-even
 
 def day_of(day: MarketDay, shares: int, horizon: float, *, side: str = "both", protection: str = "none") -> TradingDay:
     config = BacktestConfig(orders=25, shares=(shares,), horizon=horizon, side=side)
-    return dataclasses.replace(trading_day(day, config), protection=protection)
+    return dataclasses.replace(day_to_play(day, config), protection=protection)
 
 
 def costs(router: Router, day: TradingDay, **more: Any) -> Floats:
@@ -130,7 +130,7 @@ def test_shares_on_offer_are_a_maximum_flow(seed: int, sign: int, stale: float) 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), max_size=4), min_size=1, max_size=3))
 def test_exclusive_alternatives_give_the_better_one_per_share(alternatives: list[list[tuple[int, int]]]) -> None:
-    nothing = SimulatedFill(0, "take", "A", 0, 0, 0.0, 0.0)
+    nothing = ExchangeFill(0, "take", "A", 0, 0, 0.0, 0.0)
     best = _cheapest([[_Offer(float(cost), n, nothing) for cost, n in one] for one in alternatives])
     found = [offer.cost for offer in best for _ in range(offer.shares)]
     each = [sorted(float(cost) for cost, n in one for _ in range(n)) for one in alternatives]
@@ -152,7 +152,7 @@ def small_day(rng: np.random.Generator, sign: int, shares: int, horizon: float =
     )
     orders = DayOrders(np.array([SECOND]), np.array([sign]), np.array([shares]), np.array([horizon]))
     pools = tuple(
-        PoolModel(name, 1.0, rate=0.0, smallest=1, largest=3, tail=0.5, fee=float(rng.integers(0, 15)) / 1000)
+        DarkMarketPool(name, 1.0, rate=0.0, smallest=1, largest=3, tail=0.5, fee=float(rng.integers(0, 15)) / 1000)
         for name in ("P", "Q")
     )
     takers = rng.integers(-20, 31, 2) / 1e4

@@ -9,18 +9,20 @@ import pytest
 
 from riskroute.core.errors import InputError
 from riskroute.market.clock import SECOND
-from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
+from riskroute.simulation.dark_market import DarkMarket, DarkMarketMoments, DarkMarketPool
 
 COUNT = 4000
 
 
-def market(*pools: PoolModel, regretted: int = 0, spread: float = 1.0, seed: int = 0, day: str = "d") -> DarkMarket:
+def market(
+    *pools: DarkMarketPool, regretted: int = 0, spread: float = 1.0, seed: int = 0, day: str = "d"
+) -> DarkMarket:
     times = np.arange(COUNT) * 10 * SECOND
-    moments = DarkMoments(times, np.full(COUNT, spread), np.full(COUNT, regretted))
+    moments = DarkMarketMoments(times, np.full(COUNT, spread), np.full(COUNT, regretted))
     return DarkMarket(pools, moments, seed=seed, day=day)
 
 
-PLAIN = PoolModel("P", presence=0.3, spread=0.0, recent=0.0, state=0.0, adverse=0.0)
+PLAIN = DarkMarketPool("P", presence=0.3, spread=0.0, recent=0.0, state=0.0, adverse=0.0)
 
 
 def present(one: DarkMarket, **more: Any) -> float:
@@ -46,7 +48,7 @@ def test_the_same_order_meets_the_same_shares() -> None:
         name: [one.hidden(k, "P") for k in range(50)]
         for name, one in {
             "alone": market(PLAIN),
-            "beside": market(PLAIN, PoolModel("Q", 0.9)),
+            "beside": market(PLAIN, DarkMarketPool("Q", 0.9)),
             "day": market(PLAIN, day="e"),
             "seed": market(PLAIN, seed=1),
         }.items()
@@ -57,14 +59,14 @@ def test_the_same_order_meets_the_same_shares() -> None:
 
 
 def test_counterparties_are_present_before_adverse_moves() -> None:
-    pool = PoolModel("P", 0.3, spread=0.0, recent=0.0, state=0.0, adverse=0.2)
+    pool = DarkMarketPool("P", 0.3, spread=0.0, recent=0.0, state=0.0, adverse=0.2)
     assert market(pool, regretted=1).chance(0, "P") == pytest.approx(0.3 * np.exp(0.2))
     assert market(pool, regretted=-1).chance(0, "P") == pytest.approx(0.3 * np.exp(-0.2))
     assert present(market(pool, regretted=1)) > present(market(pool)) > present(market(pool, regretted=-1))
 
 
 def test_a_wide_spread_and_a_recent_fill_move_the_odds() -> None:
-    pool = PoolModel("P", 0.5, spread=0.5, recent=0.7, state=0.0, adverse=0.0)
+    pool = DarkMarketPool("P", 0.5, spread=0.5, recent=0.7, state=0.0, adverse=0.0)
     assert market(pool).chance(0, "P") == pytest.approx(0.5)
     assert market(pool, spread=np.e).chance(0, "P") == pytest.approx(1 / (1 + np.exp(-0.5)))
     assert market(pool).chance(0, "P", recent=True) == pytest.approx(1 / (1 + np.exp(-0.7)))
@@ -75,7 +77,7 @@ def test_pool_states_are_correlated_and_autocorrelated() -> None:
 
     4,000 states with this memory are worth about 300 independent ones, so correlations are within 0.2.
     """
-    pools = [PoolModel(name, 0.5, spread=0.0, recent=0.0, state=1.0, adverse=0.0) for name in ("P", "Q")]
+    pools = [DarkMarketPool(name, 0.5, spread=0.0, recent=0.0, state=1.0, adverse=0.0) for name in ("P", "Q")]
     one = market(*pools)
     chances = {name: np.array([one.chance(k, name) for k in range(COUNT)]) for name in ("P", "Q")}
     logits = {name: np.log(chance / (1 - chance)) for name, chance in chances.items()}
@@ -96,7 +98,7 @@ def test_resting_orders_meet_counterparties_at_the_stated_rate() -> None:
 
 
 def test_an_empty_pool_stays_empty() -> None:
-    one = market(PoolModel("P", 0.0))
+    one = market(DarkMarketPool("P", 0.0))
     assert present(one, recent=True) == 0
     assert one.arrivals(0, "P", 300.0) == []
 
@@ -113,14 +115,14 @@ def test_an_empty_pool_stays_empty() -> None:
 def test_invalid_pools_are_refused(values: dict[str, Any], message: str) -> None:
     plain: dict[str, Any] = {"name": "P", "presence": 0.5}
     with pytest.raises(InputError, match=message):
-        PoolModel(**plain | values)
+        DarkMarketPool(**plain | values)
 
 
 def test_counterparties_arrive_more_often_before_adverse_moves() -> None:
     """Twice as often by e to the power of twice the adverse selection; four standard errors of the ratio of counts."""
     times = np.arange(COUNT) * 100 * SECOND
-    moments = DarkMoments(times, np.ones(COUNT), np.zeros(COUNT, dtype=np.int64))
-    pool = PoolModel("P", presence=0.3, rate=0.2, spread=0.0, recent=0.0, state=0.0, adverse=0.5)
+    moments = DarkMarketMoments(times, np.ones(COUNT), np.zeros(COUNT, dtype=np.int64))
+    pool = DarkMarketPool("P", presence=0.3, rate=0.2, spread=0.0, recent=0.0, state=0.0, adverse=0.5)
 
     def regret(order: int, later: Any) -> Any:
         return np.where((later - times[order]) // SECOND % 2 == 0, 1, -1)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from riskroute.routers.registry import ROUTERS, make_router
-from riskroute.simulation.backtest import play_day
 from riskroute.simulation.exchange import Latency
-from riskroute.study.config import BacktestConfig, Stress
+from riskroute.simulation.play_day import play_day
+from riskroute.study.config import BacktestConfig, StressConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import trading_day
+from riskroute.study.play import day_to_play
 
 SPLITS: dict[str, dict[str, Any]] = {
     "static": {"take": {"XNAS": 2, "EDGA": 1}, "dark": {"POOL1": 2}, "rest": "EDGA"},
@@ -28,8 +28,8 @@ def test_without_latency_and_pools_the_cost_is_the_displayed_one(
 
     nbbo takes one price at a time; only its first take is in the plan.
     """
-    config = BacktestConfig(orders=10, shares=(shares,), stress=Stress(presence=0.0))
-    day = trading_day(dark_days[0], config)
+    config = BacktestConfig(orders=10, shares=(shares,), stress=StressConfig(presence=0.0))
+    day = day_to_play(dark_days[0], config)
     played = play_day(make_router(name, **SPLITS.get(name, {})), day, latency=Latency(0.0, 0.0), leak=0.0)
     for one in played.orders:
         if name != "nbbo" or {fill.kind for fill in one.done.fills} == {"take"}:
@@ -40,8 +40,8 @@ def test_without_latency_and_pools_the_cost_is_the_displayed_one(
 
 def test_equal_splits_have_equal_displayed_costs(dark_days: list[MarketDay]) -> None:
     """What comes back to one venue is priced there, whether it was sent there or to a pool first."""
-    config = BacktestConfig(orders=10, shares=(600,), stress=Stress(presence=0.0))
-    day = trading_day(dark_days[0], config)
+    config = BacktestConfig(orders=10, shares=(600,), stress=StressConfig(presence=0.0))
+    day = day_to_play(dark_days[0], config)
     found = []
     for split in ({"take": {"EDGA": 1}}, {"dark": {"POOL1": 1}, "rest": "EDGA"}):
         router = make_router("static", **split)

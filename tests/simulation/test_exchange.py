@@ -15,8 +15,8 @@ from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context
 from riskroute.routers.execution import MILLISECOND
 from riskroute.routers.plan import Plan
-from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
-from riskroute.simulation.exchange import Exchange, ExecutedOrder, Latency
+from riskroute.simulation.dark_market import DarkMarket, DarkMarketMoments, DarkMarketPool
+from riskroute.simulation.exchange import Exchange, ExchangeExecution, Latency
 from riskroute.simulation.execution import execute_plan
 
 TAKERS, MAKERS = np.array([0.003, -0.002]), np.array([-0.002, 0.001])
@@ -68,7 +68,7 @@ class Queue:
 
 def exchange(
     *later: tuple[str, int, Levels],
-    pools: tuple[PoolModel, ...] = (),
+    pools: tuple[DarkMarketPool, ...] = (),
     queue: Any = None,
     latency: Latency | None = None,
 ) -> Exchange:
@@ -81,14 +81,14 @@ def exchange(
         name: snapshots((0, *books), *((time, bids, books[1]) for venue, time, bids in later if venue == name))
         for name, books in first.items()
     }
-    moments = DarkMoments(np.array([SECOND]), np.ones(1), np.zeros(1, dtype=np.int64))
+    moments = DarkMarketMoments(np.array([SECOND]), np.ones(1), np.zeros(1, dtype=np.int64))
     dark = DarkMarket(pools, moments, seed=0, day="d") if pools else None
     return Exchange(DayBooks.of_tables(tables), TAKERS, MAKERS, dark, queue, latency or Latency())
 
 
 def play(
     market: Exchange, shares: int = 300, *, side: str = "sell", horizon: float = 0.0, **plan: Any
-) -> ExecutedOrder:
+) -> ExchangeExecution:
     context = Context(
         *("a", side, shares, market.venue_books(SECOND), market.pools),
         horizon=horizon,
@@ -100,7 +100,7 @@ def play(
     return done
 
 
-def traded(done: ExecutedOrder) -> list[tuple[str, str, int, float]]:
+def traded(done: ExchangeExecution) -> list[tuple[str, str, int, float]]:
     return [(fill.kind, fill.place, fill.shares, fill.price) for fill in done.fills]
 
 
@@ -178,8 +178,8 @@ def test_the_best_price_alone_looks_again_every_millisecond() -> None:
     assert sum(fill.shares for fill in done.fills) == 350
 
 
-FULL = PoolModel("P", 1.0, smallest=1000, spread=0.0, recent=0.0, state=0.0, adverse=0.0, fee=0.001)
-EMPTY = PoolModel("Q", 0.0)
+FULL = DarkMarketPool("P", 1.0, smallest=1000, spread=0.0, recent=0.0, state=0.0, adverse=0.0, fee=0.001)
+EMPTY = DarkMarketPool("Q", 0.0)
 
 
 def test_pools_trade_at_the_mid() -> None:
@@ -199,7 +199,7 @@ def test_pools_in_turn_get_the_remainder_after_a_latency_each() -> None:
 
 
 def test_resting_shares_wait_for_counterparties_and_the_rest_is_swept_at_the_horizon() -> None:
-    busy = PoolModel("P", 1.0, rate=0.5, smallest=100, largest=100)
+    busy = DarkMarketPool("P", 1.0, rate=0.5, smallest=100, largest=100)
     done = play(exchange(pools=(busy,)), 2000, horizon=10.0, dark_rest={"P": 1000})
     rested = [fill for fill in done.fills if fill.kind == "dark_rest"]
     assert rested
@@ -212,7 +212,7 @@ def test_resting_shares_wait_for_counterparties_and_the_rest_is_swept_at_the_hor
 
 
 def test_shares_that_pools_did_not_take_at_once_rest_there_afterwards() -> None:
-    busy = PoolModel("P", 1.0, rate=0.5, smallest=100, largest=100)
+    busy = DarkMarketPool("P", 1.0, rate=0.5, smallest=100, largest=100)
     plan: dict[str, Any] = {"dark": {"P": 1000}, "in_turn": True, "before": True, "dark_rest": {"P": 1000}}
     done = play(exchange(pools=(busy,)), 1000, horizon=10.0, **plan)
     tried, rested = done.children[:2]
@@ -281,7 +281,7 @@ def test_every_share_is_accounted_for(
     """Fills are those of the children, and the profit told is that of the fills."""
     scale = min(1.0, shares / max(sum(parts), 1))
     p, q, rests, posts, takes = (int(part * scale) for part in parts)
-    market = exchange(pools=(PoolModel("P", 0.6), PoolModel("Q", 0.2)), queue=Queue(40))
+    market = exchange(pools=(DarkMarketPool("P", 0.6), DarkMarketPool("Q", 0.2)), queue=Queue(40))
     plan: dict[str, Any] = {"dark": {"P": p, "Q": q}, "dark_rest": {"P": rests}, "limit": {"A": posts}}
     done = play(market, shares, side=side, horizon=horizon, take={"A": takes}, rest=rest, **plan, **turns)
     for child in done.children:

@@ -17,15 +17,15 @@ from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.router import Router
-from riskroute.simulation.backtest import TradingDay, play_day, spaced_orders
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.execution import execute_plan
+from riskroute.simulation.play_day import TradingDay, play_day, spaced_orders
 
 TAKERS, MAKERS = np.array([0.003, -0.001, 0.002]), np.array([-0.002, 0.002, -0.001])
 
 
 @pytest.fixture(scope="module")
-def day(half_hour: rr.market.Store) -> tuple[DayBooks, QueueReplay]:
+def day(half_hour: rr.market.RecordingStore) -> tuple[DayBooks, QueueReplay]:
     recordings = half_hour.of_symbol("QVEX")
     books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     return books, QueueReplay(books, {one.venue: half_hour.events(one) for one in recordings})

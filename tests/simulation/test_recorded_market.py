@@ -14,20 +14,20 @@ from riskroute.live.log.interface import events_after
 from riskroute.live.state.events import NANO, ChildOrder, ParentOrder, Settled, VenueQuote
 from riskroute.live.venues.simulated import SimulatedVenue
 from riskroute.market.clock import SECOND
-from riskroute.routers.rules import Sweep
-from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
+from riskroute.routers.rules import SweepRule
+from riskroute.simulation.dark_market import DarkMarket, DarkMarketMoments, DarkMarketPool
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.execution import execute_plan
 from small_days import handmade_books
 
-POOL = PoolModel("POOL", presence=1.0, fee=0.001)
+POOL = DarkMarketPool("POOL", presence=1.0, fee=0.001)
 LATENCY = 0.001
 
 
 def recorded() -> Exchange:
     books = handmade_books({"A": (2, 300), "B": (3, 500)}, seed=3)
     times = np.arange(20, dtype=np.int64) * 50 * SECOND + SECOND // 2
-    moments = DarkMoments(times, np.ones(20), np.zeros(20, dtype=np.int64))
+    moments = DarkMarketMoments(times, np.ones(20), np.zeros(20, dtype=np.int64))
     dark = DarkMarket([POOL], moments, seed=1, day="2019-03-27")
     return Exchange(books, np.array([0.003, -0.001]), np.array([0.0, 0.0]), dark, latency=Latency(LATENCY, 0.005))
 
@@ -53,7 +53,8 @@ def test_the_live_router_trades_what_the_backtest_trades() -> None:
     venues = {name: SimulatedVenue(name, market, lambda: now[0], latency=LATENCY) for name in ("A", "B")}
     log = MemoryLog()
     clock = {"clock": lambda: now[0], "monotonic": lambda: now[0]}
-    engine = TradingEngine(log, venues, Sweep(), Limits(day_loss=10**9 * NANO), patience=1.0, snapshot_every=0, **clock)  # type: ignore[arg-type]  # mixed values
+    limits = Limits(day_loss=10**9 * NANO)
+    engine = TradingEngine(log, venues, SweepRule(), limits, patience=1.0, snapshot_every=0, **clock)  # type: ignore[arg-type]  # mixed values
     engine.start()
     expected = {}
     for number in range(12):
@@ -61,7 +62,7 @@ def test_the_live_router_trades_what_the_backtest_trades() -> None:
         order = order_at(market.exchange, now[0], number)
         context = context_of(order, now[0])
         exchange = recorded()
-        executed = execute_plan(exchange, number, context, Sweep().route(context))
+        executed = execute_plan(exchange, number, context, SweepRule().route(context))
         expected[order.key] = executed
         engine.submit(order)
         for _ in range(30):

@@ -8,16 +8,25 @@ from typing import Any, ClassVar
 
 import pytest
 
+from riskroute.core.errors import CheckError
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import Router
-from riskroute.routers.rules import DarkFirst, DarkFirstPost, Nbbo, Primary, RawSweep, RestEven, Spray, Sweep
-from riskroute.simulation.checks import CheckError
+from riskroute.routers.rules import (
+    DarkFirstPostRule,
+    DarkFirstRule,
+    NbboRule,
+    PrimaryRule,
+    RawSweepRule,
+    RestEvenRule,
+    SprayRule,
+    SweepRule,
+)
 from riskroute.simulation.router_checks import check_router
 
-OURS = [Sweep(), RawSweep(), Sweep(discretion=1), Primary(), Spray(), Nbbo(), RestEven()]
-OURS += [DarkFirst(), DarkFirst(mode="parallel"), DarkFirst(cap=200), DarkFirstPost()]
+OURS = [SweepRule(), RawSweepRule(), SweepRule(discretion=1), PrimaryRule(), SprayRule(), NbboRule(), RestEvenRule()]
+OURS += [DarkFirstRule(), DarkFirstRule(mode="parallel"), DarkFirstRule(cap=200), DarkFirstPostRule()]
 
 
 @pytest.mark.parametrize("router", OURS, ids=lambda router: f"{router.name} {router.parameters}")

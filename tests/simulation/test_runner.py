@@ -15,8 +15,8 @@ from riskroute.core.results import PolicyResult
 from riskroute.core.seeding import seed_stream
 from riskroute.environments import Autocorrelated, PiecewiseStationary
 from riskroute.policies import Oracle, Rise, RiskExpExp
-from riskroute.simulation.comparison import PAPER_POLICIES, compare_policies
 from riskroute.simulation.environments import _block_cuts
+from riskroute.simulation.policy_comparison import PAPER_POLICIES, compare_policies
 
 FAST_LEARNERS = {"rise": Rise(), "risk-exp-exp": RiskExpExp(divisor=60.0)}
 

@@ -11,22 +11,22 @@ import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 
-from riskroute.market import Store
-from riskroute.market.clock import SECOND, utc_stamp
+from riskroute.market import RecordingStore
+from riskroute.market.clock import SECOND, clock_stamp
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
 from riskroute.routers.execution import OUTFLOW_SECONDS
 from riskroute.routers.plan import Plan
 from riskroute.routers.registry import make_router
-from riskroute.routers.rules import DarkFirst, RestEven
-from riskroute.simulation.backtest import play_day, spaced_orders
-from riskroute.simulation.dark_market import DarkMarket, DarkMoments, PoolModel
-from riskroute.simulation.exchange import Exchange, ExecutedOrder, Latency
+from riskroute.routers.rules import DarkFirstRule, RestEvenRule
+from riskroute.simulation.dark_market import DarkMarket, DarkMarketMoments, DarkMarketPool
+from riskroute.simulation.exchange import Exchange, ExchangeExecution, Latency
 from riskroute.simulation.execution import execute_plan
+from riskroute.simulation.play_day import play_day, spaced_orders
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import _session, trading_day
+from riskroute.study.play import _session, day_to_play
 
 TAKERS = np.zeros(2)
 BOOKS = DayBooks(
@@ -43,14 +43,14 @@ BOOKS = DayBooks(
 
 def exchange(*, leak: float = 0.0, faded: list[float] | None = None, presence: float = 0.0) -> Exchange:
     """Two venues whose books stand, and a pool that holds nothing."""
-    moments = DarkMoments(np.array([SECOND]), np.ones(1), np.zeros(1, dtype=np.int64))
-    dark = DarkMarket([PoolModel("P", presence, rate=0.0)], moments, seed=0, day="d", leak=leak)
+    moments = DarkMarketMoments(np.array([SECOND]), np.ones(1), np.zeros(1, dtype=np.int64))
+    dark = DarkMarket([DarkMarketPool("P", presence, rate=0.0)], moments, seed=0, day="d", leak=leak)
     return Exchange(BOOKS, TAKERS, TAKERS, dark, None, Latency(), None if faded is None else np.array([faded]))
 
 
 def play(
     market: Exchange, shares: int = 300, *, side: str = "sell", horizon: float = 0.0, **plan: Any
-) -> ExecutedOrder:
+) -> ExchangeExecution:
     context = Context(
         *("a", side, shares, market.venue_books(SECOND), market.pools),
         horizon=horizon,
@@ -62,7 +62,7 @@ def play(
     return done
 
 
-def traded(done: ExecutedOrder) -> list[tuple[str, int, float]]:
+def traded(done: ExchangeExecution) -> list[tuple[str, int, float]]:
     return [(fill.place, fill.shares, fill.price) for fill in done.fills]
 
 
@@ -81,13 +81,13 @@ def test_a_leak_takes_the_far_touch_away_for_a_second() -> None:
 
 def test_leaks_have_the_stated_probability_and_are_common_to_routers() -> None:
     count = 4000
-    moments = DarkMoments(np.arange(count), np.ones(count), np.zeros(count, dtype=np.int64))
-    dark = DarkMarket([PoolModel("P", 0.5), PoolModel("Q", 0.5)], moments, seed=1, day="d", leak=0.1)
+    moments = DarkMarketMoments(np.arange(count), np.ones(count), np.zeros(count, dtype=np.int64))
+    dark = DarkMarket([DarkMarketPool("P", 0.5), DarkMarketPool("Q", 0.5)], moments, seed=1, day="d", leak=0.1)
     leaks = np.array([dark.leaks(order, "P", 2000) for order in range(count)])
     assert leaks.mean() == pytest.approx(0.2, abs=0.025)  # s.e. 0.006
     fewer = np.array([dark.leaks(order, "P", 500) for order in range(count)])
     assert (leaks | ~fewer).all()  # who leaks with a part of the shares leaks with all of them
-    again = DarkMarket([PoolModel("P", 0.1)], moments, seed=1, day="d", leak=0.1)
+    again = DarkMarket([DarkMarketPool("P", 0.1)], moments, seed=1, day="d", leak=0.1)
     assert_array_equal(leaks, [again.leaks(order, "P", 2000) for order in range(count)])
     assert not any(dark.leaks(order, "Q", 0) for order in range(100))
 
@@ -96,7 +96,7 @@ def test_faded_shares_do_not_fill(dark_days: list[MarketDay]) -> None:
     """A shows 150 and 500 shares, but only 70 % of them fill."""
     done = play(exchange(faded=[0.7, 1.0]), take={"A": 150, "B": 150}, take_limits={"A": 10.0, "B": 9.99})
     assert traded(done) == [("A", 105, 10.0), ("B", 100, 10.0), ("B", 50, 9.99), ("B", 45, 9.99)]
-    day = trading_day(dark_days[0], BacktestConfig(orders=60, shares=(2000,)))
+    day = day_to_play(dark_days[0], BacktestConfig(orders=60, shares=(2000,)))
     plain, faded = (
         np.array([one.cost for one in play_day(make_router("sweep"), day, fade=fade).executed]) for fade in (0.0, 0.3)
     )
@@ -129,7 +129,7 @@ def test_a_quote_that_we_take_ourselves_is_not_traded_through() -> None:
 
 
 @pytest.fixture(scope="module")
-def queues(half_hour: Store) -> tuple[DayBooks, QueueReplay, dict[str, pl.DataFrame]]:
+def queues(half_hour: RecordingStore) -> tuple[DayBooks, QueueReplay, dict[str, pl.DataFrame]]:
     recordings = half_hour.recordings()
     books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=2)
     events = {one.venue: half_hour.events(one) for one in recordings}
@@ -190,7 +190,7 @@ def test_a_book_that_is_too_old_takes_no_limit_orders(queues: Queues) -> None:
 
 def test_nothing_trades_with_a_venue_that_is_silent(dark_days: list[MarketDay]) -> None:
     """One venue's snapshots end halfway: a minute later it is hidden and receives no orders."""
-    day = trading_day(dark_days[0], BacktestConfig(orders=60, shares=(3000,), horizon=20.0))
+    day = day_to_play(dark_days[0], BacktestConfig(orders=60, shares=(3000,), horizon=20.0))
     books, silent = day.books, 3
     half = (books.first + books.last) // 2
     keep = np.ones(len(books.stamps), dtype=bool)
@@ -219,7 +219,7 @@ def test_random_draws_do_not_depend_on_the_router(dark_days: list[MarketDay]) ->
     """
     pools = tuple(dataclasses.replace(pool, recent=0.0) for pool in dark_days[0].pools)
     config = BacktestConfig(orders=40, shares=(900,))
-    day = trading_day(dataclasses.replace(dark_days[0], pools=pools), config)
+    day = day_to_play(dataclasses.replace(dark_days[0], pools=pools), config)
 
     def hidden_fills(router: Any, pool: str) -> dict[int, tuple[int, int]]:
         return {
@@ -229,7 +229,7 @@ def test_random_draws_do_not_depend_on_the_router(dark_days: list[MarketDay]) ->
             if child.kind == "dark" and child.place == pool
         }
 
-    first, even = hidden_fills(DarkFirst(mode="parallel"), "POOL1"), hidden_fills(RestEven(), "POOL1")
+    first, even = hidden_fills(DarkFirstRule(mode="parallel"), "POOL1"), hidden_fills(RestEvenRule(), "POOL1")
     shared = first.keys() & even.keys()
     assert len(shared) > 30
     for number in shared:
@@ -251,8 +251,8 @@ def test_orders_arrive_within_the_session(dark_days: list[MarketDay]) -> None:
     parts = np.linspace(first, first + 239 * SECOND, 51)
     assert ((orders.times >= parts[:-1].astype(int)) & (orders.times <= parts[1:])).all()
     early, open_ = (
-        dataclasses.replace(books, stamps=books.stamps - books.stamps.min() + utc_stamp(date, begin))
+        dataclasses.replace(books, stamps=books.stamps - books.stamps.min() + clock_stamp(date, begin))
         for begin in (dt.time(9, 0), dt.time(9, 30))
     )
-    assert _session(early, date) == (utc_stamp(date, dt.time(9, 1)), early.last)  # over before the session: all of it
-    assert _session(open_, date) == (utc_stamp(date, dt.time(9, 35)), open_.last)
+    assert _session(early, date) == (clock_stamp(date, dt.time(9, 1)), early.last)  # over before the session: all of it
+    assert _session(open_, date) == (clock_stamp(date, dt.time(9, 35)), open_.last)

@@ -9,7 +9,7 @@ import polars
 import pytest
 
 from riskroute import Environment, InputError, random_routing_problem, simulate
-from riskroute.cli.app import run as command
+from riskroute.cli.app import run_app as command
 from riskroute.policies import Rise
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.sweep import SweepConfig, SweepResult, sweep

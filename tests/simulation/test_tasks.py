@@ -15,10 +15,10 @@ from riskroute.policies import Rise
 from riskroute.routing.instances import random_routing_problem
 from riskroute.simulation.runner import (
     _RUNS_PER_TASK,
+    RunnerCache,
     SimulationPanel,
     SimulationSize,
     SimulationTask,
-    TaskCache,
     _merge_results,
     _policies_by_label,
 )
@@ -118,7 +118,7 @@ def test_a_parameter_changes_the_identity() -> None:
 
 
 def test_the_cache_returns_stored_results(tmp_path: Path) -> None:
-    cache, one = TaskCache(tmp_path / "tasks"), task()
+    cache, one = RunnerCache(tmp_path / "tasks"), task()
     assert not cache.has(one)
     assert cache.get(one) is None
     result = one.perform()
@@ -140,7 +140,7 @@ def test_the_cache_returns_stored_results(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [0, 10, 0.5, 0.99])
 def test_a_damaged_file_counts_as_unfinished(tmp_path: Path, kept: float) -> None:
-    cache, one = TaskCache(tmp_path), task()
+    cache, one = RunnerCache(tmp_path), task()
     cache.put(one, one.perform())
     path = next(tmp_path.glob("*.npz"))
     content = path.read_bytes()

@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 from riskroute.study.case import (
+    CaseDarkSurface,
     CaseEstimate,
+    CaseLearningCost,
     CaseSaving,
-    DarkSurface,
-    LearningCost,
-    StressTable,
+    CaseStressTable,
     StudyCase,
     _choose_router,
     _differences_by_state,
@@ -24,11 +24,11 @@ from riskroute.study.case import (
     _StressSaving,
     _SurfacePoint,
 )
-from riskroute.study.comparison import REASONS, Comparison, PairedDifference, _RouterResult
 from riskroute.study.config import StudyConfig
 from riskroute.study.page import _stress_rows, _study_page, _verdict_facts
 from riskroute.study.result import StudyResult, savings_table
-from riskroute.study.verdict import case_paragraph
+from riskroute.study.router_comparison import REASONS, PairedDifference, RouterComparison, _RouterResult
+from riskroute.study.verdict import case_verdict
 
 
 def router(
@@ -45,13 +45,13 @@ def router(
 
 def comparison(
     paired: tuple[float, float, float], objective: float, room: float = 1.0, p: float = 0.01, estimated: float = 0.0
-) -> Comparison:
+) -> RouterComparison:
     routers = {
         "sweep": router(2.0, 2.2, estimated=estimated),
         "contextual": router(2.0 + paired[0], objective, paired),
         "clairvoyant": router(2.0 - room, 2.0 - room, (-room, -room, -room)),
     }
-    return Comparison(160, "sweep", p, routers)
+    return RouterComparison(160, "sweep", p, routers)
 
 
 PAIRED = {
@@ -85,13 +85,13 @@ def test_the_reason_and_its_words(reason: str) -> None:
     case = StudyCase(
         *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", use, reason, saving, (), ()),
         *(
-            LearningCost(CaseEstimate(0.012, 0.001, 0.023), CaseEstimate(-0.003, None, None)),
+            CaseLearningCost(CaseEstimate(0.012, 0.001, 0.023), CaseEstimate(-0.003, None, None)),
             None,
             found.routers["sweep"].cost_bps - found.routers["clairvoyant"].cost_bps,
         ),
         *(None, (), found),
     )
-    text = case_paragraph(case, StudyConfig())
+    text = case_verdict(case, StudyConfig())
     assert text.startswith(
         f"For orders of 1,000 shares with a 60-second deadline, use {use}. On 3 test days (160 orders)"
     )
@@ -143,12 +143,12 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
         verdict=False,
         estimated_share=0.57,
     )
-    said = case_paragraph(case, StudyConfig())
+    said = case_verdict(case, StudyConfig())
     assert said == (
         "No verdict for orders of 5,000 shares of AAPL with a 60-second deadline: 57% of the shares are beyond the "
         "recorded depth and priced by an estimate. Import more levels or use smaller orders."
     )
-    pooled = case_paragraph(dataclasses.replace(case, symbol=""), StudyConfig(), pooled=True)
+    pooled = case_verdict(dataclasses.replace(case, symbol=""), StudyConfig(), pooled=True)
     assert pooled.startswith("All symbols pooled: no verdict for orders of 5,000 shares with a 60-second deadline: ")
     table = savings_table([case])
     row = dict(zip(table.header, table.rows[0], strict=True))
@@ -168,10 +168,10 @@ def test_estimates_are_counted_in_every_world() -> None:
     rows = {"judged": [True, True, False], "shares": [600, 400, 5000], "estimated": [130, 0, 5000]}
     assert _estimated_share(pl.DataFrame(rows)) == 0.13
     saved = CaseEstimate(0.4, 0.2, 0.6)
-    table = _stress_rows(StressTable("a", "b", 2, (_StressSaving("as usual", 1.0, 1.4, saved, 0.13),)))
+    table = _stress_rows(CaseStressTable("a", "b", 2, (_StressSaving("as usual", 1.0, 1.4, saved, 0.13),)))
     assert (table.header[-1], table.rows[0][-1]) == ("estimated", "13.0%")
     points = tuple(_SurfacePoint(1.0, 1.0, saved, share) for share in (0.0, 0.13, 0.02))
-    assert DarkSurface("a", "b", 2, points).estimated_share == 0.13
+    assert CaseDarkSurface("a", "b", 2, points).estimated_share == 0.13
 
 
 def test_a_small_share_of_estimates_is_said() -> None:
@@ -181,9 +181,9 @@ def test_a_small_share_of_estimates_is_said() -> None:
         *(CaseSaving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, ()),
         CASES["beats"],
     )
-    assert "estimate" not in case_paragraph(case, StudyConfig())
+    assert "estimate" not in case_verdict(case, StudyConfig())
     for share, words in ((0.043, "4.3%"), (0.0001, "Less than 0.1%")):
-        text = case_paragraph(dataclasses.replace(case, estimated_share=share), StudyConfig())
+        text = case_verdict(dataclasses.replace(case, estimated_share=share), StudyConfig())
         assert f"{words} of the shares are beyond the recorded depth and priced by an estimate." in text
 
 
@@ -275,12 +275,12 @@ def test_symbols_and_losses_are_named() -> None:
             compared,
         ),
     )
-    text = case_paragraph(case, StudyConfig(side="buy"))
+    text = case_verdict(case, StudyConfig(side="buy"))
     assert "It lost in QVEX (by 0.50 bps), in ZERO (by 0.40 bps) and on sell orders (by 0.30 bps)." in text
     assert text.startswith(
         "For buy orders of 100 shares for immediate execution, use contextual. On the second half of 1 day"
     )
-    hours = case_paragraph(dataclasses.replace(case, losses=(lost[4], lost[7])), StudyConfig(side="sell"))
+    hours = case_verdict(dataclasses.replace(case, losses=(lost[4], lost[7])), StudyConfig(side="sell"))
     assert (
         "It lost from 10:00 to 11:00 New York (by 0.10 bps) and in the middle tercile of spread (by -0.20 bps)."
         in hours
@@ -293,20 +293,20 @@ def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
     saving = CaseSaving("contextual", "sweep", CaseEstimate(0.2, None, None), zero, zero, None)
     case = StudyCase(
         *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "sweep", "too few orders", saving, (), ()),
-        *(LearningCost(zero, zero), split, 1.0, None, (), found),
+        *(CaseLearningCost(zero, zero), split, 1.0, None, (), found),
     )
-    text = case_paragraph(case, StudyConfig())
+    text = case_verdict(case, StudyConfig())
     assert "saved 0.20 bps per order against sweep (too few time blocks for a CI); too few orders to tell." in text
     assert "Exploration cost contextual nothing." in text
     assert "A static split cost 0.25 bps less than the sweep (95 % CI 0.00 to 0.50)." in text
     same = dataclasses.replace(split, bps=CaseEstimate(-0.001, -0.5, 0.25))
     nearly = dataclasses.replace(saving, bps=CaseEstimate(-0.004, -0.2, 0.1))
-    text = case_paragraph(dataclasses.replace(case, not_looking=same, saving=nearly), StudyConfig())
+    text = case_verdict(dataclasses.replace(case, not_looking=same, saving=nearly), StudyConfig())
     assert "A static split cost the same as the sweep (95 % CI -0.50 to 0.25)." in text
     assert "contextual, the best on the training days, cost the same as sweep (95 % CI -0.10 to 0.20)" in text
     assert "-0.00" not in text
     rule = dataclasses.replace(case, chosen="sweep", saving=None, learning=None, not_looking=None)
-    assert "no router was better on the training days" in case_paragraph(rule, StudyConfig())
+    assert "no router was better on the training days" in case_verdict(rule, StudyConfig())
 
 
 def test_savings_have_dollars_and_days() -> None:
@@ -330,7 +330,7 @@ def test_learning_costs_most_on_the_first_day() -> None:
     assert cost.later_bps.mean == pytest.approx(0.2 * (1 / 2 + 1 / 3 + 1 / 4) / 3)
     assert _learning_cost(orders, "sweep", seed=0) is None
     single = _learning_cost(orders.filter(pl.col("day") == "2019-03-04"), "contextual", seed=0)
-    assert single == LearningCost(cost.first_day_bps, None)
+    assert single == CaseLearningCost(cost.first_day_bps, None)
 
 
 def test_a_worse_tail_and_a_fit_to_the_training_days_are_said() -> None:
@@ -343,17 +343,17 @@ def test_a_worse_tail_and_a_fit_to_the_training_days_are_said() -> None:
         *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "contextual", "beats", saving, (), ()),
         *(None, None, 1.0, None, (), found, "LUMO"),
     )
-    text = case_paragraph(case, StudyConfig())
+    text = case_verdict(case, StudyConfig())
     assert text.startswith("For orders of 100 shares of LUMO for immediate execution, use contextual.")
     assert "The tail is no worse: contextual's worst 5 % of orders averaged 5.60 bps, sweep's 6.00 bps." in text
     assert "fitted" not in text
     worse = dataclasses.replace(
         case, chosen="static+sweep", use="static+sweep", comparison=dataclasses.replace(found, routers=fitted)
     )
-    text = case_paragraph(worse, StudyConfig())
+    text = case_verdict(worse, StudyConfig())
     assert "The tail is worse: static+sweep's worst 5 % of orders averaged 9.00 bps" in text
     assert "static+sweep was fitted on the training days, so its cost there is optimistic." in text
-    pooled = case_paragraph(dataclasses.replace(case, symbol=""), StudyConfig(), pooled=True)
+    pooled = case_verdict(dataclasses.replace(case, symbol=""), StudyConfig(), pooled=True)
     assert pooled.startswith("All symbols pooled: for orders of 100 shares for immediate execution, use contextual.")
     assert "tail" not in pooled
 
@@ -364,12 +364,12 @@ def test_the_surface_says_where_the_saving_is_not_clear() -> None:
 
     def said(*estimates: CaseEstimate) -> str:
         points = tuple(_SurfacePoint(presence, 1.0, one) for presence, one in zip((0.5, 2.0), estimates, strict=True))
-        surface = DarkSurface("contextual", "sweep", 72, points)
+        surface = CaseDarkSurface("contextual", "sweep", 72, points)
         case = StudyCase(
             *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "contextual", "beats", saving, (), ()),
             *(None, None, 1.0, surface, (), found),
         )
-        return case_paragraph(case, StudyConfig()).rpartition("(")[2]
+        return case_verdict(case, StudyConfig()).rpartition("(")[2]
 
     assert said(clear, clear) == "72 orders each, significant everywhere)."
     assert said(clear, unclear) == "72 orders each, not always significant with 2 times the shares)."

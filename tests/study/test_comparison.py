@@ -16,13 +16,14 @@ import pytest
 from riskroute.core.errors import InputError
 from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import BacktestResult, _equivalent_tolerance, run_backtest
-from riskroute.study.candidates import router_names
-from riskroute.study.comparison import Comparison, choose_benchmark, compare_routers
+from riskroute.study.candidates import candidate_names
 from riskroute.study.config import BacktestConfig
-from riskroute.study.costs import expected_shortfall, objective_cost, order_costs_bps
+from riskroute.study.costs import objective_cost, order_costs_bps
+from riskroute.study.day_tables import DayTables
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import PlayTask, TableCache, play_tasks, training_days
-from riskroute.study.tables import Tables
+from riskroute.study.play import PlayCache, PlayTask, play_tasks, training_days
+from riskroute.study.router_comparison import RouterComparison, choose_benchmark, compare_routers
+from riskroute.study.statistics import expected_shortfall
 from riskroute.study.verdict import backtest_verdict
 from small_days import HERE
 
@@ -36,7 +37,7 @@ def tables(
     foreseen: float = 0.0,
     block: int = 1,
     estimated: str = "",
-) -> Tables:
+) -> DayTables:
     """Orders of one day: costs in basis points by router, seed and number; every ``block`` orders are a time block.
 
     Fills of the kind ``estimated`` are beyond the recorded depth.
@@ -55,7 +56,7 @@ def tables(
                 parts = (("dark", 0.25), ("limit", 0.25), ("take", 0.5))
                 fills += [key | {"kind": kind, "shares": int(part * shares), "estimated": kind == estimated}
                           for kind, part in parts]  # fmt: skip
-    return Tables(pl.DataFrame(orders), pl.DataFrame(), pl.DataFrame(fills))
+    return DayTables(pl.DataFrame(orders), pl.DataFrame(), pl.DataFrame(fills))
 
 
 def test_a_small_table_by_hand() -> None:
@@ -120,7 +121,7 @@ def test_impact_is_added_once_and_kappa_changes_the_objective_alone() -> None:
         assert same == plain.routers[name]
 
 
-def found_of(costs: dict[str, list[float]], kappa: float = 0.0) -> Comparison:
+def found_of(costs: dict[str, list[float]], kappa: float = 0.0) -> RouterComparison:
     return compare_routers(tables({name: [some] for name, some in costs.items()}), "bar", {}, kappa=kappa)
 
 
@@ -227,11 +228,11 @@ def test_the_bar_is_the_rule_of_every_desk() -> None:
 
 
 def test_which_routers_are_played() -> None:
-    assert router_names([], pools=False, horizon=0.0)[:2] == ["sweep", "raw-sweep"]
-    assert "dark-first+sweep" not in router_names([], pools=False, horizon=0.0)
-    assert "rest-even+sweep" in router_names(["spray"], pools=True, horizon=10.0)
-    every = router_names(["all"], pools=True, horizon=10.0)
-    assert router_names(["all", "contextual:kappa=0"], pools=True, horizon=10.0) == [*every, "contextual:kappa=0"]
+    assert candidate_names([], pools=False, horizon=0.0)[:2] == ["sweep", "raw-sweep"]
+    assert "dark-first+sweep" not in candidate_names([], pools=False, horizon=0.0)
+    assert "rest-even+sweep" in candidate_names(["spray"], pools=True, horizon=10.0)
+    every = candidate_names(["all"], pools=True, horizon=10.0)
+    assert candidate_names(["all", "contextual:kappa=0"], pools=True, horizon=10.0) == [*every, "contextual:kappa=0"]
     assert len(every) == len(set(every))
     assert every[-1] == "clairvoyant"
     assert {"adaptive", "static+sweep", "dark-first+post+sweep"} <= set(every)
@@ -251,7 +252,7 @@ def test_a_price_of_risk_in_dollars_charges_the_same() -> None:
 @pytest.fixture(scope="module")
 def result(dark_days: list[MarketDay], tmp_path_factory: pytest.TempPathFactory) -> BacktestResult:
     config = BacktestConfig(orders=16, shares=(400,), seeds=2, routers=("static", "thompson"), block_minutes=1)
-    cache = TableCache(tmp_path_factory.mktemp("played"))
+    cache = PlayCache(tmp_path_factory.mktemp("played"))
     found = run_backtest("dark", dark_days, config, backend=HERE, cache=cache)
     assert all(cache.has(task) for task in play_tasks(found.candidates, dark_days, config))
     return found
@@ -308,7 +309,7 @@ def test_two_processes_find_the_same(result: BacktestResult) -> None:
 
 
 def test_what_was_played_is_not_played_again(dark_days: list[MarketDay], tmp_path: Path) -> None:
-    cache = TableCache(tmp_path)
+    cache = PlayCache(tmp_path)
     played: list[PlayTask] = []
     config = BacktestConfig(orders=8, routers=("static", "uniform"))
     first = run_backtest("dark", dark_days, config, backend=HERE, cache=cache, finished=played.append)
@@ -332,7 +333,7 @@ def test_what_was_played_is_not_played_again(dark_days: list[MarketDay], tmp_pat
 def test_every_size_has_a_comparison_of_its_own(dark_days: list[MarketDay], tmp_path: Path) -> None:
     """Pooled, small orders would hide what large ones cost."""
     config = BacktestConfig(orders=12, shares=(100, 4000), routers=("spray",), block_minutes=2)
-    cache = TableCache(tmp_path / "played")
+    cache = PlayCache(tmp_path / "played")
     both = run_backtest("dark", dark_days, config, backend=HERE, cache=cache)
     assert list(both.comparisons) == [100, 4000]
     with pytest.raises(InputError, match=r"comparison needs one order size, got 100, 4000 shares; use comparisons"):

@@ -14,7 +14,7 @@ from riskroute.study.markets import MarketDay
 
 
 @pytest.fixture(scope="module")
-def day(half_hour: rr.market.Store, tmp_path_factory: pytest.TempPathFactory) -> MarketDay:
+def day(half_hour: rr.market.RecordingStore, tmp_path_factory: pytest.TempPathFactory) -> MarketDay:
     recordings = half_hour.of_symbol("QVEX")
     books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     folder = PreparedDay(books).write(tmp_path_factory.mktemp("discretion") / "day")

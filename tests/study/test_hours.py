@@ -10,14 +10,14 @@ import pytest
 
 import riskroute as rr
 from riskroute.core.errors import DataError, InputError
-from riskroute.market.clock import SECOND, utc_stamp
+from riskroute.market.clock import SECOND, clock_stamp
 from riskroute.study.backtest import _tercile_table, run_backtest
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig, StudyConfig
 from riskroute.study.costs import costs_by_router
 from riskroute.study.markets import MarketDay, market_days
 from riskroute.study.page import _study_page
-from riskroute.study.play import PlayTask, _day_orders, trading_day
+from riskroute.study.play import PlayTask, _day_orders, day_to_play
 from riskroute.study.study import _run_study
 from small_days import HERE, record_day, short_days
 
@@ -50,7 +50,7 @@ def test_hours_are_those_of_the_zone_of_the_recordings(tmp_path: Path) -> None:
     config = BacktestConfig(orders=20, hours="14:10-14:20", horizon=30.0, shares=(100,), routers=("sweep",))
     result = run_backtest("coins", [day], config, backend=HERE)
     orders = result.tables.orders
-    first, last = (utc_stamp(day.date, dt.time(14, minute), "UTC") for minute in (10, 20))
+    first, last = (clock_stamp(day.date, dt.time(14, minute), "UTC") for minute in (10, 20))
     assert first <= orders["time"].min()  # type: ignore[operator]  # not empty
     assert (orders["time"] + (30 * SECOND)).max() < last  # type: ignore[operator]  # not empty
     assert orders["zone"].unique().to_list() == ["UTC"]
@@ -70,7 +70,7 @@ def test_the_session_is_that_of_new_york_alone(tmp_path: Path) -> None:
         hours = AFTERNOON if zone == "UTC" else (dt.time(9), dt.time(10))
         (day,) = recorded(tmp_path / zone.replace("/", " "), zone=zone, hours=hours)
         times = _day_orders(day, day.load().books, config).times
-        begin = utc_stamp(day.date, first, zone)
+        begin = clock_stamp(day.date, first, zone)
         assert begin <= times[0] < begin + 200 * SECOND
 
 
@@ -110,7 +110,7 @@ def test_the_rules_are_those_of_the_market_unless_said_otherwise(tmp_path: Path)
     identities = set()
     for asked in (None, "reg-nms", "none"):
         config = BacktestConfig(orders=2, shares=(100,), protection=asked, routers=("sweep",))
-        assert trading_day(stock, config).protection == (asked or "reg-nms")
+        assert day_to_play(stock, config).protection == (asked or "reg-nms")
         found = run_backtest("m", [stock], config, backend=HERE)
         assert found.protection == found.to_json()["protection"] == (asked or "reg-nms")
         identities.add(PlayTask(Candidate("sweep", "sweep"), (stock,), 1, config, 0).identity)

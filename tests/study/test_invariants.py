@@ -14,9 +14,9 @@ from riskroute.market.clock import SECOND
 from riskroute.study import backtest, play
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.config import BacktestConfig
+from riskroute.study.day_tables import DayTables
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import _check_tables, check_bound
-from riskroute.study.tables import Tables
+from riskroute.study.play import _check_tables, check_played_bound
 from small_days import HERE
 
 ANY = (0, 2**62)
@@ -28,7 +28,7 @@ def result(dark_days: list[MarketDay]) -> BacktestResult:
     return run_backtest("dark", dark_days, config, backend=HERE)
 
 
-def hours(tables: Tables, span: tuple[int, int] = ANY) -> dict[tuple[str, str], tuple[int, int]]:
+def hours(tables: DayTables, span: tuple[int, int] = ANY) -> dict[tuple[str, str], tuple[int, int]]:
     return {(day[0], day[1]): span for day in tables.orders.select("symbol", "day").unique().rows()}
 
 
@@ -78,18 +78,18 @@ def test_orders_outside_the_hours_are_an_error(result: BacktestResult) -> None:
 
 
 def test_an_order_that_beats_the_clairvoyant_is_an_error(result: BacktestResult) -> None:
-    check_bound(result.tables.orders)
+    check_played_bound(result.tables.orders)
     cheaper = pl.when(pl.col("router") == "spray").then(pl.col("cost") - 1e6).otherwise(pl.col("cost"))
     message = r"by spray, seed 0: cost of .* bps is below the .* bps of the clairvoyant"
     with pytest.raises(InvariantError, match=message):
-        check_bound(result.tables.orders.with_columns(cost=cheaper))
+        check_played_bound(result.tables.orders.with_columns(cost=cheaper))
 
 
 def test_every_backtest_is_checked(dark_days: list[MarketDay], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks for one router gets the bound too."""
     checked: list[Any] = []
     monkeypatch.setattr(play, "_check_tables", lambda tables, _: checked.append(tables))
-    monkeypatch.setattr(backtest, "check_bound", checked.append)
+    monkeypatch.setattr(backtest, "check_played_bound", checked.append)
     config = BacktestConfig(orders=6, routers=("spray",))
     found = run_backtest("dark", dark_days, config, backend=HERE)
     assert len(checked) == len(found.candidates) + 1

@@ -13,12 +13,12 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks, PreparedDay
 from riskroute.market.importing import import_files
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Store
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import RecordingStore
 from riskroute.market.synthetic.generate import generate_market
 from riskroute.market.synthetic.venues import PRESETS
 from riskroute.routing.fees import Fee, FeeSchedule
-from riskroute.simulation.dark_market import PoolModel
+from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study import markets
 from riskroute.study.markets import MarketDay, _business_days, market_days
 from small_days import HERE, handmade_day, record_day, short_days
@@ -66,7 +66,7 @@ def test_pools_and_fees_are_those_of_the_market(dark_days: list[MarketDay], kept
     fees = PRESETS["comparable"].fees
     assert dark_days[0].takers == tuple(fees[venue][0] for venue in dark_days[0].load().books.venues)
     assert dark_days[0].makers == tuple(fees[venue][1] for venue in dark_days[0].load().books.venues)
-    mine = PoolModel("MINE", 0.5)
+    mine = DarkMarketPool("MINE", 0.5)
     assert short_days(kept_days, pools=[mine])[0].pools == (mine,)
 
 
@@ -79,7 +79,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         hours = (dt.time(10, 30), dt.time(10, 34))
         files = generate_market(out / f"files {day}", seed=day, symbols=["TARN"], hours=hours, date=date, venues=venues)
         for venue, path in zip(venues, files, strict=True):
-            import_files([path], out / "books", ImportOptions(("TARN",), 5, date=date, venue=venue.name))
+            import_files([path], out / "books", ReadingOptions(("TARN",), 5, date=date, venue=venue.name))
     return out / "books"
 
 
@@ -88,7 +88,7 @@ def test_a_folder_of_recordings_is_a_market(recorded: Path, tmp_path: Path) -> N
     schedule = FeeSchedule([Fee("XNAS", since, taker=0.003, maker=-0.002), Fee("EDGA", since, taker=-0.001, maker=0.0)])
     days = market_days(recorded, kept=tmp_path / "kept", backend=HERE, fees=schedule)
     assert [day.name for day in days] == ["TARN 2019-03-04", "TARN 2019-03-05"]
-    store = Store(recorded)
+    store = RecordingStore(recorded)
     for day in days:
         ready = day.load()
         assert ready.queue is not None

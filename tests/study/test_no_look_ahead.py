@@ -12,10 +12,10 @@ import pytest
 
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.registry import ROUTERS, make_router
-from riskroute.simulation.backtest import TradingDay, play_day
+from riskroute.simulation.play_day import TradingDay, play_day
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import trading_day
+from riskroute.study.play import day_to_play
 from small_days import noting_plans
 
 KNOWN: dict[str, dict[str, Any]] = {
@@ -30,7 +30,7 @@ LAST = 26
 def quiet(day: MarketDay, horizon: float) -> TradingDay:
     """A day whose pools neither see ahead, which they do by design, nor compare spreads with those of the whole day."""
     pools = tuple(dataclasses.replace(pool, adverse=0.0, spread=0.0) for pool in day.pools)
-    return trading_day(dataclasses.replace(day, pools=pools), BacktestConfig(orders=40, shares=(700,), horizon=horizon))
+    return day_to_play(dataclasses.replace(day, pools=pools), BacktestConfig(orders=40, shares=(700,), horizon=horizon))
 
 
 def garbled(day: TradingDay, moment: int) -> TradingDay:

@@ -14,16 +14,16 @@ import pytest
 
 import riskroute as rr
 from riskroute.core.errors import InputError
-from riskroute.market.clock import parse_hours, utc_stamp
+from riskroute.market.clock import clock_stamp, parse_hours
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
-from riskroute.routers.rules import Primary, Sweep
+from riskroute.routers.rules import PrimaryRule, SweepRule
 from riskroute.simulation.backends import Backend
 from riskroute.study.candidates import Candidate, named_candidate
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import play_routers, play_tasks, trading_day
+from riskroute.study.play import day_to_play, play_routers, play_tasks
 from small_days import HERE
 
 
@@ -34,10 +34,10 @@ class Curious(Router):
     name: ClassVar[str] = "curious"
 
     def decide(self, context: Context) -> Plan:
-        return Primary().decide(context)
+        return PrimaryRule().decide(context)
 
     def greedy(self, context: Context) -> Plan:
-        return Sweep().decide(context)
+        return SweepRule().decide(context)
 
 
 def test_exploration_is_the_cost_over_the_plan_that_seemed_best(dark_days: list[MarketDay]) -> None:
@@ -87,8 +87,8 @@ def test_a_router_of_your_own_whose_code_has_changed_is_played_again(
 
 def test_orders_come_within_hours(dark_days: list[MarketDay]) -> None:
     for hours in ("10:33-10:40", "10:40-10:41"):
-        first, last = (utc_stamp(dark_days[0].date, moment) for moment in parse_hours(hours))
-        times = trading_day(dark_days[0], BacktestConfig(orders=20, hours=hours)).orders.times
+        first, last = (clock_stamp(dark_days[0].date, moment) for moment in parse_hours(hours))
+        times = day_to_play(dark_days[0], BacktestConfig(orders=20, hours=hours)).orders.times
         assert first <= times.min() <= times.max() <= last
     with pytest.raises(InputError, match=r"hours must be two times such as .*, was 'noon'"):
         BacktestConfig(hours="noon")

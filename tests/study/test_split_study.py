@@ -21,16 +21,16 @@ from checkout import SHARED_DATA
 from market_files import csv_text
 from pages import as_phone, opened
 from riskroute import Allocations, DataError, Problem
-from riskroute.cli.app import run as command
+from riskroute.cli.app import run_app as command
 from riskroute.core.records import from_plain
 from riskroute.market.importing import import_files
-from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.simulation.replay import Replay
 from riskroute.study.config import config_template, split_config
 from riskroute.study.split_page import _models_table
-from riskroute.study.split_result import SplitCase, _best_single, _measure_splits
-from riskroute.study.split_study import PreparedOrder, _prepare_order, _study_data
+from riskroute.study.split_result import SplitResultCase, _best_single, _measure_splits
+from riskroute.study.split_study import SplitStudyOrder, _prepare_order, _study_data
 
 TEMPLATE = config_template("split-study")
 SMALL = """
@@ -144,7 +144,7 @@ def test_the_recommendation_is_the_best_on_training_books(study: Path) -> None:
 
 def test_doubts_are_said(study: Path) -> None:
     order = summary_of(study)["orders"][0]
-    plain = " ".join(from_plain(SplitCase, order).findings())
+    plain = " ".join(from_plain(SplitResultCase, order).findings())
     assert "known levels" not in plain
     measured = order["policies"][order["recommended_policy"]]["test"]
     naive = {name: order["splits"][name]["test"]["charged_cost"] for name in order["naive_splits"]}
@@ -154,7 +154,7 @@ def test_doubts_are_said(study: Path) -> None:
     order["frontier"] = order["frontier"][:1]
     order["frontier"][0] |= {"allocation": order["splits"]["recommended"]["allocation"], "risk_tolerance": 0.5}
     order["fits"]["XNAS"]["variance"] = [-1.0, 0.5]
-    doubtful = from_plain(SplitCase, order)
+    doubtful = from_plain(SplitResultCase, order)
     said = " ".join(doubtful.findings())
     assert f"cost more than it saved: {min(naive, key=lambda name: naive[name])} would have been cheaper" in said
     assert "At 12.5% of the sample times in the test hours it needed more than the known levels of a book" in said
@@ -239,7 +239,7 @@ def test_the_same_study_gives_the_same_numbers(study: Path, tmp_path: Path) -> N
     assert again == summary_of(study)
 
 
-def data_of(config: dict[str, Any], study: Path) -> PreparedOrder:
+def data_of(config: dict[str, Any], study: Path) -> SplitStudyOrder:
     """The market of a study, prepared for the first order size."""
     made = tomllib.loads(with_books_of(study, 'train = "10:40-10:50"\ntest = "10:50-11:00"\nrepeats = 3'))
     wanted = split_config(made | {"dark": tomllib.loads(TEMPLATE)["dark"]} | config)
@@ -277,7 +277,7 @@ def test_a_day_is_chosen_among_several(tmp_path: Path) -> None:
         date = dt.date.fromisoformat(day)
         hours = (dt.time(10, 40), dt.time(10, 50))
         files = generate_market(tmp_path / day, symbols=("QVEX",), hours=hours, date=date, rate=0.3)
-        import_files(files, tmp_path / "books", ImportOptions(("QVEX",)))
+        import_files(files, tmp_path / "books", ReadingOptions(("QVEX",)))
     config = split_config({"data": str(tmp_path / "books"), "date": dt.date(2019, 3, 28)})
     assert {one.date for one in _study_data(config, tmp_path).recordings} == {dt.date(2019, 3, 28)}
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from riskroute import InputError
-from riskroute.cli.app import run as command
+from riskroute.cli.app import run_app as command
 from riskroute.study.config import config_template, split_config
 
 TEMPLATE = config_template("split-study")

@@ -15,12 +15,12 @@ from pages import Page, cells_of
 from riskroute import DataError, InputError
 from riskroute.core.records import from_plain
 from riskroute.market.importing import import_files
-from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.readers.reading import ReadingOptions
 from riskroute.simulation.backends import Backend
 from riskroute.study.config import split_config
-from riskroute.study.split_page import write_report
+from riskroute.study.split_page import write_split_page
 from riskroute.study.split_result import SplitStudyResult
-from riskroute.study.split_study import PreparedOrder, SplitStudy, _prepare_order, _study_data
+from riskroute.study.split_study import SplitStudy, SplitStudyOrder, _prepare_order, _study_data
 
 HOURS: dict[str, Any] = {"train": "10:40-10:50", "test": "10:50-11:00", "bucket_minutes": 1.0, "repeats": 2}
 POOL = {"name": "P1", "presence": 0.0, "tail": 1.0, "venue": "XAAA"}
@@ -47,7 +47,7 @@ def books_of(folder: Path, venue: str, present: Sequence[int], *, size: int = 50
     return path
 
 
-def prepared_books(folder: Path, *venues: Path, **values: Any) -> PreparedOrder:
+def prepared_books(folder: Path, *venues: Path, **values: Any) -> SplitStudyOrder:
     config = split_config({"data": [str(path) for path in venues], **HOURS} | values)
     return _prepare_order(config, _study_data(config, folder / "out"), config.shares[0])
 
@@ -123,7 +123,7 @@ def test_a_report_holds_whatever_its_names_are(result: SplitStudyResult, tmp_pat
     for number, more in enumerate(({}, names)):
         changed = {"adaptive": "ZZZZ"}  # names in the configuration are checked: those of the findings are not
         found = {key: renamed(renamed(plain_result[key], changed), more) for key in ("market", "orders")}
-        page, text = write_report(from_plain(SplitStudyResult, plain_result | found), tmp_path / str(number))
+        page, text = write_split_page(from_plain(SplitStudyResult, plain_result | found), tmp_path / str(number))
         pages.append(Page(page.read_text()))
         texts.append(text.read_text().split("## Settings")[0])
     plain, odd = pages
@@ -139,7 +139,7 @@ def test_a_report_holds_whatever_its_names_are(result: SplitStudyResult, tmp_pat
 
 
 def test_a_report_says_where_levels_are_missing(result: SplitStudyResult, tmp_path: Path) -> None:
-    for path in write_report(result, tmp_path / "whole"):
+    for path in write_split_page(result, tmp_path / "whole"):
         assert "more levels" not in path.read_text().split("<body>")[-1]
         assert "an order may walk" not in path.read_text()
     levels = {"bid_px_01": 98.0, "bid_sz_01": 5, "ask_px_01": 102.0, "ask_sz_01": 5}
@@ -148,14 +148,14 @@ def test_a_report_says_where_levels_are_missing(result: SplitStudyResult, tmp_pa
         deep = table.with_columns(polars.lit(value).alias(column) for column, value in levels.items())
         deep.write_csv(tmp_path / f"{name}_20190327.csv")
     files = sorted(tmp_path.glob("*.csv"))
-    import_files(files, tmp_path / "books", ImportOptions(depth=1))
+    import_files(files, tmp_path / "books", ReadingOptions(depth=1))
     small: dict[str, Any] = {"shares": 20, "horizon": 10, "runs": 1, "policies": ["uniform"], "levels": 1}
     study = SplitStudy(data=str(tmp_path / "books"), **HOURS, **small)
     found = study.run(out=tmp_path / "out", backend=Backend("local", 1))
     said = "40 of 40 snapshots of XAAB_ACME_2019-03-27 had more levels on a side than the 1 kept."
     kept = found.market.recordings["XAAB_ACME_2019-03-27"]
     assert (kept.cut, kept.deeper, kept.levels) == (said, 40, 1)
-    for path in write_report(found, tmp_path / "cut"):
+    for path in write_split_page(found, tmp_path / "cut"):
         assert said in path.read_text().replace("\\_", "_")
         assert "an order may walk: 1, as configured." in path.read_text()
 

@@ -14,7 +14,7 @@ import pytest
 import riskroute as rr
 from checkout import ROOT, run_code
 from riskroute import DataError, InputError
-from riskroute.cli.app import run as command
+from riskroute.cli.app import run_app as command
 from riskroute.simulation.backends import Backend
 
 VALUES: dict[str, Any] = {
@@ -66,7 +66,7 @@ def test_the_command_gives_the_same_numbers_and_leaves_home_alone(
     assert repr(result).count("\n\nSell 4 shares") == 1  # one paragraph for each risk tolerance
     for name in ("out/study.json", "all.json"):
         assert json.loads((tmp_path / name).read_text()) == result.summary()
-    rewritten = rr.write_report(result, tmp_path / "python")
+    rewritten = rr.write_split_page(result, tmp_path / "python")
     assert [path.name for path in rewritten] == ["report.html", "report.md"]
     for path in rewritten:
         assert path.read_text() == (tmp_path / "out" / path.name).read_text()
@@ -79,7 +79,9 @@ def test_a_result_is_read_as_it_was_written(result: rr.SplitStudyResult, folder:
     assert read == result
     assert repr(read) == repr(result)
     assert read.to_json(tmp_path / "again.json").read_bytes() == (folder / "study.json").read_bytes()
-    for old, new in zip(rr.write_report(result, tmp_path / "a"), rr.write_report(read, tmp_path / "b"), strict=True):
+    for old, new in zip(
+        rr.write_split_page(result, tmp_path / "a"), rr.write_split_page(read, tmp_path / "b"), strict=True
+    ):
         assert old.read_bytes() == new.read_bytes()
 
 
@@ -113,12 +115,12 @@ def test_what_is_no_study_is_refused(result: rr.SplitStudyResult, folder: Path, 
     with pytest.raises(InputError, match="backend must be one of local, dask, ray, was 'cloud'"):
         rr.SplitStudy().run(backend="cloud")
     with pytest.raises(InputError, match="result must be a SplitStudyResult, was dict"):
-        rr.write_report(result.summary(), tmp_path)  # type: ignore[arg-type]
+        rr.write_split_page(result.summary(), tmp_path)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"path must end in \.json, was 'all\.txt'"):
         result.to_json(tmp_path / "all.txt")
     with pytest.raises(InputError, match=r"path must be a readable file, was .*nowhere\.json"):
         rr.SplitStudyResult.from_json(tmp_path / "nowhere.json")
-    with pytest.raises(InputError, match="orders must be a tuple of SplitCase"):
+    with pytest.raises(InputError, match="orders must be a tuple of SplitResultCase"):
         replace(result, orders=[])  # type: ignore[arg-type]
 
 

@@ -13,23 +13,26 @@ import pytest
 
 from riskroute.core.errors import InputError
 from riskroute.market.day_books import DayBooks, PreparedDay
-from riskroute.simulation.dark_market import PoolModel
+from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study.backtest import run_backtest
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig
 from riskroute.study.costs import objective_cost
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import play_routers, trading_day
+from riskroute.study.play import day_to_play, play_routers
 from riskroute.study.static_fit import _GRID, UNITS, _fit_static, _fit_static_sweep
 from small_days import DATE, HERE, handmade_day
 
 THREE = {"A": (2, 300), "B": (3, 200), "C": (3, 400)}
 SECOND_DAY = DATE + dt.timedelta(days=1)
-POOLS = (PoolModel("P", 0.5, smallest=50, fee=0.001), PoolModel("Q", 0.3, smallest=200, fee=0.0, improvement=0.2))
+POOLS = (
+    DarkMarketPool("P", 0.5, smallest=50, fee=0.001),
+    DarkMarketPool("Q", 0.3, smallest=200, fee=0.0, improvement=0.2),
+)
 
 
 def two_days(folder: Path, venues: dict[str, tuple[int, int]], *, takers: tuple[float, ...] = (),
-             pools: tuple[PoolModel, ...] = ()) -> list[MarketDay]:  # fmt: skip
+             pools: tuple[DarkMarketPool, ...] = ()) -> list[MarketDay]:  # fmt: skip
     return [
         handmade_day(folder, venues, seed=seed, date=date, takers=takers, pools=pools)
         for seed, date in ((1, DATE), (2, SECOND_DAY))
@@ -62,7 +65,7 @@ def test_with_pools_all_splits_by_hand(tmp_path: Path, kappa: float) -> None:
     days = two_days(tmp_path, {"A": (2, 300), "B": (3, 300)}, pools=pools)
     config = BacktestConfig(orders=25, shares=(500,), latency_ms=0.0, kappa=kappa)
     chosen = _fit_static(days, config).parameters
-    day = trading_day(days[0], config)
+    day = day_to_play(days[0], config)
     dark = day.dark_market(config.seed, config.stress.leak)
 
     def at_venue(number: int, v: int, shares: float) -> float:
@@ -75,7 +78,7 @@ def test_with_pools_all_splits_by_hand(tmp_path: Path, kappa: float) -> None:
         assert shares == 0
         return 1e4 * cost / (500 * mid)
 
-    def in_pool(number: int, pool: PoolModel, rest: int, units: int) -> float:
+    def in_pool(number: int, pool: DarkMarketPool, rest: int, units: int) -> float:
         filled = min(50.0 * units, dark.hidden(number, pool.name))
         moment = day.orders.times[number : number + 1]
         each = pool.fee - pool.improvement * float(day.books.spreads(moment)[0]) / 2

@@ -11,7 +11,7 @@ import pytest
 
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import Candidate
-from riskroute.study.config import BacktestConfig, Stress
+from riskroute.study.config import BacktestConfig, StressConfig
 from riskroute.study.headroom import _Headroom, headroom_table, headroom_words, market_headroom
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import play_routers
@@ -116,7 +116,7 @@ def test_queues_without_luck_fill_less(dark_days: list[MarketDay]) -> None:
     posted = Candidate("post", "static+sweep", {"post": 1.0})
     shares = []
     for pessimistic in (False, True):
-        config = dataclasses.replace(CONFIG, horizon=30.0, stress=Stress(pessimistic_queues=pessimistic))
+        config = dataclasses.replace(CONFIG, horizon=30.0, stress=StressConfig(pessimistic_queues=pessimistic))
         fills = play_routers([posted], dark_days, config, backend=HERE).fills
         shares.append(int(fills.filter(pl.col("kind") == "limit")["shares"].sum()))
     assert 0 < shares[1] < shares[0]

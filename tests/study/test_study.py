@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from pages import known_numbers, unknown_numbers
-from riskroute.cli.app import run
+from riskroute.cli.app import run_app
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.records import to_plain
 from riskroute.market.day_books import PreparedDay
@@ -22,7 +22,7 @@ from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import named_candidate
 from riskroute.study.config import StudyConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import TableCache, perform_plays, play_tasks
+from riskroute.study.play import PlayCache, perform_plays, play_tasks
 from riskroute.study.result import StudyResult
 from riskroute.study.study import Study, _max_plays, _run_study, _write_states
 from small_days import HERE
@@ -40,8 +40,8 @@ BOOKS = {
 
 
 @pytest.fixture(scope="module")
-def cache(study_folder: Path) -> TableCache:
-    return TableCache(study_folder / "played")
+def cache(study_folder: Path) -> PlayCache:
+    return PlayCache(study_folder / "played")
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +50,13 @@ def result(study_result: StudyResult) -> StudyResult:
 
 
 @pytest.fixture(scope="module")
-def backtest(dark_days: list[MarketDay], cache: TableCache, result: StudyResult) -> BacktestResult:
+def backtest(dark_days: list[MarketDay], cache: PlayCache, result: StudyResult) -> BacktestResult:
     """What the study played, from the cache: the times that decisions took are the same too."""
     return run_backtest("dark", dark_days, CONFIG.backtest(2500, 10.0), backend=HERE, cache=cache)
 
 
 @pytest.fixture(scope="module")
-def urgent(dark_days: list[MarketDay], cache: TableCache) -> StudyResult:
+def urgent(dark_days: list[MarketDay], cache: PlayCache) -> StudyResult:
     """Orders to be done at once, where there are no pools: nothing to learn."""
     days = [dataclasses.replace(day, pools=()) for day in dark_days]
     return _run_study(days, dataclasses.replace(CONFIG, horizons=(0.0,)), backend=HERE, cache=cache)
@@ -164,7 +164,7 @@ def test_nothing_to_gain_means_use_the_simple_rule(urgent: StudyResult) -> None:
 
 
 def test_what_happens_on_test_days_does_not_change_the_choice(
-    result: StudyResult, dark_days: list[MarketDay], cache: TableCache, tmp_path: Path
+    result: StudyResult, dark_days: list[MarketDay], cache: PlayCache, tmp_path: Path
 ) -> None:
     first, last = dark_days
     day = PreparedDay.read(last.folder)
@@ -183,7 +183,7 @@ def test_what_happens_on_test_days_does_not_change_the_choice(
 def test_files_hold_the_routing_table_and_routers_that_decide(
     result: StudyResult,
     dark_days: list[MarketDay],
-    cache: TableCache,
+    cache: PlayCache,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -207,12 +207,12 @@ def test_files_hold_the_routing_table_and_routers_that_decide(
     assert router.route(context).checked(context)
     (tmp_path / "books.json").write_text(json.dumps(BOOKS))
     words = ["route", str(tmp_path / "books.json"), "--side", "buy", "--shares", "400", "--state", str(path)]
-    assert run(words) == 0
+    assert run_app(words) == 0
     assert "contextual: buy 400 at a mid of" in capsys.readouterr().out
 
 
 def test_a_restored_router_goes_on_as_the_one_that_was_played(
-    backtest: BacktestResult, dark_days: list[MarketDay], cache: TableCache
+    backtest: BacktestResult, dark_days: list[MarketDay], cache: PlayCache
 ) -> None:
     """Played once more, the router does what it did in the study; restored from its state, what it would do next."""
     candidate = next(one for one in backtest.candidates if one.label == "contextual")

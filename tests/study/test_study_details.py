@@ -18,7 +18,7 @@ from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.case import StudyCase, _learning_curve, _stress_savings
 from riskroute.study.examples import _WHY, OrderExample, order_examples
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import TableCache, play_routers, trading_day
+from riskroute.study.play import PlayCache, day_to_play, play_routers
 from riskroute.study.result import StudyResult
 from riskroute.study.stresses import stress_configs
 from riskroute.study.study import _max_plays, _run_study
@@ -32,12 +32,12 @@ def case(study_result: StudyResult) -> StudyCase:
 
 
 @pytest.fixture(scope="module")
-def cache(study_folder: Path, case: StudyCase) -> TableCache:
-    return TableCache(study_folder / "played")
+def cache(study_folder: Path, case: StudyCase) -> PlayCache:
+    return PlayCache(study_folder / "played")
 
 
 @pytest.fixture(scope="module")
-def backtest(dark_days: list[MarketDay], cache: TableCache) -> BacktestResult:
+def backtest(dark_days: list[MarketDay], cache: PlayCache) -> BacktestResult:
     """What the study played, from the cache."""
     return run_backtest("dark", dark_days, CONFIG.backtest(2500, 10.0), backend=HERE, cache=cache)
 
@@ -159,7 +159,7 @@ def test_examples_show_the_books_of_their_moment_and_every_share(
         assert all(child.filled <= child.sent for child in one.children)
         assert [child.sent_after for child in one.children] == sorted(child.sent_after for child in one.children)
         (day,) = (day for day in dark_days if str(day.date) == one.day)
-        books = trading_day(day, backtest.config).books
+        books = day_to_play(day, backtest.config).books
         now = books.as_of(row["time"])
         for side, prices, sizes, ahead in (("bid", now.bid_px, now.bid_sz, -1), ("ask", now.ask_px, now.ask_sz, 1)):
             levels = [level for level in one.levels if level.side == side]
@@ -214,7 +214,7 @@ def test_harder_worlds_begin_with_the_usual_one(case: StudyCase) -> None:
 
 
 def test_impact_is_charged_to_the_shares_taken(
-    case: StudyCase, backtest: BacktestResult, dark_days: list[MarketDay], cache: TableCache
+    case: StudyCase, backtest: BacktestResult, dark_days: list[MarketDay], cache: PlayCache
 ) -> None:
     assert case.stresses is not None
     worlds = stress_configs(backtest.config, pools=True)
@@ -239,7 +239,7 @@ def test_worlds_with_impact_are_left_out_where_nothing_is_known_of_trades(
 
 
 def test_progress_counts_the_plays_of_harder_worlds(
-    case: StudyCase, dark_days: list[MarketDay], cache: TableCache
+    case: StudyCase, dark_days: list[MarketDay], cache: PlayCache
 ) -> None:
     told: list[tuple[int, int]] = []
     with few_worlds():

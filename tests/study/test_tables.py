@@ -17,9 +17,9 @@ from riskroute.market.queue_fills import QueueReplay
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig
+from riskroute.study.day_tables import CHILDREN, FILLS, ORDERS, DayTables
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import TableCache, perform_plays, play_routers, play_tasks
-from riskroute.study.tables import CHILDREN, FILLS, ORDERS, Tables
+from riskroute.study.play import PlayCache, perform_plays, play_routers, play_tasks
 from small_days import HERE
 
 KEY = ["router", "seed", "symbol", "day", "number"]
@@ -112,28 +112,28 @@ def test_the_impact_is_that_of_the_block(dark_days: list[MarketDay], result: Bac
 
 def test_tables_have_their_columns_and_survive_their_files(result: BacktestResult, tmp_path: Path) -> None:
     result.tables.write(tmp_path / "t")
-    back = Tables.read(tmp_path / "t")
+    back = DayTables.read(tmp_path / "t")
     for name, schema in (("orders", ORDERS), ("children", CHILDREN), ("fills", FILLS)):
         frame = getattr(back, name)
         assert dict(frame.schema) == schema
         assert frame.equals(getattr(result.tables, name), null_equal=True)
     (tmp_path / "t" / "fills.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(DataError, match="must hold the tables of `riskroute backtest`") as said:
-        Tables.read(tmp_path / "t")
+        DayTables.read(tmp_path / "t")
     assert "\n" not in str(said.value)
     with pytest.raises(DataError, match="must hold the tables"):
-        Tables.read(tmp_path / "nowhere")
+        DayTables.read(tmp_path / "nowhere")
 
 
 def test_a_day_without_any_order_has_empty_tables(dark_days: list[MarketDay]) -> None:
     """Books that are all too old are nobody's market: every order is left out, of every router."""
-    from riskroute.routers.rules import Sweep
-    from riskroute.simulation.backtest import play_day
-    from riskroute.study.play import trading_day
-    from riskroute.study.tables import day_tables
+    from riskroute.routers.rules import SweepRule
+    from riskroute.simulation.play_day import play_day
+    from riskroute.study.day_tables import day_tables
+    from riskroute.study.play import day_to_play
 
-    trading = trading_day(dark_days[0], BacktestConfig(orders=5))
-    played = play_day(Sweep(), trading, stale_seconds=1e-9)
+    trading = day_to_play(dark_days[0], BacktestConfig(orders=5))
+    played = play_day(SweepRule(), trading, stale_seconds=1e-9)
     assert played.skipped == 5
     key = {"router": "sweep", "seed": 0, "symbol": "LUMO", "day": "2019-03-04"}
     tables = day_tables(played, trading.books, key, queue=dark_days[0].load().queue, block_seconds=600.0)
@@ -155,7 +155,7 @@ def test_tasks_that_take_long_are_begun_first_and_results_keep_their_places(
     dark_days: list[MarketDay], tmp_path: Path
 ) -> None:
     """The state of a router is kept with its tables; another symbol with the same books is another task."""
-    config, cache = BacktestConfig(orders=2), TableCache(tmp_path)
+    config, cache = BacktestConfig(orders=2), PlayCache(tmp_path)
     names = ("sweep", "dark-first+sweep", "spray", "clairvoyant")
     tasks = play_tasks([Candidate(name, name) for name in names], dark_days[:1], config)
     begun: list[str] = []

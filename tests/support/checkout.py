@@ -13,7 +13,7 @@ from types import ModuleType
 from unittest import mock
 
 import riskroute
-from riskroute.cli.app import run
+from riskroute.cli.app import run_app
 from riskroute.simulation import backends
 
 ROOT = Path(__file__).parents[2]
@@ -59,4 +59,4 @@ def run_command(command: str, folder: Path) -> str:
     """What a command line that starts with ``riskroute`` prints; files are matched as a shell would."""
     _, *words = command.split()
     found = [name for word in words for name in (sorted(glob(word, root_dir=folder)) if "*" in word else [word])]
-    return _printed(folder, lambda: run(found))
+    return _printed(folder, lambda: run_app(found))

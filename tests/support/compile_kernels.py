@@ -97,8 +97,8 @@ def compile_markets(folder: Path) -> None:
     files = rr.market.generate_market(
         folder / "files", symbols=("QVEX",), hours=(dt.time(11), dt.time(11, 1)), rate=0.2
     )
-    rr.market.import_files(files[:1], folder / "books", rr.market.ImportOptions(("QVEX",)))
-    store = rr.market.Store(folder / "books")
+    rr.market.import_files(files[:1], folder / "books", rr.market.ReadingOptions(("QVEX",)))
+    store = rr.market.RecordingStore(folder / "books")
     (recording,) = store.of_symbol("QVEX")
     books = DayBooks.of_tables({"XNAS": store.snapshots(recording)})
     books.touches([books.first])

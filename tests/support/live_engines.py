@@ -22,7 +22,7 @@ from riskroute.live.state.events import (
 from riskroute.live.state.trading_state import TradingState
 from riskroute.live.venues.simulated import Faults, QuotedMarket, SimulatedVenue
 from riskroute.routers.router import Router
-from riskroute.routers.rules import Sweep
+from riskroute.routers.rules import SweepRule
 
 START = 1_700_000_000 * NANO
 CENT = NANO // 100
@@ -117,7 +117,7 @@ class World:
         arguments: dict[str, Any] = (
             {"clock": self.clock, "monotonic": self.clock, "quotes": self.books} | self.arguments | more
         )
-        self.engine = TradingEngine(log, self.venues, router or Sweep(), **arguments)
+        self.engine = TradingEngine(log, self.venues, router or SweepRule(), **arguments)
         self.engine.start()
         self.engine.flush()
         return self.engine

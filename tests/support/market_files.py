@@ -17,9 +17,9 @@ import pytest
 
 from riskroute.core.errors import RiskrouteError
 from riskroute.market.importing import import_files
-from riskroute.market.readers.reading import ImportOptions
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import RecordingStore
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
-from riskroute.market.store import Store
 
 DAY = "2019-03-27"
 OPEN = 34_200 * 10**9
@@ -226,7 +226,7 @@ def visible(folder: Path) -> list[str]:
 
 def check_recordings(folder: Path) -> None:
     """Assert that tables load, with their columns and types, rising times of one day, whole levels, known letters."""
-    store = Store(folder)
+    store = RecordingStore(folder)
     expected = set()
     for one in store.recordings():
         tables = {"snapshots": (store.snapshots(one), snapshot_schema(one.depth, one.unit))}
@@ -263,10 +263,10 @@ def _check_levels(table: polars.DataFrame, depth: int) -> None:
             assert (price.drop_nulls() > 0).all()
 
 
-ANY = ImportOptions()
+ANY = ReadingOptions()
 
 
-def refusal(path: Path, wanted: ImportOptions = ANY, **options: Any) -> str:
+def refusal(path: Path, wanted: ReadingOptions = ANY, **options: Any) -> str:
     """The one sentence of the error; nothing may be left of the import."""
     out = path.parent / "refused"
     with pytest.raises(RiskrouteError) as caught:

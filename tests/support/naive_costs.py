@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from riskroute.market.clock import TRADING_ZONE, local_time
-from riskroute.study.tables import CHILDREN, FILLS, KEY, ORDERS
+from riskroute.study.day_tables import CHILDREN, FILLS, KEY, ORDERS
 
 SECOND = 1_000_000_000
 NOON = 1_700_154_000 * SECOND

@@ -45,7 +45,7 @@ SETTING = rr.Setting(actions=ACTIONS, horizon=50)
 
 POOL = rr.market.DarkPool(presence=0.5, tail=1.0)
 ONE_WORKER = rr.Backend("local", 1)
-WINDOW = rr.market.Window(dt.time(11), dt.time(11, 20), 10)
+WINDOW = rr.market.TimeWindow(dt.time(11), dt.time(11, 20), 10)
 BOOKS: dict[str, Any] = {
     "venues": {
         "A": {"bids": [[10.00, 150], [9.98, 500]], "asks": [[10.02, 100]], "taker": 0.003, "maker": -0.002},
@@ -410,12 +410,12 @@ def experiments() -> Iterator[tuple[str, Call]]:
 
 
 def market() -> Iterator[tuple[str, Call]]:
-    yield "Window", (rr.market.Window, {"start": dt.time(11), "end": dt.time(12), "buckets": 10})
+    yield "Window", (rr.market.TimeWindow, {"start": dt.time(11), "end": dt.time(12), "buckets": 10})
     yield "Window.edges", (WINDOW.edges, {"day": DAY})
     yield (
-        "ImportOptions",
+        "ReadingOptions",
         (
-            rr.market.ImportOptions,
+            rr.market.ReadingOptions,
             {
                 "symbols": ("QVEX",),
                 "depth": 5,
@@ -427,7 +427,7 @@ def market() -> Iterator[tuple[str, Call]]:
             },
         ),
     )
-    yield "Slot", (lambda **a: rr.market.Slot(**a).name, {"venue": "XNAS", "kind": "market", "pool": None})
+    yield "Slot", (lambda **a: rr.market.ScenarioSlot(**a).name, {"venue": "XNAS", "kind": "market", "pool": None})
     pool = {"presence": 0.5, "tail": 1.0, "smallest": 1, "improvement": 0.0, "fee": 0.0, "name": "Dark"}
     yield "DarkPool", (lambda **a: rr.market.DarkPool(**a).hidden_sizes(3, seed=1), pool)
     for method in ("mean_fill", "fill_variance", "chance_of"):
@@ -436,13 +436,13 @@ def market() -> Iterator[tuple[str, Call]]:
     yield "generated_dark_pools", (rr.market.generated_dark_pools, {"lit": MODELS, "count": 2, "seed": 0})
 
 
-def of_recordings(store: rr.market.Store, folder: Path) -> dict[str, Call]:
+def of_recordings(store: rr.market.RecordingStore, folder: Path) -> dict[str, Call]:
     recording = store.recordings()[0]
     slots = [
-        rr.market.Slot("XNAS"),
-        rr.market.Slot("XNAS", "limit"),
-        rr.market.Slot("XNAS", "dark", POOL),
-        rr.market.Slot("XBOS"),
+        rr.market.ScenarioSlot("XNAS"),
+        rr.market.ScenarioSlot("XNAS", "limit"),
+        rr.market.ScenarioSlot("XNAS", "dark", POOL),
+        rr.market.ScenarioSlot("XBOS"),
     ]
     terms = {"side": "sell", "fees": None, "levels": 5, "seed": 0, "date": None}
     scenarios = rr.market.sample_scenarios(store, "QVEX", slots, 4, WINDOW, repeats=2)
@@ -454,7 +454,7 @@ def of_recordings(store: rr.market.Store, folder: Path) -> dict[str, Call]:
     study, out = rr.SplitStudy(**hours, **small), folder / "study"
     found = study.run(backend=ONE_WORKER, out=out)
     return {
-        "Store": (rr.market.Store, {"folder": store.folder}),
+        "Store": (rr.market.RecordingStore, {"folder": store.folder}),
         "Store.of_symbol": (store.of_symbol, {"symbol": "QVEX", "date": None, "venues": ["XNAS"]}),
         "Store.snapshots": (store.snapshots, {"recording": recording, "begin": None, "end": None}),
         "Store.events": (store.events, {"recording": recording, "begin": None, "end": None}),
@@ -463,7 +463,7 @@ def of_recordings(store: rr.market.Store, folder: Path) -> dict[str, Call]:
         "SplitStudyResult": (lambda **a: rr.SplitStudyResult(**a).summary(), vars(found)),
         "SplitStudyResult.to_json": (found.to_json, {"path": out / "again.json"}),
         "SplitStudyResult.from_json": (rr.SplitStudyResult.from_json, {"path": out / "study.json"}),
-        "write_report": (rr.write_report, {"result": found, "out": out}),
+        "write_split_page": (rr.write_split_page, {"result": found, "out": out}),
         "calibrate": (
             rr.market.calibrate,
             terms
@@ -494,7 +494,7 @@ def of_recordings(store: rr.market.Store, folder: Path) -> dict[str, Call]:
 
 
 def of_files(folder: Path) -> dict[str, Call]:
-    rr.routing.save_models(MODELS, folder / "models.toml")
+    rr.routing.save_venue_models(MODELS, folder / "models.toml")
     fees = folder / "fees.toml"
     fees.write_text('[[fees]]\nvenue = "XNAS"\nfrom = 2019-01-01\ntaker = 0.003\nmaker = -0.002\n')
     minute = (dt.time(11), dt.time(11, 0, 20))
@@ -502,8 +502,11 @@ def of_files(folder: Path) -> dict[str, Call]:
     result = rr.simulate(PROBLEM, ["uniform"], horizon=20, runs=2)
     market = {"out": folder / "market", "seed": 1, "symbols": ("QVEX",), "hours": minute, "date": DAY, "rate": 0.2}
     return {
-        "load_models": (rr.routing.load_models, {"path": folder / "models.toml"}),
-        "save_models": (rr.routing.save_models, {"models": MODELS, "path": folder / "saved.toml", "about": ["a line"]}),
+        "load_venue_models": (rr.routing.load_venue_models, {"path": folder / "models.toml"}),
+        "save_venue_models": (
+            rr.routing.save_venue_models,
+            {"models": MODELS, "path": folder / "saved.toml", "about": ["a line"]},
+        ),
         "load_fees": (rr.routing.load_fees, {"path": fees}),
         "SimulationResult.save": (result.save, {"path": folder / "result.json"}),
         "plot_regret": (rr.plot_regret, {"result": result, "path": folder / "plot.svg", "title": "a title"}),
@@ -513,7 +516,7 @@ def of_files(folder: Path) -> dict[str, Call]:
             {
                 "paths": files[:1],
                 "out": folder / "books",
-                "options": rr.market.ImportOptions(("QVEX",)),
+                "options": rr.market.ReadingOptions(("QVEX",)),
                 "kind": "itch",
                 "max_unresolved": 0.01,
                 "max_crossed": 0.5,
@@ -546,7 +549,7 @@ def _routed(kind: type[rr.routers.Router]) -> Callable[..., Any]:
 
 
 def _learned(report: Any) -> None:
-    router = rr.routers.DarkFirst()
+    router = rr.routers.DarkFirstRule()
     router.route(CONTEXT)
     router.learn(report)
 
@@ -567,16 +570,16 @@ _ROUTER_CALLS: dict[str, Call] = {
     "read_context": (rr.routers.read_context, {"books": BOOKS, **ORDER}),
     "Context": (rr.routers.Context, _fields(CONTEXT)),
     "Pool": (rr.routers.Pool, {"name": "P", "fee": 0.001, "improvement": 0.0}),
-    "VenueBooks": (rr.routers.VenueBooks, _fields(CONTEXT.books)),
+    "ContextBooks": (rr.routers.ContextBooks, _fields(CONTEXT.books)),
     "Plan": (_checked_plan, _fields(rr.routers.Plan("a", dark={"P": 100}, take={"A": 100}, take_limits={"A": 9.0}))),
     "ChildReport": (rr.routers.ChildReport, _fields(CHILD)),
     "Report": (rr.routers.Report, {"order": "a", "children": (CHILD,), "complete": True, "profit": -1.0}),
-    "price_plan": (rr.routers.price_plan, {"context": CONTEXT, "plan": PLAN}),
+    "price_decision": (rr.routers.price_decision, {"context": CONTEXT, "plan": PLAN}),
     "make_router": (rr.routers.make_router, {"name": "sweep", "discretion": 1}),
     "restore_router": (rr.routers.restore_router, {"state": rr.routers.make_router("sweep").state()}),
-    "check_router": (rr.check_router, {"router": rr.routers.Sweep()}),
-    "PoolModel": (rr.PoolModel, _fields(rr.PoolModel("P", 0.3))),
-    "Router.route": (lambda **a: rr.routers.Sweep().route(**a), {"context": CONTEXT}),
+    "check_router": (rr.check_router, {"router": rr.routers.SweepRule()}),
+    "DarkMarketPool": (rr.DarkMarketPool, _fields(rr.DarkMarketPool("P", 0.3))),
+    "Router.route": (lambda **a: rr.routers.SweepRule().route(**a), {"context": CONTEXT}),
     "Router.learn": (_learned, {"report": rr.routers.Report("a", (CHILD,))}),
 }
 
@@ -585,14 +588,14 @@ def of_markets(folder: Path) -> dict[str, Call]:
     """Calls that need recorded days."""
     minutes = (dt.time(11), dt.time(11, 5))
     files = rr.market.generate_market(folder / "files", symbols=("QVEX",), hours=minutes, rate=0.2)
-    rr.market.import_files(files[:2], folder / "books", rr.market.ImportOptions(("QVEX",)))
+    rr.market.import_files(files[:2], folder / "books", rr.market.ReadingOptions(("QVEX",)))
     days: dict[str, Any] = {"market": folder / "books", "symbols": ["QVEX"], "days": 1, "seed": 1, "hours": None}
-    days |= {"kept": folder / "kept", "fees": None, "pools": [rr.PoolModel("P", 0.3)], "progress": None}
+    days |= {"kept": folder / "kept", "fees": None, "pools": [rr.DarkMarketPool("P", 0.3)], "progress": None}
     backend = rr.Backend("local", 1)
     played = days | {"backend": backend, "shares": 10, "routers": ["sweep"], "orders": 2, "horizon": 0.0, "kappa": 0.05}
     for name in ("hours", "progress"):
         del played[name]
-    pool = rr.PoolModel("P", 0.3)
+    pool = rr.DarkMarketPool("P", 0.3)
     asked = _fields(rr.StudyConfig()) | {"hours": "11:00-11:05"}
     study = rr.Study(market=folder / "books", shares=10, horizons=0, orders=4, routers="spray", pools=pool)
     return {

@@ -12,12 +12,12 @@ from riskroute.core.validation import instance_of
 from riskroute.live.state.events import NANO
 from riskroute.market.clock import SECOND
 from riskroute.market.queue_fills import ACTION, PRICE_UNITS, QueueReplay
-from riskroute.simulation.backtest import TradingDay
 from riskroute.simulation.exchange import Exchange, Latency
+from riskroute.simulation.play_day import TradingDay
 from riskroute.study.config import BacktestConfig
+from riskroute.study.day_tables import DayTables
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import trading_day
-from riskroute.study.tables import Tables
+from riskroute.study.play import day_to_play
 
 Trade = tuple[int, int, int]
 """When, at what price, and how many shares."""
@@ -125,12 +125,12 @@ class RecordedMarket:
 
 
 def executed_orders(
-    tables: Tables, days: list[MarketDay], config: BacktestConfig, router: str
+    tables: DayTables, days: list[MarketDay], config: BacktestConfig, router: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each order of a router, with its symbol, as ``POST /shadow/orders`` takes it."""
     mine = polars.col("router") == router
     for day in days:
-        trading = trading_day(day, config)
+        trading = day_to_play(day, config)
         dark = trading.dark_market(config.seed) if trading.pools else None
         exchange = Exchange(trading.books, trading.takers, trading.makers, dark, trading.queue, Latency(), None)
         on_day = mine & (polars.col("day") == str(day.date))

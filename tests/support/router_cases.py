@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from riskroute.core.arrays import Floats, Units
 from riskroute.routers.context import Context, read_context
-from riskroute.routers.literature.dark_allocation import DarkAllocation
-from riskroute.routers.literature.expgrad import _softmax_weights
-from riskroute.routers.literature.kaplan_meier import _power_sizes, _power_tails
+from riskroute.routers.literature.dark_allocation import DarkAllocation, _power_sizes, _power_tails
+from riskroute.routers.literature.exponential_weights import _softmax_weights
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
 

@@ -12,16 +12,16 @@ from unittest import mock
 import numpy as np
 import polars
 
-from riskroute.market.clock import SECOND, TRADING_ZONE, utc_stamp
+from riskroute.market.clock import SECOND, TRADING_ZONE, clock_stamp
 from riskroute.market.day_books import DayBooks, PreparedDay
+from riskroute.market.recordings import Recording, RecordingWriter
 from riskroute.market.schema import snapshot_schema
-from riskroute.market.store import Recording, RecordingWriter
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
 from riskroute.simulation import backends
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.dark_market import PoolModel
+from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study import markets
 from riskroute.study.markets import MarketDay, market_days
 
@@ -73,7 +73,7 @@ def record_day(
     size: int = 500,
 ) -> Path:
     """Record a book of so many levels around 100.00, a cent and some shares each, once a second; returns the folder."""
-    begin, end = (utc_stamp(date, moment, zone) for moment in hours)
+    begin, end = (clock_stamp(date, moment, zone) for moment in hours)
     stamps = np.arange(begin, end, SECOND)
     columns: dict[str, object] = {
         "ts_event": stamps,
@@ -121,7 +121,7 @@ def handmade_day(
     seed: int = 0,
     date: dt.date = DATE,
     takers: tuple[float, ...] = (),
-    pools: tuple[PoolModel, ...] = (),
+    pools: tuple[DarkMarketPool, ...] = (),
 ) -> MarketDay:
     """The same as a day that is ready to be played."""
     place = PreparedDay(handmade_books(venues, seed=seed)).write(folder / f"{date}-{seed}")

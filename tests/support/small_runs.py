@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from riskroute.cli.app import run
-from riskroute.paper.reproduce import plan_experiments, reproduce
+from riskroute.cli.app import run_app
+from riskroute.paper.experiments import plan_experiments, reproduce
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.runner import SimulationTask
 from riskroute.study import stresses
 from riskroute.study.config import BacktestConfig, StudyConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import TableCache
+from riskroute.study.play import PlayCache
 from riskroute.study.result import StudyResult
 from riskroute.study.stresses import stress_configs
 from riskroute.study.study import _run_study
@@ -50,7 +50,7 @@ def small_study(days: Sequence[MarketDay], folder: Path) -> StudyResult:
     kept = folder / "study.json"
     if not kept.exists():
         with few_worlds():
-            found = _run_study(days, CONFIG, backend=HERE, cache=TableCache(folder / "played"))
+            found = _run_study(days, CONFIG, backend=HERE, cache=PlayCache(folder / "played"))
         kept.write_text(json.dumps(found.to_json(), allow_nan=False))
     return StudyResult.from_json(json.loads(kept.read_text()))
 
@@ -121,9 +121,11 @@ def print_numbers(folder: Path) -> int:
     (folder / "sweep.toml").write_text(SWEEP)
     (folder / "split-study.toml").write_text(STUDY)
     chosen = [word for name in POLICIES for word in ("--policy", name)]
-    code = run(["simulate", "--runs", "2", "--horizon", "1000", "--json", str(folder / "table.json"), *chosen])
+    code = run_app(["simulate", "--runs", "2", "--horizon", "1000", "--json", str(folder / "table.json"), *chosen])
     for command in ("sweep", "split-study"):
-        code = code or run([command, str(folder / f"{command}.toml"), "--workers", "1", "--out", str(folder / command)])
+        code = code or run_app(
+            [command, str(folder / f"{command}.toml"), "--workers", "1", "--out", str(folder / command)]
+        )
     return code
 
 

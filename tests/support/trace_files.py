@@ -54,9 +54,9 @@ def _importing(frame: FrameType | None) -> bool:
 
 def main(words: list[str]) -> None:
     """Trace a command line, and print its files."""
-    from riskroute.cli.app import run
+    from riskroute.cli.app import run_app
 
-    calls = traced_files(lambda: run(words))
+    calls = traced_files(lambda: run_app(words))
     for number, (file, count) in enumerate(calls.items(), 1):
         sys.stderr.write(f"{number:3d} {file:45s} {count:9,}\n")
 

@@ -8,9 +8,9 @@ import sys
 def main() -> None:
     """Run the command; a user's mistake ends in one line and exit code 2, never in a traceback."""
     try:
-        from riskroute.cli.app import run
+        from riskroute.cli.app import run_app
 
-        sys.exit(run(sys.argv[1:]))
+        sys.exit(run_app(sys.argv[1:]))
     except KeyboardInterrupt:
         print("riskroute: interrupted, nothing was finished yet", file=sys.stderr)  # noqa: T201 - no console yet
         sys.exit(130)

@@ -35,7 +35,7 @@ live.command("demo")(demo.live_demo)
 app.add_typer(live, name="live")
 
 
-def run(arguments: list[str]) -> int:
+def run_app(arguments: list[str]) -> int:
     """Run a command line and return its exit code; an error becomes one line on standard error."""
     from riskroute.core.errors import RiskrouteError
     from riskroute.core.runtime import announce_compilation

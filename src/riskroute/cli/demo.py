@@ -135,11 +135,11 @@ def _play_rules(
 ) -> BacktestResult:
     """Play the simple rules alone; the study finds them in the cache."""
     from riskroute.study.backtest import run_backtest
-    from riskroute.study.play import TableCache
+    from riskroute.study.play import PlayCache
 
     (case,) = study.config.cases
     config = dataclasses.replace(study.config.backtest(*case), routers=DEMO_RULES)
-    cache = TableCache(kept / "played")
+    cache = PlayCache(kept / "played")
     return run_backtest(
         study.config.market,
         days,

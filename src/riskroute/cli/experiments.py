@@ -13,8 +13,8 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import one_of
 
 if TYPE_CHECKING:
-    from riskroute.paper.reproduce import Experiment
-    from riskroute.routing.allocations import DesignResult
+    from riskroute.paper.experiments import Experiment
+    from riskroute.routing.allocations import AllocationDesign
     from riskroute.simulation.backends import Backend
 
 commands = typer.Typer()
@@ -68,7 +68,7 @@ def _simulate(
     from riskroute.cli.output import check_outputs, show_progress, show_simulation, write_simulation
     from riskroute.core.errors import InputError
     from riskroute.simulation.backends import Backend
-    from riskroute.simulation.comparison import COMPARED, compare_policies, compared_policies, read_features
+    from riskroute.simulation.policy_comparison import COMPARED, compare_policies, compared_policies, read_features
 
     check_outputs({"--json": json, "--parquet": parquet, "--figure": figure})
     backend = None if workers == 1 else Backend(workers=workers)
@@ -124,10 +124,10 @@ def _design(
 
     check_outputs({"--json": json})
     with show_status("computing the design and its certificate"):
-        from riskroute.routing.allocations import Allocations, DesignResult
+        from riskroute.routing.allocations import AllocationDesign, Allocations
 
         allocations = Allocations(shares, slots, lot, caps=_bounds(cap), minimums=_bounds(minimum))
-        result = DesignResult.compute(allocations, tolerance)
+        result = AllocationDesign.compute(allocations, tolerance)
     _show_design(result)
     if json is not None:
         typer.echo(f"wrote {result.save(json)}")
@@ -195,7 +195,7 @@ def _reproduce(
     require_extra("figures and pages", "report", "matplotlib")
     summaries: dict[str, dict[str, Any]] = {}
     if experiment not in BOOKS:
-        from riskroute.paper.reproduce import plan_experiments
+        from riskroute.paper.experiments import plan_experiments
         from riskroute.simulation.backends import Backend
 
         where = Backend(backend, workers, address)
@@ -221,13 +221,13 @@ def _from_books(
 
     require_market_command()
     with show_status("reading order books" if data is not None else "generating and reading a synthetic market"):
-        from riskroute.market.importing import open_books
-        from riskroute.paper.order_books import LEVELS, make_book_figure
+        from riskroute.market.importing import import_books
+        from riskroute.paper.book_figure import LEVELS, draw_book_figure
 
-        books = open_books(data, symbol, out, seed, depth=LEVELS, date=market_date(date))
+        books = import_books(data, symbol, out, seed, depth=LEVELS, date=market_date(date))
     found = {}
     for name in names:
-        done = make_book_figure(name, books, out, seed)
+        done = draw_book_figure(name, books, out, seed)
         say(f"\n{done.title}\n{done.text}")
         for path in (*done.files, done.draw()):
             say(f"wrote {path}")
@@ -237,11 +237,11 @@ def _from_books(
 
 def _from_play(plans: list[Experiment], where: Backend, out: Path, resume: bool) -> dict[str, dict[str, Any]]:
     """Simulate experiments; returns summaries of the complete ones, by name."""
-    from riskroute.cli.output import resumable_tasks, say, show_progress
-    from riskroute.paper.reproduce import reproduce as play
+    from riskroute.cli.output import resumable_output_tasks, say, show_progress
+    from riskroute.paper.experiments import reproduce as play
 
     summaries = {}
-    with resumable_tasks(out):
+    with resumable_output_tasks(out):
         with show_progress(sum(one.runs for one in plans)) as progress:
             everything = play(
                 plans, out, where, resume=resume, finished=lambda task: progress(task.label, count=task.runs)
@@ -279,7 +279,7 @@ def _sweep(
 
     riskroute sweep study.toml --out out/study
     """
-    from riskroute.cli.output import check_outputs, resumable_tasks, say, show_progress
+    from riskroute.cli.output import check_outputs, resumable_output_tasks, say, show_progress
 
     check_outputs({"--out": out / "tasks" / "x"})
     from riskroute.simulation.backends import Backend
@@ -287,7 +287,7 @@ def _sweep(
     from riskroute.simulation.sweep import sweep as play
 
     where, wanted = Backend(backend, workers, address), SweepConfig.read(config)
-    with resumable_tasks(out), show_progress(wanted.all_runs) as progress:
+    with resumable_output_tasks(out), show_progress(wanted.all_runs) as progress:
         done = play(wanted, out, where, resume=resume, finished=lambda task: progress(task.label, count=task.runs))
     say(done.table().plain())
     for path in done.files:
@@ -308,7 +308,7 @@ def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path, *, rem
     say(f"\n{agree} of the paper's {len(verdicts)} statements about these experiments hold here; wrote {path}")
 
 
-def _show_design(result: DesignResult) -> None:
+def _show_design(result: AllocationDesign) -> None:
     """Print the certificate of a design and its heaviest patterns."""
     from riskroute.cli.output import say
 

@@ -116,7 +116,7 @@ def _import(
     from riskroute.core.runtime import compilation_timed
     from riskroute.market.importing import READERS, import_files
     from riskroute.market.readers.columns import load_columns
-    from riskroute.market.readers.reading import ImportOptions
+    from riskroute.market.readers.reading import ReadingOptions
 
     if format is not None:
         one_of("--format", format, tuple(READERS))
@@ -129,7 +129,7 @@ def _import(
     start, end = _hours("--hours", hours) if hours is not None else (None, None)
     with _named_as_options():
         name, renamed = _venue_names(venue or [])
-        options = ImportOptions(
+        options = ReadingOptions(
             tuple(symbol or ()), depth, start, end, market_date(date), name, names, unit, zone, lot, renamed
         )
     left_out: list[str] = []
@@ -168,9 +168,9 @@ def _inspect(
     from riskroute.core.errors import DataError
     from riskroute.core.files import write_json
     from riskroute.core.text import TextTable
-    from riskroute.market.store import Store
+    from riskroute.market.recordings import RecordingStore
 
-    store = Store(folder)
+    store = RecordingStore(folder)
     recordings = store.recordings()
     if not recordings:
         raise DataError(f"no imported market data in {str(folder)!r}")
@@ -227,16 +227,16 @@ def _calibrate(
     require_market_command()
     with show_status("sampling books"):
         from riskroute.market.calibration import calibrate as fit
-        from riskroute.market.clock import Window
-        from riskroute.market.store import Store
+        from riskroute.market.clock import TimeWindow
+        from riskroute.market.recordings import RecordingStore
         from riskroute.routing.fees import load_fees
 
         found = fit(
-            Store(folder),
+            RecordingStore(folder),
             symbol.upper(),
             quantities=_quantities(quantities),
             side=side,
-            window=Window(*_hours("--hours", hours), buckets),
+            window=TimeWindow(*_hours("--hours", hours), buckets),
             seed=seed,
             orders=("market", "limit") if limit else ("market",),
             fees=load_fees(fees) if fees is not None else None,
@@ -268,7 +268,7 @@ def _venue_names(texts: list[str]) -> tuple[str | None, dict[str, str]]:
 def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[Path]:
     from riskroute.core.files import write_json, write_whole
     from riskroute.core.runtime import extra_is_installed
-    from riskroute.routing.venues import save_models
+    from riskroute.routing.venue_models import save_venue_models
 
     if json is not None:
         yield write_json(json, found.summary())
@@ -276,7 +276,7 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
         return
     config = found.config
     title = f"{config['symbol']} on {config['date']}, {config['side']}: profit against the mid of each venue's book"
-    yield save_models(found.models, out / "venues.toml", about=[title])
+    yield save_venue_models(found.models, out / "venues.toml", about=[title])
     yield write_whole(out / "points.parquet", lambda beside: found.to_frame().write_parquet(beside))
     if extra_is_installed("matplotlib"):
         from riskroute.paper.figures import plot_fits

@@ -93,13 +93,13 @@ def show_progress(total: int, noun: str = "runs", *, lines: bool = False) -> Ite
         yield finished
 
 
-def resumable_tasks(out: Path) -> AbstractContextManager[None]:
+def resumable_output_tasks(out: Path) -> AbstractContextManager[None]:
     """On Ctrl-C, print how to resume the tasks of ``out``, and exit."""
-    return resumable(f"finished tasks are in {out / 'tasks'}; the same command with --resume continues")
+    return resumable_output(f"finished tasks are in {out / 'tasks'}; the same command with --resume continues")
 
 
 @contextmanager
-def resumable(advice: str) -> Iterator[None]:
+def resumable_output(advice: str) -> Iterator[None]:
     """On Ctrl-C, print where finished work is kept, and exit."""
     try:
         yield

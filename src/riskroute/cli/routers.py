@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from riskroute.simulation.backends import Backend
     from riskroute.study.backtest import BacktestResult
     from riskroute.study.markets import MarketDay
-    from riskroute.study.play import TableCache
+    from riskroute.study.play import PlayCache
 
 commands = typer.Typer()
 
@@ -89,7 +89,7 @@ def _route(
     from riskroute.core.runtime import compilation_timed
     from riskroute.core.validation import one_of
     from riskroute.routers.context import PROTECTIONS, read_context
-    from riskroute.routers.decision import price_plan
+    from riskroute.routers.decision import price_decision
 
     check_outputs({"--json": json})
     one_of("--protection", protection, PROTECTIONS)
@@ -103,7 +103,7 @@ def _route(
     order = {"side": side, "shares": shares, "lot": lot, "horizon": horizon, "protection": protection, **known}
     context = read_context(_read(books), **order)
     with compilation_timed(chosen.name):
-        decision = price_plan(context, chosen.route(context).checked(context))
+        decision = price_decision(context, chosen.route(context).checked(context))
     for line in _lines(chosen.name, decision):
         say(line)
     for warning in decision.warnings:
@@ -240,9 +240,9 @@ def _backtest(
     from riskroute.core.files import write_json
     from riskroute.simulation.backends import Backend
     from riskroute.study.backtest import run_backtest
-    from riskroute.study.candidates import CLAIRVOYANT, check_routers, router_names
+    from riskroute.study.candidates import CLAIRVOYANT, candidate_names, check_candidates
     from riskroute.study.config import BacktestConfig
-    from riskroute.study.play import TableCache
+    from riskroute.study.play import PlayCache
 
     config = BacktestConfig(
         shares=tuple(shares or (1000,)),
@@ -251,7 +251,7 @@ def _backtest(
         orders=orders,
         horizon=horizon,
         kappa=kappa,
-        routers=check_routers(router or ()),
+        routers=check_candidates(router or ()),
         hours=hours,
         train=train,
         latency_ms=latency_ms,
@@ -260,9 +260,9 @@ def _backtest(
         protection=protection,
     )
     where = Backend(backend, address=address)
-    cache = TableCache(kept / "played")
+    cache = PlayCache(kept / "played")
     found = _market_days(market, symbol, days, seed, config.clock_hours, kept, fees, where)
-    names = router_names(config.routers, pools=bool(found[0].pools), horizon=horizon, train=train)
+    names = candidate_names(config.routers, pools=bool(found[0].pools), horizon=horizon, train=train)
     with show_progress(len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds, "plays") as progress:
         result = run_backtest(
             market,
@@ -314,7 +314,7 @@ def _market_days(
         )
 
 
-def _say_stresses(result: BacktestResult, backend: Backend, cache: TableCache) -> None:
+def _say_stresses(result: BacktestResult, backend: Backend, cache: PlayCache) -> None:
     from riskroute.cli.output import say, show_progress
     from riskroute.study.stresses import run_stresses, stress_configs, stress_table
 
@@ -326,7 +326,7 @@ def _say_stresses(result: BacktestResult, backend: Backend, cache: TableCache) -
     say(stress_table(found).plain())
 
 
-def _say_placebos(result: BacktestResult, backend: Backend, cache: TableCache) -> None:
+def _say_placebos(result: BacktestResult, backend: Backend, cache: PlayCache) -> None:
     from riskroute.cli.output import say, show_status
     from riskroute.study.stresses import placebo_table, run_placebos
 
@@ -381,7 +381,7 @@ def _headroom(
     from riskroute.simulation.backends import Backend
     from riskroute.study.config import BacktestConfig
     from riskroute.study.headroom import HORIZONS, KAPPAS, SIZES, headroom_table, headroom_words, market_headroom
-    from riskroute.study.play import TableCache
+    from riskroute.study.play import PlayCache
 
     sizes, waits, prices = tuple(shares or SIZES), tuple(horizon or HORIZONS), tuple(kappa or KAPPAS)
     config, backend, found = BacktestConfig(orders=orders, hours=hours, seed=seed), Backend(), []
@@ -395,7 +395,7 @@ def _headroom(
                 horizons=waits,
                 kappas=prices,
                 backend=backend,
-                cache=TableCache(kept / "played"),
+                cache=PlayCache(kept / "played"),
                 progress=progress,
             )
     say(headroom_table(found).plain())

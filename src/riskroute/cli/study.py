@@ -137,10 +137,10 @@ def _study(
 
 def _run(study: Study, out: Path, kept: Path, backend: Backend, command: str) -> tuple[StudyResult, list[Path]]:
     """Run a study with progress bars and write its files; return the result and the files."""
-    from riskroute.cli.output import resumable, show_progress, show_status
+    from riskroute.cli.output import resumable_output, show_progress, show_status
 
     config = study.config
-    with resumable(f"finished plays are in {kept}; run the same command to resume"):
+    with resumable_output(f"finished plays are in {kept}; run the same command to resume"):
         with show_progress((config.days or 10) * max(len(config.symbols), 1), "days prepared") as progress:
             days = study.days(kept=kept, backend=backend, progress=progress)
         plays = study.max_plays(days)
@@ -187,7 +187,7 @@ def _split_study(
 
     riskroute split-study split-study.toml --out out/split-study
     """
-    from riskroute.cli.output import check_outputs, resumable_tasks, say, show_progress, show_status
+    from riskroute.cli.output import check_outputs, resumable_output_tasks, say, show_progress, show_status
 
     check_outputs({"--out": out / "tasks" / "x", "--json": json})
     if init:
@@ -203,12 +203,12 @@ def _split_study(
 
         wanted, where = SplitStudy(config), Backend(backend, workers, address)
         plan = wanted.plan(out)
-    with resumable_tasks(out), show_progress(plan.runs) as progress:
+    with resumable_output_tasks(out), show_progress(plan.runs) as progress:
         result = plan.play(where, resume=resume, finished=lambda task: progress(task.label, count=task.runs))
     with show_status("writing the report"):
-        from riskroute.study.split_page import write_report
+        from riskroute.study.split_page import write_split_page
 
-        files = [*write_report(result, out), out / RESULT]
+        files = [*write_split_page(result, out), out / RESULT]
     say(f"\n{result!r}\n")
     if json is not None:
         files.append(result.to_json(json))

@@ -8,8 +8,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 
-from riskroute.core.errors import InputError, shown
-from riskroute.core.validation import instance_of, is_name, name_rule, path_of
+from riskroute.core.errors import InputError
+from riskroute.core.text import shown
+from riskroute.core.validation import instance_of, is_valid_name, valid_name_rule, valid_path
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -29,8 +30,8 @@ Texts = Annotated[list[str], BeforeValidator(config_list)]
 
 
 def _named(value: str) -> str:
-    if not is_name(value):
-        raise ValueError(name_rule())
+    if not is_valid_name(value):
+        raise ValueError(valid_name_rule())
     return value
 
 
@@ -40,7 +41,7 @@ Names = Annotated[list[Name], BeforeValidator(config_list)]
 
 def read_toml_config(path: Path) -> dict[str, Any]:
     """Read the values of a TOML file."""
-    path = path_of("config", path)
+    path = valid_path("config", path)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 
 class RiskrouteError(Exception):
     """Base class of all errors of riskroute."""
@@ -26,20 +23,13 @@ class InvariantError(RiskrouteError):
     """A result is inconsistent: a bug in riskroute, or in a router or gateway of the user."""
 
 
-def shown(value: Any) -> str:
-    """Return the ``repr`` of a value on one line of at most 80 characters."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else f"{text[:77]}..."
+class DesignError(RiskrouteError):
+    """The solver could not certify the requested tolerance."""
 
 
-def described(value: Any) -> str:
-    """Describe a value in an error message: plain values by `shown`, others by their type."""
-    if value is None or isinstance(value, bool | int | float | str | bytes | Path):
-        return shown(value)
-    word = type(value).__name__
-    return f"{'an' if word[0] in 'aeiouAEIOU' else 'a'} {word}"
+class NoBooksError(DataError):
+    """Raised for a complete file without books: no market data at all, or only trades."""
 
 
-def one_line_error(error: BaseException | str, most: int = 200) -> str:
-    """Return a library's error message on one line of at most ``most`` characters."""
-    return " ".join(str(error).split())[:most]
+class CheckError(RiskrouteError, AssertionError):
+    """A required property of a policy, action set or environment does not hold."""

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from riskroute.core.errors import InputError
-from riskroute.core.validation import path_of
+from riskroute.core.validation import valid_path
 
 
 def writable_folder(name: str, value: Any) -> Path:
     """Return ``value`` as the path of a folder that exists or can be created."""
-    folder = path_of(name, value)
+    folder = valid_path(name, value)
     whole = folder.absolute()
     if not next(place for place in (whole, *whole.parents) if place.exists()).is_dir():
         raise InputError(f"{name} must be a folder, was {str(folder)!r}")

@@ -18,7 +18,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.core.errors import DataError, InputError, shown
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.text import shown
 from riskroute.core.validation import exact_array
 
 Record = TypeVar("Record")
@@ -47,14 +48,14 @@ def from_plain(kind: type[Record], value: Any, what: str = "the record") -> Reco
     return record
 
 
-def check_finite(value: Any, path: str) -> None:
+def check_finite_record(value: Any, path: str) -> None:
     """Raise `DataError` if plain values, such as a saved state, contain NaN or an infinity at or below ``path``."""
     if isinstance(value, dict):
         for key, item in value.items():
-            check_finite(item, f"{path}.{key}")
+            check_finite_record(item, f"{path}.{key}")
     elif isinstance(value, list):
         for place, item in enumerate(value):
-            check_finite(item, f"{path}[{place}]")
+            check_finite_record(item, f"{path}[{place}]")
     elif isinstance(value, float) and not math.isfinite(value):
         raise DataError(f"{path} must be a finite number, was {value}")
 

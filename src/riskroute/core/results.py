@@ -15,7 +15,7 @@ from riskroute.core.errors import InputError
 from riskroute.core.files import write_whole
 from riskroute.core.records import to_plain
 from riskroute.core.text import TextTable, number_text
-from riskroute.core.validation import exact_array, instance_of, list_of, path_of, real_number
+from riskroute.core.validation import exact_array, instance_of, real_number, valid_list, valid_path
 
 if TYPE_CHECKING:
     import polars
@@ -51,7 +51,7 @@ class PolicyResult:
             object.__setattr__(self, name, exact_array(name, getattr(self, name), np.float64, regret.shape))
         exploration = exact_array("exploration", self.exploration, np.int64, regret.shape[:1])
         object.__setattr__(self, "exploration", exploration)
-        if len(list_of("recommended", self.recommended, object, "actions")) != len(regret):
+        if len(valid_list("recommended", self.recommended, object, "actions")) != len(regret):
             raise InputError(f"recommended must have one action per run, {len(regret)}, had {len(self.recommended)}")
         real_number("seconds", self.seconds, minimum=0)
 
@@ -131,7 +131,7 @@ class SimulationResult:
     def __post_init__(self) -> None:
         instance_of("config", self.config, dict, "a dictionary")
         instance_of("policies", self.policies, dict, "a dictionary of results by label")
-        list_of("policies", self.policies.values(), PolicyResult, "results")
+        valid_list("policies", self.policies.values(), PolicyResult, "results")
         if isinstance(self.best, np.ndarray):
             raise InputError("best must be an action as a number or a tuple, was an array")
 
@@ -207,7 +207,7 @@ class SimulationResult:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write ``.json`` (the summary) or ``.parquet`` (the tidy table), by the ending of ``path``."""
-        target = path_of("path", path)
+        target = valid_path("path", path)
         if target.suffix.lower() == ".json":
             return write_whole(target, lambda beside: beside.write_text(json.dumps(self.summary()) + "\n"))
         if target.suffix.lower() == ".parquet":

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from riskroute.core.arrays import Floats
-from riskroute.core.errors import InputError, described
+from riskroute.core.errors import InputError
+from riskroute.core.text import described
 from riskroute.core.validation import instance_of, whole_number
 
 

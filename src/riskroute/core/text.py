@@ -9,6 +9,8 @@ import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 
 def in_markdown(text: str, *, cell: bool = False) -> str:
@@ -121,3 +123,27 @@ def price_text(price: float) -> str:
     """
     text = f"{price:,.4f}"
     return text[:-2] + text[-2:].rstrip("0")
+
+
+def words_list(names: Sequence[str]) -> str:
+    """Return names in a sentence: "a, b and c"."""
+    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
+
+
+def shown(value: Any) -> str:
+    """Return the ``repr`` of a value on one line of at most 80 characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def described(value: Any) -> str:
+    """Describe a value in an error message: plain values by `shown`, others by their type."""
+    if value is None or isinstance(value, bool | int | float | str | bytes | Path):
+        return shown(value)
+    word = type(value).__name__
+    return f"{'an' if word[0] in 'aeiouAEIOU' else 'a'} {word}"
+
+
+def one_line_error(error: BaseException | str, most: int = 200) -> str:
+    """Return a library's error message on one line of at most ``most`` characters."""
+    return " ".join(str(error).split())[:most]

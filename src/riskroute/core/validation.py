@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from riskroute.core.errors import InputError, described, shown
+from riskroute.core.errors import InputError
+from riskroute.core.text import described, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,7 +74,7 @@ def real_number(
     return number
 
 
-def sized_number(
+def valid_magnitude(
     name: str, value: Any, *, largest: float = LARGEST, smallest: float | None = None, **limits: float
 ) -> float:
     """Return ``value`` as a `real_number` that is 0 or between ``smallest`` and ``largest`` in size.
@@ -160,7 +161,7 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     return given.astype(dtype)
 
 
-def unchecked(kind: type[Kind], values: dict[str, Any]) -> Kind:
+def unvalidated(kind: type[Kind], values: dict[str, Any]) -> Kind:
     """Construct a dataclass from valid values of all its fields, without its checks."""
     made = object.__new__(kind)
     made.__dict__.update(values)
@@ -197,7 +198,7 @@ def instance_of(name: str, value: Kind, kind: type[Any] | tuple[type[Any], ...],
     return value
 
 
-def list_of(name: str, value: Iterable[Kind], kind: type[Any] | tuple[type[Any], ...], expected: str) -> list[Kind]:
+def valid_list(name: str, value: Iterable[Kind], kind: type[Any] | tuple[type[Any], ...], expected: str) -> list[Kind]:
     """Return the items of an iterable (not a string) as a list, all of one ``kind``, described as ``expected``."""
     listed = isinstance(value, Iterable) and not isinstance(value, str | bytes) and getattr(value, "ndim", 1) > 0
     if not listed:
@@ -209,21 +210,21 @@ def list_of(name: str, value: Iterable[Kind], kind: type[Any] | tuple[type[Any],
     return items
 
 
-def day_of(name: str, value: Any) -> dt.date:
+def valid_day(name: str, value: Any) -> dt.date:
     """Return ``value`` if it is a date without a time."""
     if not isinstance(value, dt.date) or isinstance(value, dt.datetime):
         raise InputError(f"{name} must be a day, was {described(value)}")
     return value
 
 
-def function_of(name: str, value: Any) -> Any:
+def valid_function(name: str, value: Any) -> Any:
     """Return ``value`` if it is callable."""
     if not callable(value):
         raise InputError(f"{name} must be a function, was {type(value).__name__}")
     return value
 
 
-def path_of(name: str, value: Any) -> Path:
+def valid_path(name: str, value: Any) -> Path:
     """Return a string or path-like ``value`` as a `Path`."""
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else ""
     if not isinstance(text, str) or not text or "\0" in text:
@@ -242,12 +243,12 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     raise InputError(f"{name} must be one of {', '.join(choices)}, was {shown(value)}{hint}")
 
 
-def name_rule(longest: int = 64, marks: str = MARKS) -> str:
-    """Describe the names that `is_name` accepts."""
+def valid_name_rule(longest: int = 64, marks: str = MARKS) -> str:
+    """Describe the names that `is_valid_name` accepts."""
     return f"a name of up to {longest} letters, digits, spaces or {marks} that begins with a letter or digit"
 
 
-def is_name(value: Any, *, longest: int = 64, marks: str = MARKS) -> bool:
+def is_valid_name(value: Any, *, longest: int = 64, marks: str = MARKS) -> bool:
     """Return whether a value is a valid name of a venue, pool, symbol or label; letters of any language count.
 
     Names are checked on input because pages, tables and files contain them.
@@ -260,8 +261,8 @@ def is_name(value: Any, *, longest: int = 64, marks: str = MARKS) -> bool:
 
 def as_name(field: str, value: Any, *, longest: int = 64, marks: str = MARKS) -> str:
     """Return ``value`` if it is a name."""
-    if not is_name(value, longest=longest, marks=marks):
-        raise InputError(f"{field} must be {name_rule(longest, marks)}, was {shown(value)}")
+    if not is_valid_name(value, longest=longest, marks=marks):
+        raise InputError(f"{field} must be {valid_name_rule(longest, marks)}, was {shown(value)}")
     return str(value)
 
 
@@ -276,9 +277,9 @@ def parameter(default: Any, check: Callable[..., Any], **limits: Any) -> Any:
     >>> @dataclasses.dataclass
     ... class Coin:
     ...     chance: float = parameter(0.5, real_number, minimum=0, maximum=1)
-    >>> checked_parameters(Coin())
+    >>> validated_parameters(Coin())
     {'chance': 0.5}
-    >>> checked_parameters(Coin(chance=2))
+    >>> validated_parameters(Coin(chance=2))
     Traceback (most recent call last):
     ...
     riskroute.core.errors.InputError: chance must be a number of at least 0 and of at most 1, was 2
@@ -286,7 +287,7 @@ def parameter(default: Any, check: Callable[..., Any], **limits: Any) -> Any:
     return dataclasses.field(default=default, metadata={"parameter": partial(check, **limits)})
 
 
-def checked_parameters(owner: Any) -> dict[str, Any]:
+def validated_parameters(owner: Any) -> dict[str, Any]:
     """Return the checked values of the declared parameters of a dataclass."""
     checked = {}
     for name, (check, optional) in _declared(type(owner)).items():

@@ -15,8 +15,9 @@ from numba import njit
 from numba.extending import register_jitable
 
 from riskroute.core.arrays import Flags, Floats, Integers
-from riskroute.core.errors import InputError, shown
+from riskroute.core.errors import InputError
 from riskroute.core.seeding import checked_rng, seeding_digest, seeding_hash
+from riskroute.core.text import shown
 from riskroute.core.validation import LARGEST, exact_array, finite_array, real_number, whole_number
 from riskroute.learning.design.g_optimal import Design, g_optimal
 from riskroute.learning.tally import ActionBatch
@@ -83,7 +84,7 @@ def _same(first: Integers, i: int, second: Integers, j: int) -> bool:
     return True
 
 
-def distinct_handles(handles: Integers) -> tuple[Integers, Integers]:
+def distinct_actions(handles: Integers) -> tuple[Integers, Integers]:
     """Return the first position of each distinct handle, and the index of each handle among the distinct ones.
 
     Handles are numbers ``(n,)`` or vectors ``(n, m)``.

@@ -16,8 +16,8 @@ from numba import njit
 from scipy.linalg import solve_triangular
 
 from riskroute.core.arrays import Matrix, Vector
-from riskroute.core.validation import exact_array, real_number, sized_number
-from riskroute.learning.kernels import LONGEST, inverse, upper_root
+from riskroute.core.validation import exact_array, real_number, valid_magnitude
+from riskroute.learning.kernels import LONGEST, inverse, upper_triangular_root
 
 LEAST_VARIANCE = 0.1  # floor on the variance of any action, as a fraction of the typical variance
 
@@ -61,11 +61,11 @@ class Belief:
 
     def score(self, risk_tolerance: float) -> Vector:
         """Return the posterior mean of ``var_coef - risk_tolerance * mean_coef``, the score's coefficients."""
-        return self.var_coef - sized_number("risk_tolerance", risk_tolerance, smallest=0) * self.mean_coef
+        return self.var_coef - valid_magnitude("risk_tolerance", risk_tolerance, smallest=0) * self.mean_coef
 
     def score_covariance(self, risk_tolerance: float) -> Matrix:
         """Return the covariance of the score's coefficients; mean and variance are independent in the posterior."""
-        tolerance = sized_number("risk_tolerance", risk_tolerance, smallest=0)
+        tolerance = valid_magnitude("risk_tolerance", risk_tolerance, smallest=0)
         return np.asarray(self.var_covariance + tolerance * tolerance * self.mean_covariance)
 
     @cached_property
@@ -101,7 +101,7 @@ def draw_gaussian(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix
     """Turn standard normal numbers ``(n, dim)`` into draws from ``N(center, covariance)``, ``(n, dim)``."""
     if len(center) <= LONGEST:
         columns, root = normals.T.copy(), np.zeros(covariance.shape)  # overwritten by the kernel
-        if upper_root(np.ascontiguousarray(covariance), root):
+        if upper_triangular_root(np.ascontiguousarray(covariance), root):
             _multiply_by_root(root, columns)
             return np.ascontiguousarray(center + columns.T)
     return _draw_gaussian_numpy(center, covariance, normals)

@@ -31,7 +31,7 @@ from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.validation import finite_array
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
-from riskroute.learning.kernels import LONGEST, padded_length, upper_inverse, upper_root
+from riskroute.learning.kernels import LONGEST, padded_length, upper_triangular_inverse, upper_triangular_root
 from riskroute.learning.observations import Observations
 
 ITERATIONS = 3  # alternations of the fits of mean and variance
@@ -64,7 +64,7 @@ def fit_belief(
     return _fit_numpy(*given) if found is None else found
 
 
-def vague_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:
+def fit_vague_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:
     """Return the information of ``rewards`` rewards spread over a design: features ``(n, dim)``, weights ``(n,)``."""
     features = finite_array("features", features, ndim=2)
     information: Matrix = rewards * (features * weights[:, None]).T @ features
@@ -314,7 +314,7 @@ def _solve_kernel(
         precision[a, a] *= 1 + ROUNDING
         for b in range(a):
             precision[a, b] = precision[b, a]
-    if not upper_root(precision, root):
+    if not upper_triangular_root(precision, root):
         return False
     step, right = np.zeros(dim), np.zeros(dim)
     for a in range(dim):
@@ -338,7 +338,7 @@ def _solve_kernel(
 def _levers_kernel(columns: Matrix, root: Matrix, work: Matrix, levers: Vector) -> None:
     """Write the variance of each row's fitted value, like `_levers`."""
     dim, n = columns.shape
-    upper_inverse(root, work)
+    upper_triangular_inverse(root, work)
     for i in range(n):
         levers[i] = 0.0
     for a in range(dim):
@@ -498,7 +498,7 @@ def _squared_length(
         work[a] = pull[a]
         for b in range(a, dim):
             root[a, b] = information[a, b] + factor * precision[a, b]
-    if not upper_root(root, root):
+    if not upper_triangular_root(root, root):
         return np.nan
     total = 0.0
     for a in range(dim):

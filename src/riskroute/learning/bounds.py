@@ -12,7 +12,7 @@ import numpy as np
 
 from riskroute.core.arrays import Vector
 from riskroute.core.errors import InputError
-from riskroute.core.validation import LARGEST, finite_array, sized_number, whole_number
+from riskroute.core.validation import LARGEST, finite_array, valid_magnitude, whole_number
 from riskroute.learning.plan import LONGEST_HORIZON
 
 
@@ -104,7 +104,7 @@ def _horizon(value: int) -> int:
 
 
 def _size(name: str, value: float, **limits: float) -> float:
-    return sized_number(name, value, minimum=0, smallest=0, **limits)
+    return valid_magnitude(name, value, minimum=0, smallest=0, **limits)
 
 
 def _suboptimal(gaps: Vector, mean_differences: Vector) -> tuple[Vector, Vector]:

@@ -32,8 +32,8 @@ from riskroute.core.validation import (
     exact_array,
     finite_array,
     instance_of,
-    list_of,
     real_number,
+    valid_list,
     whole_number,
 )
 
@@ -145,7 +145,7 @@ class Hazards:
 
         Partial pooling for a member of a family with few trials.
         """
-        others = list_of("others", others, Hazards, "Hazards")
+        others = valid_list("others", others, Hazards, "Hazards")
         there = sum(other.trials for other in others)
         weight = min(1.0, real_number("most", most, minimum=0) / there) if there > 0 else 0.0
         belief = self.merged(self, 0.0)

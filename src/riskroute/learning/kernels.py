@@ -29,7 +29,7 @@ def padded_length(length: int) -> int:
 
 
 @njit(cache=True, error_model="numpy")
-def upper_root(matrix: Matrix, root: Matrix) -> bool:
+def upper_triangular_root(matrix: Matrix, root: Matrix) -> bool:
     """Write the upper triangular ``U`` with ``U' U = matrix`` into ``root``; return False if the matrix has none.
 
     Only the upper triangles are used. Both arguments may be the same array.
@@ -53,7 +53,7 @@ def upper_root(matrix: Matrix, root: Matrix) -> bool:
 
 
 @njit(cache=True, error_model="numpy")
-def upper_inverse(root: Matrix, inverse: Matrix) -> None:
+def upper_triangular_inverse(root: Matrix, inverse: Matrix) -> None:
     """Write the inverse of an upper triangular matrix into the upper triangle of ``inverse``."""
     size = len(root)
     for a in range(size - 1, -1, -1):
@@ -89,9 +89,9 @@ def inverse(matrix: Matrix) -> Matrix | None:
     ill-conditioned.
     """
     root, work, found = np.empty(matrix.shape), np.empty(matrix.shape), np.empty(matrix.shape)
-    if not upper_root(np.ascontiguousarray(matrix), root):
+    if not upper_triangular_root(np.ascontiguousarray(matrix), root):
         return None
-    upper_inverse(root, work)
+    upper_triangular_inverse(root, work)
     _outer_square(work, found)
     return found
 

@@ -35,15 +35,16 @@ from numba import njit
 from scipy.special import chdtrc
 
 from riskroute.core.arrays import Integers, Matrix, Vector
-from riskroute.core.errors import DataError, InputError, StateError, described
+from riskroute.core.errors import DataError, InputError, StateError
 from riskroute.core.records import from_plain, to_plain
+from riskroute.core.text import described
 from riskroute.core.validation import (
     LARGEST,
     exact_array,
     finite_array,
     instance_of,
     real_number,
-    unchecked,
+    unvalidated,
     whole_number,
 )
 from riskroute.learning.belief import LEAST_VARIANCE
@@ -123,7 +124,7 @@ class MeanVarianceRows:
         inside = (self.pairs.min(axis=1) >= start) & (self.pairs.max(axis=1) < end)
         rows |= {"weights": self.portions[start:end] * counts[place.reshape(-1)]}
         rows |= {"pairs": self.pairs[inside] - start, "pair_features": self.pair_features[inside]}
-        return unchecked(MeanVarianceRows, rows)
+        return unvalidated(MeanVarianceRows, rows)
 
     @property
     def portions(self) -> Vector:

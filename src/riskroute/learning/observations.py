@@ -10,7 +10,7 @@ import numpy as np
 from riskroute.core.arrays import Floats, Matrix, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.validation import exact_array
-from riskroute.learning.actions import distinct_handles
+from riskroute.learning.actions import distinct_actions
 from riskroute.learning.tally import Tallies, merge_tally_groups
 
 Columns = tuple[Matrix, Vector, Vector, Vector, Vector]  # features, counts, means, spreads, degrees of freedom
@@ -72,7 +72,7 @@ class Observations:
         # rows are grouped by a hash of their bits: + 0.0 normalises -0.0; the low bits of round numbers are 0, so the
         # high half is mixed in
         bits = (features + 0.0).view(np.int64)
-        first, group = distinct_handles(bits ^ (bits >> 32))
+        first, group = distinct_actions(bits ^ (bits >> 32))
         order = np.lexsort(features[first].T[::-1])
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))

@@ -9,7 +9,7 @@ import numpy as np
 
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import InputError
-from riskroute.core.validation import LARGEST, exact_array, instance_of, sized_number, whole_number
+from riskroute.core.validation import LARGEST, exact_array, instance_of, valid_magnitude, whole_number
 from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.learning.tally import ActionBatch, tally_handles
@@ -35,8 +35,10 @@ class Setting:
         store = object.__setattr__
         if self.horizon is not None:
             store(self, "horizon", whole_number("horizon", self.horizon, maximum=LONGEST_HORIZON))
-        store(self, "risk_tolerance", sized_number("risk_tolerance", self.risk_tolerance, minimum=0, smallest=0))
-        store(self, "base_variance", sized_number("base_variance", self.base_variance, minimum=0, largest=LARGEST**2))
+        store(self, "risk_tolerance", valid_magnitude("risk_tolerance", self.risk_tolerance, minimum=0, smallest=0))
+        store(
+            self, "base_variance", valid_magnitude("base_variance", self.base_variance, minimum=0, largest=LARGEST**2)
+        )
 
 
 @dataclass(frozen=True)

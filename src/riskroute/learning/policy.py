@@ -20,13 +20,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from riskroute.core.arrays import Integers
-from riskroute.core.errors import DataError, InputError, RiskrouteError, StateError, described, shown
+from riskroute.core.errors import DataError, InputError, RiskrouteError, StateError
 from riskroute.core.records import to_plain
 from riskroute.core.seeding import seeded_generator
-from riskroute.core.validation import LARGEST, checked_parameters, instance_of, real_number
+from riskroute.core.text import described, shown
+from riskroute.core.validation import LARGEST, instance_of, real_number, validated_parameters
 from riskroute.learning.actions import Action, ActionSet, as_action
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
-from riskroute.learning.state import LARGEST_SPREAD, Check, check_field, restored_field
+from riskroute.learning.state_checks import LARGEST_SPREAD, Check, check_field, restored_field
 from riskroute.learning.tally import Tallies, Tally
 
 
@@ -128,7 +129,7 @@ class Policy(ABC):
         self.partial = []
         if self.needs_horizon and setting.horizon is None:
             raise InputError(f"horizon must be given to {self.name}, was None")
-        checked_parameters(self)
+        validated_parameters(self)
         self.check_parameters()
 
     def plan(self) -> Plan:

@@ -14,8 +14,8 @@ from riskroute.core.validation import (
     finite_array,
     instance_of,
     real_number,
-    sized_number,
     true_or_false,
+    valid_magnitude,
     whole_number,
 )
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
@@ -68,9 +68,9 @@ class Problem:
         store(
             self,
             "base_variance",
-            sized_number("base_variance", self.base_variance, minimum=0, largest=_REACH**2, smallest=0),
+            valid_magnitude("base_variance", self.base_variance, minimum=0, largest=_REACH**2, smallest=0),
         )
-        store(self, "risk_tolerance", sized_number("risk_tolerance", self.risk_tolerance, minimum=0, smallest=0))
+        store(self, "risk_tolerance", valid_magnitude("risk_tolerance", self.risk_tolerance, minimum=0, smallest=0))
         if true_or_false("check_norms", self.check_norms):
             for name, norm, limit in self._norms():
                 if norm > limit * (1 + _SLACK):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
-from riskroute.core.validation import exact_array, instance_of, list_of, real_number, whole_number
+from riskroute.core.validation import exact_array, instance_of, real_number, valid_list, whole_number
 
 ActionBatch = Integers  # handles of several actions; the first axis runs over actions
 
@@ -65,7 +65,7 @@ class Tally:
     def of(cls, rewards: Iterable[float]) -> Tally:
         """Tally ``rewards`` one by one, with the same rounding as `riskroute.Policy.update`."""
         tally = cls()
-        for reward in list_of("rewards", rewards, object, "numbers"):
+        for reward in valid_list("rewards", rewards, object, "numbers"):
             tally = tally.merge(cls(1, real_number("a reward", reward), 0.0))
         return tally
 
@@ -109,7 +109,7 @@ class Tallies:
     @classmethod
     def of(cls, actions: ActionBatch, tallies: Iterable[Tally]) -> Tallies:
         """Gather single tallies, one per action handle."""
-        rows = list_of("tallies", tallies, Tally, "tallies")
+        rows = valid_list("tallies", tallies, Tally, "tallies")
         return cls(
             actions,
             np.array([t.count for t in rows], dtype=np.int64),

@@ -18,8 +18,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from riskroute.core.errors import DataError, InputError, RiskrouteError, StateError, described, shown
+from riskroute.core.errors import DataError, InputError, RiskrouteError, StateError
 from riskroute.core.records import from_plain, to_plain
+from riskroute.core.text import described, shown
 from riskroute.core.validation import LARGEST, instance_of, real_number, true_or_false, whole_number
 from riskroute.learning.actions import Action, ActionSet, as_action, as_batch
 from riskroute.learning.plan import Plan

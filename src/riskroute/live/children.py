@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from riskroute.core.arrays import Matrix, Vector
-from riskroute.core.validation import unchecked
+from riskroute.core.validation import unvalidated
 from riskroute.live.state.events import (
     NANO,
     ChildOrder,
@@ -24,7 +24,7 @@ from riskroute.live.state.events import (
     touch_prices,
 )
 from riskroute.live.state.trading_state import ChildState, ParentState, TradingState
-from riskroute.routers.context import Context, Pool, VenueBooks
+from riskroute.routers.context import Context, ContextBooks, Pool
 from riskroute.routers.execution import (
     DEADLINE,
     IMMEDIATE,
@@ -33,11 +33,11 @@ from riskroute.routers.execution import (
     REFILL,
     RETURNED,
     TOUCH_RETRIES,
-    Child,
     Execution,
-    Levels,
-    OwnFill,
-    protected_limit,
+    ExecutionChild,
+    ExecutionFill,
+    ExecutionLevels,
+    execution_limit,
     remove_own,
 )
 from riskroute.routers.plan import Plan
@@ -55,8 +55,8 @@ def context_of(order: ParentOrder, now: int) -> Context:
     quotes = order.quotes
     takers, makers = _fees(tuple([(quote.taker, quote.maker) for quote in quotes]))  # copied below: routers may write
     bid_px, ask_px, bid_sz, ask_sz = _levels(quotes)
-    books = unchecked(
-        VenueBooks,
+    books = unvalidated(
+        ContextBooks,
         {
             "venues": tuple([quote.venue for quote in quotes]),
             "bid_px": bid_px,
@@ -68,7 +68,7 @@ def context_of(order: ParentOrder, now: int) -> Context:
             "ages": np.array([max(now - quote.at, 0) for quote in quotes], dtype=np.int64),
         },
     )
-    return unchecked(
+    return unvalidated(
         Context,
         {
             "order": order.key,
@@ -93,7 +93,7 @@ def copied_context(context: Context) -> Context:
     _ = books.touch  # computed before the copy, so that both have it
     arrays = {name: vars(books)[name].copy() for name in _ARRAYS}
     fields = {name: vars(context)[name] for name in Context.__dataclass_fields__}
-    return unchecked(Context, fields | {"books": unchecked(VenueBooks, vars(books) | arrays)})
+    return unvalidated(Context, fields | {"books": unvalidated(ContextBooks, vars(books) | arrays)})
 
 
 _ARRAYS = ("bid_px", "bid_sz", "ask_px", "ask_sz", "takers", "makers", "ages")
@@ -147,9 +147,9 @@ def report_of(outcome: Outcome) -> Report:
             "known": child.done_at,
             "posted": child.sent_at,
         }
-        children.append(unchecked(ChildReport, values))
+        children.append(unvalidated(ChildReport, values))
     values = {"order": outcome.parent, "children": tuple(children), "complete": True, "profit": -outcome.cost / NANO}
-    return unchecked(Report, values)
+    return unvalidated(Report, values)
 
 
 class ChildMaker:
@@ -248,7 +248,7 @@ class _Making:
         for child in self.sent:
             made = child.order
             stage = RETURNED if made.slot == _VENUE_AT_DEADLINE else self.stages[made.slot // _STAGE]
-            one = Child(made.kind, made.place, made.quantity, stage=stage)
+            one = ExecutionChild(made.kind, made.place, made.quantity, stage=stage)
             execution.sent(one, awaited=child.status != "unknown")  # a silent venue must not hold up the others
             if child.done:
                 execution.done(one, child.filled)
@@ -275,7 +275,7 @@ class _Making:
             return ()
         return self.orders(execution.retry(DEADLINE, "sweep", self.levels()))
 
-    def orders(self, children: Sequence[Child], slot: int | None = None) -> Children:
+    def orders(self, children: Sequence[ExecutionChild], slot: int | None = None) -> Children:
         """Return child orders for those children that can be sent; the others are done with nothing filled."""
         made = []
         takes = {child.place: child for child in children if child.kind == "take"}
@@ -314,7 +314,7 @@ class _Making:
             )
         return tuple(made)
 
-    def _price(self, child: Child, takes: Mapping[str, Child]) -> int | None:
+    def _price(self, child: ExecutionChild, takes: Mapping[str, ExecutionChild]) -> int | None:
         """Return the limit price of a child; None for one that cannot be posted."""
         if child.kind == "limit":
             own = next((q.bids if self.sign > 0 else q.asks for q in self.quotes if q.venue == child.place), ())
@@ -322,13 +322,13 @@ class _Making:
         limit = math.inf if child.limit is None else self.sign * child.limit
         if child.kind == "take" and not self.plan.trade_through and self.context.protected:
             venue = self.venues.index(child.place)
-            limit = min(limit, protected_limit(self.context, self.levels(usable=False), takes, venue))
+            limit = min(limit, execution_limit(self.context, self.levels(usable=False), takes, venue))
         return self.worst if limit == math.inf else self._no_worse(round(self.sign * limit * NANO))
 
     def _no_worse(self, price: int) -> int:
         return min(self.worst, price) if self.sign > 0 else max(self.worst, price)
 
-    def levels(self, *, usable: bool = True) -> Levels:
+    def levels(self, *, usable: bool = True) -> ExecutionLevels:
         """Return the displayed side; if ``usable``, what may be taken: reachable, within the collar, not our own."""
         sign, places, shown = self.sign, self.maker.places, {quote.venue: quote for quote in self.quotes}
         fees = {quote.venue: quote.taker / NANO for quote in (*self.order.quotes, *self.quotes)}
@@ -350,9 +350,9 @@ class _Making:
             fills = []
             for venue, paid, shares, at in self.own:
                 v = self.venues.index(venue)
-                fills.append(OwnFill(v, paid, shares, times[v] if times[v] <= at else -1, at))
+                fills.append(ExecutionFill(v, paid, shares, times[v] if times[v] <= at else -1, at))
             remove_own(prices, sizes, fills, np.array(times), self.now)
-        return Levels(self.venues, prices, sizes, np.array([fees[name] for name in self.venues]))
+        return ExecutionLevels(self.venues, prices, sizes, np.array([fees[name] for name in self.venues]))
 
 
 def child_id(stream: str, parent: str, slot: int, attempt: int) -> str:

@@ -29,8 +29,8 @@ from riskroute.live.market_history import ObservedMarket
 from riskroute.live.state.events import NANO, ChildOutcome, ParentOrder
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import EDGES
-from riskroute.routers.contextual.market_features import horizon_class
-from riskroute.routers.execution import DEADLINE, RETURNED, Child, Execution, Levels, protected_limit
+from riskroute.routers.contextual.market_features import horizon_feature
+from riskroute.routers.execution import DEADLINE, RETURNED, Execution, ExecutionChild, ExecutionLevels, execution_limit
 from riskroute.routers.plan import Plan
 from riskroute.routing.consolidated import displayed_cost
 
@@ -46,7 +46,7 @@ class Estimate(NamedTuple):
 
     cost: float
     guessed: float
-    children: tuple[tuple[Child, float], ...] = ()
+    children: tuple[tuple[ExecutionChild, float], ...] = ()
 
 
 class Counterfactual:
@@ -129,7 +129,7 @@ def _prior(kind: str) -> Hazards:
 
 
 def _key(kind: str, place: str, horizon: float) -> str:
-    return f"{kind}\x1f{place}\x1f{0 if kind == 'dark' else horizon_class(horizon)}"
+    return f"{kind}\x1f{place}\x1f{0 if kind == 'dark' else horizon_feature(horizon)}"
 
 
 def benchmark_plan(context: Context) -> Plan:
@@ -146,10 +146,10 @@ def _horizon(order: ParentOrder) -> float:
 class _Displayed:
     """The side that an order takes from; taken shares are gone. Costs are in dollars against the arrival mid."""
 
-    def __init__(self, context: Context, levels: Levels | None = None) -> None:
+    def __init__(self, context: Context, levels: ExecutionLevels | None = None) -> None:
         if levels is None:
             prices, sizes = context.books.side("ask" if context.sign > 0 else "bid")
-            levels = Levels(context.books.venues, prices, sizes, context.books.takers)
+            levels = ExecutionLevels(context.books.venues, prices, sizes, context.books.takers)
         self.context, self.shown, self.levels = context, levels, levels
 
     @cached
@@ -202,7 +202,7 @@ class _Counterplan:
         self.horizon, self.sign = _horizon(order), context.sign
         self.half = (context.books.best_ask - context.books.best_bid) / 2 * NANO
         self.execution, self.book = Execution(plan, context), _Displayed(context)
-        self.children: list[tuple[Child, float]] = []
+        self.children: list[tuple[ExecutionChild, float]] = []
         self.cost = self.guessed = self.lit = 0.0
 
     def play(self) -> Estimate:
@@ -244,20 +244,20 @@ class _Counterplan:
         slipped = self.lit * self._slippage() if self.lit else 0.0
         return Estimate(self.cost + slipped, self.guessed, tuple(self.children))
 
-    def _done(self, child: Child, filled: float) -> None:
+    def _done(self, child: ExecutionChild, filled: float) -> None:
         self.execution.done(child, filled)
         self.children.append((child, filled))
 
     # displayed shares
 
-    def _take_limit(self, child: Child, takes: dict[str, Child]) -> float:
+    def _take_limit(self, child: ExecutionChild, takes: dict[str, ExecutionChild]) -> float:
         limit = math.inf if child.limit is None else self.sign * child.limit
         if self.plan.trade_through:
             return limit
         venue = self.book.levels.venues.index(child.place)
-        return min(limit, protected_limit(self.context, self.book.levels, takes, venue))
+        return min(limit, execution_limit(self.context, self.book.levels, takes, venue))
 
-    def _take(self, child: Child, limit: float) -> None:
+    def _take(self, child: ExecutionChild, limit: float) -> None:
         filled, cost = self.book.walk(child.place, child.shares, limit)
         self.cost += cost * NANO
         self.lit += filled
@@ -284,7 +284,7 @@ class _Counterplan:
         if self.market.closing:
             later = context_of(msgspec.structs.replace(self.order, quotes=self.market.closing), self.order.deadline)
             side = later.books.side("ask" if self.sign > 0 else "bid")
-            self.book = _Displayed(self.context, Levels(later.books.venues, *side, later.books.takers))
+            self.book = _Displayed(self.context, ExecutionLevels(later.books.venues, *side, later.books.takers))
         self._look(DEADLINE, "sweep")
         if self.market.closing:
             self.lit = lit  # these are the prices of that time: no slippage on top
@@ -323,7 +323,7 @@ class _Counterplan:
 
     # pools and queues
 
-    def _fill(self, child: Child) -> None:
+    def _fill(self, child: ExecutionChild) -> None:
         """Pay for the shares that a pool or a queue fills, and finish the child."""
         kind, place, shares = child.kind, child.place, child.shares
         mine = [one for one in self.seen if one.kind == kind and one.place == place]

@@ -30,7 +30,7 @@ from riskroute.live.state.events import (
 from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
-from riskroute.routers.rules import Sweep
+from riskroute.routers.rules import SweepRule
 
 
 class Decider:
@@ -51,7 +51,7 @@ class Decider:
         self.limits, self.places, self.learner = limits, places, learner
         self.maker = ChildMaker(stream, limits.worst_price, places)
         self.quotes, self.seconds = quotes, seconds
-        self.safe = Sweep()
+        self.safe = SweepRule()
         self.counterfactual = Counterfactual()
         self.times = DurationHistogram()
         self._thread = None if seconds is None else ThreadPoolExecutor(1, "riskroute router")

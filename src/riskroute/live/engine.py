@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from riskroute.core.errors import InputError, StateError, one_line_error, shown
+from riskroute.core.errors import InputError, StateError
+from riskroute.core.text import one_line_error, shown
 from riskroute.live.children import Quotes
 from riskroute.live.decider import Decider
 from riskroute.live.learner import Learner, router_bytes, router_from

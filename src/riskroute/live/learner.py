@@ -22,8 +22,9 @@ from typing import Any, ParamSpec, TypeVar
 import cloudpickle
 import msgspec
 
-from riskroute.core.errors import DataError, RiskrouteError, StateError, one_line_error
-from riskroute.core.validation import unchecked, whole_number
+from riskroute.core.errors import DataError, RiskrouteError, StateError
+from riskroute.core.text import one_line_error
+from riskroute.core.validation import unvalidated, whole_number
 from riskroute.live.children import context_of, copied_context, report_of
 from riskroute.live.market_history import public_of
 from riskroute.live.state.events import (
@@ -306,7 +307,7 @@ def plain_plan(plan: Plan) -> Plan:
     """Return the plan with plain values, as a round trip through JSON gives them."""
     values = plan.to_json()
     if type(plan) is Plan and _are_plain(values):
-        return unchecked(Plan, values)
+        return unvalidated(Plan, values)
     return Plan.from_json(json.loads(json.dumps(values)))
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 
-from riskroute.core.errors import StateError, one_line_error
+from riskroute.core.errors import StateError
+from riskroute.core.text import one_line_error
 from riskroute.live.decider import Decider
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import Entry, LeaseError, Log, entries_of, public_message

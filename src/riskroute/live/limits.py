@@ -11,7 +11,8 @@ from hashlib import blake2b
 
 import msgspec
 
-from riskroute.core.errors import InputError, shown
+from riskroute.core.errors import InputError
+from riskroute.core.text import shown
 from riskroute.live.state.events import NANO, ChildOrder, ParentOrder, Record, VenueQuote, touch_prices
 from riskroute.live.state.trading_state import TradingState
 

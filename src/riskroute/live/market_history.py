@@ -25,9 +25,9 @@ import numpy as np
 from riskroute.core.arrays import Floats
 from riskroute.live.children import context_of
 from riskroute.live.state.events import NANO, MarketObserved, MarketTrade, ParentOrder, VenueQuote
-from riskroute.routers.context import Context, VenueBooks
+from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.execution import OUTFLOW_SECONDS
-from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
+from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
 from riskroute.routing.consolidated import ConsolidatedBook
 
 _Dated = TypeVar("_Dated", VenueQuote, MarketTrade)
@@ -246,14 +246,14 @@ def public_of(event: MarketObserved) -> PublicData:
         books = context_of(msgspec.structs.replace(order, quotes=event.closing), order.deadline).books
         closing = _book(context, books)
         if closing.depth and np.isfinite(books.mid):
-            later = MarketAtHorizon(float(books.mid), float(closing.costs(context.shares)) / context.shares)
+            later = PublicMarketAtHorizon(float(books.mid), float(closing.costs(context.shares)) / context.shares)
     found: dict[str, dict[str, tuple[float, ...]]] = {}
-    queues: dict[str, QueueOutflow] = {}
+    queues: dict[str, PublicQueueOutflow] = {}
     for venue, quote in enumerate(order.quotes):
         found[quote.venue] = {"take": _profits(_book(context, context.books, venue).costs(sizes))}
         if quote.venue in event.queues and closing is not None:
             price, ahead, outflow = event.queues[quote.venue]
-            queue = queues[quote.venue] = QueueOutflow(price / NANO, ahead, outflow)
+            queue = queues[quote.venue] = PublicQueueOutflow(price / NANO, ahead, outflow)
             each = context.sign * (queue.price - context.mid) + quote.maker / NANO
             kept = [queue.filled(size) for size in sizes]
             rest = closing.costs([size - some for size, some in zip(sizes, kept, strict=True)])
@@ -264,7 +264,7 @@ def public_of(event: MarketObserved) -> PublicData:
     return PublicData(context, found, queues, later, trades)
 
 
-def _book(context: Context, books: VenueBooks, venue: int | None = None) -> ConsolidatedBook:
+def _book(context: Context, books: ContextBooks, venue: int | None = None) -> ConsolidatedBook:
     prices, sizes = books.side("ask" if context.sign > 0 else "bid")
     some = slice(None) if venue is None else slice(venue, venue + 1)
     return context.book(prices[some], sizes[some], books.takers[some])

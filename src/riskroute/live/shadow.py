@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from riskroute.core.errors import InputError, shown
+from riskroute.core.errors import InputError
+from riskroute.core.text import shown
 from riskroute.live.children import context_of
 from riskroute.live.engine import KeyUsedError, TradingEngine, complete_answer
 from riskroute.live.http.requests import ExecutedChild

@@ -13,16 +13,16 @@ from riskroute._version import __version__
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable
-from riskroute.core.validation import day_of, instance_of, list_of, one_of, whole_number
-from riskroute.market.clock import Window
+from riskroute.core.validation import instance_of, one_of, valid_day, valid_list, whole_number
+from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.fitting import VenueFit, fit_profits
-from riskroute.market.order_profits import check_quantities
+from riskroute.market.order_profits import check_order_quantities
+from riskroute.market.recordings import RecordingStore
 from riskroute.market.sampling import draw_sample_times
-from riskroute.market.scenarios import Slot, TradeTerms, VenueTables
-from riskroute.market.store import Store
+from riskroute.market.scenarios import ScenarioSlot, ScenarioTables, ScenarioTerms
 from riskroute.routing.fees import FeeSchedule
-from riskroute.routing.venues import VenueModel, venue_model_table
+from riskroute.routing.venue_models import VenueModel, venue_model_table
 
 ORDERS = ("market", "limit")
 
@@ -40,8 +40,8 @@ class Calibration:
     def __post_init__(self) -> None:
         for name in ("config", "fits", "kinds", "skipped"):
             instance_of(name, getattr(self, name), dict, "a dictionary")
-        list_of("fits", self.fits.values(), VenueFit, "fits")
-        object.__setattr__(self, "dark", list_of("dark", self.dark, VenueModel, "venue models"))
+        valid_list("fits", self.fits.values(), VenueFit, "fits")
+        object.__setattr__(self, "dark", valid_list("dark", self.dark, VenueModel, "venue models"))
         if not set(self.fits) <= set(self.kinds):
             raise InputError(f"kinds must name every fit, missing {sorted(set(self.fits) - set(self.kinds))}")
 
@@ -84,12 +84,12 @@ class Calibration:
 
 
 def calibrate(
-    store: Store,
+    store: RecordingStore,
     symbol: str,
     *,
     quantities: Sequence[int] = tuple(range(1, 11)),
     side: str = "sell",
-    window: Window | None = None,
+    window: TimeWindow | None = None,
     seed: int = 0,
     orders: Sequence[str] = ("market",),
     fees: FeeSchedule | None = None,
@@ -118,11 +118,11 @@ def calibrate(
     levels : int, optional
         Levels that orders may walk; default: all recorded levels.
     """
-    instance_of("store", store, Store, "a Store")
-    part = Window() if window is None else instance_of("window", window, Window, "a Window")
-    pools = list_of("pools", pools, DarkPool, "dark pools")
-    orders = list_of("orders", orders, object, "market or limit")
-    terms = TradeTerms(check_quantities(quantities), side, fees, levels)
+    instance_of("store", store, RecordingStore, "a Store")
+    part = TimeWindow() if window is None else instance_of("window", window, TimeWindow, "a Window")
+    pools = valid_list("pools", pools, DarkPool, "dark pools")
+    orders = valid_list("orders", orders, object, "market or limit")
+    terms = ScenarioTerms(check_order_quantities(quantities), side, fees, levels)
     if len(terms.quantities) < 2:
         raise InputError(f"quantities must be at least two, was {list(quantities)}")
     whole_number("dark_pools", dark_pools, minimum=0, maximum=1000)
@@ -131,20 +131,20 @@ def calibrate(
     for kind in orders:
         one_of("orders", kind, ORDERS)
     if date is not None:
-        day_of("date", date)
+        valid_day("date", date)
     recordings = store.of_symbol(symbol, date, venues)
     one = recordings[0]
     sample_times = draw_sample_times(one.date, part, seed, one.zone)
     if len({pool.name for pool in pools}) < len(pools):
         raise InputError(f"pools must have distinct names, was {[pool.name for pool in pools]}")
-    tables = {one.venue: VenueTables(store, one, part, [sample_times]) for one in recordings}
+    tables = {one.venue: ScenarioTables(store, one, part, [sample_times]) for one in recordings}
     fits: dict[str, VenueFit] = {}
     kinds: dict[str, str] = {}
     skipped: dict[str, str] = {}
     # Dark pools cross at the venue with the most snapshots.
     home = max(recordings, key=lambda one: one.snapshots).venue
-    slots = [Slot(one.venue, kind) for one in recordings for kind in ORDERS if kind in orders]
-    for slot in [*slots, *(Slot(home, "dark", pool) for pool in pools)]:
+    slots = [ScenarioSlot(one.venue, kind) for one in recordings for kind in ORDERS if kind in orders]
+    for slot in [*slots, *(ScenarioSlot(home, "dark", pool) for pool in pools)]:
         draws = 100 if slot.pool is not None else 1  # hidden sizes per bucket
         outcome = tables[slot.venue].outcome(slot, sample_times, terms, seed=seed, draws=draws)
         try:

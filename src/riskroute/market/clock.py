@@ -11,8 +11,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from riskroute.core.arrays import Stamps
-from riskroute.core.errors import InputError, shown
-from riskroute.core.validation import day_of, whole_number
+from riskroute.core.errors import InputError
+from riskroute.core.text import shown
+from riskroute.core.validation import valid_day, whole_number
 
 TRADING_ZONE = "America/New_York"  # default zone of days and hours
 SECOND = 1_000_000_000  # nanoseconds
@@ -50,7 +51,7 @@ def zone_label(zone: str) -> str:
     return zone.rpartition("/")[2].replace("_", " ") or "local"
 
 
-def utc_stamp(day: dt.date, moment: dt.time, zone: str = TRADING_ZONE) -> int:
+def clock_stamp(day: dt.date, moment: dt.time, zone: str = TRADING_ZONE) -> int:
     """Return the UTC nanoseconds of a local date and time."""
     local = dt.datetime.combine(day, moment, tzinfo=ZoneInfo(zone))
     return int(local.timestamp()) * SECOND + moment.microsecond * 1000
@@ -76,7 +77,7 @@ def local_time(stamp: int, zone: str = TRADING_ZONE) -> dt.time:
 
 def day_limits(day: dt.date, zone: str = TRADING_ZONE) -> tuple[int, int]:
     """Return the UTC nanoseconds at which a local day and the next one begin."""
-    return utc_stamp(day, dt.time(0), zone), utc_stamp(day + dt.timedelta(days=1), dt.time(0), zone)
+    return clock_stamp(day, dt.time(0), zone), clock_stamp(day + dt.timedelta(days=1), dt.time(0), zone)
 
 
 def parse_hours(text: str) -> tuple[dt.time, dt.time]:
@@ -98,7 +99,7 @@ def parse_hours(text: str) -> tuple[dt.time, dt.time]:
 
 
 @dataclass(frozen=True)
-class Window:
+class TimeWindow:
     """A part of the trading day in equal buckets; defaults are the paper's. Hours are in the recording's zone."""
 
     start: dt.time = dt.time(11)
@@ -120,10 +121,10 @@ class Window:
 
     def edges(self, day: dt.date, zone: str = TRADING_ZONE) -> Stamps:
         """Return the edges of the buckets on a local day, ``(buckets + 1,)`` UTC nanoseconds."""
-        day_of("day", day)
-        begin, step = utc_stamp(day, self.start, zone), np.arange(self.buckets + 1)
+        valid_day("day", day)
+        begin, step = clock_stamp(day, self.start, zone), np.arange(self.buckets + 1)
         # Integer arithmetic: neighbouring float64 values of this size are 256 ns apart.
-        whole, rest = divmod(utc_stamp(day, self.end, zone) - begin, self.buckets)
+        whole, rest = divmod(clock_stamp(day, self.end, zone) - begin, self.buckets)
         return np.asarray(begin + step * whole + step * rest // self.buckets)
 
 

@@ -14,10 +14,10 @@ import numpy as np
 from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.seeding import seed_stream
-from riskroute.core.validation import SIDES, as_name, list_of, one_of, real_number, sized_number, whole_number
-from riskroute.market.order_profits import DECIMALS, PassiveOutcome, check_quantities, walk_book
+from riskroute.core.validation import SIDES, as_name, one_of, real_number, valid_list, valid_magnitude, whole_number
+from riskroute.market.order_profits import DECIMALS, PassiveOrderProfit, check_order_quantities, walk_book
 from riskroute.market.sampling import SampledBooks
-from riskroute.routing.venues import VenueModel
+from riskroute.routing.venue_models import VenueModel
 
 
 def generated_dark_pools(lit: Sequence[VenueModel], count: int = 2, *, seed: int = 0) -> list[VenueModel]:
@@ -33,7 +33,7 @@ def generated_dark_pools(lit: Sequence[VenueModel], count: int = 2, *, seed: int
     >>> [(pool.name, round(pool.mean[0], 3), round(pool.variance[1], 3)) for pool in generated_dark_pools(lit)]
     [('Dark 1', -0.01, 0.066), ('Dark 2', -0.01, 0.051)]
     """
-    lit = list_of("lit", lit, VenueModel, "venue models")
+    lit = valid_list("lit", lit, VenueModel, "venue models")
     if not lit or any(model.kind == "dark" for model in lit):
         raise InputError(f"lit must be one or more lit venues, was {[(m.name, m.kind) for m in lit]}")
     best = max(lit, key=lambda model: model.mean)
@@ -84,10 +84,10 @@ class DarkPool:
 
     def __post_init__(self) -> None:
         real_number("presence", self.presence, minimum=0.0, maximum=1.0)
-        sized_number("tail", self.tail, above=0.0)
+        valid_magnitude("tail", self.tail, above=0.0)
         whole_number("smallest", self.smallest, maximum=10**9)
         real_number("improvement", self.improvement, minimum=-1.0, maximum=1.0)
-        sized_number("fee", self.fee, smallest=0)
+        valid_magnitude("fee", self.fee, smallest=0)
         as_name("name", self.name)
 
     def profits(
@@ -99,15 +99,15 @@ class DarkPool:
         side: str = "sell",
         taker_fee: float = 0.0,
         draws: int = 1,
-    ) -> PassiveOutcome:
+    ) -> PassiveOrderProfit:
         """Return the profit of orders that try the pool first and cross the lit ``books`` with the remainder.
 
         Hidden size is drawn ``draws`` times per bucket and shared by all quantities. The first draw does not depend on
         ``draws``.
         """
         one_of("side", side, SIDES)
-        asked = check_quantities(quantities)
-        taker_fee = sized_number("taker_fee", taker_fee, smallest=0)
+        asked = check_order_quantities(quantities)
+        taker_fee = valid_magnitude("taker_fee", taker_fee, smallest=0)
         direction, other = (1, "bid") if side == "sell" else (-1, "ask")
         buckets, joinable = len(books.stamps), np.isfinite(books.mid)
         hidden = self.hidden_sizes(whole_number("draws", draws, maximum=10**6) * buckets, seed=seed)
@@ -121,7 +121,7 @@ class DarkPool:
         earned -= self.fee * filled + taker_fee * rest
         shape = (draws * buckets, len(asked))
         profits = np.round(earned, DECIMALS).swapaxes(0, 1).reshape(shape)
-        return PassiveOutcome(profits, filled.swapaxes(0, 1).reshape(shape))
+        return PassiveOrderProfit(profits, filled.swapaxes(0, 1).reshape(shape))
 
     def hidden_sizes(self, count: int, *, seed: int) -> Integers:
         """Draw hidden sizes, ``(count,)``, 0 for none; the first k do not depend on ``count``."""
@@ -133,7 +133,7 @@ class DarkPool:
 
     def chance_of(self, quantities: Sequence[int] | Integers) -> Floats:
         """Return P(hidden size >= q) for each of ``quantities (Q,)``."""
-        return self._chances(check_quantities(quantities))
+        return self._chances(check_order_quantities(quantities))
 
     def mean_fill(self, quantities: Sequence[int] | Integers) -> Floats:
         """Return the expected fill of orders of ``quantities (Q,)``: the sum over k of P(fill >= k)."""
@@ -152,6 +152,6 @@ class DarkPool:
 
 def _countable(quantities: Sequence[int] | Integers) -> tuple[Integers, Integers]:
     """Return the quantities, and 1, 2, .. up to the largest of them."""
-    asked = check_quantities(quantities)
+    asked = check_order_quantities(quantities)
     whole_number("quantities", asked[-1], maximum=10**7)  # the sums below take an array of that length
     return asked, np.arange(1, asked[-1] + 1)

@@ -22,8 +22,9 @@ import polars
 from numba import njit
 
 from riskroute.core.arrays import Floats, Integers, Matrix, Stamps
-from riskroute.core.errors import DataError, InputError, one_line_error
-from riskroute.core.validation import exact_array, list_of, real_number, whole_number
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.text import one_line_error
+from riskroute.core.validation import exact_array, real_number, valid_list, whole_number
 from riskroute.market.clock import SECOND
 from riskroute.market.queue_fills import QueueEvents, QueueReplay
 from riskroute.market.schema import LEVEL_FIELDS, table_depth
@@ -109,7 +110,7 @@ class DayBooks:
         """Combine the snapshot tables of several venues, cut to ``levels`` if given."""
         if not tables:
             raise InputError("tables must have at least one venue, was empty")
-        list_of("tables", list(tables.values()), polars.DataFrame, "snapshot tables")
+        valid_list("tables", list(tables.values()), polars.DataFrame, "snapshot tables")
         depth = max(table_depth(table) for table in tables.values())
         depth = min(depth, whole_number("levels", levels)) if levels is not None else depth
         offsets = np.cumsum([0, *(table.height for table in tables.values())])

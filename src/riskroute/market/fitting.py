@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from riskroute.core.arrays import Flags, Floats, Integers
 from riskroute.core.errors import DataError
 from riskroute.core.records import to_plain
-from riskroute.routing.venues import VenueModel
+from riskroute.routing.venue_models import VenueModel
 
 # Share of the samples that must be deep enough for a quantity to be used: deep books alone would look cheap.
 _USABLE = 0.5
@@ -20,12 +20,12 @@ _USABLE = 0.5
 Pair = tuple[float, float]
 
 
-def bootstrap_buckets(buckets: Integers, count: int, rng: np.random.Generator) -> Integers:
+def bootstrap_fit_buckets(buckets: Integers, count: int, rng: np.random.Generator) -> Integers:
     """Return the weight of each scenario in ``count`` bootstrap resamples of whole buckets, ``(count, scenarios)``.
 
     ``buckets (scenarios,)`` is the bucket of each scenario; scenarios of one bucket are drawn together.
 
-    >>> bootstrap_buckets(np.array([0, 1, 0, 1]), 2, np.random.default_rng(1)).tolist()
+    >>> bootstrap_fit_buckets(np.array([0, 1, 0, 1]), 2, np.random.default_rng(1)).tolist()
     [[1, 1, 1, 1], [2, 0, 2, 0]]
     """
     names, place = np.unique(buckets, return_inverse=True)
@@ -33,12 +33,12 @@ def bootstrap_buckets(buckets: Integers, count: int, rng: np.random.Generator) -
     return np.asarray(drawn[:, place])
 
 
-def bootstrap_error(resampled: Floats, samples: int) -> Floats:
+def bootstrap_fit_error(resampled: Floats, samples: int) -> Floats:
     """Return bootstrap standard errors over resamples ``(R, ...)`` of an estimate from ``samples`` observations.
 
     The bootstrap understates the variance by the factor ``(n - 1) / n``, which is corrected here.
 
-    >>> float(bootstrap_error(np.array([1.0, 2.0, 3.0]), samples=4).round(4))
+    >>> float(bootstrap_fit_error(np.array([1.0, 2.0, 3.0]), samples=4).round(4))
     1.1547
     """
     return np.asarray(resampled.std(axis=0, ddof=1) * (samples / (samples - 1)) ** 0.5)
@@ -116,12 +116,12 @@ def fit_profits(
     plain = np.ones((1, len(values)))
     (means,), (variances,) = _moments(plain, shifted, given, centre)
     mean, variance = _coefficients(basis, means), _coefficients(basis, variances)
-    drawn = bootstrap_buckets(np.arange(samples), 1000, np.random.default_rng(seed))
+    drawn = bootstrap_fit_buckets(np.arange(samples), 1000, np.random.default_rng(seed))
     resampled = _moments(np.tile(drawn, draws).astype(np.float64), shifted, given, centre)
     errors = []
     for moments in resampled:
         coefficients = _coefficients(basis, moments)
-        errors.append(bootstrap_error(coefficients[np.isfinite(coefficients).all(axis=1)], samples))
+        errors.append(bootstrap_fit_error(coefficients[np.isfinite(coefficients).all(axis=1)], samples))
     fitted = basis @ mean, basis @ variance
     fit = VenueFit(
         tuple(kept.tolist()),

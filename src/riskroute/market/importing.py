@@ -12,26 +12,34 @@ from typing import NamedTuple
 
 import polars
 
-from riskroute.core.errors import DataError, InputError
-from riskroute.core.validation import function_of, instance_of, list_of, one_of, path_of, real_number, whole_number
+from riskroute.core.errors import DataError, InputError, NoBooksError
+from riskroute.core.validation import (
+    instance_of,
+    one_of,
+    real_number,
+    valid_function,
+    valid_list,
+    valid_path,
+    whole_number,
+)
 from riskroute.market.clock import TRADING_ZONE
 from riskroute.market.readers.book_updates import UpdateReader
+from riskroute.market.readers.csv_files import GZIP, ZSTD, csv_file_errors, csv_members, unpacked_file
 from riskroute.market.readers.databento import DatabentoReader
 from riskroute.market.readers.itch import ItchReader, looks_like_itch
 from riskroute.market.readers.lobster import LobsterReader
-from riskroute.market.readers.reading import ImportOptions, NoBooksError, ReaderPart
-from riskroute.market.readers.streams import GZIP, ZSTD, csv_members, file_errors, unpacked
+from riskroute.market.readers.reading import ReaderPart, ReadingOptions
 from riskroute.market.readers.table import TableReader
 from riskroute.market.readers.taq import TaqReader
 from riskroute.market.readers.ticks import TickReader
-from riskroute.market.store import Recording, RecordingWriter, Store
+from riskroute.market.recordings import Recording, RecordingStore, RecordingWriter
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 
 # Readers that support fractional sizes and other time zones also have ``unit`` and ``zone``; readers whose files may or
 # may not hold US equities have ``us_equity``.
 _Reader = ItchReader | LobsterReader | TickReader | UpdateReader | DatabentoReader | TaqReader | TableReader
 
-READERS: dict[str, Callable[[Path, ImportOptions], _Reader]] = {
+READERS: dict[str, Callable[[Path, ReadingOptions], _Reader]] = {
     "itch": ItchReader,
     "lobster": LobsterReader,
     "ticks": TickReader,
@@ -79,12 +87,12 @@ class _Content(NamedTuple):
 
 def _sniff(path: Path) -> _Content:
     """Detect the content of a file from its first bytes, whatever its name."""
-    with file_errors(path):
+    with csv_file_errors(path):
         with path.open("rb") as file:
             start = file.read(4)
         packing = "gzip" if start[:2] == GZIP else "zstd" if start == ZSTD else ""
         head, whole = b"", True
-        with unpacked(path) as file:
+        with unpacked_file(path) as file:
             try:
                 while len(head) < 1 << 16 and (part := file.read1((1 << 16) - len(head))):
                     head += part
@@ -169,7 +177,7 @@ def _detect_format(path: Path) -> str:
 def import_files(
     paths: Sequence[Path],
     out: Path,
-    options: ImportOptions,
+    options: ReadingOptions,
     *,
     kind: str | None = None,
     max_unresolved: float = 0.01,
@@ -183,7 +191,7 @@ def import_files(
     ----------
     paths : Sequence[Path]
         Files, and folders of files; files of a folder that hold no books are skipped.
-    options : ImportOptions
+    options : ReadingOptions
         Symbols, levels, part of the day.
     kind : str, optional
         One of `READERS`; default: detected.
@@ -202,12 +210,12 @@ def import_files(
     }
     if kind is not None:
         one_of("kind", kind, tuple(READERS))
-    files = [path_of("a file", path) for path in list_of("files", paths, object, "paths")]
-    out = path_of("out", out)
-    instance_of("options", options, ImportOptions, "an ImportOptions")
+    files = [valid_path("a file", path) for path in valid_list("files", paths, object, "paths")]
+    out = valid_path("out", out)
+    instance_of("options", options, ReadingOptions, "an ReadingOptions")
     for name, function in (("progress", progress), ("skipped", skipped)):
         if function is not None:
-            function_of(name, function)
+            valid_function(name, function)
     if not files:
         raise InputError("no files to import; name at least one")
     writers: dict[tuple[str, str, str], RecordingWriter] = {}
@@ -235,7 +243,7 @@ def import_files(
 
 
 def _readers(
-    paths: Sequence[Path], options: ImportOptions, kind: str | None, skipped: _Skipped | None
+    paths: Sequence[Path], options: ReadingOptions, kind: str | None, skipped: _Skipped | None
 ) -> Iterator[_Reader]:
     """Yield a reader per file, folders expanded; the two files of a LOBSTER pair share one."""
     in_folders = {file for path in paths if path.is_dir() for file in _files_in(path)}
@@ -269,7 +277,7 @@ def _files_in(folder: Path) -> list[Path]:
 class _VenueNames:
     """Maps the venues of a file to the requested names: ``options.venue`` selects a venue, or renames the only one."""
 
-    def __init__(self, source: Path, options: ImportOptions) -> None:
+    def __init__(self, source: Path, options: ReadingOptions) -> None:
         self.source, self.options = source, options
         self.seen: dict[str, None] = {}
 
@@ -294,7 +302,7 @@ class _VenueNames:
 
 def _read(
     reader: _Reader,
-    options: ImportOptions,
+    options: ReadingOptions,
     out: Path,
     writers: dict[tuple[str, str, str], RecordingWriter],
     venues: dict[str, None],
@@ -386,10 +394,10 @@ def _above(share: float) -> str:
 
 
 @dataclass(frozen=True)
-class SymbolBooks:
+class ImportedBooks:
     """Recorded books of one symbol, with a description of their origin."""
 
-    store: Store
+    store: RecordingStore
     symbol: str
     origin: str
     date: dt.date | None = None
@@ -405,7 +413,7 @@ class SymbolBooks:
         return max(self.recordings, key=lambda one: one.snapshots).venue
 
 
-def open_books(
+def import_books(
     data: Path | None,
     symbol: str | None,
     out: Path,
@@ -414,23 +422,23 @@ def open_books(
     depth: int | None = None,
     hours: tuple[dt.time, dt.time] = (dt.time(11), dt.time(13)),
     date: dt.date | None = None,
-) -> SymbolBooks:
+) -> ImportedBooks:
     """Open the recorded books in ``data``, or generate a synthetic market of ``hours`` and import it below ``out``.
 
     ``depth`` levels of the synthetic market are kept; default: all.
     """
     whole_number("seed", seed, minimum=0)
     if data is not None:
-        store = Store(data)
+        store = RecordingStore(data)
         symbols = tuple(dict.fromkeys(one.symbol for one in store.recordings()))
         if not symbols:
             raise DataError(f"{str(data)!r} holds no recordings; run `riskroute market import` first")
         chosen = symbol.upper() if symbol is not None else symbols[0] if len(symbols) == 1 else ""
-        return SymbolBooks(store, one_of("symbol", chosen, symbols), f"{chosen} in {data}", date)
+        return ImportedBooks(store, one_of("symbol", chosen, symbols), f"{chosen} in {data}", date)
     name = symbol.upper() if symbol is not None else DEFAULT_SYMBOLS[0]
     opening = dt.datetime.combine(dt.date(2000, 1, 1), hours[0])
     # Synthetic books start empty: ten minutes fill them before the hours begin.
     earlier = max(opening - dt.timedelta(minutes=10), dt.datetime.combine(opening.date(), dt.time.min)).time()
     files = generate_market(out / "market", seed=seed, symbols=(name,), hours=(earlier, hours[1]))
-    import_files(files, out / "market" / "books", ImportOptions((name,), depth=depth))
-    return SymbolBooks(Store(out / "market" / "books"), name, f"{name} of the synthetic market, seed {seed}")
+    import_files(files, out / "market" / "books", ReadingOptions((name,), depth=depth))
+    return ImportedBooks(RecordingStore(out / "market" / "books"), name, f"{name} of the synthetic market, seed {seed}")

@@ -13,15 +13,16 @@ import numpy as np
 import polars
 
 from riskroute.core.arrays import Floats, Integers
-from riskroute.core.errors import InputError, shown
+from riskroute.core.errors import InputError
+from riskroute.core.text import shown
 from riskroute.core.validation import whole_number
-from riskroute.market.queue_fills import bucket_fills, price_keys
-from riskroute.market.sampling import SampledBooks, SampleTimes, books_at, closest_rows, last_rows
+from riskroute.market.queue_fills import queue_bucket_fills, queue_price_keys
+from riskroute.market.sampling import SampledBooks, SampleTimes, closest_rows, last_rows, sample_books
 
 DECIMALS = 9  # of a dollar; digits beyond are rounding errors of large sums
 
 
-def check_quantities(values: Sequence[int] | Integers) -> Integers:
+def check_order_quantities(values: Sequence[int] | Integers) -> Integers:
     """Return ``values`` as an array if they are distinct positive integers in ascending order."""
     try:
         given = list(values)
@@ -83,7 +84,7 @@ def extrapolated_market_profits(books: SampledBooks, quantities: Integers, side:
 
 
 @dataclass(frozen=True)
-class PassiveOutcome:
+class PassiveOrderProfit:
     """Profits and fills of orders that rest, or try a dark pool, before they cross the spread.
 
     ``profits`` are dollars against the mid at the sample time; NaN without a book, or if it is too thin for the
@@ -106,7 +107,7 @@ def limit_profits(
     maker_fee: float = 0.0,
     taker_fee: float = 0.0,
     levels: int | None = None,
-) -> PassiveOutcome:
+) -> PassiveOrderProfit:
     """Return the profit of limit orders that rest at the best price of their own side until their bucket ends.
 
     A sell order joins the back of the queue at the best ask of the snapshot closest to the sample time. It fills when
@@ -143,18 +144,20 @@ def limit_profits(
     own, other, direction = ("ask", "bid", 1) if side == "sell" else ("bid", "ask", -1)
 
     rows = closest_rows(snapshots, sample_times)
-    book = books_at(snapshots, rows, levels=1)
-    last = books_at(snapshots, last_rows(snapshots, sample_times), levels=levels)
+    book = sample_books(snapshots, rows, levels=1)
+    last = sample_books(snapshots, last_rows(snapshots, sample_times), levels=levels)
     sequences = np.full(len(rows), -1)
     sequences[rows >= 0] = snapshots["sequence"].cast(polars.Int64).to_numpy()[rows[rows >= 0]]
     limits, shown = (values[:, 0] for values in book.side(own))
-    coded = price_keys(np.where(np.isfinite(book.mid), limits, np.nan), direction)
-    filled = bucket_fills(events, sample_times.edges, sequences, coded, shown, asked, direction=direction, rule=rule)
+    coded = queue_price_keys(np.where(np.isfinite(book.mid), limits, np.nan), direction)
+    filled = queue_bucket_fills(
+        events, sample_times.edges, sequences, coded, shown, asked, direction=direction, rule=rule
+    )
 
     rest, middle = asked - filled, book.mid[:, None]
     prices, sizes = last.side(other)
     # Orders of the other side at or through our limit have already traded with us.
-    left = walk_book(prices, np.where(price_keys(prices, direction) >= coded[:, None], 0.0, sizes), rest)
+    left = walk_book(prices, np.where(queue_price_keys(prices, direction) >= coded[:, None], 0.0, sizes), rest)
     earned = filled * (limits[:, None] - middle) + left - middle * rest
     profits = direction * earned - maker_fee * filled - taker_fee * rest
-    return PassiveOutcome(np.round(profits, DECIMALS), filled)
+    return PassiveOrderProfit(np.round(profits, DECIMALS), filled)

@@ -2,7 +2,7 @@
 
 Price-time priority serves the oldest order first. A pro-rata venue shares every trade in proportion to the displayed
 sizes. `QueueReplay` fills orders that join at any time, and lists the public trades of the same recording;
-`bucket_fills` fills one order per bucket.
+`queue_bucket_fills` fills one order per bucket.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ class QueueEvents(NamedTuple):
         return begin, max(begin, int(np.searchsorted(self.stamps, stamp)))
 
 
-def price_keys(prices: Floats, direction: int) -> Floats:
+def queue_price_keys(prices: Floats, direction: int) -> Floats:
     """Code prices as in `QueueEvents`, NaN kept; ``direction`` is 1 for asks and -1 for bids.
 
-    >>> price_keys(np.array([10.01]), 1).tolist(), price_keys(np.array([10.01]), -1).tolist()
+    >>> queue_price_keys(np.array([10.01]), 1).tolist(), queue_price_keys(np.array([10.01]), -1).tolist()
     ([10010000.0], [-10010000.0])
     """
     return np.asarray(direction * np.rint(prices * PRICE_UNITS))
 
 
-def bucket_fills(
+def queue_bucket_fills(
     events: polars.DataFrame,
     edges: Integers,
     sequences: Integers,
@@ -81,7 +81,7 @@ def bucket_fills(
     """Return the shares filled at the limit price, ``(B, Q)``, by orders of ``quantities (Q,)`` in each of B buckets.
 
     In the bucket from ``edges[b]`` to ``edges[b + 1]`` (UTC nanoseconds) an order joins right after event
-    ``sequences[b]``, behind ``shown[b]`` shares at ``limits[b]``, coded by `price_keys`; NaN: it does not join.
+    ``sequences[b]``, behind ``shown[b]`` shares at ``limits[b]``, coded by `queue_price_keys`; NaN: it does not join.
     ``direction`` is 1 for orders to sell and -1 for orders to buy; ``rule`` is one of `MATCHING_RULES`.
     """
     flow, pro_rata = _code_day_events(events, direction, int(edges[-1])), rule == "pro-rata"
@@ -423,7 +423,7 @@ class QueueReplay:
         if flow is None or not np.isfinite(price) or sizes[venue, 0] <= 0:
             return None
         sequence = int(self.books.sequences[snapshots[venue]])
-        whole = int(price_keys(np.array([price]), -sign)[0])
+        whole = int(queue_price_keys(np.array([price]), -sign)[0])
         return flow, price, flow.between(sequence, end), sequence, whole, int(sizes[venue, 0])
 
 

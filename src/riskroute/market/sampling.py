@@ -14,7 +14,7 @@ import polars
 from riskroute.core.arrays import Flags, Floats, Stamps
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import whole_number
-from riskroute.market.clock import TRADING_ZONE, Window
+from riskroute.market.clock import TRADING_ZONE, TimeWindow
 from riskroute.market.schema import table_depth
 
 
@@ -26,7 +26,7 @@ class SampleTimes:
     times: Stamps
 
 
-def draw_sample_times(day: dt.date, window: Window, seed: int, zone: str = TRADING_ZONE) -> SampleTimes:
+def draw_sample_times(day: dt.date, window: TimeWindow, seed: int, zone: str = TRADING_ZONE) -> SampleTimes:
     """Draw one uniform time per bucket, shared by all venues."""
     edges = window.edges(day, zone)
     rng = np.random.default_rng(seed_stream(seed, "sampled times", str(day)))
@@ -81,7 +81,7 @@ def closest_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stam
 
 def closest_books(snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None) -> SampledBooks:
     """Return the snapshots of `closest_rows`."""
-    return books_at(snapshots, closest_rows(snapshots, sample_times), levels=levels)
+    return sample_books(snapshots, closest_rows(snapshots, sample_times), levels=levels)
 
 
 def last_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
@@ -91,7 +91,7 @@ def last_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
     return np.where(first <= last, last, -1)
 
 
-def books_at(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | None = None) -> SampledBooks:
+def sample_books(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | None = None) -> SampledBooks:
     """Return the snapshots at ``rows`` of a table, cut to ``levels`` if given; row -1 is an empty book."""
     depth = table_depth(snapshots)
     if levels is not None:

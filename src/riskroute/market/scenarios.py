@@ -21,27 +21,27 @@ from riskroute.core.validation import (
     as_name,
     exact_array,
     instance_of,
-    list_of,
     one_of,
+    valid_list,
     whole_number,
 )
-from riskroute.market.clock import Window
+from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.fitting import VenueFit, fit_profits
 from riskroute.market.order_profits import extrapolated_market_profits, limit_profits, market_profits
+from riskroute.market.recordings import Recording, RecordingStore
 from riskroute.market.sampling import SampleTimes, closest_books, closest_rows, draw_sample_times, last_rows
 from riskroute.market.schema import MOST_LEVELS
-from riskroute.market.store import Recording, Store
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.shared_books import SharedBook
-from riskroute.routing.venues import KINDS, VenueModel
+from riskroute.routing.venue_models import KINDS, VenueModel
 
 # Share of the scenarios whose book must be deep enough for a quantity to be allowed in a slot.
 ENOUGH = 0.95
 
 
 @dataclass(frozen=True)
-class Slot:
+class ScenarioSlot:
     """A destination for shares: market or limit orders at a venue, or a dark pool; its remainder crosses at a venue."""
 
     venue: str
@@ -65,7 +65,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class TradeTerms:
+class ScenarioTerms:
     """Quantities, side, fees and levels to walk (default: all) of the orders to evaluate."""
 
     quantities: Integers
@@ -91,10 +91,12 @@ class _SlotOutcome:
     depth: Floats  # ``(B,)``, size of the book
 
 
-class VenueTables:
+class ScenarioTables:
     """Tables of one venue in a window, read once; only the snapshots that ``drawn`` sample times need."""
 
-    def __init__(self, store: Store, recording: Recording, window: Window, drawn: Sequence[SampleTimes]) -> None:
+    def __init__(
+        self, store: RecordingStore, recording: Recording, window: TimeWindow, drawn: Sequence[SampleTimes]
+    ) -> None:
         self.store, self.recording = store, recording
         edges = window.edges(recording.date, recording.zone)
         times = store.times(recording, int(edges[0]), int(edges[-1]))
@@ -108,7 +110,7 @@ class VenueTables:
         return self.store.events(self.recording)
 
     def outcome(
-        self, slot: Slot, sample_times: SampleTimes, terms: TradeTerms, *, seed: int = 0, draws: int = 1
+        self, slot: ScenarioSlot, sample_times: SampleTimes, terms: ScenarioTerms, *, seed: int = 0, draws: int = 1
     ) -> _SlotOutcome:
         """Return the profit of orders in a slot of this venue at one time per bucket, with ``draws`` of a dark pool."""
         name, quantities, side = self.recording.venue, terms.quantities, terms.side
@@ -135,13 +137,13 @@ class VenueTables:
         depth = books.side("bid" if side == "sell" else "ask")[1].sum(axis=1)
         return _SlotOutcome(profits, crossed, books.found, depth)
 
-    def crossing(self, sample_times: SampleTimes, terms: TradeTerms) -> Floats:
+    def crossing(self, sample_times: SampleTimes, terms: ScenarioTerms) -> Floats:
         """Return the profit of crossing the book at one time per bucket, ``(B, Q)``, extrapolated beyond its levels."""
         books = closest_books(self.snapshots, sample_times, levels=terms.levels)
         profits = extrapolated_market_profits(books, terms.quantities, terms.side)
         return profits - self._fees(terms)[0] * terms.quantities
 
-    def _fees(self, terms: TradeTerms) -> tuple[float, float]:
+    def _fees(self, terms: ScenarioTerms) -> tuple[float, float]:
         """Return taker and maker fee per share."""
         fee = terms.fees.fee(self.recording.venue, self.recording.date) if terms.fees is not None else None
         return (fee.taker, fee.maker) if fee is not None else (0.0, 0.0)
@@ -157,7 +159,7 @@ class Scenarios:
     belong to the first draw of times, the next ones to the second.
     """
 
-    slots: tuple[Slot, ...]
+    slots: tuple[ScenarioSlot, ...]
     profits: Floats
     buckets: Integers
     mids: Floats
@@ -166,7 +168,7 @@ class Scenarios:
     shared: tuple[SharedBook, ...] = ()
 
     def __post_init__(self) -> None:
-        slots = tuple(list_of("slots", self.slots, Slot, "slots"))
+        slots = tuple(valid_list("slots", self.slots, ScenarioSlot, "slots"))
         profits = exact_array("profits", self.profits, np.float64, (len(slots), None, None))
         scenarios = profits.shape[1]
         if 0 in profits.shape or scenarios % whole_number("repeats", self.repeats):
@@ -179,7 +181,7 @@ class Scenarios:
             "mids": exact_array("mids", self.mids, np.float64, (scenarios,)),
             "depths": exact_array("depths", self.depths, np.float64, (len(slots), scenarios)),
         }
-        shared = tuple(list_of("shared", self.shared, SharedBook, "shared books"))
+        shared = tuple(valid_list("shared", self.shared, SharedBook, "shared books"))
         for name, value in {**arrays, "slots": slots, "shared": shared}.items():
             object.__setattr__(self, name, value)
 
@@ -255,11 +257,11 @@ class Scenarios:
 
 
 def sample_scenarios(
-    store: Store,
+    store: RecordingStore,
     symbol: str,
-    slots: Sequence[Slot],
+    slots: Sequence[ScenarioSlot],
     shares: int,
-    window: Window,
+    window: TimeWindow,
     *,
     repeats: int = 10,
     side: str = "sell",
@@ -269,11 +271,11 @@ def sample_scenarios(
     date: dt.date | None = None,
 ) -> Scenarios:
     """Draw ``repeats`` times per bucket of the window and evaluate all quantities up to ``shares`` in every slot."""
-    instance_of("store", store, Store, "a Store")
-    instance_of("window", window, Window, "a Window")
-    slots = list_of("slots", slots, Slot, "slots")
+    instance_of("store", store, RecordingStore, "a Store")
+    instance_of("window", window, TimeWindow, "a Window")
+    slots = valid_list("slots", slots, ScenarioSlot, "slots")
     whole_number("repeats", repeats, maximum=10_000)
-    terms = TradeTerms(np.arange(1, whole_number("shares", shares, maximum=100_000) + 1), side, fees, levels)
+    terms = ScenarioTerms(np.arange(1, whole_number("shares", shares, maximum=100_000) + 1), side, fees, levels)
     if not slots or len({slot.name for slot in slots}) < len(slots):
         raise InputError(f"slots must be one or more with distinct names, was {[slot.name for slot in slots]}")
     recordings = {one.venue: one for one in store.of_symbol(symbol, date)}
@@ -286,7 +288,7 @@ def sample_scenarios(
     # Separate seeds, so that hidden sizes do not depend on the sampled times.
     hidden = [int(seed_stream(seed, "hidden", str(window), k).generate_state(1)[0]) for k in range(repeats)]
     names = dict.fromkeys(slot.venue for slot in slots)
-    venues = {name: VenueTables(store, recordings[name], window, drawn) for name in names}
+    venues = {name: ScenarioTables(store, recordings[name], window, drawn) for name in names}
     profits, crossed, depths = [], [], []
     for slot in slots:
         tables = venues[slot.venue]

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from riskroute.core.errors import InputError, shown
+from riskroute.core.errors import InputError
 from riskroute.core.files import write_whole
 from riskroute.core.results import SimulationResult
 from riskroute.core.runtime import require_extra
-from riskroute.core.validation import instance_of, one_of, path_of
+from riskroute.core.text import shown
+from riskroute.core.validation import instance_of, one_of, valid_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,7 +111,7 @@ def _new_figure(width: float, height: float) -> Figure:
 
 def _save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     """Write a figure to ``path`` (.png, .pdf or .svg)."""
-    target = path_of("path", path)
+    target = valid_path("path", path)
     one_of("figure ending", target.suffix.lower(), (".png", ".pdf", ".svg"))
     return write_whole(target, lambda beside: figure.savefig(beside, dpi=150))
 

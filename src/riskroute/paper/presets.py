@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from riskroute.core.validation import checked_parameters, one_of, parameter, sized_number, whole_number
+from riskroute.core.validation import one_of, parameter, valid_magnitude, validated_parameters, whole_number
 from riskroute.learning.policies.rise import Rise
 from riskroute.learning.policies.rise_plus_plus import RisePlusPlus
 from riskroute.learning.policies.risk_ucb import RiskUcb
@@ -43,18 +43,18 @@ class PaperChoices:
 
     horizon: int = parameter(100_000, whole_number)
     regret: str = parameter("path", one_of, choices=REGRETS)
-    constant: float | None = parameter(None, sized_number, above=0)
-    ridge: float | None = parameter(None, sized_number, minimum=0)
-    delta: float | None = parameter(None, sized_number, above=0, below=1)
-    explored: float = parameter(1.0, sized_number, above=0)
+    constant: float | None = parameter(None, valid_magnitude, above=0)
+    ridge: float | None = parameter(None, valid_magnitude, minimum=0)
+    delta: float | None = parameter(None, valid_magnitude, above=0, below=1)
+    explored: float = parameter(1.0, valid_magnitude, above=0)
     instance: int = parameter(0, whole_number, minimum=0)
     correlated_instance: int = parameter(0, whole_number, minimum=0)
     changing_instance: int = parameter(0, whole_number, minimum=0)
     changes: int = parameter(5, whole_number)
-    table_base_variance: float = parameter(1.0, sized_number, above=0)
+    table_base_variance: float = parameter(1.0, valid_magnitude, above=0)
 
     def __post_init__(self) -> None:
-        checked_parameters(self)
+        validated_parameters(self)
 
     def policies(self, names: Sequence[str], slots: int) -> tuple[str, ...] | dict[str, str | Policy]:
         """Return the policies of a panel with ``slots`` slots; names only if every constant has its default."""

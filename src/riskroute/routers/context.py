@@ -10,17 +10,18 @@ import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Integers, Matrix, Vector
-from riskroute.core.errors import DataError, InputError, shown
+from riskroute.core.errors import DataError, InputError
 from riskroute.core.runtime import cached
+from riskroute.core.text import shown
 from riskroute.core.validation import (
     LONGEST_VENUE,
     SIDES,
     as_name,
     exact_array,
     instance_of,
-    list_of,
     one_of,
     real_number,
+    valid_list,
     whole_number,
 )
 from riskroute.routing.consolidated import ConsolidatedBook, sweep_cost
@@ -47,7 +48,7 @@ class Pool:
 
 
 @dataclass(frozen=True, eq=False)
-class VenueBooks:
+class ContextBooks:
     """Displayed books of several venues at one time, with their fees.
 
     Parameters
@@ -64,7 +65,7 @@ class VenueBooks:
     Examples
     --------
     >>> one = np.array([[10.0], [9.99]]), np.full((2, 1), 100.0), np.array([[10.04], [10.02]]), np.full((2, 1), 300.0)
-    >>> books = VenueBooks(("XNAS", "XBOS"), *one, takers=np.zeros(2), makers=np.zeros(2))
+    >>> books = ContextBooks(("XNAS", "XBOS"), *one, takers=np.zeros(2), makers=np.zeros(2))
     >>> books.best_bid, books.best_ask, books.mid
     (10.0, 10.02, 10.01)
     """
@@ -148,7 +149,7 @@ class Context:
         ``buy`` or ``sell``.
     shares, lot : int
         Order size, and the lot size of child orders.
-    books : VenueBooks
+    books : ContextBooks
         Displayed books as of the decision.
     pools : tuple[Pool, ...]
         Dark pools available to the order.
@@ -179,7 +180,7 @@ class Context:
     order: str
     side: str
     shares: int
-    books: VenueBooks
+    books: ContextBooks
     pools: tuple[Pool, ...] = ()
     lot: int = 1
     horizon: float = 0.0
@@ -192,7 +193,7 @@ class Context:
     def __post_init__(self) -> None:
         instance_of("order", self.order, str, "a text")
         instance_of("symbol", self.symbol, str, "a text")
-        instance_of("books", self.books, VenueBooks, "a VenueBooks")
+        instance_of("books", self.books, ContextBooks, "a ContextBooks")
         instance_of("features", self.features, Mapping, "numbers by name")
         if not isinstance(self.pools, tuple) or not all(isinstance(pool, Pool) for pool in self.pools):
             raise InputError(f"pools must be a tuple of Pool, was {shown(self.pools)}")
@@ -326,7 +327,7 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
     for name in ("side", "shares"):
         if name not in values:
             raise DataError(f"{name} is missing: add it to the order")
-    shown_books = VenueBooks(tuple(venues), **sides, **fees, ages=ages)
+    shown_books = ContextBooks(tuple(venues), **sides, **fees, ages=ages)
     if not np.isfinite(shown_books.mid):
         raise DataError("books must show at least one bid and one ask")
     return Context(books=shown_books, pools=pools, **values)
@@ -348,7 +349,7 @@ def _venue(name: str, value: Any) -> dict[str, Any]:
     read: dict[str, Any] = {}
     for side, sign in (("bids", -1), ("asks", 1)):
         levels: list[tuple[float, float]] = []
-        for level in list_of(f"{side} of {name}", given.get(side, []), object, "price and size"):
+        for level in valid_list(f"{side} of {name}", given.get(side, []), object, "price and size"):
             if not isinstance(level, list | tuple) or len(level) != 2:
                 raise DataError(f"{side} of {name} must be pairs of price and size, was {shown(level)}")
             price = real_number(f"price of {name}", level[0], above=0, maximum=1e7)  # more is in other units

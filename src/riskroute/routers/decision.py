@@ -13,7 +13,7 @@ from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 
 
-class PricedChild(NamedTuple):
+class DecisionChild(NamedTuple):
     """Child order of a plan, with its price and fee.
 
     ``kind`` is ``take`` (immediate or cancel at a venue), ``post`` (limit order at the venue's best own-side price),
@@ -37,7 +37,7 @@ class Decision:
 
     Parameters
     ----------
-    children : tuple[PricedChild, ...]
+    children : tuple[DecisionChild, ...]
         Child orders: pools first, then posts, then takes.
     cost_if_filled : float
         Cost if all posts and pool orders fill.
@@ -49,7 +49,7 @@ class Decision:
 
     context: Context
     plan: Plan
-    children: tuple[PricedChild, ...]
+    children: tuple[DecisionChild, ...]
     cost_if_filled: float
     cost_if_swept: float
     estimated_shares: int
@@ -99,7 +99,7 @@ class Decision:
         }
 
 
-def price_plan(context: Context, plan: Plan) -> Decision:
+def price_decision(context: Context, plan: Plan) -> Decision:
     """Return a plan with its cost on the displayed books.
 
     Under order protection, venues reject shares that would trade through a better quote elsewhere, unless the plan
@@ -111,10 +111,10 @@ def price_plan(context: Context, plan: Plan) -> Decision:
     >>> from riskroute.routers.rules import Sweep
     >>> books = {"venues": {"A": {"bids": [[10.00, 300]], "asks": [[10.02, 300]], "taker": 0.003}}, "pools": {"P": {}}}
     >>> context = read_context(books, side="sell", shares=200)
-    >>> decision = price_plan(context, Sweep().route(context))
+    >>> decision = price_decision(context, SweepRule().route(context))
     >>> round(decision.cost_if_swept, 6), round(decision.net, 6)
     (2.6, 1999.4)
-    >>> rests = price_plan(context, Plan("order", dark_rest={"P": 100}))
+    >>> rests = price_decision(context, Plan("order", dark_rest={"P": 100}))
     >>> round(rests.cost_if_filled, 6), round(rests.cost_if_swept, 6)
     (1.3, 2.6)
     """
@@ -130,7 +130,7 @@ def displayed_cost(context: Context, plan: Plan) -> float:
     return _taking_cost(context, plan, plan.take, context.shares)[0]
 
 
-def _children(context: Context, plan: Plan) -> tuple[PricedChild, ...]:
+def _children(context: Context, plan: Plan) -> tuple[DecisionChild, ...]:
     """Return the child orders of a plan; for pools pinged in turn, shares are upper limits."""
     venues, takers = context.books.venues, context.books.takers.tolist()
     take = {name: (plan.take_limits.get(name), taker) for name, taker in zip(venues, takers, strict=True)}
@@ -141,7 +141,7 @@ def _children(context: Context, plan: Plan) -> tuple[PricedChild, ...]:
     )  # unassigned shares are posted immediately
     limit = {**plan.limit, venue: free} if free else plan.limit
     return tuple(
-        PricedChild(kind, place, shares, *terms[place])
+        DecisionChild(kind, place, shares, *terms[place])
         for kind, given, terms in (
             ("ping", plan.dark, pools),
             ("rest", plan.dark_rest, pools),

@@ -5,8 +5,8 @@ children. This module has no clock, no input or output and no randomness.
 
 1. Dark pools are pinged, all at once or in turn.
 2. The other children of the plan are sent with the first ping, or after the last one (``Plan.before``).
-3. Once all pings and takes are done, returned shares are posted, or retried at `retry_times`.
-4. Recalled shares are swept, also at `retry_times`. Limit orders rest until the horizon.
+3. Once all pings and takes are done, returned shares are posted, or retried at `retry_schedule`.
+4. Recalled shares are swept, also at `retry_schedule`. Limit orders rest until the horizon.
 5. The remainder is swept once at the deadline; shares reserved for one venue (``venue:NAME``) are tried there alone.
 
 Prices in books are dollars. A *signed* price is the price of a purchase or minus the price of a sale: lower is better.
@@ -36,7 +36,7 @@ PLAN, RETURNED, DEADLINE = "plan", "returned", "deadline"
 IMMEDIATE = frozenset(("dark", "take", "sweep"))  # kinds of immediate-or-cancel orders; the others rest
 
 
-class Child(NamedTuple):
+class ExecutionChild(NamedTuple):
     """Child order to send.
 
     ``limit`` is its worst price in dollars, None for any price; a limit order joins the venue's best own-side price.
@@ -50,7 +50,7 @@ class Child(NamedTuple):
     stage: str = PLAN
 
 
-class OwnFill(NamedTuple):
+class ExecutionFill(NamedTuple):
     """Own fill of displayed shares: index of the venue, price, shares, number of the book snapshot, and time."""
 
     venue: int
@@ -60,7 +60,7 @@ class OwnFill(NamedTuple):
     time: int
 
 
-class Levels(NamedTuple):
+class ExecutionLevels(NamedTuple):
     """Displayed side to take from: prices in dollars and sizes in shares, ``(V, L)``, and taker fees ``(V,)``."""
 
     venues: tuple[str, ...]
@@ -103,30 +103,30 @@ class Execution:
 
     # children to send
 
-    def pings(self) -> list[Child]:
+    def pings(self) -> list[ExecutionChild]:
         """Return the pings to send now: one, if pools are pinged in turn, otherwise all."""
         plan = self.plan
         if not plan.in_turn:
-            return [Child("dark", pool, n) for pool, n in plan.dark.items() if n and pool not in self._tried]
+            return [ExecutionChild("dark", pool, n) for pool, n in plan.dark.items() if n and pool not in self._tried]
         if not self._open_pings:
             for pool, most in plan.dark.items():
                 if pool not in self._tried and (shares := min(most, self._pingable)) > 0:
-                    return [Child("dark", pool, shares)]  # type: ignore[arg-type]  # an expectation may be fractional
+                    return [ExecutionChild("dark", pool, shares)]  # type: ignore[arg-type]  # an expectation may be fractional
         return []
 
-    def plan_children(self) -> list[Child]:
+    def plan_children(self) -> list[ExecutionChild]:
         """Return the plan's other children: shares to take, to rest in pools, and to post."""
         plan = self.plan
         take, resting, limit = plan.take, plan.dark_rest, plan.limit
         if plan.before:
             take, resting, limit = plan.within(int(self._pingable))
         return [
-            *(Child("take", venue, n, plan.take_limits.get(venue)) for venue, n in take.items() if n),
-            *(Child("dark_rest", pool, n) for pool, n in resting.items() if n),
-            *(Child("limit", venue, n) for venue, n in limit.items() if n),
+            *(ExecutionChild("take", venue, n, plan.take_limits.get(venue)) for venue, n in take.items() if n),
+            *(ExecutionChild("dark_rest", pool, n) for pool, n in resting.items() if n),
+            *(ExecutionChild("limit", venue, n) for venue, n in limit.items() if n),
         ]
 
-    def first_children(self) -> list[Child]:
+    def first_children(self) -> list[ExecutionChild]:
         """Return the next children of the plan itself; empty if all are sent, or while a ping is awaited."""
         children = self.pings()
         if not self.started and not (self.plan.before and (children or self._open_pings)):
@@ -138,19 +138,19 @@ class Execution:
         """Whether pings, takes or sweeps are in flight; returned shares wait for them."""
         return self._open > 0
 
-    def post(self) -> list[Child]:
+    def post(self) -> list[ExecutionChild]:
         """Return the limit order for returned shares under ``post:NAME``."""
         if self.rule != "post" or self.posted or self.returned <= 0:
             return []
-        return [Child("limit", self.rest_venue, self.returned, stage=RETURNED)]  # type: ignore[arg-type]  # as above
+        return [ExecutionChild("limit", self.rest_venue, self.returned, stage=RETURNED)]  # type: ignore[arg-type]  # as above
 
-    def retry(self, stage: str, rule: str, levels: Levels) -> list[Child]:
-        """Return the children that retry the shares of a stage, under a rule of `retry_times`."""
+    def retry(self, stage: str, rule: str, levels: ExecutionLevels) -> list[ExecutionChild]:
+        """Return the children that retry the shares of a stage, under a rule of `retry_schedule`."""
         shares = {RETURNED: self.returned, DEADLINE: self.later}.get(stage, self.recalled.get(stage, 0))
         if shares <= 0:
             return []
         if rule == "venue":
-            return [Child("sweep", self.rest_venue, math.ceil(shares), stage=stage)]
+            return [ExecutionChild("sweep", self.rest_venue, math.ceil(shares), stage=stage)]
         limit = None
         sign, sizes = self.context.sign, levels.sizes
         if rule == "touch":
@@ -162,7 +162,7 @@ class Execution:
         prices, protect = levels.prices, self.context.protected
         taken = cheapest_shares(prices, sizes, levels.takers, sign=sign, shares=math.ceil(shares), protect=protect)
         venues = zip(levels.venues, taken.tolist(), strict=True)
-        return [Child("sweep", venue, some, limit, stage) for venue, some in venues if some]
+        return [ExecutionChild("sweep", venue, some, limit, stage) for venue, some in venues if some]
 
     def close(self) -> None:
         """Move unassigned and recalled shares to the sweep at the deadline; ``venue:NAME`` keeps the returned ones."""
@@ -174,7 +174,7 @@ class Execution:
 
     # progress
 
-    def sent(self, child: Child, *, awaited: bool = True) -> None:
+    def sent(self, child: ExecutionChild, *, awaited: bool = True) -> None:
         """Record a child as sent; later stages wait for it if it is ``awaited``."""
         if child.kind in IMMEDIATE:
             self._open += awaited
@@ -188,7 +188,7 @@ class Execution:
             self.posted = True
         self._move(child.stage, -child.shares)
 
-    def done(self, child: Child, filled: float) -> None:
+    def done(self, child: ExecutionChild, filled: float) -> None:
         """Record a child as done, and return its unfilled shares to the stage that handles them."""
         left = child.shares - filled
         if child.kind in IMMEDIATE:
@@ -203,7 +203,7 @@ class Execution:
         else:
             self._move(child.stage, left)
 
-    def finish(self, child: Child, filled: float) -> None:
+    def finish(self, child: ExecutionChild, filled: float) -> None:
         """Record a child as sent and done."""
         self.sent(child)
         self.done(child, filled)
@@ -217,13 +217,13 @@ class Execution:
             self.recalled[stage] = self.recalled.get(stage, 0) + shares
 
 
-def retry_times(rule: str, begin: int, deadline: int) -> Iterator[tuple[int, str]]:
+def retry_schedule(rule: str, begin: int, deadline: int) -> Iterator[tuple[int, str]]:
     """Yield the times in nanoseconds at which shares are retried, and how: ``touch``, ``venue`` or ``sweep``.
 
     Examples
     --------
     >>> second = 1000 * MILLISECOND
-    >>> list(retry_times("sweep", 0, 2 * second)), list(retry_times("venue", 0, 1 * second))
+    >>> list(retry_schedule("sweep", 0, 2 * second)), list(retry_schedule("venue", 0, 1 * second))
     ([(0, 'sweep'), (1000000000, 'sweep')], [(0, 'venue'), (1000000000, 'venue')])
     """
     if rule == "touch":
@@ -237,7 +237,7 @@ def retry_times(rule: str, begin: int, deadline: int) -> Iterator[tuple[int, str
         yield from ((time, "sweep") for time in range(begin, deadline, REFILL))
 
 
-def protected_limit(context: Context, levels: Levels, take: Mapping[str, Child], venue: int) -> float:
+def execution_limit(context: Context, levels: ExecutionLevels, take: Mapping[str, ExecutionChild], venue: int) -> float:
     """Return the worst signed price at which a child at a venue may trade under order protection.
 
     That is the best quote elsewhere with at least a lot left after the plan's other children; infinite without one.
@@ -255,7 +255,7 @@ def protected_limit(context: Context, levels: Levels, take: Mapping[str, Child],
     return float(best)
 
 
-def remove_own(prices: Matrix, sizes: Matrix, own: Iterable[OwnFill], snapshots: Integers, time: int) -> None:
+def remove_own(prices: Matrix, sizes: Matrix, own: Iterable[ExecutionFill], snapshots: Integers, time: int) -> None:
     """Subtract own fills from displayed sizes, in place: within a snapshot, and until a venue refills."""
     for fill in own:
         if snapshots[fill.venue] == fill.snapshot or abs(time - fill.time) <= REFILL:

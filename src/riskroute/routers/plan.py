@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from riskroute.core.errors import InputError, shown
+from riskroute.core.errors import InputError
 from riskroute.core.records import from_plain
-from riskroute.core.validation import instance_of, one_of, real_number, true_or_false, unchecked, whole_number
+from riskroute.core.text import shown
+from riskroute.core.validation import instance_of, one_of, real_number, true_or_false, unvalidated, whole_number
 from riskroute.routers.context import Context
 
 
@@ -134,5 +135,5 @@ class Plan:
     def from_json(cls, values: Mapping[str, Any]) -> Plan:
         """Build a plan from plain values; a complete set of fields, as in a log, is not checked again."""
         if values.keys() == cls.__dataclass_fields__.keys():
-            return unchecked(cls, dict(values))
+            return unvalidated(cls, dict(values))
         return from_plain(cls, values, "the plan")

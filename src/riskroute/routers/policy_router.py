@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riskroute.core.errors import InputError, StateError, shown
+from riskroute.core.errors import InputError, StateError
 from riskroute.core.records import Count, Positive
+from riskroute.core.text import shown
 from riskroute.core.validation import instance_of, one_of, parameter, real_number, true_or_false, whole_number
 from riskroute.learning.plan import Setting
 from riskroute.learning.policies.linear_policy import LinearPolicy
@@ -17,8 +18,8 @@ from riskroute.learning.tickets import Tickets
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
-from riskroute.routers.router import PlaceBelief, Router
-from riskroute.routers.rules import plan_split
+from riskroute.routers.router import Router, RouterBelief
+from riskroute.routers.rules import split_rule_plan
 from riskroute.routing.allocations import Allocations
 
 
@@ -112,7 +113,7 @@ class PolicyRouter(Router):
                 self.awaiting[context.order] = _OpenOutcome(ticket.number, context.mid * context.shares)
             else:
                 self._tickets.abandon(ticket.number)
-        return plan_split(context, self.places, self.action)
+        return split_rule_plan(context, self.places, self.action)
 
     def record_plan(self, context: Context, plan: Plan) -> None:
         ours = self.decide(context)
@@ -145,9 +146,9 @@ class PolicyRouter(Router):
             best = self._tickets.recommend() if self._tickets is not None else None
         except StateError:  # no recommendation yet
             best = None
-        return plan_split(context, self.places, np.atleast_1d(best).tolist()) if best is not None else None
+        return split_rule_plan(context, self.places, np.atleast_1d(best).tolist()) if best is not None else None
 
-    def beliefs(self) -> tuple[PlaceBelief, ...]:
+    def beliefs(self) -> tuple[RouterBelief, ...]:
         policy = self._tickets.policy if self._tickets is not None else None
         if not isinstance(policy, LinearPolicy) or policy.belief is None:
             return ()
@@ -158,7 +159,7 @@ class PolicyRouter(Router):
         deviations = np.sqrt(np.maximum(variances, 0.0))
         what = "profit of sending the whole order there"
         return tuple(
-            PlaceBelief(place, what, mean, deviation, "bp", belief.rounds)
+            RouterBelief(place, what, mean, deviation, "bp", belief.rounds)
             for (_, place), mean, deviation in zip(self.places, means.tolist(), deviations.tolist(), strict=True)
         )
 

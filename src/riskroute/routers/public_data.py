@@ -9,7 +9,7 @@ from typing import NamedTuple
 from riskroute.routers.context import Context
 
 
-class QueueOutflow(NamedTuple):
+class PublicQueueOutflow(NamedTuple):
     """Queue at a venue's best own-side price: its price, the shares displayed, and the shares that left by the horizon.
 
     ``outflow`` counts executions and cancellations of displayed shares, and executions beyond them. An order of ``n``
@@ -25,7 +25,7 @@ class QueueOutflow(NamedTuple):
         return min(max(self.outflow - self.ahead, 0), shares)
 
 
-class MarketAtHorizon(NamedTuple):
+class PublicMarketAtHorizon(NamedTuple):
     """Market at the horizon of an order: the mid, and the cost of sweeping the whole order then.
 
     ``sweep`` is in dollars per share against the arrival mid, fees included.
@@ -46,9 +46,9 @@ class PublicData:
     outcomes : dict[str, dict[str, tuple[float, ...]]]
         By venue and kind of child (``take``, ``limit``): profit in dollars of orders of 1, 2, 4 .. lots, up to the size
         of the order.
-    queues : Mapping[str, QueueOutflow]
+    queues : Mapping[str, PublicQueueOutflow]
         By venue, the queue that a limit order could have joined. Empty for a horizon of 0 or without event data.
-    at_horizon : MarketAtHorizon, optional
+    at_horizon : PublicMarketAtHorizon, optional
         None for a horizon of 0 or without event data.
     trades : Mapping[str, Mapping[str, Sequence[tuple[int, int]]]]
         All trades since the last such message, by venue and side of the resting order (``bid``, ``ask``): shares
@@ -57,8 +57,8 @@ class PublicData:
 
     context: Context
     outcomes: dict[str, dict[str, tuple[float, ...]]]
-    queues: Mapping[str, QueueOutflow] = field(default_factory=dict)
-    at_horizon: MarketAtHorizon | None = None
+    queues: Mapping[str, PublicQueueOutflow] = field(default_factory=dict)
+    at_horizon: PublicMarketAtHorizon | None = None
     trades: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]] = field(default_factory=dict)
 
     @staticmethod

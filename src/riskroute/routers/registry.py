@@ -17,43 +17,44 @@ from typing import Any
 
 import cloudpickle
 
-from riskroute.core.errors import InputError, RiskrouteError, StateError, described, one_line_error, shown
+from riskroute.core.errors import InputError, RiskrouteError, StateError
+from riskroute.core.text import described, one_line_error, shown
 from riskroute.learning.policies.baselines import Oracle
 from riskroute.learning.registry import POLICIES
 from riskroute.routers.contextual.router import Contextual, ContextualGreedy, ContextualIds
 from riskroute.routers.literature.bayes_fill import BayesFill
 from riskroute.routers.literature.cmab import Cmab
 from riskroute.routers.literature.cont_kukanov import ContKukanov, DarkFirstContKukanov
-from riskroute.routers.literature.expgrad import Exp3, ExpGrad
-from riskroute.routers.literature.kaplan_meier import KaplanMeier, ParMl, RaUcb
+from riskroute.routers.literature.dark_allocation import KaplanMeier, ParMl, RaUcb
+from riskroute.routers.literature.exponential_weights import Exp3, ExpGrad
 from riskroute.routers.literature.lagrangian import Lagrangian, Reinforcement
 from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.router import FEEDBACK, Router
 from riskroute.routers.rules import (
-    DarkFirst,
-    DarkFirstPost,
-    Delay,
-    Hidden,
-    Nbbo,
-    Primary,
-    RawSweep,
-    RestEven,
-    Spray,
-    StaticSplit,
-    StaticSweep,
-    Sweep,
+    DarkFirstPostRule,
+    DarkFirstRule,
+    DelayRule,
+    HiddenRule,
+    NbboRule,
+    PrimaryRule,
+    RawSweepRule,
+    RestEvenRule,
+    SprayRule,
+    StaticSplitRule,
+    StaticSweepRule,
+    SweepRule,
 )
 
 # All routers by name. A plus in a name joins the stages: "dark-first+sweep" pings dark pools, then sweeps.
 ROUTERS: dict[str, type[Router]] = {
     kind.name: kind
     for kind in (
-        *(Sweep, RawSweep, Primary, Spray, Nbbo),
-        *(DarkFirst, DarkFirstPost, RestEven),
-        *(Hidden, Delay, ContKukanov, DarkFirstContKukanov, BayesFill),
+        *(SweepRule, RawSweepRule, PrimaryRule, SprayRule, NbboRule),
+        *(DarkFirstRule, DarkFirstPostRule, RestEvenRule),
+        *(HiddenRule, DelayRule, ContKukanov, DarkFirstContKukanov, BayesFill),
         *(KaplanMeier, ParMl, ExpGrad, Exp3, Lagrangian, Reinforcement, Cmab, RaUcb),
         *(Contextual, ContextualGreedy, ContextualIds),
-        *(StaticSplit, StaticSweep, PolicyRouter),
+        *(StaticSplitRule, StaticSweepRule, PolicyRouter),
     )
 }
 
@@ -93,7 +94,7 @@ def make_router(name: str, **parameters: Any) -> Router:
     Examples
     --------
     >>> make_router("dark-first+sweep", mode="parallel")
-    DarkFirst(mode='parallel', memory_weight=0.95, cap=None, min_saving=0.0)
+    DarkFirstRule(mode='parallel', memory_weight=0.95, cap=None, min_saving=0.0)
     """
     if is_file_router(name):
         return make_file_router(name, parameters)

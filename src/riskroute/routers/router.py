@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
-from riskroute.core.errors import DataError, RiskrouteError, StateError, described
-from riskroute.core.records import check_finite, from_plain, to_plain
-from riskroute.core.validation import checked_parameters, instance_of
+from riskroute.core.errors import DataError, RiskrouteError, StateError
+from riskroute.core.records import check_finite_record, from_plain, to_plain
+from riskroute.core.text import described
+from riskroute.core.validation import instance_of, validated_parameters
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
@@ -27,7 +28,7 @@ FEEDBACK = {
 }
 
 
-class PlaceBelief(NamedTuple):
+class RouterBelief(NamedTuple):
     """Estimate for one venue or pool, for display."""
 
     place: str  # venue or pool
@@ -71,7 +72,7 @@ class Router(ABC):
     def __post_init__(self) -> None:
         self._under_way: dict[str, list[int]] = {}
         self._done: OrderedDict[str, None] = OrderedDict()
-        vars(self).update(checked_parameters(self))
+        vars(self).update(validated_parameters(self))
         self.check_parameters()
         self.begin()
 
@@ -95,7 +96,7 @@ class Router(ABC):
         """
         return None
 
-    def beliefs(self) -> tuple[PlaceBelief, ...]:
+    def beliefs(self) -> tuple[RouterBelief, ...]:
         """Return the router's estimates for venues and pools, for display; empty if it estimates none.
 
         The call does not change the router.
@@ -217,7 +218,7 @@ class Router(ABC):
             if set(given) != set(cls.memory):
                 raise StateError(f"state memory must hold {sorted(cls.memory)}, had {sorted(given)}")
             for name, value in given.items():  # NaN would pass every comparison and spread through later plans
-                check_finite(value, name)
+                check_finite_record(value, name)
             router.load_memory(given)
             router._under_way = from_plain(dict[str, list[int]], state["under_way"], "under_way")
             router._done = OrderedDict.fromkeys(from_plain(list[str], state["done"], "done"))

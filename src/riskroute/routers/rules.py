@@ -16,20 +16,21 @@ from typing import Annotated, ClassVar
 import msgspec
 import numpy as np
 
-from riskroute.core.errors import InputError, shown
+from riskroute.core.errors import InputError
 from riskroute.core.records import NonNegative
-from riskroute.core.validation import instance_of, list_of, one_of, parameter, real_number, whole_number
+from riskroute.core.text import shown
+from riskroute.core.validation import instance_of, one_of, parameter, real_number, valid_list, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport
-from riskroute.routers.router import PlaceBelief, Router
-from riskroute.routing.allocations import proportional_lots
+from riskroute.routers.router import Router, RouterBelief
+from riskroute.routing.allocations import proportional_allocation
 from riskroute.routing.consolidated import ConsolidatedBook, ConsolidatedTake
 
 
 @dataclass
-class Sweep(Router):
+class SweepRule(Router):
     """Sweep the displayed books, cheapest shares after fees first.
 
     Each child order is limited to the worst displayed price it needs.
@@ -48,7 +49,7 @@ class Sweep(Router):
     ...     "A": {"bids": [[10.00, 150], [9.98, 500]], "asks": [[10.02, 100]], "taker": 0.003},
     ...     "B": {"bids": [[10.00, 100], [9.99, 300]], "asks": [[10.02, 100]], "taker": -0.002},
     ... }
-    >>> plan = Sweep().route(read_context({"venues": books}, side="sell", shares=300, lot=100))
+    >>> plan = SweepRule().route(read_context({"venues": books}, side="sell", shares=300, lot=100))
     >>> plan.take, plan.take_limits
     ({'A': 100, 'B': 200}, {'A': 10.0, 'B': 9.99})
     """
@@ -62,7 +63,7 @@ class Sweep(Router):
             whole_number(f"minimum of {shown(venue)}", least, minimum=0, maximum=10**9)
 
     def decide(self, context: Context) -> Plan:
-        return plan_take(context, self._take(context, context.displayed), self.discretion)
+        return take_rule_plan(context, self._take(context, context.displayed), self.discretion)
 
     def _take(self, context: Context, book: ConsolidatedBook) -> ConsolidatedTake:
         least = [self.minimums.get(name, 0) for name in context.books.venues] if self.minimums else []
@@ -71,7 +72,7 @@ class Sweep(Router):
 
 
 @dataclass
-class RawSweep(Sweep):
+class RawSweepRule(SweepRule):
     """Sweep the displayed books by price alone, ignoring fees."""
 
     name: ClassVar[str] = "raw-sweep"
@@ -79,10 +80,10 @@ class RawSweep(Sweep):
     def decide(self, context: Context) -> Plan:
         book = context.displayed
         free = context.book(book.prices, book.sizes, np.zeros_like(book.takers))
-        return plan_take(context, self._take(context, free), self.discretion)
+        return take_rule_plan(context, self._take(context, free), self.discretion)
 
 
-def plan_take(context: Context, taken: ConsolidatedTake, discretion: int = 0) -> Plan:
+def take_rule_plan(context: Context, taken: ConsolidatedTake, discretion: int = 0) -> Plan:
     """Return the plan that takes these shares, with limit prices ``discretion`` ticks beyond the displayed ones."""
     chosen = [v for v, shares in enumerate(taken.shares) if shares]
     venues, worse = context.books.venues, context.sign * discretion * context.tick
@@ -93,15 +94,15 @@ def plan_take(context: Context, taken: ConsolidatedTake, discretion: int = 0) ->
     )
 
 
-def plan_sweep(context: Context, posted: Mapping[str, int] | None = None) -> Plan:
+def sweep_rule_plan(context: Context, posted: Mapping[str, int] | None = None) -> Plan:
     """Return the plan that posts some shares by venue, and takes the remainder where it is cheapest."""
     limit = dict(posted or {})
     taken = context.displayed.take(context.shares - sum(limit.values()), lot=context.lot)
-    return dataclasses.replace(plan_take(context, taken), limit=limit)
+    return dataclasses.replace(take_rule_plan(context, taken), limit=limit)
 
 
 @dataclass
-class Nbbo(Router):
+class NbboRule(Router):
     """Take only at the best displayed price, retry every millisecond for up to a second, then sweep.
 
     Retries end at the deadline: an order without a horizon is swept after one attempt.
@@ -113,7 +114,7 @@ class Nbbo(Router):
     ...     "A": {"bids": [[10.00, 100], [9.99, 200]], "asks": [[10.02, 100]]},
     ...     "B": {"bids": [[10.00, 50]], "asks": [[10.02, 100]]},
     ... }
-    >>> plan = Nbbo().route(read_context({"venues": books}, side="sell", shares=400))
+    >>> plan = NbboRule().route(read_context({"venues": books}, side="sell", shares=400))
     >>> plan.take, plan.rest
     ({'A': 100, 'B': 50}, 'touch')
     """
@@ -124,11 +125,11 @@ class Nbbo(Router):
         book, best = context.displayed, context.books.best_ask if context.sign > 0 else context.books.best_bid
         at_best = np.where(book.prices == best, book.sizes, 0.0)
         top = context.book(book.prices, at_best, book.takers)
-        return dataclasses.replace(plan_take(context, top.take(context.shares, lot=context.lot)), rest="touch")
+        return dataclasses.replace(take_rule_plan(context, top.take(context.shares, lot=context.lot)), rest="touch")
 
 
 @dataclass
-class Primary(Router):
+class PrimaryRule(Router):
     """Send the whole order to one venue, and resend there what it returns.
 
     Parameters
@@ -140,7 +141,7 @@ class Primary(Router):
     --------
     >>> from riskroute.routers.context import read_context
     >>> books = {"venues": {"A": {"bids": [[10.0, 150]], "asks": [[10.02, 100]]}}}
-    >>> Primary().route(read_context(books, side="sell", shares=100)).take
+    >>> PrimaryRule().route(read_context(books, side="sell", shares=100)).take
     {'A': 100}
     """
 
@@ -156,7 +157,7 @@ class Primary(Router):
 
 
 @dataclass
-class Spray(Router):
+class SprayRule(Router):
     """Take from all venues at once, pro rata to displayed depth, at any price.
 
     Examples
@@ -166,20 +167,20 @@ class Spray(Router):
     ...     "A": {"bids": [[10.00, 100], [9.99, 200]], "asks": [[10.02, 100]]},
     ...     "B": {"bids": [[9.97, 100]], "asks": [[10.02, 100]]},
     ... }
-    >>> Spray().route(read_context({"venues": books}, side="sell", shares=200)).take
+    >>> SprayRule().route(read_context({"venues": books}, side="sell", shares=200)).take
     {'A': 150, 'B': 50}
     """
 
     name: ClassVar[str] = "spray"
 
     def decide(self, context: Context) -> Plan:
-        shares = proportional_lots(context.displayed.sizes.sum(axis=1), context.shares, context.lot)
+        shares = proportional_allocation(context.displayed.sizes.sum(axis=1), context.shares, context.lot)
         venues = context.books.venues
         return Plan(context.order, take={venue: int(n) for venue, n in zip(venues, shares, strict=True) if n})
 
 
 @dataclass
-class DarkFirst(Router):
+class DarkFirstRule(Router):
     """Ping dark pools first, best recent saving first, then sweep: the standard routing rule.
 
     The score of a pool is the saving per share sent there, filled or not, against the sweep: an exponentially weighted
@@ -202,7 +203,7 @@ class DarkFirst(Router):
     >>> from riskroute.routers.context import read_context
     >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}}
     >>> books["pools"] = {"P": {}, "Q": {"fee": 0.02}}
-    >>> plan = DarkFirst().route(read_context(books, side="sell", shares=300))  # Q's fee exceeds the saving
+    >>> plan = DarkFirstRule().route(read_context(books, side="sell", shares=300))  # Q's fee exceeds the saving
     >>> plan.dark, plan.in_turn, plan.rest
     ({'P': 300}, True, 'sweep')
     """
@@ -228,7 +229,7 @@ class DarkFirst(Router):
         most = min(context.shares, self.cap or context.shares)
         score = {pool: self.scores.get(pool, self.first_score) for pool in good}
         if self.mode == "parallel":
-            shares = proportional_lots(np.array(list(score.values())), context.shares, context.lot)
+            shares = proportional_allocation(np.array(list(score.values())), context.shares, context.lot)
             sent = {pool: min(int(n), most) for pool, n in zip(score, shares, strict=True) if n}
             return self.then(context, sent, in_turn=False)
         ranked = sorted(score, key=lambda pool: (-score[pool], pool))
@@ -238,9 +239,9 @@ class DarkFirst(Router):
         """Return the plan that pings pools with ``dark`` shares and sweeps the remainder; subclasses override it."""
         return Plan(context.order, dark=dark, in_turn=in_turn)
 
-    def beliefs(self) -> tuple[PlaceBelief, ...]:
+    def beliefs(self) -> tuple[RouterBelief, ...]:
         what = "saving per share sent"
-        return tuple(PlaceBelief(pool, what, score, None, "$/share") for pool, score in self.scores.items())
+        return tuple(RouterBelief(pool, what, score, None, "$/share") for pool, score in self.scores.items())
 
     def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         savings = self.expected.get(order, {})
@@ -254,7 +255,7 @@ class DarkFirst(Router):
 
 
 @dataclass
-class DarkFirstPost(DarkFirst):
+class DarkFirstPostRule(DarkFirstRule):
     """Ping dark pools first, post the remainder at the quickest queue, sweep at the horizon.
 
     The quickest queue has the smallest expected delay: shares displayed at the venue's best price over the shares per
@@ -270,7 +271,7 @@ class DarkFirstPost(DarkFirst):
 
 
 @dataclass
-class RestEven(Router):
+class RestEvenRule(Router):
     """Rest equal shares in every dark pool that saves, sweep the remainder at the horizon.
 
     With a horizon of 0 it pings the pools instead.
@@ -279,7 +280,7 @@ class RestEven(Router):
     --------
     >>> from riskroute.routers.context import read_context
     >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {}, "Q": {}}}
-    >>> RestEven().route(read_context(books, side="sell", shares=300, horizon=60)).dark_rest
+    >>> RestEvenRule().route(read_context(books, side="sell", shares=300, horizon=60)).dark_rest
     {'P': 150, 'Q': 150}
     """
 
@@ -287,13 +288,13 @@ class RestEven(Router):
 
     def decide(self, context: Context) -> Plan:
         pools = [pool for pool, saving in context.pool_savings.items() if saving > 0]
-        shares = proportional_lots(np.ones(len(pools)), context.shares, context.lot)
+        shares = proportional_allocation(np.ones(len(pools)), context.shares, context.lot)
         sent = {pool: int(n) for pool, n in zip(pools, shares, strict=True) if n}
         return Plan(context.order, dark_rest=sent) if context.horizon > 0 else Plan(context.order, dark=sent)
 
 
 @dataclass
-class Delay(Router):
+class DelayRule(Router):
     """Post at the venue with the best ``rebate - gamma * delay``, sweep the remainder at the horizon.
 
     The expected delay of a venue is the shares displayed at its best own-side price over the shares per second that
@@ -323,7 +324,7 @@ class Delay(Router):
     ...     "B": {"bids": [[10.00, 300]], "asks": [[10.02, 900]], "maker": 0.001},
     ... }, "features": {"outflow A": 10.0, "outflow B": 60.0}}
     >>> order = read_context(books, side="buy", shares=200, horizon=60)
-    >>> Delay(gamma=0.0001).decide(order).rest, Delay(gamma=0.0002).decide(order).rest
+    >>> DelayRule(gamma=0.0001).decide(order).rest, DelayRule(gamma=0.0002).decide(order).rest
     ('post:A', 'post:B')
     """
 
@@ -337,12 +338,12 @@ class Delay(Router):
             for name, shares in context.best_queues.items()
         }
         if context.horizon <= 0 or not value:
-            return plan_sweep(context)
+            return sweep_rule_plan(context)
         return Plan(context.order, rest=f"post:{min(value, key=lambda name: (-value[name], name))}")
 
 
 @dataclass
-class Hidden(Router):
+class HiddenRule(Router):
     """Sweep books whose best level is enlarged by each venue's estimated hidden reserve.
 
     After Almgren and Harts: the reserve estimate is theirs, the routing is a reconstruction. By venue and side, in
@@ -368,7 +369,7 @@ class Hidden(Router):
     --------
     >>> from riskroute.routers.context import read_context
     >>> books = {"A": {"bids": [[10.00, 100]], "asks": [[10.02, 100]]}, "B": {"bids": [[10.00, 200]], "asks": []}}
-    >>> router = Hidden(delta=0.9)
+    >>> router = HiddenRule(delta=0.9)
     >>> past = read_context({"venues": books}, side="sell", shares=300, order="past")
     >>> router.on_public_data(PublicData(past, {}, trades={"A": {"bid": [(150, 100), (80, 100), (300, 100)]}}))
     >>> router.reserves
@@ -398,7 +399,7 @@ class Hidden(Router):
             if sizes[v, 0] > 0:
                 enlarged[v, 0] += np.floor(self.eta * self.reserves.get(venue, {}).get(side, 0.0))
         book = context.book(prices, enlarged, context.books.takers)
-        return plan_take(context, book.take(context.shares, lot=context.lot))
+        return take_rule_plan(context, book.take(context.shares, lot=context.lot))
 
     def on_public_data(self, public: PublicData) -> None:
         for venue, sides in public.trades.items():
@@ -409,7 +410,7 @@ class Hidden(Router):
 
 
 @dataclass
-class StaticSplit(Router):
+class StaticSplitRule(Router):
     """Send fixed fractions of the order to venues, taken at any price, and to dark pools.
 
     Shares for a venue or pool missing from the context follow the rule for returned shares.
@@ -427,7 +428,7 @@ class StaticSplit(Router):
     --------
     >>> from riskroute.routers.context import read_context
     >>> books = {"venues": {name: {"bids": [[10.0, 900]], "asks": [[10.02, 900]]} for name in ("XNAS", "XPSX")}}
-    >>> StaticSplit({"XNAS": 0.97, "XPSX": 0.03}).route(read_context(books, side="sell", shares=1000)).take
+    >>> StaticSplitRule({"XNAS": 0.97, "XPSX": 0.03}).route(read_context(books, side="sell", shares=1000)).take
     {'XNAS': 970, 'XPSX': 30}
     """
 
@@ -451,17 +452,17 @@ class StaticSplit(Router):
         places = [("take", place) for place in take] + [("dark", place) for place in self.dark]
         weights = [*take.values(), *self.dark.values()]
         rest = f"venue:{self.rest}" if self.rest in context.books.venues else "sweep"
-        return plan_split(context, places, weights, rest)
+        return split_rule_plan(context, places, weights, rest)
 
 
-def plan_split(
+def split_rule_plan(
     context: Context, places: Sequence[tuple[str, str]], weights: Sequence[float], rest: str = "sweep"
 ) -> Plan:
     """Return the plan that splits an order in proportion to weights, at any price.
 
     ``places`` are pairs of ``take`` or ``dark`` and a name; shares for a missing place stay unassigned.
     """
-    shares = proportional_lots(np.array(weights, dtype=float), context.shares, context.lot)
+    shares = proportional_allocation(np.array(weights, dtype=float), context.shares, context.lot)
     there = {"take": context.books.venues, "dark": tuple(pool.name for pool in context.pools)}
     sent: dict[str, dict[str, int]] = {"take": {}, "dark": {}}
     for (kind, place), some in zip(places, shares, strict=True):
@@ -471,7 +472,7 @@ def plan_split(
 
 
 @dataclass
-class StaticSweep(Router):
+class StaticSweepRule(Router):
     """Rest and post fixed fractions of the order, ping pools with the remainder, then sweep.
 
     Parameters
@@ -487,7 +488,7 @@ class StaticSweep(Router):
     --------
     >>> from riskroute.routers.context import read_context
     >>> books = {"venues": {"XNAS": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}, "pools": {"P": {}}}
-    >>> plan = StaticSweep(pools=["P"], post=0.5).route(read_context(books, side="sell", shares=1000, horizon=60))
+    >>> plan = StaticSweepRule(pools=["P"], post=0.5).route(read_context(books, side="sell", shares=1000, horizon=60))
     >>> plan.dark, plan.limit, plan.rest
     ({'P': 500}, {'XNAS': 500}, 'sweep')
     """
@@ -502,7 +503,7 @@ class StaticSweep(Router):
             raise InputError(f"rest plus post must be at most 1, was {self.rest + self.post}")
         if isinstance(self.pools, str):
             raise InputError(f"pools must be a list of names, was {shown(self.pools)}")
-        self.pools = list_of("pools", self.pools, str, "names")
+        self.pools = valid_list("pools", self.pools, str, "names")
 
     def decide(self, context: Context) -> Plan:
         savings = {pool: saving for pool, saving in context.pool_savings.items() if saving > 0}
@@ -510,8 +511,8 @@ class StaticSweep(Router):
         if context.horizon > 0:
             wanted = np.array([self.rest if savings else 0.0, self.post if venue else 0.0, 0.0])
             wanted[2] = 1 - wanted.sum()
-            resting, posting, _ = (int(n) for n in proportional_lots(wanted, context.shares, context.lot))
-        each = proportional_lots(np.ones(max(len(savings), 1)), resting, context.lot)
+            resting, posting, _ = (int(n) for n in proportional_allocation(wanted, context.shares, context.lot))
+        each = proportional_allocation(np.ones(max(len(savings), 1)), resting, context.lot)
         now = context.shares - resting - posting
         return Plan(
             context.order,

@@ -11,10 +11,10 @@ from riskroute.routing.instances import routing_actions as routing_actions
 from riskroute.routing.quadratic_search import QuadraticResult as QuadraticResult
 from riskroute.routing.quadratic_search import minimise_quadratic as minimise_quadratic
 from riskroute.routing.shared_books import SharedBook as SharedBook
-from riskroute.routing.splits import ListedAllocations as ListedAllocations
+from riskroute.routing.splits import SplitList as SplitList
 from riskroute.routing.splits import count_splits as count_splits
 from riskroute.routing.splits import list_splits as list_splits
 from riskroute.routing.splits import split_actions as split_actions
-from riskroute.routing.venues import best_correlated_split as best_correlated_split
-from riskroute.routing.venues import load_models as load_models
-from riskroute.routing.venues import save_models as save_models
+from riskroute.routing.venue_models import best_correlated_split as best_correlated_split
+from riskroute.routing.venue_models import load_venue_models as load_venue_models
+from riskroute.routing.venue_models import save_venue_models as save_venue_models

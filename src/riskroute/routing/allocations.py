@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from riskroute.core.arrays import Floats, Integers, Units, Vector
-from riskroute.core.errors import InputError, shown
+from riskroute.core.errors import InputError
 from riskroute.core.files import write_whole
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import checked_rng
-from riskroute.core.text import count_text
+from riskroute.core.text import count_text, shown
 from riskroute.core.validation import LARGEST, finite_array, real_number, whole_number
 from riskroute.learning.actions import MOST_DRAWN, Action, Actions, ActionSet, as_action, as_batch
-from riskroute.learning.design.g_optimal import Design, is_wide
+from riskroute.learning.design.g_optimal import Design, too_wide_for_g_optimal
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.cut_search import CutLattice
 from riskroute.routing.designs.large import MOST_KINDS, large_design
@@ -36,10 +36,10 @@ from riskroute.routing.lattice import Lattice, LatticeCut, LatticeSet
 from riskroute.routing.separable import (
     maximise_tables,
     minimise_separable,
-    tabulate,
+    tabulate_separable,
     two_best_of_tables,
 )
-from riskroute.routing.splits import MOST_SLOTS, list_limit
+from riskroute.routing.splits import MOST_SLOTS, split_list_limit
 from riskroute.routing.survivors import survivors_of
 
 _LISTED_TOP = 2_000_000  # sets up to this size are listed to find their best members exactly
@@ -176,7 +176,7 @@ class Allocations(LatticeSet):
                 second[j] += 1
         else:
             first, second = two_best_of_tables(
-                tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units), lattice.units
+                tabulate_separable(alpha, beta, lattice.lows, lattice.highs, lattice.units), lattice.units
             )
         return as_action(first * self.lot), None if second is None else as_action(second * self.lot)
 
@@ -198,7 +198,7 @@ class Allocations(LatticeSet):
             # Small sets are listed, which gives the exact design. Larger sets rely on symmetry, which is weak with many
             # kinds of slots.
             kinds = SymmetryGroups.of(self.lattice.units, self.lattice.lows, self.lattice.highs)
-            if self.size <= 20_000 and (len(kinds) > MOST_KINDS or not is_wide(self.size, self.dim)):
+            if self.size <= 20_000 and (len(kinds) > MOST_KINDS or not too_wide_for_g_optimal(self.size, self.dim)):
                 self._designs[tolerance] = self.listed().design(tolerance)
             else:
                 found = large_design(self.lattice, tolerance)
@@ -212,7 +212,7 @@ class Allocations(LatticeSet):
         return survivors_of(self, (LatticeCut(np.asarray(coef, dtype=np.float64), limit),), best)
 
     def top(self, coef: Floats, count: int) -> ActionSet:
-        if self.size <= list_limit(self.slots, _LISTED_TOP):
+        if self.size <= split_list_limit(self.slots, _LISTED_TOP):
             return self.listed().top(coef, count)
         return survivors_of(self, (), self.best(coef)).top(coef, count)
 
@@ -262,7 +262,7 @@ class Allocations(LatticeSet):
         return as_action((units + lattice.lows) * self.lot)
 
     def listed(self) -> Actions:
-        limit = list_limit(self.slots)
+        limit = split_list_limit(self.slots)
         if self.size > limit:
             raise InputError(f"too many allocations to list (limit {limit:,}): {count_text(self.size)}")
         units = CutLattice(self.lattice).listed(self.size, visits=2**63 - 1)
@@ -293,7 +293,7 @@ def _per_slot(name: str, bounds: Bounds, slots: int, default: int) -> Integers:
     return np.array([min(whole_number(name, bound, minimum=0), MOST_SHARES) for bound in given], dtype=np.int64)
 
 
-def proportional_lots(weights: Vector, shares: int, lot: int = 1) -> Units:
+def proportional_allocation(weights: Vector, shares: int, lot: int = 1) -> Units:
     """Return shares ``(n,)`` in proportion to non-negative ``weights (n,)``, in whole lots by largest remainders.
 
     The odd lot goes to the largest weight. All-zero weights get nothing.
@@ -335,7 +335,7 @@ def _quotas(weights: Vector, free: int, room: Units) -> Vector:
 
 
 @dataclass(frozen=True)
-class DesignResult:
+class AllocationDesign:
     """Design over an allocation set, and the seconds to compute it."""
 
     allocations: Allocations
@@ -343,7 +343,7 @@ class DesignResult:
     seconds: float
 
     @classmethod
-    def compute(cls, allocations: Allocations, tolerance: float = 0.01) -> DesignResult:
+    def compute(cls, allocations: Allocations, tolerance: float = 0.01) -> AllocationDesign:
         """Compute a certified design over all allocations, and time it."""
         with compilation_timed("the design") as compiling:
             began = time.perf_counter()

@@ -14,7 +14,7 @@ from numba.extending import register_jitable
 
 from riskroute.core.arrays import Units, Vector
 from riskroute.routing.lattice import Lattice
-from riskroute.routing.separable import check_table_size, convolve, tabulate
+from riskroute.routing.separable import check_separable_size, convolve, tabulate_separable
 
 MEMBER_SLACK = 1e-12  # relative slack of a limit, for rounding: members may lie exactly on it
 
@@ -91,11 +91,11 @@ class CutLattice:
 def _cheapest_completions(lattice: Lattice, alphas: Vector, betas: Vector) -> Vector:
     """Return the least cost of ``n`` units in the slots from ``k`` on, for every cut: ``(L, m + 1, units + 1)``."""
     slots = len(lattice.lows)
-    check_table_size(slots, lattice.units)
+    check_separable_size(slots, lattice.units)
     costs = np.full((len(alphas), slots + 1, lattice.units + 1), np.inf)
     costs[:, slots, 0] = 0.0
     for i, (alpha, beta) in enumerate(zip(alphas, betas, strict=True)):
-        tables = tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units)
+        tables = tabulate_separable(alpha, beta, lattice.lows, lattice.highs, lattice.units)
         for k in range(slots - 1, -1, -1):
             costs[i, k] = -convolve(tables[k], -costs[i, k + 1], lattice.units)[0]
     return costs

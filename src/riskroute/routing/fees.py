@@ -21,7 +21,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.validation import LONGEST_VENUE, as_name, day_of, instance_of, list_of, path_of, real_number
+from riskroute.core.validation import (
+    LONGEST_VENUE,
+    as_name,
+    instance_of,
+    real_number,
+    valid_day,
+    valid_list,
+    valid_path,
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,7 @@ class Fee:
 
     def __post_init__(self) -> None:
         as_name("venue of a fee", self.venue, longest=LONGEST_VENUE)
-        day_of(f"since of the fee of {self.venue}", self.since)
+        valid_day(f"since of the fee of {self.venue}", self.since)
         for name in ("taker", "maker"):
             # a fee above 10 dollars per share is probably in other units
             value = real_number(f"{name} fee of {self.venue}", getattr(self, name), minimum=-10.0, maximum=10.0)
@@ -58,7 +66,7 @@ class FeeSchedule:
     """
 
     def __init__(self, fees: Sequence[Fee]) -> None:
-        self.fees = sorted(list_of("fees", fees, Fee, "fees"), key=lambda fee: (fee.venue, fee.since))
+        self.fees = sorted(valid_list("fees", fees, Fee, "fees"), key=lambda fee: (fee.venue, fee.since))
         for one, other in zip(self.fees, self.fees[1:], strict=False):
             if (one.venue, one.since) == (other.venue, other.since):
                 raise InputError(f"fees must have one entry per venue and day, was {one.venue} {one.since} twice")
@@ -66,7 +74,7 @@ class FeeSchedule:
     def fee(self, venue: str, day: dt.date) -> Fee:
         """Return the fees of a venue on a day; `InputError` if there are none."""
         instance_of("venue", venue, str, "a string")
-        day_of("day", day)
+        valid_day("day", day)
         holding = [fee for fee in self.fees if fee.venue == venue and fee.since <= day]
         if not holding:
             known = ", ".join(f"{fee.venue} from {fee.since}" for fee in self.fees) or "none"
@@ -76,7 +84,7 @@ class FeeSchedule:
 
 def load_fees(path: str | os.PathLike[str]) -> FeeSchedule:
     """Read a schedule from a TOML file."""
-    file = path_of("path", path)
+    file = valid_path("path", path)
     try:
         entries = tomllib.loads(file.read_text(encoding="utf-8"))["fees"]
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError) as error:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from riskroute.core.validation import function_of, instance_of, list_of, sized_number, whole_number
+from riskroute.core.validation import instance_of, valid_function, valid_list, valid_magnitude, whole_number
 from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.problem import Problem
 
@@ -33,7 +33,7 @@ def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100
 
     Examples
     --------
-    >>> from riskroute.routing.venues import VenueModel, venue_problem
+    >>> from riskroute.routing.venue_models import VenueModel, venue_problem
     >>> venues = VenueModel("safe", (-3.0, 0.0), (0.0, 0.0)), VenueModel("cheap", (-1.0, 0.0), (0.0, 0.5))
     >>> points = risk_frontier(venue_problem(venues, 2, base_variance=0.0, caps=2))
     >>> [(point.risk_tolerance, point.action) for point in points]  # saves 2, for a variance of 0.5, then 1.5 more
@@ -60,8 +60,10 @@ def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> 
     included, with the tolerances between which they are best, even beyond ``most``.
     """
     whole_number("most", most, minimum=2)
-    asked = [sized_number("at", one, minimum=0.0, smallest=0) for one in list_of("at", at, object, "risk tolerances")]
-    function_of("best", best)
+    asked = [
+        valid_magnitude("at", one, minimum=0.0, smallest=0) for one in valid_list("at", at, object, "risk tolerances")
+    ]
+    valid_function("best", best)
     found = dict.fromkeys(best(tolerance) for tolerance in (0.0, math.inf, *asked))
     tied: set[tuple[object, object]] = set()
     while True:

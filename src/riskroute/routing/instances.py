@@ -9,13 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from riskroute.core.arrays import Integers
-from riskroute.core.errors import InputError, shown
-from riskroute.core.validation import instance_of, list_of, real_number, true_or_false, whole_number
+from riskroute.core.errors import InputError
+from riskroute.core.text import shown
+from riskroute.core.validation import instance_of, real_number, true_or_false, valid_list, whole_number
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem, random_problem
 from riskroute.routing.allocations import Allocations
-from riskroute.routing.splits import COMFORTABLE_LIST, count_splits, list_limit, split_actions
-from riskroute.routing.venues import VenueModel, venue_problem
+from riskroute.routing.splits import COMFORTABLE_LIST, count_splits, split_actions, split_list_limit
+from riskroute.routing.venue_models import VenueModel, venue_problem
 
 
 def routing_actions(shares: int, slots: int, *, listed: bool | None = None, scale: float | None = None) -> ActionSet:
@@ -27,12 +28,12 @@ def routing_actions(shares: int, slots: int, *, listed: bool | None = None, scal
     Examples
     --------
     >>> routing_actions(8, 6)
-    ListedAllocations(8 shares over 6 slots, 1,287 allocations)
+    SplitList(8 shares over 6 slots, 1,287 allocations)
     >>> routing_actions(1000, 20)
     Allocations(1000 shares over 20 slots, about 9.9e+39 allocations)
     """
     if listed is None:
-        listed = count_splits(shares, slots) <= list_limit(slots, COMFORTABLE_LIST)
+        listed = count_splits(shares, slots) <= split_list_limit(slots, COMFORTABLE_LIST)
     true_or_false("listed", listed)
     return split_actions(shares, slots, scale=scale) if listed else Allocations(shares, slots, scale=scale)
 
@@ -45,7 +46,7 @@ def random_routing_problem(
     Examples
     --------
     >>> random_routing_problem(shares=4, slots=4, seed=0).actions
-    ListedAllocations(4 shares over 4 slots, 35 allocations)
+    SplitList(4 shares over 4 slots, 35 allocations)
     """
     actions = routing_actions(shares, slots)
     return random_problem(actions, seed, risk_tolerance=risk_tolerance, base_variance=base_variance)
@@ -71,12 +72,12 @@ def random_order_sizes(
     >>> [problem.actions.size for problem in problems], sequence[:8].tolist()
     ([10, 56, 220], [2, 2, 0, 0, 2, 2, 0, 0])
     """
-    orders = [whole_number("sizes", size) for size in list_of("sizes", sizes, object, "positive integers")]
+    orders = [whole_number("sizes", size) for size in valid_list("sizes", sizes, object, "positive integers")]
     if not orders or len(set(orders)) < len(orders):
         raise InputError(f"sizes must be different positive integers, was {shown(orders)}")
     whole_number("length", length, maximum=10**8)
     largest = max(orders)
-    listed = count_splits(largest, slots) <= list_limit(slots, COMFORTABLE_LIST)
+    listed = count_splits(largest, slots) <= split_list_limit(slots, COMFORTABLE_LIST)
     sets = [routing_actions(size, slots, listed=listed, scale=math.hypot(largest, largest**2)) for size in orders]
     whole = random_problem(
         sets[orders.index(largest)], seed, risk_tolerance=risk_tolerance, base_variance=base_variance
@@ -132,7 +133,7 @@ PAPER_VENUES = (
 )
 
 
-def paper_table(
+def paper_instance(
     units: str = "money", *, shares: int = PAPER_SHARES, risk_tolerance: float = 2.0, base_variance: float = 1.0
 ) -> Problem:
     """Return the paper's table (five venues) as a problem, in ``money`` units or scaled to ``norm-1``."""

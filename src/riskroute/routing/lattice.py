@@ -22,7 +22,7 @@ from riskroute.core.validation import exact_array, finite_array
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.separable import SeparableScores
-from riskroute.routing.splits import ListedAllocations
+from riskroute.routing.splits import SplitList
 
 
 class Lattice:
@@ -176,6 +176,6 @@ class LatticeSet(ActionSet):
         """Largest number of shares in each slot, ``(slots,)``."""
         return np.asarray(np.minimum(self.lattice.highs, self.lattice.units) * self.lot)
 
-    def listed_rows(self, allocations: ActionBatch) -> ListedAllocations:
+    def listed_rows(self, allocations: ActionBatch) -> SplitList:
         """Return some allocations as an explicit list, under their own handles."""
-        return ListedAllocations(self.features(allocations), coordinates=self.slots, handles=allocations)
+        return SplitList(self.features(allocations), coordinates=self.slots, handles=allocations)

@@ -26,7 +26,7 @@ from numba import njit
 from riskroute.core.arrays import Matrix, Units, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.validation import exact_array, finite_array, whole_number
-from riskroute.routing.separable import check_table_size
+from riskroute.routing.separable import check_separable_size
 
 _ROUNDING = 1e-12  # relative size of differences that count as rounding
 
@@ -85,7 +85,7 @@ def minimise_quadratic(
     if matrix.shape != (m, m) or np.abs(matrix - matrix.T).max() > _ROUNDING * np.abs(matrix).max():
         raise InputError(f"matrix must be symmetric of shape ({m}, {m}), and was not")
     units = whole_number("units", units, minimum=0)
-    check_table_size(m, units)
+    check_separable_size(m, units)
     most = np.full(m, units) if caps is None else np.minimum(exact_array("caps", caps, np.int64, (m,)), units)
     if most.min() < 0 or most.sum() < units:
         raise InputError(f"caps must be at least 0 and add up to at least {units}, was {most.tolist()[:6]}")

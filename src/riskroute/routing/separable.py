@@ -57,7 +57,7 @@ def convolve(first: Vector, second: Vector, limit: int) -> tuple[Vector, Choices
 
 
 @njit(cache=True)
-def greedy_units(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
+def greedy_separable(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
     """Minimise ``sum alpha v + beta v^2`` with every ``beta >= 0``: give each unit to the slot where it costs least.
 
     The last of several slots with equal cost takes the unit, which makes the result lexicographically smallest.
@@ -97,7 +97,7 @@ def _write_greedy(alpha: Vector, beta: Vector, units: int, lows: Units, highs: U
         update_tournament(winners, values, k)
 
 
-def check_table_size(slots: int, units: int) -> None:
+def check_separable_size(slots: int, units: int) -> None:
     """Raise `InputError` if tables of all amounts of every slot would not fit in memory."""
     if slots * (units + 1) > _LARGEST_TABLES:
         raise InputError(
@@ -106,9 +106,9 @@ def check_table_size(slots: int, units: int) -> None:
         )
 
 
-def tabulate(alpha: Vector, beta: Vector, lows: Units, highs: Units, units: int) -> list[Vector]:
+def tabulate_separable(alpha: Vector, beta: Vector, lows: Units, highs: Units, units: int) -> list[Vector]:
     """Return tables ``-(alpha_k v + beta_k v^2)``, ``v = 0 .. min(high_k, units)``, minus infinity below ``low_k``."""
-    check_table_size(len(alpha), units)
+    check_separable_size(len(alpha), units)
     tables = []
     for k in range(len(alpha)):
         v = np.arange(min(int(highs[k]), units) + 1, dtype=np.float64)
@@ -242,13 +242,13 @@ def _write_one_concave(alpha: Vector, beta: Vector, lows: Units, order: Units, s
 def minimise_separable(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
     """Return units that minimise ``sum alpha v + beta v^2``: greedily if that is exact, else by dynamic programming."""
     if (beta >= 0).all():
-        chosen: Units = greedy_units(alpha, beta, units, lows, highs)
+        chosen: Units = greedy_separable(alpha, beta, units, lows, highs)
         return chosen
     if (highs >= units).all():
         chosen, clear = minimise_one_concave(alpha, beta, units, lows)
         if clear:
             return chosen
-    return maximise_tables(tabulate(alpha, beta, lows, highs, units), units)[1]
+    return maximise_tables(tabulate_separable(alpha, beta, lows, highs, units), units)[1]
 
 
 # Infimal convolution of cost tables ``(m, U + 1)``, for routers that cost every amount of every slot.
@@ -256,7 +256,7 @@ def minimise_separable(alpha: Vector, beta: Vector, units: int, lows: Units, hig
 
 @njit(cache=True)
 def cheapest_totals(tables: Matrix) -> tuple[Vector, Choices]:
-    """Return the smallest cost of every total ``n = 0 .. U`` over all slots, and choices for `units_of_total`.
+    """Return the smallest cost of every total ``n = 0 .. U`` over all slots, and choices for `separable_units`.
 
     ``tables[k, v]`` is the cost of ``v`` units in slot ``k``, infinite where not allowed. ``choices[k, n]`` is the
     amount of slot ``k`` when it and all later slots have ``n`` units together. Tables need not be convex.
@@ -282,7 +282,7 @@ def cheapest_totals(tables: Matrix) -> tuple[Vector, Choices]:
 
 
 @njit(cache=True)
-def units_of_total(choices: Choices, total: int) -> Units:
+def separable_units(choices: Choices, total: int) -> Units:
     """Return the units ``(m,)`` of the cheapest way to reach ``total``; the lexicographically smallest of equals."""
     units = np.zeros(len(choices), dtype=np.int64)
     for k in range(len(choices)):
@@ -314,7 +314,7 @@ class SeparableScores:
         factors = self.lot / self.scale, self.lot**2 / self.scale
         tables_fit = slots * (self.units + 1) <= _LARGEST_TABLES
         if not _minimise_each(coefs, *factors, self.units, self.lows, self.highs, tables_fit, chosen):
-            check_table_size(slots, self.units)  # raises
+            check_separable_size(slots, self.units)  # raises
         return chosen * self.lot if self.lot > 1 else chosen
 
 

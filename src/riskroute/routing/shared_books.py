@@ -8,8 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from riskroute.core.arrays import Flags, Floats, Integers
-from riskroute.core.errors import InputError, described
-from riskroute.core.validation import exact_array, list_of, whole_number
+from riskroute.core.errors import InputError
+from riskroute.core.text import described
+from riskroute.core.validation import exact_array, valid_list, whole_number
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,9 @@ class SharedBook:
     depths: Integers
 
     def __post_init__(self) -> None:
-        slots = tuple(whole_number("a slot", slot, minimum=0) for slot in list_of("slots", self.slots, object, "slots"))
+        slots = tuple(
+            whole_number("a slot", slot, minimum=0) for slot in valid_list("slots", self.slots, object, "slots")
+        )
         if len(set(slots)) < 2:
             raise InputError(f"a shared book needs at least two slots, was {slots}")
         if len(set(slots)) < len(slots):

@@ -15,13 +15,13 @@ from riskroute.core.errors import InputError
 from riskroute.core.text import count_text
 from riskroute.core.validation import real_number, whole_number
 from riskroute.learning.actions import Actions
-from riskroute.learning.design.g_optimal import Design, is_wide
+from riskroute.learning.design.g_optimal import Design, too_wide_for_g_optimal
 from riskroute.learning.design.wide import wide_optimal
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.separable import SeparableScores
 
 
-class ListedAllocations(Actions):
+class SplitList(Actions):
     """Explicit list of allocations of one order; handles are tuples of shares, as in `Allocations`.
 
     Designs over many slots avoid tables of all pairs of coordinates, which would fill the memory. If the list holds all
@@ -48,7 +48,7 @@ class ListedAllocations(Actions):
         return subset
 
     def __repr__(self) -> str:
-        return f"ListedAllocations({self.shares} shares over {self.slots} slots, {self.size:,} allocations)"
+        return f"SplitList({self.shares} shares over {self.slots} slots, {self.size:,} allocations)"
 
     @property
     def shares(self) -> int:
@@ -66,7 +66,7 @@ class ListedAllocations(Actions):
         return np.asarray(self.handles.max(axis=0))
 
     def _solved_design(self, tolerance: float) -> Design:
-        wide = is_wide(self.size, self.dim)
+        wide = too_wide_for_g_optimal(self.size, self.dim)
         return wide_optimal(self.rows, tolerance) if wide else super()._solved_design(tolerance)
 
 
@@ -75,7 +75,7 @@ COMFORTABLE_LIST = 200_000  # up to here lists are the default: a lookup is fast
 MOST_SLOTS = 200  # policies learn two coordinates per slot, and designs need pairs of coordinates
 
 
-def list_limit(slots: int, most: int = _LARGEST_LIST) -> int:
+def split_list_limit(slots: int, most: int = _LARGEST_LIST) -> int:
     """Return the maximum number of splits to enumerate: ``most``, or fewer when there are many slots."""
     return min(most, 20_000_000 // slots)  # with its features, a larger table would not fit into a gigabyte
 
@@ -101,7 +101,7 @@ def list_splits(shares: int, slots: int) -> Integers:
     [[0, 2], [1, 1], [2, 0]]
     """
     count = count_splits(shares, slots)
-    limit = list_limit(slots, _LARGEST_LIST)
+    limit = split_list_limit(slots, _LARGEST_LIST)
     if count > limit:
         raise InputError(
             f"too many splits to list (limit {limit:,}): "
@@ -119,7 +119,7 @@ def list_splits(shares: int, slots: int) -> Integers:
     return np.column_stack([splits, left])
 
 
-def split_actions(shares: int, slots: int, *, scale: float | None = None) -> ListedAllocations:
+def split_actions(shares: int, slots: int, *, scale: float | None = None) -> SplitList:
     """Return the listed splits as an action set with features ``(a, a^2) / scale``; default scale: the largest norm.
 
     Handles are the splits, as tuples of shares. Orders of different sizes share coefficients only if their features
@@ -135,7 +135,7 @@ def split_actions(shares: int, slots: int, *, scale: float | None = None) -> Lis
     # the largest norm is that of the whole order in one slot
     scale = math.hypot(shares, shares**2) if scale is None else real_number("scale", scale, above=0)
     amounts = splits.astype(np.float64)
-    listed = ListedAllocations(np.hstack([amounts, amounts**2]) / scale, coordinates=slots, handles=splits)
+    listed = SplitList(np.hstack([amounts, amounts**2]) / scale, coordinates=slots, handles=splits)
     lows, highs = np.zeros(slots, dtype=np.int64), np.full(slots, shares, dtype=np.int64)
     listed.whole = SeparableScores(shares, 1, lows, highs, scale)
     return listed

@@ -6,7 +6,7 @@ slots, whose stationary distribution is uniform on the set.
 
 The set has no symmetry left, so the candidates of a design are searched for: uniform draws, the members farthest along
 many directions, and hill climbs of the leverage itself. The bound stated does not rely on the search. It is the
-smallest of three that hold for every member: a separable function nowhere below the leverage (`bound_by_majorant`);
+smallest of three that hold for every member: a separable function nowhere below the leverage (`certify_by_majorant`);
 the leverage as a sum of squares of linear functions, with the range of each bounded; and the certificate of the root
 set. The first two relax the latest cut with a Lagrange multiplier.
 """
@@ -27,10 +27,10 @@ from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import WideDesign, few_wide_rows, wide_design
 from riskroute.learning.tally import ActionBatch
 from riskroute.routing.cut_search import MEMBER_SLACK, CutLattice
-from riskroute.routing.designs.certificate import bound_by_majorant
+from riskroute.routing.designs.certificate import certify_by_majorant
 from riskroute.routing.designs.large import OUTSIDE
 from riskroute.routing.lattice import LatticeCut, LatticeSet
-from riskroute.routing.splits import list_limit
+from riskroute.routing.splits import split_list_limit
 
 _LARGEST_SURVIVOR_LIST = 1_000_000
 _FINEST = 0.05  # finest tolerance worth solving for: candidates are only some of the members
@@ -42,7 +42,7 @@ def survivors_of(root: LatticeSet, cuts: tuple[LatticeCut, ...], witness: Action
     ``witness`` is one of them.
     """
     if cuts:
-        units = _cut_lattice(root, cuts).listed(list_limit(root.slots, _LARGEST_SURVIVOR_LIST))
+        units = _cut_lattice(root, cuts).listed(split_list_limit(root.slots, _LARGEST_SURVIVOR_LIST))
         if units is not None:
             rows = units * root.lot
             return root.listed_rows(rows[_passes(root, cuts, rows)])
@@ -159,7 +159,7 @@ class _Survivors(ActionSet):
         draws = 2000
         scores = self.features(self.sample(np.random.default_rng(0), draws)) @ coef
         share, best = count / self.size, self.best(coef)
-        if count <= list_limit(self.root.slots, _LARGEST_SURVIVOR_LIST):  # list a few more, then choose exactly
+        if count <= split_list_limit(self.root.slots, _LARGEST_SURVIVOR_LIST):  # list a few more, then choose exactly
             margin = 4 * math.sqrt(share * (1 - share) / draws)  # four standard errors of the quantile
             wide = LatticeCut(coef, float(np.quantile(scores, min(1.0, share + margin))))
             kept = survivors_of(self.root, (*self.cuts, wide), best)
@@ -177,7 +177,7 @@ class _Survivors(ActionSet):
         return self._designs[tolerance]
 
     def listed(self) -> Actions:
-        limit = list_limit(self.root.slots, _LARGEST_SURVIVOR_LIST)
+        limit = split_list_limit(self.root.slots, _LARGEST_SURVIVOR_LIST)
         raise InputError(f"too many survivors to list (limit {limit:,})")
 
     def _estimate_size(self) -> int:
@@ -258,7 +258,7 @@ def _bound(survivors: _Survivors, whitening: Matrix) -> float:
     units = np.repeat([lot, lot**2], survivors.root.slots) / survivors.root.scale
     cut = survivors.cuts[-1]
     limit = cut.limit + MEMBER_SLACK * max(1.0, abs(cut.limit))
-    found = bound_by_majorant(lattice, whitening * units[:, None], (*survivors.root.separable(cut.coef), limit))
+    found = certify_by_majorant(lattice, whitening * units[:, None], (*survivors.root.separable(cut.coef), limit))
     largest = [max(_largest(survivors, sign * axis) for sign in (1.0, -1.0)) for axis in whitening.T]
     found = min(found, float(np.sum(np.square(largest))))
     root = survivors.root.design(_FINEST)

@@ -29,9 +29,10 @@ import joblib
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.externals.loky.process_executor import BrokenProcessPool
 
-from riskroute.core.errors import InputError, RiskrouteError, shown
+from riskroute.core.errors import InputError, RiskrouteError
 from riskroute.core.files import write_whole
 from riskroute.core.runtime import announce_compilation, compilation_announcer
+from riskroute.core.text import shown
 from riskroute.core.validation import one_of, whole_number
 
 _ATTEMPTS = 3  # failures in a row without a finished task before giving up

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.core.errors import InputError, RiskrouteError, StateError
+from riskroute.core.errors import CheckError, InputError, RiskrouteError, StateError
 from riskroute.core.validation import instance_of, true_or_false, whole_number
 from riskroute.learning.actions import Action, Actions, ActionSet, as_action, as_batch
 from riskroute.learning.plan import Plan, Setting
@@ -28,10 +28,6 @@ from riskroute.simulation.runner import simulate
 _DEPTH = 20  # tickets outstanding at once
 _HORIZON = 600
 _UNITS_HORIZON = 200
-
-
-class CheckError(RiskrouteError, AssertionError):
-    """A required property of a policy, action set or environment does not hold."""
 
 
 def _require(holds: Any, subject: object, property_: str) -> None:

@@ -2,7 +2,7 @@
 
 It knows hidden shares, future arrivals, queues and books, and takes the cheapest shares that any plan could get by the
 deadline. Where alternatives exclude each other, such as two times to post, it takes the cheaper one share by share. No
-plan can cost less; the backtest checks that for every order (`check_bound`).
+plan can cost less; the backtest checks that for every order (`check_played_bound`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
 from riskroute.routing.consolidated import ConsolidatedBook
-from riskroute.simulation.exchange import BEYOND, HIDDEN_WINDOW, Exchange, ExecutedOrder, SimulatedFill
+from riskroute.simulation.exchange import BEYOND, HIDDEN_WINDOW, Exchange, ExchangeExecution, ExchangeFill
 
 
 class _Offer(NamedTuple):
@@ -31,7 +31,7 @@ class _Offer(NamedTuple):
 
     cost: float
     shares: int
-    fill: SimulatedFill
+    fill: ExchangeFill
 
 
 class _Times(NamedTuple):
@@ -67,7 +67,7 @@ class Clairvoyant(Router):
     def decide(self, context: Context) -> Plan:
         return Plan(context.order)
 
-    def execute(self, exchange: Exchange, number: int, context: Context) -> ExecutedOrder:
+    def execute(self, exchange: Exchange, number: int, context: Context) -> ExchangeExecution:
         """Return the fills of order ``number``, read off the exchange itself."""
         times = _times(exchange, context)
         offers = _displayed(exchange, number, context, times)
@@ -75,7 +75,7 @@ class Clairvoyant(Router):
         offers += _dark(exchange, number, context, times)
         offers.sort(key=lambda offer: offer.cost)
         beyond, book, when = _estimated(exchange, number, context, times, offers)
-        done, left = ExecutedOrder(context), context.shares - beyond
+        done, left = ExchangeExecution(context), context.shares - beyond
         for offer in offers:
             if left == 0:
                 break
@@ -84,7 +84,7 @@ class Clairvoyant(Router):
             left -= taken
         if beyond:
             price = context.mid + context.sign * (book.beyond(beyond) / beyond - book.last_taker)
-            fill = SimulatedFill(
+            fill = ExchangeFill(
                 len(done.children), "sweep", BEYOND, when, beyond, price, book.last_taker, estimated=True
             )
             _fill(done, fill)
@@ -99,7 +99,7 @@ def _times(exchange: Exchange, context: Context) -> _Times:
     return _Times(tries, again, end, max(end, again[-1]))
 
 
-def _fill(done: ExecutedOrder, fill: SimulatedFill) -> None:
+def _fill(done: ExchangeExecution, fill: ExchangeFill) -> None:
     done.fills.append(fill)
     fee = fill.fee * fill.shares
     done.children.append(
@@ -110,7 +110,7 @@ def _fill(done: ExecutedOrder, fill: SimulatedFill) -> None:
     )
 
 
-def _offer(context: Context, fill: SimulatedFill) -> _Offer:
+def _offer(context: Context, fill: ExchangeFill) -> _Offer:
     return _Offer(context.sign * (fill.price - context.mid) + fill.fee, fill.shares, fill)
 
 
@@ -148,7 +148,7 @@ def _displayed(exchange: Exchange, number: int, context: Context, times: _Times)
     offers = []
     for venue, price, size, time in zip(venues.tolist(), at.tolist(), shares.tolist(), stamps.tolist(), strict=True):
         hidden = queue.most_hidden(venue, price, begin, times.deadline, HIDDEN_WINDOW) if queue else 0
-        fill = SimulatedFill(0, "take", names[venue], time, size + hidden, price, float(exchange.takers[venue]))
+        fill = ExchangeFill(0, "take", names[venue], time, size + hidden, price, float(exchange.takers[venue]))
         offers.append(_offer(context, fill))
     return offers
 
@@ -166,7 +166,7 @@ def _posted(exchange: Exchange, context: Context, times: _Times) -> list[_Offer]
         for begin in joined.values():  # orders that join on the same snapshot fill alike: one is enough
             price, fills = queue.fills(venue, context.sign, begin, times.end, context.shares)
             alternatives.append(
-                [_offer(context, SimulatedFill(0, "limit", name, time, shares, price, fee)) for time, shares in fills]
+                [_offer(context, ExchangeFill(0, "limit", name, time, shares, price, fee)) for time, shares in fills]
             )
         offers += _cheapest(alternatives)
     return offers
@@ -201,7 +201,7 @@ def _dark(exchange: Exchange, number: int, context: Context, times: _Times) -> l
 def _at_mid(exchange: Exchange, context: Context, pool: Pool, kind: str, time: int, size: int) -> _Offer:
     mid, half = exchange.mid_and_half_spread(time, context)
     price = mid - context.sign * pool.improvement * half
-    return _offer(context, SimulatedFill(0, kind, pool.name, time, size, price, pool.fee))
+    return _offer(context, ExchangeFill(0, kind, pool.name, time, size, price, pool.fee))
 
 
 def _estimated(

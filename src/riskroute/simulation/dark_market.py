@@ -17,7 +17,7 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Integers, Stamps
 from riskroute.core.seeding import seed_stream
-from riskroute.core.validation import LONGEST_VENUE, as_name, list_of, real_number, whole_number
+from riskroute.core.validation import LONGEST_VENUE, as_name, real_number, valid_list, whole_number
 from riskroute.market.clock import SECOND
 from riskroute.routers.context import Pool
 
@@ -26,7 +26,7 @@ LEAK = 0.02  # probability of information leakage per 1,000 shares sent to a poo
 
 
 @dataclass(frozen=True)
-class PoolModel:
+class DarkMarketPool:
     """Behaviour of a dark pool.
 
     Parameters
@@ -82,7 +82,7 @@ class PoolModel:
 
 
 @dataclass(frozen=True)
-class DarkMoments:
+class DarkMarketMoments:
     """Conditions at the arrival of each order of a day, ``(n,)`` each.
 
     ``spreads`` are relative to their median; ``regretted`` is 1 before a price move against a fill, -1 before a move in
@@ -102,18 +102,18 @@ class DarkMarket:
 
     Examples
     --------
-    >>> moments = DarkMoments(np.array([0, SECOND]), np.ones(2), np.zeros(2, dtype=np.int64))
-    >>> market = DarkMarket([PoolModel("P", presence=1.0)], moments, seed=0, day="2019-03-27")
+    >>> moments = DarkMarketMoments(np.array([0, SECOND]), np.ones(2), np.zeros(2, dtype=np.int64))
+    >>> market = DarkMarket([DarkMarketPool("P", presence=1.0)], moments, seed=0, day="2019-03-27")
     >>> [market.hidden(0, "P", recent=False) == market.hidden(0, "P", recent=True), market.hidden(0, "P") >= 100]
     [True, True]
-    >>> DarkMarket([PoolModel("P", presence=0.0)], moments, seed=0, day="2019-03-27").hidden(0, "P")
+    >>> DarkMarket([DarkMarketPool("P", presence=0.0)], moments, seed=0, day="2019-03-27").hidden(0, "P")
     0
     """
 
     def __init__(
         self,
-        pools: Sequence[PoolModel],
-        moments: DarkMoments,
+        pools: Sequence[DarkMarketPool],
+        moments: DarkMarketMoments,
         *,
         seed: int,
         day: str,
@@ -122,7 +122,7 @@ class DarkMarket:
     ) -> None:
         self.regret = regret
         self.leak = real_number("leak", leak, minimum=0, maximum=1000)
-        self.pools = {one.name: one for one in list_of("pools", pools, PoolModel, "pool models")}
+        self.pools = {one.name: one for one in valid_list("pools", pools, DarkMarketPool, "pool models")}
         self.moments = moments
         count = len(moments.times)
         common = _state(np.random.default_rng(seed_stream(seed, "dark state", day)), moments.times)
@@ -148,7 +148,7 @@ class DarkMarket:
             return usual
         return min(usual * math.exp(one.adverse * int(self.moments.regretted[order])), 1.0)
 
-    def _usual_chance(self, order: int, one: PoolModel, recent: bool) -> float:
+    def _usual_chance(self, order: int, one: DarkMarketPool, recent: bool) -> float:
         """Return the probability before adverse selection."""
         if one.presence in (0.0, 1.0):
             return one.presence
@@ -187,7 +187,7 @@ class DarkMarket:
         return [(float(times[k]), _size(one, heights[order, k])) for k in np.flatnonzero(comes)]
 
 
-def _size(pool: PoolModel, height: float) -> int:
+def _size(pool: DarkMarketPool, height: float) -> int:
     """Return a power-law size from a uniform draw."""
     growth = min(-math.log1p(-height) / pool.tail, math.log(pool.largest / pool.smallest))
     return int(pool.smallest * math.exp(growth))

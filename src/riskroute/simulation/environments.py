@@ -18,9 +18,18 @@ import numpy as np
 import scipy
 
 from riskroute.core.arrays import Floats, Integers, Vector
-from riskroute.core.errors import InputError, StateError, shown
+from riskroute.core.errors import InputError, StateError
 from riskroute.core.seeding import checked_rng, seed_stream, seeding_hash
-from riskroute.core.validation import exact_array, instance_of, list_of, one_of, real_number, sized_number, whole_number
+from riskroute.core.text import shown
+from riskroute.core.validation import (
+    exact_array,
+    instance_of,
+    one_of,
+    real_number,
+    valid_list,
+    valid_magnitude,
+    whole_number,
+)
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
 from riskroute.learning.policies.baselines import Oracle
@@ -30,7 +39,7 @@ from riskroute.learning.regret import RegretBlocks
 from riskroute.learning.tally import ActionBatch, Tallies, merge_tally_groups
 
 
-class Noise:
+class EnvironmentNoise:
     """Independent standard normal noise."""
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -41,7 +50,7 @@ class Noise:
         return self.rng.standard_normal(rounds)
 
 
-class _AutocorrelatedNoise(Noise):
+class _AutocorrelatedNoise(EnvironmentNoise):
     """First-order autoregressive noise, standard normal in every round (stationary from the start)."""
 
     def __init__(self, rng: np.random.Generator, correlation: float) -> None:
@@ -64,7 +73,7 @@ class _AutocorrelatedNoise(Noise):
         return drawn
 
 
-class _StudentNoise(Noise):
+class _StudentNoise(EnvironmentNoise):
     """Independent Student t noise of variance one."""
 
     def __init__(self, rng: np.random.Generator, degrees: float) -> None:
@@ -151,7 +160,7 @@ class EnvironmentRun:
             # Sample mean and sum of squares of Gaussian rewards are independent: draw both directly.
             center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
             return center, deviation**2 * self._chi_squares(counts)
-        center, spread = block_moments(self.noise.draw(int(counts.sum())), counts)
+        center, spread = noise_block_moments(self.noise.draw(int(counts.sum())), counts)
         return mean + deviation * center, deviation**2 * spread
 
     def _chi_squares(self, counts: Integers) -> Vector:
@@ -163,7 +172,7 @@ class EnvironmentRun:
         return drawn
 
 
-def block_moments(values: Vector, counts: Integers) -> tuple[Vector, Vector]:
+def noise_block_moments(values: Vector, counts: Integers) -> tuple[Vector, Vector]:
     """Return mean and sum of squared deviations of consecutive blocks of ``counts`` values."""
     first = np.cumsum(counts) - counts
     center = np.add.reduceat(values, first) / counts
@@ -365,9 +374,9 @@ class Environment:
             self._tables[piece] = table[0], table[1], table[2]
         return self._tables[piece]
 
-    def noise(self, rng: np.random.Generator) -> Noise:
+    def noise(self, rng: np.random.Generator) -> EnvironmentNoise:
         """Return the standardised noise of one episode."""
-        return Noise(checked_rng(rng))
+        return EnvironmentNoise(checked_rng(rng))
 
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, Integers, Vector]:
         """Return means and deviations ``(P, K)`` by piece and listed action, and piece and noise of every round."""
@@ -416,7 +425,7 @@ class Autocorrelated(Environment):
         pairs = r * (t - 1 - t * r + r ** t.astype(float)) / (1 - r) ** 2  # sum over lags k of (t - k) r^k
         return np.asarray(1 - (t + 2 * pairs) / t.astype(float) ** 2)
 
-    def noise(self, rng: np.random.Generator) -> Noise:
+    def noise(self, rng: np.random.Generator) -> EnvironmentNoise:
         return _AutocorrelatedNoise(checked_rng(rng), self.correlation)
 
 
@@ -435,11 +444,11 @@ class PiecewiseStationary(Environment):
     """
 
     def __init__(self, problems: Sequence[Problem], changes: Sequence[int], *, comparator: str = "mean") -> None:
-        problems = list_of("problems", problems, Problem, "problems")
+        problems = valid_list("problems", problems, Problem, "problems")
         if not problems:
             raise InputError("problems must not be empty")
         super().__init__(problems[0])
-        times = [whole_number("changes", change) for change in list_of("changes", changes, object, "rounds")]
+        times = [whole_number("changes", change) for change in valid_list("changes", changes, object, "rounds")]
         if len(times) != len(problems) - 1 or times != sorted(set(times)):
             raise InputError(f"changes must be {len(problems) - 1} ascending rounds, was {shown(times)}")
         # What policies know of a problem must not change.
@@ -516,7 +525,7 @@ class ChangingActionSets(Environment):
     digests: ClassVar[tuple[str, ...]] = ("actions", "sets")
 
     def __init__(self, problems: Sequence[Problem], sequence: Sequence[int] | Integers) -> None:
-        problems = list_of("problems", problems, object, "problems")
+        problems = valid_list("problems", problems, object, "problems")
         if not problems:
             raise InputError("problems must not be empty")
         super().__init__(problems[0])
@@ -633,7 +642,7 @@ class HeavyTailed(Environment):
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"degrees": self.degrees}
 
-    def noise(self, rng: np.random.Generator) -> Noise:
+    def noise(self, rng: np.random.Generator) -> EnvironmentNoise:
         return _StudentNoise(checked_rng(rng), self.degrees)
 
 
@@ -657,7 +666,7 @@ class NonlinearVariance(Environment):
         super().__init__(problem)
         if problem.base_variance == 0:
             raise InputError("base_variance must be positive for a nonlinear variance, was 0.0")
-        self.power = sized_number("power", power, above=0, largest=10, smallest=0)
+        self.power = valid_magnitude("power", power, above=0, largest=10, smallest=0)
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"power": self.power}
@@ -678,7 +687,7 @@ class WrongBaseVariance(Environment):
 
     def __init__(self, problem: Problem, factor: float = 2.0) -> None:
         super().__init__(problem)
-        self.factor = sized_number("factor", factor, above=0)
+        self.factor = valid_magnitude("factor", factor, above=0)
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"factor": self.factor}

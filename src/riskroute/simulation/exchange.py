@@ -14,9 +14,9 @@ from riskroute.core.validation import real_number
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
-from riskroute.routers.context import Context, Pool, VenueBooks
+from riskroute.routers.context import Context, ContextBooks, Pool
 from riskroute.routers.execution import OUTFLOW_SECONDS
-from riskroute.routers.public_data import MarketAtHorizon, PublicData, QueueOutflow
+from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.simulation.dark_market import DarkMarket
@@ -38,7 +38,7 @@ class Latency:
             real_number(f"{name} latency", getattr(self, name), minimum=0, maximum=60)
 
 
-class SimulatedFill(NamedTuple):
+class ExchangeFill(NamedTuple):
     """A fill of child number ``child``: shares, place, time (UTC nanoseconds), price, and fee per share.
 
     ``estimated`` marks shares beyond the displayed depth, whose price is extrapolated.
@@ -55,11 +55,11 @@ class SimulatedFill(NamedTuple):
 
 
 @dataclass
-class ExecutedOrder:
+class ExchangeExecution:
     """The execution of an order: its fills, its child orders, and the shares affected by order protection."""
 
     context: Context
-    fills: list[SimulatedFill] = field(default_factory=list)
+    fills: list[ExchangeFill] = field(default_factory=list)
     children: list[ChildReport] = field(default_factory=list)
     prevented: int = 0  # shares held back because a better price was displayed elsewhere
     through: int = 0  # shares traded through a better quote elsewhere, as the plan allowed
@@ -128,10 +128,10 @@ class Exchange:
         """Record the time of a fill in a pool."""
         self.dark_fills.setdefault(pool, deque(maxlen=KEPT_FILLS)).append(time)
 
-    def venue_books(self, time: int) -> VenueBooks:
+    def venue_books(self, time: int) -> ContextBooks:
         """Return the books as of ``time``, as a router sees them."""
         now, names = self.books.as_of(time), self.books.venues
-        return VenueBooks(names, now.bid_px, now.bid_sz, now.ask_px, now.ask_sz, self.takers, self.makers, now.ages)
+        return ContextBooks(names, now.bid_px, now.bid_sz, now.ask_px, now.ask_sz, self.takers, self.makers, now.ages)
 
     def side(self, number: int, sign: int, time: int) -> tuple[Matrix, Matrix, Integers]:
         """Return prices and sizes ``(V, L)`` that order ``number`` takes as of ``time``, and the snapshot rows."""
@@ -183,7 +183,7 @@ class Exchange:
         now = context.time + int(self.latency.lit * SECOND)
         end = context.time + int(context.horizon * SECOND)
         found: dict[str, dict[str, tuple[float, ...]]] = {}
-        queues: dict[str, QueueOutflow] = {}
+        queues: dict[str, PublicQueueOutflow] = {}
         closing = self._public_book(context, end) if end > now and self.queue else None
         for venue, name in enumerate(self.books.venues):
             costs = self._public_book(context, now, venue).costs(sizes)
@@ -196,11 +196,11 @@ class Exchange:
                     kept = [min(size, filled) for size in sizes]
                     rest = closing.costs([size - some for size, some in zip(sizes, kept, strict=True)])
                     found[name]["limit"] = tuple((-(each * np.array(kept, dtype=np.float64) + rest)).tolist())
-                    queues[name] = QueueOutflow(*self.queue.drain(venue, context.sign, now, end))
+                    queues[name] = PublicQueueOutflow(*self.queue.drain(venue, context.sign, now, end))
         later = None
         if closing is not None and closing.depth > 0:
             mid, _ = self.mid_and_half_spread(end, context)
-            later = MarketAtHorizon(mid, float(closing.costs(context.shares)) / context.shares)
+            later = PublicMarketAtHorizon(mid, float(closing.costs(context.shares)) / context.shares)
         return PublicData(context, found, queues, later)
 
     def _public_book(self, context: Context, time: int, venue: int | None = None) -> ConsolidatedBook:

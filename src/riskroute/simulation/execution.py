@@ -21,20 +21,20 @@ from riskroute.routers.context import Context
 from riskroute.routers.execution import (
     DEADLINE,
     RETURNED,
-    Child,
     Execution,
-    Levels,
-    OwnFill,
-    protected_limit,
+    ExecutionChild,
+    ExecutionFill,
+    ExecutionLevels,
+    execution_limit,
     remove_own,
-    retry_times,
+    retry_schedule,
 )
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
-from riskroute.simulation.exchange import BEYOND, Exchange, ExecutedOrder, SimulatedFill
+from riskroute.simulation.exchange import BEYOND, Exchange, ExchangeExecution, ExchangeFill
 
 
-def execute_plan(exchange: Exchange, number: int, context: Context, plan: Plan) -> ExecutedOrder:
+def execute_plan(exchange: Exchange, number: int, context: Context, plan: Plan) -> ExchangeExecution:
     """Execute the plan of an order; ``number``, its place in the day, selects the random draws of the pools."""
     return _SimulatedOrder(exchange, number, context, plan).run()
 
@@ -45,9 +45,9 @@ class _SimulatedOrder:
     def __init__(self, exchange: Exchange, number: int, context: Context, plan: Plan) -> None:
         self.exchange, self.number, self.context, self.plan = exchange, number, context, plan
         self.execution = Execution(plan, context)
-        self.done = ExecutedOrder(context)
+        self.done = ExchangeExecution(context)
         self.sign = context.sign
-        self.own: list[OwnFill] = []
+        self.own: list[ExecutionFill] = []
         self.met: dict[tuple[int, float], int] = {}  # hidden shares filled so far, by venue and price
         self.leaks: list[int] = []  # times at which a dark pool leaked information
         self.rows: Integers = np.zeros(0, dtype=np.int64)  # rows of the latest snapshots, by venue
@@ -55,7 +55,7 @@ class _SimulatedOrder:
         self.end = context.time + int(context.horizon * SECOND)
         self.deadline = self.end
 
-    def run(self) -> ExecutedOrder:
+    def run(self) -> ExchangeExecution:
         time, execution = self.context.time, self.execution
         rounds = 0
         while pings := execution.pings():
@@ -92,7 +92,7 @@ class _SimulatedOrder:
 
     # dark pools
 
-    def _ping(self, child: Child, time: int) -> None:
+    def _ping(self, child: ExecutionChild, time: int) -> None:
         dark, filled = self.exchange.dark, 0
         if dark:
             recent = self.exchange.filled_recently(child.place, time)
@@ -101,11 +101,11 @@ class _SimulatedOrder:
         self._dark_child(child, [(time, filled)], time, time + self.dark_way)
         self.execution.finish(child, filled)
 
-    def _leak(self, child: Child, time: int) -> None:
+    def _leak(self, child: ExecutionChild, time: int) -> None:
         if self.exchange.dark and self.exchange.dark.leaks(self.number, child.place, child.shares):
             self.leaks.append(time)
 
-    def _dark_child(self, child: Child, fills: list[tuple[int, int]], posted: int, known: int) -> None:
+    def _dark_child(self, child: ExecutionChild, fills: list[tuple[int, int]], posted: int, known: int) -> None:
         pool = next(one for one in self.context.pools if one.name == child.place)
         number = len(self.done.children)
         total = money = last = 0.0
@@ -113,12 +113,12 @@ class _SimulatedOrder:
             if shares:
                 mid, half = self.exchange.mid_and_half_spread(time, self.context)
                 price = mid - self.sign * pool.improvement * half
-                self.done.fills.append(SimulatedFill(number, child.kind, pool.name, time, shares, price, pool.fee))
+                self.done.fills.append(ExchangeFill(number, child.kind, pool.name, time, shares, price, pool.fee))
                 total, money, last = total + shares, money + shares * price, time
                 self.exchange.note_dark_fill(pool.name, time)
         self._report(child, int(total), money, pool.fee * total, int(last), known, posted)
 
-    def _wait_in_pool(self, child: Child, begin: int) -> None:
+    def _wait_in_pool(self, child: ExecutionChild, begin: int) -> None:
         """Rest shares in a pool until they are filled, recalled, or the horizon ends; sweep the remainder."""
         plan, time, pool, dark = self.plan, self.context.time, child.place, self.exchange.dark
         wait = self.context.horizon if plan.recall is None else min(plan.recall, self.context.horizon)
@@ -136,7 +136,7 @@ class _SimulatedOrder:
 
     # taking
 
-    def _levels(self, time: int) -> Levels:
+    def _levels(self, time: int) -> ExecutionLevels:
         """Return the displayed levels at a time, without the shares we took and those cancelled after a leak."""
         prices, sizes, self.rows = self.exchange.side(self.number, self.sign, time)
         remove_own(prices, sizes, self.own, self.rows, time)
@@ -144,15 +144,15 @@ class _SimulatedOrder:
         if any(0 < time - leak <= SECOND for leak in self.leaks):
             signed = np.where(sizes >= 1, self.sign * prices, np.inf)
             sizes[signed == signed.min()] = 0.0
-        return Levels(self.exchange.books.venues, prices, sizes, self.exchange.takers)
+        return ExecutionLevels(self.exchange.books.venues, prices, sizes, self.exchange.takers)
 
-    def _take(self, takes: Iterable[Child], time: int) -> None:
+    def _take(self, takes: Iterable[ExecutionChild], time: int) -> None:
         """Walk the books down to the limits of the children; return shares that would trade through a better quote."""
         levels, by_venue = self._levels(time), {child.place: child for child in takes}
         for name, child in by_venue.items():
             venue = levels.venues.index(name)
             limit = math.inf if child.limit is None else self.sign * child.limit
-            protected = protected_limit(self.context, levels, by_venue, venue)
+            protected = execution_limit(self.context, levels, by_venue, venue)
             allowed = limit if self.plan.trade_through else min(limit, protected)
             signed, sizes = self.sign * levels.prices[venue], levels.sizes[venue]
             self.execution.done(child, self._walk(child, levels, time, allowed))
@@ -167,7 +167,7 @@ class _SimulatedOrder:
     def _look_again(self, stage: str, rule: str, begin: int) -> None:
         """Repeat the search for the shares of a stage until all are filled or the deadline passes."""
         execution = self.execution
-        for time, how in retry_times(rule, begin, self.deadline):
+        for time, how in retry_schedule(rule, begin, self.deadline):
             if not (execution.returned if stage == RETURNED else execution.recalled[stage]):
                 return
             self._sweep(stage, how, time)
@@ -178,7 +178,7 @@ class _SimulatedOrder:
             limit = math.inf if child.limit is None else self.sign * child.limit
             self.execution.finish(child, self._walk(child, levels, time, limit))
 
-    def _walk(self, child: Child, levels: Levels, time: int, limit: float) -> int:
+    def _walk(self, child: ExecutionChild, levels: ExecutionLevels, time: int, limit: float) -> int:
         """Trade a child at its venue, no worse than a signed price; return the shares filled."""
         number, left, money, name = len(self.done.children), child.shares, 0.0, child.place
         venue = levels.venues.index(name)
@@ -188,11 +188,11 @@ class _SimulatedOrder:
                 break
             taken = min(left, int(size))
             if taken:
-                self.done.fills.append(SimulatedFill(number, child.kind, name, time, taken, price, fee))
-                self.own.append(OwnFill(venue, price, taken, int(self.rows[venue]), time))
+                self.done.fills.append(ExchangeFill(number, child.kind, name, time, taken, price, fee))
+                self.own.append(ExecutionFill(venue, price, taken, int(self.rows[venue]), time))
                 left, money = left - taken, money + taken * price
             if left and (met := self._met_hidden(venue, price, time, left)):
-                self.done.fills.append(SimulatedFill(number, child.kind, name, time, met, price, fee))
+                self.done.fills.append(ExchangeFill(number, child.kind, name, time, met, price, fee))
                 left, money = left - met, money + met * price
         filled = child.shares - left
         self._report(child, filled, money, fee * filled, time if filled else 0, time + self.lit, time)
@@ -211,28 +211,30 @@ class _SimulatedOrder:
         book = self.exchange.last_book(self.number, self.context, self.deadline)
         time, fee = self.deadline, book.last_taker
         price = self.context.mid + self.sign * (book.beyond(shares) / shares - fee)
-        child = Child("sweep", BEYOND, shares, stage=DEADLINE)
+        child = ExecutionChild("sweep", BEYOND, shares, stage=DEADLINE)
         number = len(self.done.children)
-        self.done.fills.append(SimulatedFill(number, child.kind, BEYOND, time, shares, price, fee, estimated=True))
+        self.done.fills.append(ExchangeFill(number, child.kind, BEYOND, time, shares, price, fee, estimated=True))
         self._report(child, shares, price * shares, fee * shares, time, time + self.lit, time)
 
     # posting
 
-    def _post(self, child: Child, time: int) -> None:
+    def _post(self, child: ExecutionChild, time: int) -> None:
         """Join the queue at a venue's best own-side price until the horizon."""
         venue = self.exchange.books.venues.index(child.place)
         queue = self.exchange.queue
         price, fills = queue.fills(venue, self.sign, time, self.end, child.shares) if queue else (float("nan"), [])
         number, filled, fee = len(self.done.children), 0, float(self.exchange.makers[venue])
         for when, some in fills:
-            self.done.fills.append(SimulatedFill(number, "limit", child.place, when, some, price, fee))
+            self.done.fills.append(ExchangeFill(number, "limit", child.place, when, some, price, fee))
             filled += some
         last = fills[-1][0] if fills else 0
         known = last if filled == child.shares else self.end
         self._report(child, filled, price * filled if filled else 0.0, fee * filled, last, known, time)
         self.execution.done(child, filled)
 
-    def _report(self, child: Child, filled: int, money: float, fee: float, last: int, known: int, posted: int) -> None:
+    def _report(
+        self, child: ExecutionChild, filled: int, money: float, fee: float, last: int, known: int, posted: int
+    ) -> None:
         number, price = len(self.done.children), money / filled if filled else 0.0
         report = ChildReport(number, child.kind, child.place, child.shares, filled, price, fee, last, known, posted)
         self.done.children.append(report)

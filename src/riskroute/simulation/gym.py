@@ -32,18 +32,18 @@ from riskroute.core.validation import one_of, whole_number
 from riskroute.learning.actions import Action, ActionSet, as_action, as_batch
 from riskroute.learning.plan import LONGEST_HORIZON, Setting
 from riskroute.learning.tally import Tally
-from riskroute.market.clock import Window
+from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.importing import import_files
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.scenarios import Slot, sample_scenarios
-from riskroute.market.store import Store
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import RecordingStore
+from riskroute.market.scenarios import ScenarioSlot, sample_scenarios
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.market.synthetic.venues import DEFAULT_VENUES
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.instances import random_routing_problem
 from riskroute.routing.splits import COMFORTABLE_LIST
-from riskroute.routing.venues import venue_problem
+from riskroute.routing.venue_models import venue_problem
 from riskroute.simulation.environments import Environment, EnvironmentRun
 from riskroute.simulation.replay import Replay
 
@@ -237,13 +237,16 @@ def _synthetic_replay() -> Replay:
     """Return a replay of twenty minutes of the synthetic market: 10 shares, three lit venues, two dark pools."""
     symbol, first = DEFAULT_SYMBOLS[0], DEFAULT_VENUES[0].name
     pools = DarkPool(0.3, 1.0, name="Dark 1"), DarkPool(0.6, 1.5, fee=0.03, name="Dark 2")
-    slots = [*(Slot(venue.name) for venue in DEFAULT_VENUES), *(Slot(first, "dark", pool) for pool in pools)]
+    slots = [
+        *(ScenarioSlot(venue.name) for venue in DEFAULT_VENUES),
+        *(ScenarioSlot(first, "dark", pool) for pool in pools),
+    ]
     shares, hours = 10, (dt.time(11), dt.time(11, 20))
-    window = Window(dt.time(11, 2), hours[1], buckets=18)  # skips two minutes, in which the books fill
+    window = TimeWindow(dt.time(11, 2), hours[1], buckets=18)  # skips two minutes, in which the books fill
     with tempfile.TemporaryDirectory() as folder:
         files = generate_market(folder, symbols=(symbol,), hours=hours)
-        import_files(files, Path(folder) / "books", ImportOptions((symbol,)))
-        store = Store(Path(folder) / "books")
+        import_files(files, Path(folder) / "books", ReadingOptions((symbol,)))
+        store = RecordingStore(Path(folder) / "books")
         scenarios = sample_scenarios(store, symbol, slots, shares, window, repeats=20)
     caps = scenarios.caps()
     models, _ = scenarios.models(caps, seed=0)

@@ -12,16 +12,16 @@ import numpy as np
 from riskroute.core.arrays import Floats, Integers, Matrix, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.seeding import checked_rng, seed_stream
-from riskroute.core.validation import exact_array, instance_of, list_of, real_number, sized_number, whole_number
+from riskroute.core.validation import exact_array, instance_of, real_number, valid_list, valid_magnitude, whole_number
 from riskroute.learning.actions import Action, Actions, as_action, as_batch
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.problem import Problem
 from riskroute.learning.tally import ActionBatch
-from riskroute.market.fitting import bootstrap_buckets
+from riskroute.market.fitting import bootstrap_fit_buckets
 from riskroute.routing.lattice import LatticeSet
 from riskroute.routing.shared_books import SharedBook
-from riskroute.routing.splits import ListedAllocations
-from riskroute.simulation.environments import MOST_ROUNDS, Environment, EnvironmentRun, block_moments
+from riskroute.routing.splits import SplitList
+from riskroute.simulation.environments import MOST_ROUNDS, Environment, EnvironmentRun, noise_block_moments
 
 _CELLS = 4_000_000  # limit on numbers in memory while many splits are evaluated
 
@@ -57,7 +57,7 @@ class Replay(Environment):
     def __init__(self, problem: Problem, profits: Floats, shared: Sequence[SharedBook] = ()) -> None:
         super().__init__(problem)
         actions = problem.actions
-        if not isinstance(actions, LatticeSet | ListedAllocations):
+        if not isinstance(actions, LatticeSet | SplitList):
             raise InputError(f"problem must be over splits of an order, was {actions}")
         slots, shares, highs = actions.slots, actions.shares, actions.largest_amounts
         given = exact_array("profits", profits, np.float64, (None,) * getattr(profits, "ndim", 3))
@@ -71,7 +71,7 @@ class Replay(Environment):
         # Allowed moves of the local search and their moments, by split and step.
         self._seen: dict[tuple[bytes, int], tuple[Integers, Vector, Vector]] = {}
         self._latest: tuple[tuple[bytes, tuple[int, ...]], Vector] = (b"", ()), np.zeros(0)
-        self.shared = tuple(list_of("shared", shared, SharedBook, "shared books"))
+        self.shared = tuple(valid_list("shared", shared, SharedBook, "shared books"))
         for book in self.shared:
             if book.crossing.shape != self.profits.shape[1:] or not set(book.slots) <= set(range(slots)):
                 expected = f"of {self.profits.shape[1:]} and some of {slots} slots"
@@ -172,7 +172,7 @@ class Replay(Environment):
             return self.risk_tolerance
         if isinstance(risk_tolerance, float) and risk_tolerance == np.inf:
             return risk_tolerance
-        return sized_number("risk_tolerance", risk_tolerance, minimum=0, smallest=0)
+        return valid_magnitude("risk_tolerance", risk_tolerance, minimum=0, smallest=0)
 
     def _comparator(self, piece: int) -> Action:
         return self.best_split()
@@ -256,7 +256,7 @@ class _ReplayRun(EnvironmentRun):
             # Many short blocks at once, with the same draws as one by one.
             rows = self.environment.actions.listed().rows_of(actions)
             scenario = self.rng.integers(scenarios, size=int(counts.sum()))
-            return block_moments(table[np.repeat(rows, counts), scenario], counts)
+            return noise_block_moments(table[np.repeat(rows, counts), scenario], counts)
         center, spread = np.empty(len(counts)), np.empty(len(counts))
         even = np.full(scenarios, 1 / scenarios)
         for block, (action, count) in enumerate(zip(actions, counts, strict=True)):
@@ -296,7 +296,7 @@ def replay_belief(replay: Replay, buckets: Integers, *, firmness: float = 0.1, s
     rng = np.random.default_rng(seed_stream(whole_number("seed", seed, minimum=0), "warm start"))
     problem = replay.pieces[0]
     splits = np.unique(replay.actions.sample(rng, 400), axis=0)
-    drawn = bootstrap_buckets(buckets, 200, rng)
+    drawn = bootstrap_fit_buckets(buckets, 200, rng)
     means, variances = _moments(replay.totals(splits), np.vstack([np.ones_like(drawn[:1]), drawn]))
     typical = float(np.median(variances[0])) or float(variances[0].max()) or problem.base_variance or 1.0
     noise = np.maximum(variances[0], LEAST_VARIANCE * typical)

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.core.errors import RiskrouteError
+from riskroute.core.errors import CheckError, RiskrouteError
 from riskroute.core.validation import instance_of
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.router import FEEDBACK, Router
-from riskroute.simulation.checks import CheckError
 
 _ORDERS = 60
 
@@ -29,7 +28,7 @@ def check_router(router: Router, *, seed: int = 0) -> None:
     Examples
     --------
     >>> from riskroute.routers.rules import Sweep
-    >>> check_router(Sweep())
+    >>> check_router(SweepRule())
     """
     instance_of("router", router, Router, "a router")
     _hold(router.feedback in FEEDBACK, router, f"feedback is one of {', '.join(FEEDBACK)}")

@@ -30,14 +30,22 @@ from threadpoolctl import ThreadpoolController
 
 from riskroute._version import __version__
 from riskroute.core.arrays import Floats, Integers, Vector
-from riskroute.core.errors import InputError, shown
+from riskroute.core.errors import InputError
 from riskroute.core.files import write_whole
 from riskroute.core.records import to_plain
 from riskroute.core.results import PolicyResult, SimulationResult
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seed_stream, seeding_hash
-from riskroute.core.text import number_text
-from riskroute.core.validation import LABEL_MARKS, as_name, function_of, instance_of, list_of, one_of, whole_number
+from riskroute.core.text import number_text, shown
+from riskroute.core.validation import (
+    LABEL_MARKS,
+    as_name,
+    instance_of,
+    one_of,
+    valid_function,
+    valid_list,
+    whole_number,
+)
 from riskroute.learning.actions import Action, as_action, as_batch
 from riskroute.learning.kernels import build_tournament, padded_tournament, update_tournament
 from riskroute.learning.plan import LONGEST_HORIZON
@@ -218,7 +226,7 @@ def _policies_by_label(
     if isinstance(policies, Mapping):
         pairs = list(policies.items())
     else:
-        listed = list_of("policies", policies, object, "names or policies")
+        listed = valid_list("policies", policies, object, "names or policies")
         pairs = [(item if isinstance(item, str) else getattr(item, "name", str(item)), item) for item in listed]
     chosen: dict[str, Policy] = {}
     for label, item in pairs:
@@ -362,7 +370,7 @@ def code_hash() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
-class TaskCache:
+class RunnerCache:
     """Finished tasks in a folder, one file each, renamed into place so that no file is ever partial."""
 
     def __init__(self, folder: Path) -> None:
@@ -482,7 +490,7 @@ def simulate(
     seed = whole_number("seed", seed, minimum=0)
     one_of("method", method, ("auto", "blocks", "rounds"))
     if progress is not None:
-        function_of("progress", progress)
+        valid_function("progress", progress)
     if backend is not None:
         instance_of("backend", backend, Backend, "a Backend")
     recorded = len(regret_checkpoints(horizon, checkpoints, spacing))
@@ -614,7 +622,7 @@ class SimulationPanel:
 
 def simulate_panels(
     panels: Sequence[SimulationPanel],
-    cache: TaskCache,
+    cache: RunnerCache,
     backend: Backend,
     *,
     resume: bool = False,

@@ -26,21 +26,21 @@ from riskroute.core.config import (
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_json
 from riskroute.core.text import TextTable
-from riskroute.core.validation import instance_of, one_of, path_of, true_or_false
+from riskroute.core.validation import instance_of, one_of, true_or_false, valid_path
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES, make_policy
 from riskroute.routing.instances import routing_actions
 from riskroute.simulation.backends import Backend, Finished
-from riskroute.simulation.comparison import comparison_must_list
 from riskroute.simulation.environments import Environment
+from riskroute.simulation.policy_comparison import comparison_must_list
 from riskroute.simulation.runner import (
     Final,
     PanelWriter,
+    RunnerCache,
     SimulationPanel,
     SimulationSize,
-    TaskCache,
     panel_average,
     simulate_panels,
 )
@@ -191,11 +191,11 @@ def sweep(
         Called after every task.
     """
     backend = Backend() if backend is None else instance_of("backend", backend, Backend, "a Backend")
-    config = config if isinstance(config, SweepConfig) else SweepConfig.read(path_of("config", config))
+    config = config if isinstance(config, SweepConfig) else SweepConfig.read(valid_path("config", config))
     true_or_false("resume", resume)
     panels, folder = config.panels(), writable_folder("out", out)
     table, finals = PanelWriter(folder / "sweep.parquet"), []
-    played = simulate_panels(panels, TaskCache(folder / "tasks"), backend, resume=resume, finished=finished)
+    played = simulate_panels(panels, RunnerCache(folder / "tasks"), backend, resume=resume, finished=finished)
     for panel, result in zip(panels, played, strict=True):
         table.add(panel.tidy(result))
         finals.append({label: one["final"] for label, one in result.digest()["policies"].items()})

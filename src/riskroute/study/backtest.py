@@ -16,21 +16,21 @@ from riskroute.core.records import to_plain
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seeding_hash
 from riskroute.core.text import TextTable, fixed_text
-from riskroute.core.validation import list_of, one_of, path_of, real_number
+from riskroute.core.validation import one_of, real_number, valid_list, valid_path
 from riskroute.market.clock import zone_label
 from riskroute.routers.router import Router
 from riskroute.routing.fees import FeeSchedule
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.dark_market import PoolModel
-from riskroute.study.candidates import CLAIRVOYANT, Candidate, check_routers, router_names
-from riskroute.study.comparison import LEGEND, Comparison, choose_benchmark, compare_routers
+from riskroute.simulation.dark_market import DarkMarketPool
+from riskroute.study.candidates import CLAIRVOYANT, Candidate, candidate_names, check_candidates
 from riskroute.study.config import BacktestConfig
 from riskroute.study.costs import Interval, RouterCosts, VenueCosts, costs_by_router, costs_by_venue
-from riskroute.study.markets import MarketDay, common_zone, market_days
-from riskroute.study.play import PlayTask, TableCache, check_bound, check_days, play_routers
+from riskroute.study.day_tables import KEY, DayTables
+from riskroute.study.markets import MarketDay, market_days, market_days_zone
+from riskroute.study.play import PlayCache, PlayTask, check_playable_days, check_played_bound, play_routers
+from riskroute.study.router_comparison import LEGEND, RouterComparison, choose_benchmark, compare_routers
 from riskroute.study.static_fit import fitted_candidate
-from riskroute.study.tables import KEY, Tables
-from riskroute.study.verdict import backtest_verdict, footprint_text
+from riskroute.study.verdict import backtest_verdict, footprint_verdict
 
 
 def _router_details(costs: Sequence[RouterCosts]) -> TextTable:
@@ -123,11 +123,11 @@ class BacktestResult:
     days: tuple[MarketDay, ...]
     config: BacktestConfig
     candidates: tuple[Candidate, ...]
-    comparisons: dict[int, Comparison]  # by order size
-    tables: Tables
+    comparisons: dict[int, RouterComparison]  # by order size
+    tables: DayTables
 
     @property
-    def comparison(self) -> Comparison:
+    def comparison(self) -> RouterComparison:
         """The comparison of all routers, if all orders have the same size."""
         if len(self.comparisons) > 1:
             sizes = ", ".join(map(str, self.comparisons))
@@ -173,7 +173,7 @@ class BacktestResult:
             "market": self.market,
             "fingerprint": seeding_hash([to_plain(self.config), [day.folder.name for day in self.days]]),
             "days": [day.name for day in self.days],
-            "zone": common_zone(self.days),
+            "zone": market_days_zone(self.days),
             "risk_tolerance": self._tolerances(),
             "parameters": {one.label: dict(one.parameters) for one in self.candidates if one.parameters},
         }
@@ -188,7 +188,7 @@ class BacktestResult:
     def _title(self) -> str:
         name = f"{self.market} (synthetic)" if self.synthetic else self.market
         days = f"{len(self.days)} {'day' if len(self.days) == 1 else 'days'}"
-        hours = f", {self.config.hours} {zone_label(common_zone(self.days))}" if self.config.hours else ""
+        hours = f", {self.config.hours} {zone_label(market_days_zone(self.days))}" if self.config.hours else ""
         return f"{name}, {days}{hours}, protection {self.protection}"
 
     def __str__(self) -> str:
@@ -215,7 +215,7 @@ class BacktestResult:
 
     def footprint(self, size: int | None = None) -> str:
         """Compare the order size with displayed depth and volume (medians)."""
-        return footprint_text(*self.footprint_fractions(size), self.config.block_minutes)
+        return footprint_verdict(*self.footprint_fractions(size), self.config.block_minutes)
 
     def footprint_fractions(self, size: int | None = None) -> tuple[float, float | None]:
         """Return the median size of judged orders over the displayed depth, and over the volume of a time block."""
@@ -262,7 +262,7 @@ def run_backtest(
     config: BacktestConfig,
     *,
     backend: Backend | None = None,
-    cache: TableCache | None = None,
+    cache: PlayCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
     candidates: Sequence[Candidate] | None = None,
 ) -> BacktestResult:
@@ -271,16 +271,16 @@ def run_backtest(
     Plays in ``cache`` are reused. Default of ``candidates``: the routers of the configuration, fitted on the training
     days if needed.
     """
-    check_days(days, config)
+    check_playable_days(days, config)
     pools = bool(days[0].pools)
     if candidates is None:
-        names = router_names(config.routers, pools=pools, horizon=config.horizon, train=config.train)
+        names = candidate_names(config.routers, pools=pools, horizon=config.horizon, train=config.train)
         with compilation_timed("fitted routers"):
             candidates = [fitted_candidate(name, days, config, backend=backend, cache=cache) for name in names]
     if not any(candidate.label == CLAIRVOYANT for candidate in candidates):
         candidates = [*candidates, Candidate(CLAIRVOYANT, CLAIRVOYANT)]  # lower bound on the cost of every order
     tables = play_routers(candidates, days, config, backend=backend, cache=cache, finished=finished)
-    check_bound(tables.orders)
+    check_played_bound(tables.orders)
     feedback = {candidate.label: candidate.make().feedback for candidate in candidates}
     found = {}
     for size in dict.fromkeys(config.shares):
@@ -306,7 +306,7 @@ def backtest(
     shares: int | Sequence[int] = 1000,
     routers: Sequence[str | Router] = (),
     fees: FeeSchedule | None = None,
-    pools: Sequence[PoolModel] | None = None,
+    pools: Sequence[DarkMarketPool] | None = None,
     seed: int = 0,
     kept: str | Path = "out/days",
     backend: Backend | None = None,
@@ -332,15 +332,15 @@ def backtest(
         Fields of `BacktestConfig`: ``orders``, ``hours``, ``horizon``, ``kappa``, ``side``, ``lot``, ``train``,
         ``latency_ms``, ``dark_latency_ms``, ``seeds``, ``block_minutes``, ``stress``, ``protection``.
     """
-    listed = list_of("routers", routers, (str, Router), "names or routers")
+    listed = valid_list("routers", routers, (str, Router), "names or routers")
     own = [one for one in listed if isinstance(one, Router)]
     names = tuple(one for one in listed if isinstance(one, str))
     known = {item.name for item in dataclasses.fields(BacktestConfig)} - {"shares", "routers", "seed"}
     for name in orders:
         one_of("parameter of backtest", name, tuple(sorted(known)))
-    sizes = tuple(list_of("shares", [shares] if isinstance(shares, int) else shares, int, "whole numbers"))
-    config = BacktestConfig(shares=sizes, routers=check_routers(names), seed=seed, **orders)
-    folder = path_of("kept", kept)
+    sizes = tuple(valid_list("shares", [shares] if isinstance(shares, int) else shares, int, "whole numbers"))
+    config = BacktestConfig(shares=sizes, routers=check_candidates(names), seed=seed, **orders)
+    folder = valid_path("kept", kept)
     ready = market_days(
         market,
         symbols=symbols,
@@ -352,11 +352,11 @@ def backtest(
         pools=pools,
         backend=backend,
     )
-    cache = TableCache(folder / "played")
+    cache = PlayCache(folder / "played")
     candidates = None
     if own:
         asked = names or ("sweep",)
-        rules = router_names(asked, pools=bool(ready[0].pools), horizon=config.horizon)
+        rules = candidate_names(asked, pools=bool(ready[0].pools), horizon=config.horizon)
         candidates = [fitted_candidate(name, ready, config, backend=backend, cache=cache) for name in rules]
         candidates += [Candidate(one.name, one.name, begins_as=one) for one in own]
     return run_backtest(str(market), ready, config, backend=backend, cache=cache, candidates=candidates)

@@ -59,51 +59,51 @@ def named_candidate(text: str) -> Candidate:
     >>> named_candidate("dark-first+sweep:mode=parallel,cap=500").parameters
     {'mode': 'parallel', 'cap': 500}
     """
-    label = canonical_name(text)
+    label = canonical_candidate(text)
     name, parameters = router_parameters(label)
     candidate = Candidate(label, name, parameters, source=router_source(name) if is_file_router(name) else "")
     candidate.make()  # reports bad parameters before any day is prepared
     return candidate
 
 
-def canonical_name(text: str) -> str:
+def canonical_candidate(text: str) -> str:
     """Return NAME, NAME:KEY=VALUE,... or FILE.py:CLASS with the registered spelling of the name.
 
     Examples
     --------
-    >>> canonical_name("Dark-First+Sweep:cap=500")
+    >>> canonical_candidate("Dark-First+Sweep:cap=500")
     'dark-first+sweep:cap=500'
     """
     name, _ = router_parameters(text)
     return text if is_file_router(name) else router_name(name, NAMES) + text[len(name) :]
 
 
-def check_routers(texts: Sequence[str]) -> tuple[str, ...]:
+def check_candidates(texts: Sequence[str]) -> tuple[str, ...]:
     """Return the canonical names of routers after making each of them once.
 
     Examples
     --------
-    >>> check_routers(["Sweep:discretion=1", "all"])
+    >>> check_candidates(["Sweep:discretion=1", "all"])
     ('sweep:discretion=1', 'all')
     """
     return tuple(text if text == "all" else named_candidate(text).label for text in texts)
 
 
-def router_names(asked: Sequence[str], *, pools: bool, horizon: float, train: int | None = None) -> list[str]:
+def candidate_names(asked: Sequence[str], *, pools: bool, horizon: float, train: int | None = None) -> list[str]:
     """Return the routers to play: the requested ones and the benchmark rules. Default: all that do not learn.
 
     Without training days, fitted routers are played only on request.
 
     Examples
     --------
-    >>> router_names(["spray"], pools=True, horizon=0.0)
+    >>> candidate_names(["spray"], pools=True, horizon=0.0)
     ['sweep', 'dark-first+sweep', 'spray']
     """
     dark = ["dark-first+sweep"] if pools else []
     simple = ["sweep", "raw-sweep", "nbbo", "spray", "primary", *dark]
     resting = ["dark-first+post+sweep", *(["rest-even+sweep"] if pools else [])] if horizon > 0 else []
     fitted = FITTED if train != 0 else ()
-    asked = check_routers(asked)
+    asked = check_candidates(asked)
     if "all" in asked:
         others = [name for name in ROUTERS if name not in (*simple, *resting, *FITTED, PolicyRouter.name)]
         policies = [name for name in POLICIES if name not in BASELINES]

@@ -21,31 +21,31 @@ from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import SIDES
 from riskroute.market.clock import SECOND, zone_label
 from riskroute.market.day_books import DayBooks
-from riskroute.routers.context import Context, VenueBooks
+from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.contextual.market_features import MarketFeatures
 from riskroute.routers.report import KINDS
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.backtest import TradingDay
+from riskroute.simulation.play_day import TradingDay
 from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
-from riskroute.study.candidates import CLAIRVOYANT, FITTED, Candidate, router_names
-from riskroute.study.comparison import ORDER, ROUNDING, Comparison, PairedDifference, block_numbers
-from riskroute.study.config import BacktestConfig, Stress, StudyConfig
-from riskroute.study.costs import TERCILES, VenueCosts, costs_by_venue, objective_cost, order_costs_bps, plain_quantile
+from riskroute.study.candidates import CLAIRVOYANT, FITTED, Candidate, candidate_names
+from riskroute.study.config import BacktestConfig, StressConfig, StudyConfig
+from riskroute.study.costs import TERCILES, VenueCosts, costs_by_venue, objective_cost, order_costs_bps
+from riskroute.study.day_tables import KEY, DayTables
 from riskroute.study.examples import OrderExample, order_examples
-from riskroute.study.markets import MarketDay, common_zone
+from riskroute.study.markets import MarketDay, market_days_zone
 from riskroute.study.play import (
+    PlayCache,
     PlayTask,
-    TableCache,
+    day_to_play,
     perform_plays,
     play_routers,
     play_tasks,
-    trading_day,
     training_days,
 )
+from riskroute.study.router_comparison import ORDER, ROUNDING, PairedDifference, RouterComparison, time_block_numbers
 from riskroute.study.static_fit import fitted_candidate
-from riskroute.study.statistics import bootstrap_difference
-from riskroute.study.tables import KEY, Tables
+from riskroute.study.statistics import bootstrap_difference, plain_quantile
 
 _TERCILE_MEASURES = ("spread", "volatility", "depth")
 _SPREADS = ("narrow", "middle", "wide")
@@ -109,14 +109,14 @@ class CaseSaving:
 
 
 @dataclass(frozen=True)
-class StateDifference:
+class CaseStateDifference:
     """Difference to the benchmark rule among the orders that met one state of the market.
 
     - ``measure``: ``symbol`` if there are several, ``side`` if both are traded, ``hour`` (in the zone of the day),
       ``imbalance`` of the best prices, ``spread`` (basis points), ``volatility`` (basis points per root second over the
       previous five minutes) or ``depth`` (shares displayed on the side to take from).
-    - ``state``: the symbol, side or hour; ``with us`` or ``against us`` for the imbalance, as in `RoutingRow`; else the
-      tercile of the orders: ``low``, ``middle`` or ``high``.
+    - ``state``: the symbol, side or hour; ``with us`` or ``against us`` for the imbalance, as in `CaseRoutingRow`; else
+      the tercile of the orders: ``low``, ``middle`` or ``high``.
     - ``least``, ``most``: smallest and largest value in a tercile.
     - ``orders``: number of orders.
     - ``difference_bps``: cost of the router minus that of the benchmark rule.
@@ -131,7 +131,7 @@ class StateDifference:
 
 
 @dataclass(frozen=True)
-class LearningCost:
+class CaseLearningCost:
     """Exploration cost: the cost of orders minus that of the plans with the lowest estimated cost.
 
     ``later_bps`` is that of all days after the first; None with one day. Negative: exploration paid off at once.
@@ -152,7 +152,7 @@ class _SurfacePoint:
 
 
 @dataclass(frozen=True)
-class DarkSurface:
+class CaseDarkSurface:
     """The saving of a router against another over a grid of dark-pool assumptions, on fewer orders."""
 
     router: str
@@ -167,7 +167,7 @@ class DarkSurface:
 
 
 @dataclass(frozen=True)
-class RoutingRow:
+class CaseRoutingRow:
     """Where a router sends shares in one state of the book.
 
     - ``spread``: tercile of the orders by spread: ``narrow``, ``middle`` or ``wide``.
@@ -215,7 +215,7 @@ class _LearningPoint:
 
 
 @dataclass(frozen=True)
-class LearningCurve:
+class CaseLearningCurve:
     """The difference between two routers over time, while one of them learns."""
 
     router: str
@@ -235,7 +235,7 @@ class _StressSaving:
 
 
 @dataclass(frozen=True)
-class StressTable:
+class CaseStressTable:
     """The saving of a router against another under stress; the first row is without stress."""
 
     router: str
@@ -257,7 +257,7 @@ class StudyCase:
       unforeseen variance.
     - ``chosen``: the router with the lowest objective there; the benchmark rule if no other was lower.
     - ``use``: the chosen router if the test days confirm it, else the benchmark rule.
-    - ``reason``: key of `riskroute.study.comparison.REASONS`.
+    - ``reason``: key of `riskroute.study.router_comparison.REASONS`.
     - ``saving``: saving of the chosen router against the benchmark rule; None if it is the rule.
     - ``states``: difference to the benchmark rule by state of the market.
     - ``learning``: exploration cost; None if the chosen router does not explore.
@@ -289,20 +289,20 @@ class StudyCase:
     use: str
     reason: str
     saving: CaseSaving | None
-    states: tuple[StateDifference, ...]
-    losses: tuple[StateDifference, ...]
-    learning: LearningCost | None
+    states: tuple[CaseStateDifference, ...]
+    losses: tuple[CaseStateDifference, ...]
+    learning: CaseLearningCost | None
     not_looking: CaseSaving | None
     headroom_bps: float
-    surface: DarkSurface | None
-    routing_table: tuple[RoutingRow, ...]
-    comparison: Comparison
+    surface: CaseDarkSurface | None
+    routing_table: tuple[CaseRoutingRow, ...]
+    comparison: RouterComparison
     symbol: str = ""
     hours: tuple[_HourCost, ...] = ()
     venues: tuple[VenueCosts, ...] = ()
-    learning_curve: LearningCurve | None = None
+    learning_curve: CaseLearningCurve | None = None
     examples: tuple[OrderExample, ...] = ()
-    stresses: StressTable | None = None
+    stresses: CaseStressTable | None = None
     zone: str = ""
     verdict: bool = True
     estimated_share: float = 0.0
@@ -315,7 +315,7 @@ def play_case(
     horizon: float,
     symbol: str,
     backend: Backend | None,
-    cache: TableCache,
+    cache: PlayCache,
     finished: Callable[[str], None],
 ) -> StudyCase:
     """Play one symbol, order size and deadline, and choose the router to use; `finished` gets a name per play."""
@@ -324,7 +324,7 @@ def play_case(
         finished(task.candidate.label)
 
     asked = config.backtest(size, horizon)
-    names = router_names(asked.routers, pools=bool(days[0].pools), horizon=horizon, train=config.train)
+    names = candidate_names(asked.routers, pools=bool(days[0].pools), horizon=horizon, train=config.train)
     candidates = []
     for name in names:
         candidates.append(fitted_candidate(name, days, asked, backend=backend, cache=cache))
@@ -380,7 +380,7 @@ def play_case(
         learning_curve=_learning_curve(orders, *shown) if pair else None,
         examples=order_examples(result.tables, days, asked, chosen, shown[1] if pair else None),
         stresses=stressed,
-        zone=common_zone(days),
+        zone=market_days_zone(days),
         verdict=reason != "estimated",
         estimated_share=max(found.routers[name].estimated_share for name in (chosen, found.bar)),
     )
@@ -461,7 +461,7 @@ def _saving_of(
 ) -> CaseSaving:
     """Return the saving of a router against another; ``paired`` gives the basis points if the backtest has them."""
     gaps = _paired_orders(orders, router, against)
-    blocks, days = block_numbers(gaps), gaps.select(polars.struct("symbol", "day").n_unique()).item()
+    blocks, days = time_block_numbers(gaps), gaps.select(polars.struct("symbol", "day").n_unique()).item()
     if paired is None:
         rng = np.random.default_rng(seed_stream(seed, "desk", router, against, "bps"))
         found = bootstrap_difference(gaps["bps"].to_numpy(), blocks, rng)
@@ -485,7 +485,7 @@ def _known(value: float) -> float | None:
 
 
 def _order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: BacktestConfig) -> polars.DataFrame:
-    """Return the measures of `StateDifference` at the arrival of every judged order, one row each."""
+    """Return the measures of `CaseStateDifference` at the arrival of every judged order, one row each."""
     plain = orders.filter(polars.col("judged")).unique(ORDER, keep="first", maintain_order=True).sort(ORDER)
     table = plain.select(
         *ORDER,
@@ -500,7 +500,7 @@ def _order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: B
     for day in days:
         mine = table.filter((polars.col("symbol") == day.symbol) & (polars.col("day") == str(day.date)))
         if mine.height:
-            trading = trading_day(day, config)
+            trading = day_to_play(day, config)
             times, signs = mine["time"].to_list(), mine["side"].to_list()
             volatility = [_volatility(trading.books, time) for time in times]
             imbalance = [_imbalance(trading, time, sign) for time, sign in zip(times, signs, strict=True)]
@@ -525,7 +525,7 @@ def _imbalance(day: TradingDay, time: int, sign: int) -> float:
     """Return the imbalance of the best prices, as the contextual router computes it."""
     now = day.books.as_of(time)
     sides = (now.bid_px, now.bid_sz, now.ask_px, now.ask_sz)
-    books = VenueBooks(day.books.venues, *sides, day.takers, day.makers, now.ages)
+    books = ContextBooks(day.books.venues, *sides, day.takers, day.makers, now.ages)
     return MarketFeatures.of(Context("order", SIDES[0] if sign > 0 else SIDES[1], 1, books), 0.0).imbalance
 
 
@@ -544,7 +544,7 @@ def _imbalance_state() -> polars.Expr:
 
 def _differences_by_state(
     orders: polars.DataFrame, states: polars.DataFrame, router: str, against: str, *, seed: int
-) -> tuple[StateDifference, ...]:
+) -> tuple[CaseStateDifference, ...]:
     """Return the difference between two routers by symbol, side, hour, imbalance, and tercile of the other measures."""
     gaps = _paired_orders(orders, router, against).join(states, on=ORDER, how="left", maintain_order="left")
     side = polars.when(polars.col("side") > 0).then(polars.lit("buy")).otherwise(polars.lit("sell"))
@@ -567,9 +567,9 @@ def _differences_by_state(
             values = mine[measure].to_numpy() if measure in _TERCILE_MEASURES else None
             least, most = (None, None) if values is None else (float(values.min()), float(values.max()))
             difference = _estimate(
-                mine["bps"].to_numpy(), block_numbers(mine), seed, router, against, measure, str(state)
+                mine["bps"].to_numpy(), time_block_numbers(mine), seed, router, against, measure, str(state)
             )
-            found.append(StateDifference(measure, str(state), least, most, mine.height, difference))
+            found.append(CaseStateDifference(measure, str(state), least, most, mine.height, difference))
     return tuple(found)
 
 
@@ -579,7 +579,7 @@ def _estimated_share(orders: polars.DataFrame) -> float:
     return float(judged["estimated"].sum()) / float(judged["shares"].sum())
 
 
-def _learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> LearningCost | None:
+def _learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> CaseLearningCost | None:
     """Return the exploration cost of a router on the first day of every symbol and afterwards."""
     spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
     mine = orders.filter(polars.col("router") == router).with_columns(spent=spent).filter(spent.is_finite())
@@ -589,12 +589,12 @@ def _learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> Learn
     first = polars.col("day") == polars.col("day").min().over("symbol")
     parts = [per_order.filter(first), per_order.filter(~first)]
     found = [
-        _estimate(part["spent"].to_numpy(), block_numbers(part), seed, router, "learning", when)
+        _estimate(part["spent"].to_numpy(), time_block_numbers(part), seed, router, "learning", when)
         if part.height
         else None
         for when, part in zip(("first", "later"), parts, strict=True)
     ]
-    return None if found[0] is None else LearningCost(found[0], found[1])
+    return None if found[0] is None else CaseLearningCost(found[0], found[1])
 
 
 def _hour_costs(
@@ -609,12 +609,12 @@ def _hour_costs(
         mine = table.filter(polars.col("router") == router)
         for hour in sorted(mine["hour"].unique()):
             some = mine.filter(polars.col("hour") == hour)
-            cost = _estimate(some["cost_bps"].to_numpy(), block_numbers(some), seed, router, "hour", hour)
+            cost = _estimate(some["cost_bps"].to_numpy(), time_block_numbers(some), seed, router, "hour", hour)
             found.append(_HourCost(router, int(hour), some.height, cost))
     return tuple(found)
 
 
-def _costs_by_venue(tables: Tables, routers: Sequence[str], *, seed: int) -> tuple[VenueCosts, ...]:
+def _costs_by_venue(tables: DayTables, routers: Sequence[str], *, seed: int) -> tuple[VenueCosts, ...]:
     """Return the costs of the judged orders of some routers by venue and pool, in the order of the routers."""
     known = polars.col("judged") & polars.col("router").is_in(routers)
     judged = tables.orders.filter(known)
@@ -622,7 +622,7 @@ def _costs_by_venue(tables: Tables, routers: Sequence[str], *, seed: int) -> tup
     return tuple(sorted(costs_by_venue(judged, *rows, seed=seed), key=lambda one: routers.index(one.router)))
 
 
-def _learning_curve(orders: polars.DataFrame, router: str, against: str) -> LearningCurve:
+def _learning_curve(orders: polars.DataFrame, router: str, against: str) -> CaseLearningCurve:
     """Return the difference between two routers over all days; k-th orders are averaged over symbols and seeds."""
     wide = _by_number(orders, router, against)
     gaps, spent = wide["gap"].to_numpy(), wide["spent"].to_numpy()
@@ -641,7 +641,7 @@ def _learning_curve(orders: polars.DataFrame, router: str, against: str) -> Lear
                 exploration_so_far_bps=_mean(spent[so_far]) if explores else None,
             )
         )
-    return LearningCurve(router, against, tuple(points))
+    return CaseLearningCurve(router, against, tuple(points))
 
 
 def _by_number(orders: polars.DataFrame, router: str, against: str) -> polars.DataFrame:
@@ -677,7 +677,7 @@ def _mean(values: Vector) -> float | None:
     return float(known.mean()) if len(known) else None
 
 
-def _routing_rows(tables: Tables, states: polars.DataFrame, router: str) -> tuple[RoutingRow, ...]:
+def _routing_rows(tables: DayTables, states: polars.DataFrame, router: str) -> tuple[CaseRoutingRow, ...]:
     """Return where a router sent its shares on the test days, by tercile of the spread and sign of the imbalance."""
     state = _with_terciles(states, "spread", _SPREADS).select(*ORDER, spread="state", imbalance=_imbalance_state())
     by = ["spread", "imbalance"]
@@ -689,7 +689,7 @@ def _routing_rows(tables: Tables, states: polars.DataFrame, router: str) -> tupl
         filled_fraction=polars.col("filled") / polars.col("filled").sum().over(by),
     )
     rows = [
-        RoutingRow(orders=counts[row["spread"], row["imbalance"]], **row)
+        CaseRoutingRow(orders=counts[row["spread"], row["imbalance"]], **row)
         for row in whole.drop("sent", "filled").to_dicts()
     ]
     return tuple(
@@ -710,9 +710,9 @@ def _stress_savings(
     *,
     usual: CaseSaving | None = None,
     backend: Backend | None = None,
-    cache: TableCache | None = None,
+    cache: PlayCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
-) -> StressTable:
+) -> CaseStressTable:
     """Return the saving of one router against another under every stress; ``usual`` is the saving without stress."""
     router, against = (one.label for one in pair)
     found, judged = [], 0
@@ -729,7 +729,7 @@ def _stress_savings(
         means = dict(costs.iter_rows())
         judged = judged or int(orders["judged"].sum()) // (2 * config.seeds)
         found.append(_StressSaving(name, means[router], means[against], saving.bps, _estimated_share(orders)))
-    return StressTable(router, against, judged, tuple(found))
+    return CaseStressTable(router, against, judged, tuple(found))
 
 
 def _dark_surface(
@@ -740,20 +740,20 @@ def _dark_surface(
     horizon: float,
     *,
     backend: Backend | None = None,
-    cache: TableCache | None = None,
+    cache: PlayCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
-) -> DarkSurface:
+) -> CaseDarkSurface:
     """Return the saving over a grid of dark-pool assumptions; routers that learn start afresh at each point."""
     router, against = (one.label for one in pair)
-    worlds = [Stress(presence=presence, adverse=adverse) for presence in _PRESENCE for adverse in _ADVERSE]
+    worlds = [StressConfig(presence=presence, adverse=adverse) for presence in _PRESENCE for adverse in _ADVERSE]
     tasks = [play_tasks(pair, days, config.backtest(size, horizon, world)) for world in worlds]
     tables = iter(
         perform_plays([one for some in tasks for one in some], backend=backend, cache=cache, finished=finished)
     )
     points, orders = [], 0
     for world, some in zip(worlds, tasks, strict=True):
-        played = Tables.together([next(tables) for _ in some]).orders
+        played = DayTables.together([next(tables) for _ in some]).orders
         orders = int(played["judged"].sum()) // (2 * config.seeds)
         saved = _saving_of(played, router, against, seed=config.seed)
         points.append(_SurfacePoint(world.presence, world.adverse, saved.bps, _estimated_share(played)))
-    return DarkSurface(router, against, orders, tuple(points))
+    return CaseDarkSurface(router, against, orders, tuple(points))

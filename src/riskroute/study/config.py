@@ -10,35 +10,36 @@ from pathlib import Path
 from typing import Any
 
 from riskroute.core.config import config_all_different
-from riskroute.core.errors import DataError, InputError, shown
+from riskroute.core.errors import DataError, InputError
 from riskroute.core.records import from_plain
+from riskroute.core.text import shown
 from riskroute.core.validation import (
     SIDES,
-    checked_parameters,
     instance_of,
-    is_name,
-    list_of,
-    name_rule,
+    is_valid_name,
     one_of,
     parameter,
     real_number,
+    valid_list,
+    valid_name_rule,
+    validated_parameters,
     whole_number,
 )
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
-from riskroute.market.clock import SECOND, Window, parse_hours, utc_stamp
+from riskroute.market.clock import SECOND, TimeWindow, clock_stamp, parse_hours
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.schema import MOST_LEVELS
 from riskroute.routers.context import PROTECTIONS
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import Latency
-from riskroute.study.candidates import CLAIRVOYANT, canonical_name
+from riskroute.study.candidates import CLAIRVOYANT, canonical_candidate
 
 _KAPPA = 0.05  # default charge, basis points per squared basis point of unforeseen cost
 
 
 @dataclass(frozen=True)
-class Stress:
+class StressConfig:
     """Conditions that are harder than recorded or assumed.
 
     - ``presence``, ``adverse``: factors on the shares in dark pools and on their adverse selection.
@@ -58,7 +59,7 @@ class Stress:
     pessimistic_queues: bool = False
 
     def __post_init__(self) -> None:
-        checked_parameters(self)
+        validated_parameters(self)
 
 
 @dataclass(frozen=True)
@@ -100,19 +101,19 @@ class BacktestConfig:
     seeds: int = parameter(1, whole_number, maximum=1000)
     seed: int = parameter(0, whole_number, minimum=0, maximum=2**31 - 1)
     block_minutes: float = parameter(10.0, real_number, above=0, maximum=1440)
-    stress: Stress = field(default_factory=Stress)
+    stress: StressConfig = field(default_factory=StressConfig)
     protection: str | None = parameter(None, one_of, choices=PROTECTIONS)
 
     def __post_init__(self) -> None:
         if not self.shares:
             raise InputError("shares must hold at least one size, was empty")
-        sizes = list_of("shares", list(self.shares), int, "whole numbers")
+        sizes = valid_list("shares", list(self.shares), int, "whole numbers")
         shares = tuple(whole_number("shares", size, maximum=10**7) for size in sizes)
-        for name, value in ({"shares": shares} | checked_parameters(self)).items():
+        for name, value in ({"shares": shares} | validated_parameters(self)).items():
             object.__setattr__(self, name, value)
         if self.hours is not None:
             _ = self.clock_hours
-        instance_of("stress", self.stress, Stress, "a Stress")
+        instance_of("stress", self.stress, StressConfig, "a Stress")
 
     @property
     def clock_hours(self) -> tuple[dt.time, dt.time] | None:
@@ -172,15 +173,15 @@ class StudyConfig:
     def __post_init__(self) -> None:
         store = partial(object.__setattr__, self)
         instance_of("market", self.market, str, "a name or a folder")
-        store("symbols", tuple(list_of("symbols", self.symbols, str, "names")))
-        sizes = list_of("shares", self.shares, int, "whole numbers")
+        store("symbols", tuple(valid_list("symbols", self.symbols, str, "names")))
+        sizes = valid_list("shares", self.shares, int, "whole numbers")
         store("shares", _different("shares", [whole_number("shares", one, maximum=10**7) for one in sizes]))
-        seconds = list_of("horizons", self.horizons, (int, float), "numbers")
+        seconds = valid_list("horizons", self.horizons, (int, float), "numbers")
         store("horizons", _different("horizons", [real_number("horizons", one, minimum=0) for one in seconds]))
         if self.train is not None and whole_number("train", self.train, minimum=0) == 0:
             raise InputError("train must be at least 1, since a router is chosen on the training days, was 0")
-        store("routers", tuple(map(canonical_name, list_of("routers", self.routers, str, "names"))))
-        for name, value in checked_parameters(self).items():
+        store("routers", tuple(map(canonical_candidate, valid_list("routers", self.routers, str, "names"))))
+        for name, value in validated_parameters(self).items():
             store(name, value)
         instance_of("stresses", self.stresses, bool, "true or false")
         for size, horizon in self.cases:
@@ -191,7 +192,7 @@ class StudyConfig:
         """Every size with every deadline."""
         return tuple((size, horizon) for size in self.shares for horizon in self.horizons)
 
-    def backtest(self, size: int, horizon: float, stress: Stress | None = None) -> BacktestConfig:
+    def backtest(self, size: int, horizon: float, stress: StressConfig | None = None) -> BacktestConfig:
         """Return the backtest for one size and deadline; the clairvoyant is always played."""
         names = {item.name for item in fields(self)} & {item.name for item in fields(BacktestConfig)}
         values = {name: getattr(self, name) for name in names} | {
@@ -199,7 +200,7 @@ class StudyConfig:
             "horizon": horizon,
             "routers": tuple(dict.fromkeys((*self.routers, CLAIRVOYANT))),
             "orders": self.orders if stress is None else min(self.surface_orders, self.orders),
-            "stress": Stress() if stress is None else stress,
+            "stress": StressConfig() if stress is None else stress,
         }
         return BacktestConfig(**values)
 
@@ -213,7 +214,7 @@ def _different(name: str, values: list[int] | list[float]) -> tuple[int | float,
     return tuple(values)
 
 
-def config_changes(config: Any) -> str:
+def changed_config(config: Any) -> str:
     """Return the fields of a configuration that differ from the defaults, as keyword arguments."""
     default = type(config)()
     values = {item.name: getattr(config, item.name) for item in fields(config)}
@@ -221,7 +222,7 @@ def config_changes(config: Any) -> str:
 
 
 @dataclass(frozen=True)
-class SplitPool:
+class SplitPoolConfig:
     """A dark pool of a split study: see `riskroute.market.dark_pools.DarkPool`; the remainder crosses at ``venue``."""
 
     name: str
@@ -261,7 +262,7 @@ class SplitStudyConfig:
     risk_tolerances: tuple[float, ...] = (2.0,)
     market: tuple[str, ...] | None = None
     limit: tuple[str, ...] = ()
-    dark: tuple[SplitPool, ...] | None = None
+    dark: tuple[SplitPoolConfig, ...] | None = None
     lot: int | None = field(default=None, metadata={"minimum": 1, "maximum": 10**9})
     caps: dict[str, int] = field(default_factory=dict)
     fees: str | None = None
@@ -322,23 +323,23 @@ class SplitStudyConfig:
         return self.data == ("synthetic",)
 
     @property
-    def pools(self) -> tuple[SplitPool, ...]:
+    def pools(self) -> tuple[SplitPoolConfig, ...]:
         """Dark pools. Default: two in the synthetic market, none with recorded books."""
         if self.dark is not None:
             return self.dark
-        assumed = SplitPool("Dark 1", 0.4, 1.5, smallest=5), SplitPool("Dark 2", 0.7, 1.0, smallest=2)
+        assumed = SplitPoolConfig("Dark 1", 0.4, 1.5, smallest=5), SplitPoolConfig("Dark 2", 0.7, 1.0, smallest=2)
         return assumed if self.synthetic else ()
 
-    def window(self, name: str) -> Window:
+    def window(self, name: str) -> TimeWindow:
         """Return the ``train`` or ``test`` hours in buckets."""
         first, last = self.train if name == "train" else self.test
         day = dt.date(2000, 1, 3)  # any day has as many minutes
-        minutes = (utc_stamp(day, last) - utc_stamp(day, first)) / (60 * SECOND)
+        minutes = (clock_stamp(day, last) - clock_stamp(day, first)) / (60 * SECOND)
         buckets = round(minutes / self.bucket_minutes)
         if not 2 <= buckets <= 5_000:
             expected = f"2 to 5,000 buckets of {self.bucket_minutes:g} minutes"
             raise InputError(f"{name} must last {expected}, was {minutes:g} minutes")
-        return Window(first, last, buckets)
+        return TimeWindow(first, last, buckets)
 
     def lot_of(self, shares: int) -> int:
         """Return the lot size. Default: one that divides the order into 20 to 100 lots, or 1."""
@@ -356,8 +357,8 @@ def config_template(command: str) -> str:
 
 
 def _check_name(what: str, name: str) -> None:
-    if not is_name(name):
-        raise InputError(f"{what} must be {name_rule()}, was {shown(name)}")
+    if not is_valid_name(name):
+        raise InputError(f"{what} must be {valid_name_rule()}, was {shown(name)}")
 
 
 def split_config(values: dict[str, Any]) -> SplitStudyConfig:

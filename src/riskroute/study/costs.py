@@ -17,8 +17,9 @@ import polars as pl
 from riskroute.core.arrays import Floats
 from riskroute.core.seeding import seed_stream, seeded_generator
 from riskroute.market.clock import SECOND
-from riskroute.market.fitting import bootstrap_buckets
-from riskroute.study.tables import KEY, MARKOUTS
+from riskroute.market.fitting import bootstrap_fit_buckets
+from riskroute.study.day_tables import KEY, MARKOUTS
+from riskroute.study.statistics import expected_shortfall, plain_quantile
 
 _BPS = 1e4
 DARK, PASSIVE, TAKING = (
@@ -80,34 +81,6 @@ def _weighted_quantiles(
     )
 
 
-def plain_quantile(value: pl.Expr, part: int, parts: int = 100) -> pl.Expr:
-    """Return the smallest value that ``part / parts`` of the known values do not exceed.
-
-    Examples
-    --------
-    >>> table = pl.DataFrame({"us": [4.0, None, 1.0, 3.0, 2.0]})
-    >>> table.select([plain_quantile(pl.col("us"), k).alias(str(k)) for k in (50, 51, 99)]).row(0)
-    (2.0, 3.0, 4.0)
-    """
-    some = value.drop_nulls()
-    place = (some.len().cast(pl.Int64) * part + parts - 1) // parts - 1
-    return some.sort().get(place, null_on_oob=True)
-
-
-def expected_shortfall(cost: pl.Expr, percent: int = 5) -> pl.Expr:
-    """Return the mean cost of the worst ``percent`` of the rows; the row at the edge counts by its fraction.
-
-    Examples
-    --------
-    >>> table = pl.DataFrame({"cost": [float(k) for k in range(1, 31)]})
-    >>> table.select(expected_shortfall(pl.col("cost"))).item()  # (30 + 29 / 2) / 1.5
-    29.666666666666668
-    """
-    size = cost.len() * (percent / 100)
-    weights = (size - pl.int_range(cost.len())).clip(0, 1)
-    return (cost.sort(descending=True) * weights).sum() / size
-
-
 def order_costs_bps(orders: pl.DataFrame, impact: float = 0.0) -> pl.DataFrame:
     """Add ``cost_bps`` (fees and ``impact`` times the estimated market impact included) and ``unforeseen_bps``."""
     scale = 1e4 / (pl.col("shares") * pl.col("mid"))
@@ -134,7 +107,7 @@ def objective_cost(orders: pl.DataFrame, kappa: float, impact: float = 0.0) -> f
     return float(found.select(pl.col("cost_bps").mean()).item()) + kappa * variance
 
 
-def volume_shares() -> dict[str, pl.Expr]:
+def volume_fractions() -> dict[str, pl.Expr]:
     """Return the fractions of the filled shares that traded in dark pools, by limit orders, and by taking."""
     kinds = {"dark_share": DARK, "limit_share": ("limit",), "taken_share": TAKING}
     return {name: _SHARES.filter(pl.col("kind").is_in(some)).sum() / _SHARES.sum() for name, some in kinds.items()}
@@ -413,7 +386,7 @@ def _nulls(table: pl.DataFrame) -> pl.DataFrame:
 def costs_by_router(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> tuple[RouterCosts, ...]:
     """Return the costs of each router, in the order of first appearance; `RouterCosts` defines every measure.
 
-    The tables have the columns of `riskroute.study.tables`.
+    The tables have the columns of `riskroute.study.day_tables`.
     """
     tables = _cost_inputs(orders, children, fills)
     per_order = _orders_with_sums(tables.orders, tables.fills)
@@ -520,7 +493,7 @@ def _volume_measures(fills: pl.DataFrame) -> pl.DataFrame:
         .sum()
     )
     captured_share = _ratio(pl.col("captured").sum(), pl.col("offered").sum())
-    return kinds.group_by("router").agg(spread_capture=captured_share, **volume_shares())
+    return kinds.group_by("router").agg(spread_capture=captured_share, **volume_fractions())
 
 
 def _child_measures(children: pl.DataFrame) -> pl.DataFrame:
@@ -650,7 +623,7 @@ def _adverse_intervals(
 ) -> dict[tuple[str, str, str, int], tuple[float, float]]:
     """Return bootstrap intervals of adverse selection by router, place, kind and seconds, from the same draws."""
     rng = seeded_generator(seed_stream(seed, "adverse selection"))
-    drawn = bootstrap_buckets(np.arange(periods), 1000, rng).astype(np.float64)
+    drawn = bootstrap_fit_buckets(np.arange(periods), 1000, rng).astype(np.float64)
     passive = fills.filter(pl.col("kind").is_in(PASSIVE))
     found = {}
     for seconds in MARKOUTS:

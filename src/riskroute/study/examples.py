@@ -14,12 +14,12 @@ from riskroute.core.arrays import Floats
 from riskroute.core.validation import SIDES
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
-from riskroute.study.comparison import ORDER
 from riskroute.study.config import BacktestConfig
 from riskroute.study.costs import TAKING, order_costs_bps
+from riskroute.study.day_tables import KEY, DayTables
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import trading_day
-from riskroute.study.tables import KEY, Tables
+from riskroute.study.play import day_to_play
+from riskroute.study.router_comparison import ORDER
 
 # reasons: the median, best or worst saving, or cost if there is no other router
 _WHY = ("a typical order", "the best order", "the worst order", "an order that only swept")
@@ -85,7 +85,7 @@ class OrderExample:
 
 
 def order_examples(
-    tables: Tables, days: Sequence[MarketDay], config: BacktestConfig, router: str, against: str | None
+    tables: DayTables, days: Sequence[MarketDay], config: BacktestConfig, router: str, against: str | None
 ) -> tuple[OrderExample, ...]:
     """Return up to four orders of a router with the first seed, and their cost with another router."""
     first = polars.col("judged") & (polars.col("seed") == config.seed)
@@ -127,7 +127,7 @@ def _places(rows: polars.DataFrame) -> dict[str, int]:
 
 
 def _example(
-    why: str, order: dict[str, Any], tables: Tables, days: Sequence[MarketDay], config: BacktestConfig
+    why: str, order: dict[str, Any], tables: DayTables, days: Sequence[MarketDay], config: BacktestConfig
 ) -> OrderExample:
     key = polars.DataFrame([{name: order[name] for name in KEY}])
     children, fills = (frame.join(key, on=KEY, how="semi") for frame in (tables.children, tables.fills))
@@ -147,7 +147,7 @@ def _example(
         cost_bps=cost,
         against_bps=paid,
         saving_bps=None if paid is None else paid - cost,
-        levels=_levels(trading_day(day, config).books, start),
+        levels=_levels(day_to_play(day, config).books, start),
         children=tuple(
             _child(row, start) for row in children.sort("posted", "child").iter_rows(named=True) if row["sent"]
         ),

@@ -16,11 +16,11 @@ from riskroute.core.text import TextTable, fixed_text
 from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import run_backtest
 from riskroute.study.candidates import CLAIRVOYANT
-from riskroute.study.comparison import MOST_ESTIMATED, WORTH
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import TableCache
-from riskroute.study.verdict import estimated_text
+from riskroute.study.play import PlayCache
+from riskroute.study.router_comparison import MOST_ESTIMATED, WORTH
+from riskroute.study.verdict import no_verdict_text
 
 # grid of the command and of the benchmark: shares, seconds, bps per squared bp
 SIZES, HORIZONS, KAPPAS = (10, 100, 1000, 5000), (0.0, 10.0, 60.0, 300.0), (0.0, 0.05, 0.2)
@@ -81,7 +81,7 @@ def market_headroom(
     horizons: Sequence[float] = HORIZONS,
     kappas: Sequence[float] = KAPPAS,
     backend: Backend | None = None,
-    cache: TableCache | None = None,
+    cache: PlayCache | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[_Headroom]:
     """Return the headroom of a market for every order size, deadline and kappa."""
@@ -140,7 +140,7 @@ def headroom_words(found: Sequence[_Headroom]) -> list[str]:
             if unknown := [one for one in mine if not one.known]:
                 sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(one.shares for one in unknown))
                 share = max(one.estimated_share for one in unknown)
-                text = estimated_text(share, synthetic=unknown[0].synthetic)
+                text = no_verdict_text(share, synthetic=unknown[0].synthetic)
                 lines.append(f"{which}: no verdict for {sizes} shares: {text}")
     return lines
 

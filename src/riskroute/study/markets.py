@@ -17,23 +17,24 @@ from typing import Any
 import numpy as np
 
 from riskroute.core.arrays import Floats
-from riskroute.core.errors import DataError, InputError, one_line_error, shown
+from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import in_file_name, writable_folder
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seed_stream, seeding_hash
-from riskroute.core.validation import function_of, instance_of, list_of, one_of, whole_number
+from riskroute.core.text import one_line_error, shown
+from riskroute.core.validation import instance_of, one_of, valid_function, valid_list, whole_number
 from riskroute.market.clock import TRADING_ZONE
 from riskroute.market.day_books import DayBooks, PreparedDay
 from riskroute.market.importing import import_files
 from riskroute.market.queue_fills import QueueReplay
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import EVENTS, SNAPSHOTS, Recording, Store, check_comparable
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import EVENTS, SNAPSHOTS, Recording, RecordingStore, comparable_recordings
 from riskroute.market.synthetic.generate import generate_market
 from riskroute.market.synthetic.venues import PRESETS
 from riskroute.routers.context import NO_PROTECTION, REG_NMS
 from riskroute.routing.fees import FeeSchedule
 from riskroute.simulation.backends import Backend, run_tasks
-from riskroute.simulation.dark_market import PoolModel
+from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.simulation.runner import code_hash
 
 _SYNTHETIC_LEVELS = 20  # kept per side: all of ``comparable``, and enough of ``paper`` for 5,000 shares
@@ -44,9 +45,9 @@ _SYNTHETIC_HOURS = (dt.time(10, 30), dt.time(13, 30))  # of a synthetic day, New
 
 # pools of the market ``dark``: an average one, one that is rarely filled but large, one that is often filled but small
 _DARK_POOLS = (
-    PoolModel("POOL1", presence=0.30, rate=0.10, tail=1.2, smallest=100, fee=0.0010),
-    PoolModel("POOL2", presence=0.15, rate=0.04, tail=0.9, smallest=200, fee=0.0005),
-    PoolModel("POOL3", presence=0.45, rate=0.25, tail=1.6, smallest=50, fee=0.0012),
+    DarkMarketPool("POOL1", presence=0.30, rate=0.10, tail=1.2, smallest=100, fee=0.0010),
+    DarkMarketPool("POOL2", presence=0.15, rate=0.04, tail=0.9, smallest=200, fee=0.0005),
+    DarkMarketPool("POOL3", presence=0.45, rate=0.25, tail=1.6, smallest=50, fee=0.0012),
 )
 # synthetic markets by name, and their pools; ``dark`` is ``comparable`` with pools
 MARKETS = {"paper": (), "comparable": (), "dark": _DARK_POOLS}
@@ -65,7 +66,7 @@ class MarketDay:
     folder: Path
     takers: tuple[float, ...]
     makers: tuple[float, ...]
-    pools: tuple[PoolModel, ...] = ()
+    pools: tuple[DarkMarketPool, ...] = ()
     zone: str = TRADING_ZONE
     synthetic: bool = False
     protection: str = NO_PROTECTION
@@ -89,7 +90,7 @@ class MarketDay:
         return _loaded(self.folder, record.st_ino, record.st_mtime_ns)
 
 
-def common_zone(days: Sequence[MarketDay]) -> str:
+def market_days_zone(days: Sequence[MarketDay]) -> str:
     """Return the time zone of the days; empty if there are several."""
     zones = {day.zone for day in days}
     return zones.pop() if len(zones) == 1 else ""
@@ -125,10 +126,10 @@ class _SyntheticDay:
                 scratch / "files", seed=seed, symbols=[symbol], hours=self.hours, date=date, venues=venues
             )
             for venue, path in zip(venues, files, strict=True):
-                options = ImportOptions((symbol,), _SYNTHETIC_LEVELS, date=date, venue=venue.name)
+                options = ReadingOptions((symbol,), _SYNTHETIC_LEVELS, date=date, venue=venue.name)
                 recordings += import_files([path], scratch / "books", options)
             matching = {venue.name: venue.matching for venue in venues}
-            return _prepared(Store(scratch / "books"), recordings, matching).write(self.folder)
+            return _prepared(RecordingStore(scratch / "books"), recordings, matching).write(self.folder)
 
 
 @dataclass(frozen=True)
@@ -144,10 +145,10 @@ class _RecordedDay:
 
     def perform(self) -> Path:
         with compilation_timed("market days"):
-            return _prepared(Store(self.store), self.recordings, {}).write(self.folder)
+            return _prepared(RecordingStore(self.store), self.recordings, {}).write(self.folder)
 
 
-def _prepared(store: Store, recordings: Sequence[Recording], matching: Mapping[str, str]) -> PreparedDay:
+def _prepared(store: RecordingStore, recordings: Sequence[Recording], matching: Mapping[str, str]) -> PreparedDay:
     deepest = max(one.levels for one in recordings) or None  # tables may have room for more levels than any book
     books = DayBooks.of_tables({one.venue: store.snapshots(one) for one in recordings}, levels=deepest)
     events = {one.venue: store.events(one) for one in recordings if one.has_events}
@@ -181,7 +182,7 @@ def market_days(
     hours: Hours | None = None,
     kept: Path = Path("out/days"),
     fees: FeeSchedule | None = None,
-    pools: Sequence[PoolModel] | None = None,
+    pools: Sequence[DarkMarketPool] | None = None,
     backend: Backend | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[MarketDay]:
@@ -203,7 +204,7 @@ def market_days(
         Cache folder for prepared days.
     fees : FeeSchedule, optional
         Fees of recorded venues; a synthetic market has its own.
-    pools : Sequence[PoolModel], optional
+    pools : Sequence[DarkMarketPool], optional
         Dark pools. Default: those of the market.
     backend : Backend, optional
         Where to prepare days.
@@ -212,18 +213,18 @@ def market_days(
     """
     instance_of("market", market, (str, Path), "a name or a folder")
     kept = writable_folder("kept", kept).absolute()  # workers may have another working folder
-    symbols = list_of("symbols", [symbols] if isinstance(symbols, str) else symbols, str, "names")
+    symbols = valid_list("symbols", [symbols] if isinstance(symbols, str) else symbols, str, "names")
     if pools is not None:
-        pools = list_of("pools", pools, PoolModel, "pool models")
+        pools = valid_list("pools", pools, DarkMarketPool, "pool models")
     for name, value, kind in (("fees", fees, FeeSchedule), ("backend", backend, Backend)):
         if value is not None:
             instance_of(name, value, kind, f"a {kind.__name__}")
     if progress is not None:
-        function_of("progress", progress)
+        valid_function("progress", progress)
     days = None if days is None else whole_number("days", days, maximum=10_000)
     seed = whole_number("seed", seed, minimum=0)
     if hours is not None:
-        both = list_of("hours", hours, dt.time, "two times")
+        both = valid_list("hours", hours, dt.time, "two times")
         if len(both) != 2 or both[0] >= both[1]:
             raise InputError(f"hours must be a time and a later one, was {shown(hours)}")
     if str(market) in MARKETS:
@@ -278,7 +279,7 @@ def _recorded(
     if not market.is_dir():
         names = ", ".join(MARKETS)
         raise InputError(f"market must be one of {names} or a folder of `riskroute market import`, was {str(market)!r}")
-    store = Store(market)
+    store = RecordingStore(market)
     recordings = store.recordings()
     if not recordings:
         raise DataError(f"market must be a folder of `riskroute market import`, was {str(market)!r} without recordings")
@@ -290,7 +291,7 @@ def _recorded(
         mine = [one for one in recordings if one.symbol == one_of("symbol", symbol, known)]
         for date in sorted({one.date for one in mine})[:days]:
             some = tuple(one for one in mine if one.date == date)
-            check_comparable(f"{symbol} on {date}", some)
+            comparable_recordings(f"{symbol} on {date}", some)
             key = seeding_hash([[_content(store, one) for one in some], code_hash()], 12)
             folder = kept / f"{in_file_name(symbol)}-{date}-{key}"
             charged = [fees.fee(one.venue, date) if fees else None for one in some]
@@ -302,7 +303,7 @@ def _recorded(
     return tasks, [replace(day, protection=REG_NMS if protected else NO_PROTECTION) for day in found]
 
 
-def _content(store: Store, recording: Recording) -> list[Any]:
+def _content(store: RecordingStore, recording: Recording) -> list[Any]:
     """Return the record of a recording and the digests of its files, which an import may replace."""
     endings = (SNAPSHOTS, EVENTS) if recording.has_events else (SNAPSHOTS,)
     return [

@@ -16,16 +16,16 @@ from riskroute.core.runtime import require_extra
 from riskroute.core.text import TextTable, dollars_text, fixed_text, in_markdown, price_text, rounds_to_zero
 from riskroute.core.validation import instance_of
 from riskroute.market.clock import zone_label
-from riskroute.simulation.dark_market import PoolModel
+from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study.candidates import CLAIRVOYANT
-from riskroute.study.case import LearningCurve, RoutingRow, StressTable, StudyCase
-from riskroute.study.comparison import REASONS, interval_text
-from riskroute.study.config import config_changes
+from riskroute.study.case import CaseLearningCurve, CaseRoutingRow, CaseStressTable, StudyCase
+from riskroute.study.config import changed_config
 from riskroute.study.costs import VenueCosts
 from riskroute.study.examples import OrderExample
 from riskroute.study.result import StudyResult, p_text, routing_text, savings_table, states_table
+from riskroute.study.router_comparison import REASONS, interval_text
 from riskroute.study.svg import KIND_NAMES, ChartCurve, ChartDot, book_chart, curve_chart, dot_chart, grid_chart
-from riskroute.study.verdict import case_paragraph
+from riskroute.study.verdict import case_verdict
 
 PAGE = "study.html"
 
@@ -177,12 +177,12 @@ def program_text(name: str, config: Any) -> str:
     <BLANKLINE>
     rr.Study(shares=(500,), orders=60).run(out="out/study")
     """
-    return f'import riskroute as rr\n\nrr.{name}({config_changes(config)}).run(out="out/study")'
+    return f'import riskroute as rr\n\nrr.{name}({changed_config(config)}).run(out="out/study")'
 
 
 def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) -> PagePart:
     time = f"{case.horizon:g} seconds" if case.horizon else "immediate"
-    text = case_paragraph(case, result.config, pooled=pooled, synthetic=result.synthetic)
+    text = case_verdict(case, result.config, pooled=pooled, synthetic=result.synthetic)
     headline, stop, answer = text.partition(". ")
     name = case.symbol or ("All symbols" if pooled else "")
     title = f"{name}, {case.shares:,} shares, {time}" if name else f"{case.shares:,} shares, {time}"
@@ -342,7 +342,7 @@ def _hour_chart(case: StudyCase) -> tuple[str, str]:
     return title, curve_chart(title, axis, "cost, bps", curves, clock=True)
 
 
-def _learning_charts(curve: LearningCurve) -> tuple[tuple[str, str], ...]:
+def _learning_charts(curve: CaseLearningCurve) -> tuple[tuple[str, str], ...]:
     """Draw the difference to the other router over time, and the exploration cost."""
     trained = [point.orders for point in curve.points if not point.test]
     edge = (float(trained[-1]), "test days") if trained else None
@@ -365,7 +365,7 @@ def _learning_charts(curve: LearningCurve) -> tuple[tuple[str, str], ...]:
     return tuple(charts)
 
 
-def _stress_chart(table: StressTable) -> tuple[str, str]:
+def _stress_chart(table: CaseStressTable) -> tuple[str, str]:
     title = f"Saving of {table.router} against {table.against}, with 95 % confidence intervals"
     roles = ("chosen", *["other"] * (len(table.worlds) - 1))
     dots = [
@@ -412,7 +412,7 @@ def _children_table(example: OrderExample) -> TextTable:
     return TextTable(["child order", "place", "sent", "filled", "price", "sent\nafter s", "last fill\nafter s"], rows)
 
 
-def _stress_rows(table: StressTable) -> TextTable:
+def _stress_rows(table: CaseStressTable) -> TextTable:
     """Return one row per stress: the cost of both routers, and the saving."""
     rows = [
         [
@@ -426,12 +426,12 @@ def _stress_rows(table: StressTable) -> TextTable:
     return TextTable(header, rows)
 
 
-def _routing_table(rows: Sequence[RoutingRow]) -> TextTable:
+def _routing_table(rows: Sequence[CaseRoutingRow]) -> TextTable:
     plain = routing_text(rows)
     return TextTable(plain.header, [[one[0], KIND_NAMES.get(one[1], one[1]), *one[2:]] for one in plain.rows])
 
 
-def _pools_table(pools: Sequence[PoolModel]) -> TextTable:
+def _pools_table(pools: Sequence[DarkMarketPool]) -> TextTable:
     header = ["pool", "holds shares", "arrivals per s", "smallest", "largest", "adverse selection"]
     rows = [
         [

@@ -18,24 +18,24 @@ from riskroute.core.errors import DataError, InputError, InvariantError
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.learning.registry import POLICIES
-from riskroute.market.clock import SECOND, TRADING_ZONE, local_time, utc_stamp, zone_label
+from riskroute.market.clock import SECOND, TRADING_ZONE, clock_stamp, local_time, zone_label
 from riskroute.market.day_books import DayBooks
-from riskroute.routers.context import Context, VenueBooks
+from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.router import Router
 from riskroute.simulation.backends import Backend, run_tasks
-from riskroute.simulation.backtest import STALE, DayOrders, TradingDay, View, play_day, spaced_orders
+from riskroute.simulation.play_day import STALE, DayOrders, TradingDay, View, play_day, spaced_orders
 from riskroute.simulation.runner import code_hash
 from riskroute.study.candidates import CLAIRVOYANT, Candidate
 from riskroute.study.config import BacktestConfig
+from riskroute.study.day_tables import KEY, DayTables, day_tables
 from riskroute.study.markets import MarketDay
-from riskroute.study.tables import KEY, Tables, day_tables
 
 _TOLERANCE_BPS = 1e-6  # sums of a thousand fills are exact to about this
 
 Hours = Mapping[tuple[str, str], tuple[int, int]]  # first and last time, UTC nanoseconds, by symbol and day
 
 
-def _check_tables(tables: Tables, hours: Hours) -> None:
+def _check_tables(tables: DayTables, hours: Hours) -> None:
     """Raise `InvariantError` unless shares and money are conserved and orders lie within the hours.
 
     Fills must add up to the shares, cost, fees and estimated shares of their order, and to their child orders.
@@ -66,7 +66,7 @@ def _check_tables(tables: Tables, hours: Hours) -> None:
     _check_hours(orders, hours)
 
 
-def _check_children(tables: Tables) -> None:
+def _check_children(tables: DayTables) -> None:
     sums = tables.fills.group_by(*KEY, "child").agg(traded=pl.col("shares").sum())
     both = tables.children.join(sums, on=[*KEY, "child"], how="full", coalesce=True)
     same = pl.col("filled") == pl.col("traded").fill_null(0)
@@ -82,7 +82,7 @@ def _check_hours(orders: pl.DataFrame, hours: Hours) -> None:
     _hold(both, within, "an order at {time} is outside the hours {opens} to {closes}")
 
 
-def check_bound(orders: pl.DataFrame) -> None:
+def check_played_bound(orders: pl.DataFrame) -> None:
     """Raise `InvariantError` if an order costs less than with perfect foresight."""
     scale = 1e4 / (pl.col("shares") * pl.col("mid"))
     key = [name for name in KEY if name != "router"]
@@ -122,7 +122,7 @@ class PlayTask:
     def prepare(self) -> None:
         """Do nothing: tasks share nothing but files."""
 
-    def perform(self) -> Tables:
+    def perform(self) -> DayTables:
         """Play all days with one router, which learns from day to day; the tables include its final state."""
         with compilation_timed(self.candidate.label):
             router = self.start()
@@ -143,11 +143,11 @@ class PlayTask:
             candidate = dataclasses.replace(candidate, parameters={**given, **candidate.parameters})
         return candidate.make()
 
-    def play(self, router: Router) -> Tables:
+    def play(self, router: Router) -> DayTables:
         """Play all days with a router."""
         config, parts = self.config, []
         for place, day in enumerate(self.days):
-            trading = trading_day(day, config)
+            trading = day_to_play(day, config)
             played = play_day(
                 router,
                 trading,
@@ -170,7 +170,7 @@ class PlayTask:
                     judged_from=first,
                 )
             )
-        return Tables.together(parts)
+        return DayTables.together(parts)
 
     @property
     def _given(self) -> tuple[str, ...]:
@@ -213,7 +213,7 @@ def _placebo_view(placebo: str, day: TradingDay, seed: int) -> View:
 
     def view(number: int, context: Context) -> Context:
         now, books = day.books.as_of(int(others[number])), context.books
-        shown = VenueBooks(
+        shown = ContextBooks(
             books.venues, now.bid_px, now.bid_sz, now.ask_px, now.ask_sz, books.takers, books.makers, now.ages
         )
         return dataclasses.replace(context, books=shown) if np.isfinite(shown.mid) else context
@@ -241,7 +241,7 @@ def training_days(days: int, train: int | None) -> int:
     return min(train, max(days - 1, 1))
 
 
-def trading_day(day: MarketDay, config: BacktestConfig) -> TradingDay:
+def day_to_play(day: MarketDay, config: BacktestConfig) -> TradingDay:
     """Return a day with its orders, the same for all routers, under the configured stress."""
     prepared, stress = day.load(), config.stress
     takers, makers = day.fees
@@ -290,7 +290,7 @@ def _session(
     limits = hours or ((dt.time(9, 35), dt.time(15, 55)) if zone == TRADING_ZONE else None)
     if limits is None:
         return whole
-    begin, end = (utc_stamp(date, moment, zone) for moment in limits)
+    begin, end = (clock_stamp(date, moment, zone) for moment in limits)
     found = max(first, begin), min(last, end)
     if hours is None:
         return found if found[1] - found[0] >= 600 * SECOND else whole
@@ -308,11 +308,11 @@ def _configured_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]
     """Return the configured hours of a day, UTC nanoseconds. Default: unbounded."""
     if config.clock_hours is None:
         return 0, 2**62
-    begin, end = (utc_stamp(day.date, moment, day.zone) for moment in config.clock_hours)
+    begin, end = (clock_stamp(day.date, moment, day.zone) for moment in config.clock_hours)
     return begin, end
 
 
-def check_days(days: Sequence[MarketDay], config: BacktestConfig) -> None:
+def check_playable_days(days: Sequence[MarketDay], config: BacktestConfig) -> None:
     """Require time for orders on every day, and a day after the training days to judge on; a single day is halved."""
     if not days:
         raise InputError("days must hold at least one day, was empty")
@@ -324,7 +324,7 @@ def check_days(days: Sequence[MarketDay], config: BacktestConfig) -> None:
         _day_orders(day, day.load().books, config)
 
 
-class TableCache:
+class PlayCache:
     """Tables of finished tasks in a folder, for reuse.
 
     A router object is always played: its code may have changed, and a hash of its state does not show that.
@@ -340,14 +340,14 @@ class TableCache:
     def _is_written(self, task: PlayTask) -> bool:
         return (self.folder / task.identity / "fills.parquet").exists()
 
-    def put(self, task: PlayTask, result: Tables) -> None:
+    def put(self, task: PlayTask, result: DayTables) -> None:
         """Store the tables of a task."""
         result.write(self.folder / task.identity)
 
-    def get(self, task: PlayTask) -> Tables | None:
+    def get(self, task: PlayTask) -> DayTables | None:
         """Return the tables of a task; None if they are missing or unreadable."""
         try:
-            return Tables.read(self.folder / task.identity) if self._is_written(task) else None
+            return DayTables.read(self.folder / task.identity) if self._is_written(task) else None
         except DataError:
             return None
 
@@ -358,22 +358,22 @@ def play_routers(
     config: BacktestConfig,
     *,
     backend: Backend | None = None,
-    cache: TableCache | None = None,
+    cache: PlayCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
     placebo: str = "",
-) -> Tables:
+) -> DayTables:
     """Play every router on the days of every symbol, with every seed."""
     tasks = [dataclasses.replace(task, placebo=placebo) for task in play_tasks(candidates, days, config)]
-    return Tables.together(perform_plays(tasks, backend=backend, cache=cache, finished=finished))
+    return DayTables.together(perform_plays(tasks, backend=backend, cache=cache, finished=finished))
 
 
 def perform_plays(
     tasks: Sequence[PlayTask],
     *,
     backend: Backend | None = None,
-    cache: TableCache | None = None,
+    cache: PlayCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
-) -> list[Tables]:
+) -> list[DayTables]:
     """Perform tasks, check their invariants, and return their tables.
 
     Routers with the most feedback take longest and start first, so that the other workers do not idle at the end.

@@ -15,11 +15,11 @@ from riskroute.core.text import TextTable, dollars_text, fixed_text
 from riskroute.market.clock import zone_label
 from riskroute.routers.context import NO_PROTECTION
 from riskroute.routers.report import KINDS
-from riskroute.simulation.dark_market import PoolModel
-from riskroute.study.case import CaseEstimate, DarkSurface, RoutingRow, StateDifference, StudyCase
-from riskroute.study.comparison import LEGEND, interval_text
+from riskroute.simulation.dark_market import DarkMarketPool
+from riskroute.study.case import CaseDarkSurface, CaseEstimate, CaseRoutingRow, CaseStateDifference, StudyCase
 from riskroute.study.config import StudyConfig
-from riskroute.study.verdict import case_paragraph
+from riskroute.study.router_comparison import LEGEND, interval_text
+from riskroute.study.verdict import case_verdict
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class StudyResult:
 
     config: StudyConfig
     days: tuple[str, ...]
-    pools: tuple[PoolModel, ...]
+    pools: tuple[DarkMarketPool, ...]
     cases: tuple[StudyCase, ...]
     versions: dict[str, str] = field(default_factory=dict)
     synthetic: bool = False
@@ -48,7 +48,7 @@ class StudyResult:
         """The answer in words: a paragraph per symbol, size and deadline, and a line for the pooled symbols."""
         pooled = any(case.symbol for case in self.cases)
         return "\n\n".join(
-            case_paragraph(case, self.config, pooled=pooled and not case.symbol, synthetic=self.synthetic)
+            case_verdict(case, self.config, pooled=pooled and not case.symbol, synthetic=self.synthetic)
             for case in self.cases
         )
 
@@ -144,7 +144,7 @@ def savings_table(cases: Sequence[StudyCase]) -> TextTable:
     return TextTable(header, rows)
 
 
-def states_table(states: Sequence[StateDifference]) -> TextTable:
+def states_table(states: Sequence[CaseStateDifference]) -> TextTable:
     """Return one row per state of the market: the difference to the benchmark rule, and whether it is significant."""
     rows = []
     for one in states:
@@ -155,7 +155,7 @@ def states_table(states: Sequence[StateDifference]) -> TextTable:
     return TextTable(["state", "range", "orders", "difference bps", "95 % CI", ""], rows)
 
 
-def surface_table(surface: DarkSurface) -> TextTable:
+def surface_table(surface: CaseDarkSurface) -> TextTable:
     """Return one row per presence, one column per adverse selection: the saving in basis points with its interval."""
     adverse = list(dict.fromkeys(point.adverse for point in surface.points))
     presence = list(dict.fromkeys(point.presence for point in surface.points))
@@ -165,7 +165,7 @@ def surface_table(surface: DarkSurface) -> TextTable:
     return TextTable(header, [[f"x {one:g}", *(cells[one, other] for other in adverse)] for one in presence])
 
 
-def routing_text(rows: Sequence[RoutingRow]) -> TextTable:
+def routing_text(rows: Sequence[CaseRoutingRow]) -> TextTable:
     """Return one row per place and kind of child order, one column per state: the fraction of the shares sent."""
     states = {(row.spread, row.imbalance): row.orders for row in rows}
     places = sorted({(KINDS.index(row.kind), row.place) for row in rows})

@@ -13,13 +13,13 @@ from riskroute.core.records import to_plain
 from riskroute.core.text import TextTable, dollars_text
 from riskroute.core.validation import instance_of
 from riskroute.study.page import Page, PagePart, PageSection, program_text
-from riskroute.study.split_result import RECOMMENDED, SplitCase, SplitStudyResult
+from riskroute.study.split_result import RECOMMENDED, SplitResultCase, SplitStudyResult
 from riskroute.study.svg import ChartCurve, ChartDot, bar_chart, chart_colours, curve_chart, dot_chart
 
 _REPORTS = ("report.html", "report.md")
 
 
-def _splits_table(case: SplitCase) -> TextTable:
+def _splits_table(case: SplitResultCase) -> TextTable:
     """Return the recommended split and its alternatives with their costs out of sample."""
     rows = []
     for name, split in case.splits.items():
@@ -36,7 +36,7 @@ def _splits_table(case: SplitCase) -> TextTable:
     return TextTable(header, rows)
 
 
-def _policies_table(case: SplitCase) -> TextTable:
+def _policies_table(case: SplitResultCase) -> TextTable:
     """Return the cost of learning of every policy, and its exploration."""
     rows = []
     for name, one in case.policies.items():
@@ -53,7 +53,7 @@ def _policies_table(case: SplitCase) -> TextTable:
     return TextTable([*header, "most frequent final split"], rows)
 
 
-def _models_table(case: SplitCase) -> TextTable:
+def _models_table(case: SplitResultCase) -> TextTable:
     """Return the venue models with their goodness of fit."""
     rows = []
     for (slot, model), cap in zip(case.models.items(), case.caps, strict=True):
@@ -72,7 +72,7 @@ def _models_table(case: SplitCase) -> TextTable:
     return TextTable(["slot", "most shares", *moments, "R² mean", "R² variance", "caveats"], rows)
 
 
-def _frontier_table(case: SplitCase) -> TextTable:
+def _frontier_table(case: SplitResultCase) -> TextTable:
     """Return the risk tolerances at which the best split changes, lowest first."""
     rows = [
         [
@@ -99,7 +99,7 @@ _LIMITATIONS = (
 )
 
 
-def write_report(result: SplitStudyResult, out: str | os.PathLike[str]) -> list[Path]:
+def write_split_page(result: SplitStudyResult, out: str | os.PathLike[str]) -> list[Path]:
     """Write the report of a split study: ``report.html``, one page that works offline, and ``report.md``.
 
     Parameters
@@ -159,7 +159,7 @@ def _page(result: SplitStudyResult) -> Page:
     )
 
 
-def _sections(case: SplitCase, *, fees: bool) -> tuple[PageSection, ...]:
+def _sections(case: SplitResultCase, *, fees: bool) -> tuple[PageSection, ...]:
     fee = ", fees included" if fees else ""
     costs = f"Costs are against the mid when the order is sent{fee}, in the test hours; ± is one standard error."
     if case.risk_tolerance:
@@ -198,7 +198,7 @@ def _sections(case: SplitCase, *, fees: bool) -> tuple[PageSection, ...]:
     )
 
 
-def _split_charts(case: SplitCase) -> tuple[tuple[str, str], ...]:
+def _split_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
     """Draw the recommended split beside the first naive one, and the cost of every split out of sample."""
     names = (RECOMMENDED, case.naive_splits[0])
     bars = {name: case.splits[name].allocation for name in names}
@@ -211,7 +211,7 @@ def _split_charts(case: SplitCase) -> tuple[tuple[str, str], ...]:
     return (title, bar_chart(title, "shares", case.slots, bars)), (cost, dot_chart(cost, "dollars per order", dots))
 
 
-def _regret_charts(case: SplitCase) -> tuple[tuple[str, str], ...]:
+def _regret_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
     """Draw the regret in the model and out of sample; policies differ by orders of magnitude, hence the log scale."""
     charts, colours = [], chart_colours(list(case.policies))
     for title, place in (("Regret, in the model", "model"), ("Regret, out of sample", "test")):
@@ -223,7 +223,7 @@ def _regret_charts(case: SplitCase) -> tuple[tuple[str, str], ...]:
     return tuple(charts)
 
 
-def _frontier_chart(case: SplitCase) -> tuple[str, str]:
+def _frontier_chart(case: SplitResultCase) -> tuple[str, str]:
     points, chosen = case.frontier, case.recommended.test
     in_sample = [one.variance**0.5 for one in points], [-one.mean for one in points]
     tested = [one.test_variance**0.5 for one in points]
@@ -239,7 +239,7 @@ def _frontier_chart(case: SplitCase) -> tuple[str, str]:
     return title, curve_chart(title, "standard deviation of the cost (dollars)", "cost (dollars)", curves)
 
 
-def _fit_charts(case: SplitCase) -> tuple[tuple[str, str], ...]:
+def _fit_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
     """Draw, by slot, the sampled mean against quantity and variance against its square, with straight lines."""
     charts = []
     for slot, fit in case.fits.items():

@@ -22,23 +22,22 @@ from riskroute.core.files import write_json
 from riskroute.core.records import from_plain, to_plain
 from riskroute.core.results import SimulationResult
 from riskroute.core.runtime import provenance_versions
-from riskroute.core.text import dollars_text
-from riskroute.core.validation import instance_of, path_of
+from riskroute.core.text import dollars_text, words_list
+from riskroute.core.validation import instance_of, valid_path
 from riskroute.learning.actions import Action, as_action, as_batch
 from riskroute.learning.problem import Problem
 from riskroute.learning.registry import BASELINES
 from riskroute.market.clock import zone_label
-from riskroute.market.fitting import VenueFit, bootstrap_buckets, bootstrap_error
-from riskroute.market.importing import SymbolBooks
+from riskroute.market.fitting import VenueFit, bootstrap_fit_buckets, bootstrap_fit_error
+from riskroute.market.importing import ImportedBooks
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.frontier import trace_frontier
 from riskroute.simulation.replay import Replay
 from riskroute.simulation.runner import SimulationPanel
 from riskroute.study.config import SplitStudyConfig
-from riskroute.study.verdict import words_list
 
 if TYPE_CHECKING:
-    from riskroute.study.split_study import PreparedOrder, SplitTask
+    from riskroute.study.split_study import SplitStudyOrder, SplitTask
 
 Value = TypeVar("Value")
 
@@ -162,7 +161,7 @@ class _FrontierSplit:
 
 
 @dataclass(frozen=True)
-class SplitCase:
+class SplitResultCase:
     """The findings for one order size and risk tolerance.
 
     ``slots`` gives the order of every allocation; ``caps`` are the most shares of each slot; ``rests_cross_at`` is, by
@@ -294,14 +293,14 @@ class SplitStudyResult:
     config: SplitStudyConfig
     versions: dict[str, str]
     market: _MarketFacts
-    orders: tuple[SplitCase, ...]
+    orders: tuple[SplitResultCase, ...]
 
     def __post_init__(self) -> None:
         instance_of("config", self.config, SplitStudyConfig, "a SplitStudyConfig")
         instance_of("versions", self.versions, dict, "a dictionary of versions by name")
         instance_of("market", self.market, _MarketFacts, "the facts about the market")
-        if not isinstance(self.orders, tuple) or not all(isinstance(one, SplitCase) for one in self.orders):
-            raise InputError("orders must be a tuple of SplitCase")
+        if not isinstance(self.orders, tuple) or not all(isinstance(one, SplitResultCase) for one in self.orders):
+            raise InputError("orders must be a tuple of SplitResultCase")
 
     def __repr__(self) -> str:
         return "\n\n".join("\n  ".join([case.headline(self.market.side), *case.findings()]) for case in self.orders)
@@ -310,7 +309,7 @@ class SplitStudyResult:
     def from_play(
         cls,
         config: SplitStudyConfig,
-        data: SymbolBooks,
+        data: ImportedBooks,
         tasks: Sequence[SplitTask],
         played: Iterator[SimulationResult],
     ) -> SplitStudyResult:
@@ -326,7 +325,7 @@ class SplitStudyResult:
 
     def to_json(self, path: str | os.PathLike[str]) -> Path:
         """Write every number to a ``.json`` file, which `from_json` reads."""
-        target = path_of("path", path)
+        target = valid_path("path", path)
         if target.suffix.lower() != ".json":
             raise InputError(f"path must end in .json, was {target.name!r}")
         return write_json(target, self.summary())
@@ -334,7 +333,7 @@ class SplitStudyResult:
     @classmethod
     def from_json(cls, path: str | os.PathLike[str]) -> SplitStudyResult:
         """Read a result from a file of `to_json`, such as ``study.json``."""
-        source = path_of("path", path)
+        source = valid_path("path", path)
         try:
             plain = json.loads(source.read_text(encoding="utf-8"))
         except OSError as error:
@@ -358,7 +357,7 @@ def _measure_splits(
 ) -> dict[str, _SplitMeasures]:
     """Return the measures of each split; errors resample ``buckets (scenarios,)``, ``excess`` is against ``first``."""
     totals, tolerance = replay.totals(np.array(list(splits.values()))), replay.risk_tolerance
-    drawn = bootstrap_buckets(buckets, 400, np.random.default_rng(seed)).astype(np.float64)
+    drawn = bootstrap_fit_buckets(buckets, 400, np.random.default_rng(seed)).astype(np.float64)
     samples = len(np.unique(buckets))
     plain, redrawn = (
         {name: _moments(weights, row, tolerance) for name, row in zip(splits, totals, strict=True)}
@@ -367,10 +366,12 @@ def _measure_splits(
     found = {}
     for name, split in splits.items():
         mean, variance, mean_variance, tail = (float(values[0]) for values in plain[name].values())
-        errors = {f"{field}_error": float(bootstrap_error(values, samples)) for field, values in redrawn[name].items()}
+        errors = {
+            f"{field}_error": float(bootstrap_fit_error(values, samples)) for field, values in redrawn[name].items()
+        }
         excess = mean_variance - float(plain[first]["mean_variance"][0])
         gaps = redrawn[name]["mean_variance"] - redrawn[first]["mean_variance"]
-        excess_error = float(bootstrap_error(gaps, samples))
+        excess_error = float(bootstrap_fit_error(gaps, samples))
         cost, shares = -mean, sum(split)
         found[name] = _SplitMeasures(
             mean=mean,
@@ -420,7 +421,7 @@ def _best_single(replay: Replay, shares: int, caps: Integers) -> tuple[int, ...]
     return tuple(corners[int(replay.mean_variance(corners).argmin())].tolist())
 
 
-def _alternatives(prepared: PreparedOrder, problem: Problem, train: Replay) -> dict[str, tuple[int, ...]]:
+def _alternatives(prepared: SplitStudyOrder, problem: Problem, train: Replay) -> dict[str, tuple[int, ...]]:
     """Return the recommended split and its alternatives by name, all from the train hours."""
     shares, caps = prepared.shares, prepared.caps
     allocations = Allocations(shares, len(caps), prepared.lot, caps.tolist())
@@ -445,7 +446,7 @@ def _alternatives(prepared: PreparedOrder, problem: Problem, train: Replay) -> d
     return {name: tuple(as_batch(split)[0].tolist()) for name, split in found.items()}
 
 
-def _frontier(prepared: PreparedOrder, train: Replay, test: Replay, seed: int) -> tuple[_FrontierSplit, ...]:
+def _frontier(prepared: SplitStudyOrder, train: Replay, test: Replay, seed: int) -> tuple[_FrontierSplit, ...]:
     """Return the best splits of the train hours by risk tolerance, with their measures in the test hours."""
 
     def best(risk_tolerance: float) -> tuple[Action, float, float]:
@@ -470,7 +471,7 @@ def _frontier(prepared: PreparedOrder, train: Replay, test: Replay, seed: int) -
     )
 
 
-def _case(task: SplitTask, results: dict[str, SimulationResult], seed: int) -> SplitCase:
+def _case(task: SplitTask, results: dict[str, SimulationResult], seed: int) -> SplitResultCase:
     """Return the findings for one order size and risk tolerance; ``results`` are by environment."""
     prepared, problem, replays = task.prepared, task.problem, task.replays
     allocations = _alternatives(prepared, problem, replays["train"])
@@ -491,7 +492,7 @@ def _case(task: SplitTask, results: dict[str, SimulationResult], seed: int) -> S
     }
     counts = [_SampleCount(len(np.unique(prepared.buckets(part))), replays[part].scenarios) for part in PARTS]
     pools = [slot for slot in prepared.scenarios["train"].slots if slot.pool is not None]
-    return SplitCase(
+    return SplitResultCase(
         shares=prepared.shares,
         risk_tolerance=tolerance,
         lot=prepared.lot,
@@ -554,7 +555,7 @@ def _policy(name: str, result: SimulationResult, panel: SimulationPanel) -> _Pol
     )
 
 
-def _market_facts(data: SymbolBooks, side: str) -> _MarketFacts:
+def _market_facts(data: ImportedBooks, side: str) -> _MarketFacts:
     """Return the facts about the market data that a report states."""
     recordings = {
         one.stem: _RecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source)
@@ -564,7 +565,7 @@ def _market_facts(data: SymbolBooks, side: str) -> _MarketFacts:
     return _MarketFacts(data.origin, data.symbol, str(one.date), zone_label(one.zone), side, recordings)
 
 
-def _alternative(case: SplitCase, name: str) -> str:
+def _alternative(case: SplitResultCase, name: str) -> str:
     split, label = case.splits[name], name[0].upper() + name[1:]
     if split.allocation == case.recommended.allocation:
         return f"{label}: the same split."
@@ -581,7 +582,7 @@ def _alternative(case: SplitCase, name: str) -> str:
     )
 
 
-def _learning(case: SplitCase) -> list[str]:
+def _learning(case: SplitResultCase) -> list[str]:
     name = case.recommended_policy
     tested = case.policies[name].test
     rounds = tested.checkpoints[-1]

@@ -15,24 +15,24 @@ from riskroute.core.arrays import Integers
 from riskroute.core.config import config_all_different, read_toml_config
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import writable_folder
-from riskroute.core.validation import function_of, instance_of, one_of, path_of, true_or_false
+from riskroute.core.validation import instance_of, one_of, true_or_false, valid_function, valid_path
 from riskroute.learning.actions import Actions
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
 from riskroute.learning.registry import POLICIES
 from riskroute.market.fitting import VenueFit
-from riskroute.market.importing import SymbolBooks, import_files, open_books
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.scenarios import ENOUGH, Scenarios, Slot, sample_scenarios
+from riskroute.market.importing import ImportedBooks, import_books, import_files
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.scenarios import ENOUGH, Scenarios, ScenarioSlot, sample_scenarios
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.fees import load_fees
-from riskroute.routing.venues import VenueModel, venue_problem
+from riskroute.routing.venue_models import VenueModel, venue_problem
 from riskroute.simulation.backends import Backend, Finished
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.replay import Replay, replay_belief
-from riskroute.simulation.runner import SimulationPanel, SimulationSize, TaskCache, simulate_panels
-from riskroute.study.config import SplitStudyConfig, config_changes, split_config
+from riskroute.simulation.runner import RunnerCache, SimulationPanel, SimulationSize, simulate_panels
+from riskroute.study.config import SplitStudyConfig, changed_config, split_config
 from riskroute.study.split_result import PARTS, WARM, SplitStudyResult
 
 RESULT = "study.json"
@@ -59,11 +59,11 @@ class SplitStudy:
     config: SplitStudyConfig
 
     def __init__(self, config: str | os.PathLike[str] | None = None, /, **values: Any) -> None:
-        given = read_toml_config(path_of("config", config)) if config is not None else {}
+        given = read_toml_config(valid_path("config", config)) if config is not None else {}
         self.config = split_config(given | values)
 
     def __repr__(self) -> str:
-        return f"SplitStudy({config_changes(self.config)})"
+        return f"SplitStudy({changed_config(self.config)})"
 
     def plan(self, out: str | os.PathLike[str]) -> _SplitStudyPlan:
         """Read the market data and estimate the venue models; ``out`` is the folder for data and results."""
@@ -97,12 +97,12 @@ class SplitStudy:
         Returns
         -------
         SplitStudyResult
-            Prints as its findings; `write_report` writes a report.
+            Prints as its findings; `write_split_page` writes a report.
         """
         where = instance_of("backend", Backend(backend) if isinstance(backend, str) else backend, Backend, "a Backend")
         true_or_false("resume", resume)
         if finished is not None:
-            function_of("finished", finished)
+            valid_function("finished", finished)
         if out is not None:
             return self.plan(out).play(where, resume=resume, finished=finished)
         if resume:
@@ -116,7 +116,7 @@ class _SplitStudyPlan:
     """A prepared split study: data, fitted models and the tasks to play."""
 
     config: SplitStudyConfig
-    data: SymbolBooks
+    data: ImportedBooks
     tasks: list[SplitTask]
     out: Path
 
@@ -128,38 +128,38 @@ class _SplitStudyPlan:
     def play(self, backend: Backend, *, resume: bool = False, finished: Finished | None = None) -> SplitStudyResult:
         """Play all policies, evaluate splits and policies, and write ``study.json``; see `SplitStudy.run`."""
         panels = [panel for task in self.tasks for panel in task.panels.values()]
-        played = simulate_panels(panels, TaskCache(self.out / "tasks"), backend, resume=resume, finished=finished)
+        played = simulate_panels(panels, RunnerCache(self.out / "tasks"), backend, resume=resume, finished=finished)
         result = SplitStudyResult.from_play(self.config, self.data, self.tasks, played)
         result.to_json(self.out / RESULT)
         return result
 
 
-def _study_data(config: SplitStudyConfig, out: Path) -> SymbolBooks:
+def _study_data(config: SplitStudyConfig, out: Path) -> ImportedBooks:
     """Return the recorded books: generated, imported from files, or found in a folder."""
     if config.synthetic:
         hours = min(config.train[0], config.test[0]), max(config.train[1], config.test[1])
-        return open_books(None, config.symbol, out, config.seed, hours=hours)
+        return import_books(None, config.symbol, out, config.seed, hours=hours)
     paths = [Path(name) for name in config.data]
     folders = [path for path in paths if path.is_dir()]
     if folders and len(paths) > 1:
         raise InputError(f"data must be one folder or some files, was {', '.join(config.data)}")
     if folders:
-        return open_books(folders[0], config.symbol, out, config.seed, date=config.date)
+        return import_books(folders[0], config.symbol, out, config.seed, date=config.date)
     symbols = (config.symbol,) if config.symbol is not None else ()
     folder = out / "imported"
     shutil.rmtree(folder, ignore_errors=True)  # of an earlier study
     import_files(
         paths,
         folder,
-        ImportOptions(symbols, date=config.date, venue=config.venue),
+        ReadingOptions(symbols, date=config.date, venue=config.venue),
         max_unresolved=config.max_unresolved,
         max_crossed=config.max_crossed,
     )
-    return open_books(folder, config.symbol, out, config.seed, date=config.date)
+    return import_books(folder, config.symbol, out, config.seed, date=config.date)
 
 
 @dataclass(frozen=True)
-class PreparedOrder:
+class SplitStudyOrder:
     """Scenarios, venue models and caps for one order size, for any risk tolerance."""
 
     shares: int
@@ -214,17 +214,17 @@ class PreparedOrder:
         return float(np.nanmean(scenarios.mids[scenarios.whole(self.caps)]))
 
 
-def _slots(config: SplitStudyConfig, data: SymbolBooks) -> list[Slot]:
+def _slots(config: SplitStudyConfig, data: ImportedBooks) -> list[ScenarioSlot]:
     """Return the slots: market orders, limit orders, dark pools."""
     venues = tuple(one.venue for one in data.recordings)
     for name, chosen in (("market", config.market or ()), ("limit", config.limit)):
         for venue in chosen:
             one_of(name, venue, venues)
-    slots = [Slot(venue) for venue in (venues if config.market is None else config.market)]
-    slots += [Slot(venue, "limit") for venue in config.limit]
+    slots = [ScenarioSlot(venue) for venue in (venues if config.market is None else config.market)]
+    slots += [ScenarioSlot(venue, "limit") for venue in config.limit]
     for pool in config.pools:
         home = pool.venue or data.deepest
-        slots.append(Slot(one_of(f"venue of {pool.name}", home, venues), "dark", pool.pool))
+        slots.append(ScenarioSlot(one_of(f"venue of {pool.name}", home, venues), "dark", pool.pool))
     if len(slots) < 2:
         names = ", ".join(slot.name for slot in slots)
         raise InputError(f"expected at least two slots, got {names}; limit = [..] or [[dark]] add some")
@@ -232,7 +232,7 @@ def _slots(config: SplitStudyConfig, data: SymbolBooks) -> list[Slot]:
     return slots
 
 
-def _prepare_order(config: SplitStudyConfig, data: SymbolBooks, shares: int) -> PreparedOrder:
+def _prepare_order(config: SplitStudyConfig, data: ImportedBooks, shares: int) -> SplitStudyOrder:
     """Sample scenarios of both parts of the day, drop unusable slots, and fit models to the train hours."""
     slots, lot = _slots(config, data), config.lot_of(shares)
     names = tuple(slot.name for slot in slots)
@@ -258,10 +258,12 @@ def _prepare_order(config: SplitStudyConfig, data: SymbolBooks, shares: int) -> 
         rounded = np.where(given < shares, caps, _rounded(caps, shares, lot))
         caps = rounded if train.room(rounded) >= shares else caps
     models, fits = train.models(caps, config.seed)
-    return PreparedOrder(shares, lot, caps, scenarios, models, fits, unused)
+    return SplitStudyOrder(shares, lot, caps, scenarios, models, fits, unused)
 
 
-def _sampled(config: SplitStudyConfig, data: SymbolBooks, slots: list[Slot], shares: int) -> dict[str, Scenarios]:
+def _sampled(
+    config: SplitStudyConfig, data: ImportedBooks, slots: list[ScenarioSlot], shares: int
+) -> dict[str, Scenarios]:
     fees = load_fees(config.fees) if config.fees is not None else None
     return {
         part: sample_scenarios(
@@ -312,14 +314,14 @@ def _rounded(caps: Integers, shares: int, lot: int) -> Integers:
 class SplitTask:
     """The policies to play for one order size and risk tolerance; ``unplayed`` ones need a list of splits."""
 
-    prepared: PreparedOrder
+    prepared: SplitStudyOrder
     problem: Problem
     replays: dict[str, Replay]
     panels: dict[str, SimulationPanel]
     unplayed: list[str]
 
 
-def _task(config: SplitStudyConfig, prepared: PreparedOrder, tolerance: float) -> SplitTask:
+def _task(config: SplitStudyConfig, prepared: SplitStudyOrder, tolerance: float) -> SplitTask:
     problem = prepared.problem(tolerance)
     listed = isinstance(problem.actions, Actions)
     played = [name for name in config.policies if listed or not POLICIES[name].needs_list]

@@ -21,11 +21,11 @@ from riskroute.market.clock import SECOND
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.routing.separable import maximise_tables
 from riskroute.simulation.backends import Backend, run_tasks
-from riskroute.simulation.backtest import DayOrders, TradingDay
+from riskroute.simulation.play_day import DayOrders, TradingDay
 from riskroute.study.candidates import Candidate, named_candidate
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import PlayTask, TableCache, trading_day, training_days
+from riskroute.study.play import PlayCache, PlayTask, day_to_play, training_days
 
 UNITS = 10  # parts of an order
 _GRID = (0.0, 0.25, 0.5, 0.75, 1.0)  # fractions of an order that rest or are posted
@@ -39,7 +39,7 @@ def _fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
     names = tuple(
         name for name in training[0].load().books.venues if all(name in day.load().books.venues for day in training)
     )
-    parts = [_unit_costs(_first(trading_day(day, smaller), count), names, config) for day in training]
+    parts = [_unit_costs(_first(day_to_play(day, smaller), count), names, config) for day in training]
     costs, fills = (np.concatenate(some) for some in zip(*parts, strict=True))
     pools = [pool.name for pool in training[0].pools]
     alone = costs[:, : len(names), UNITS].mean(axis=0)
@@ -119,7 +119,7 @@ def _fit_static_sweep(
     config: BacktestConfig,
     *,
     backend: Backend | None = None,
-    cache: TableCache | None = None,
+    cache: PlayCache | None = None,
 ) -> Candidate:
     """Fit the pools to try and the fractions to rest and post before the sweep, by the objective in training."""
     from riskroute.study.costs import objective_cost
@@ -159,7 +159,7 @@ def fitted_candidate(
     config: BacktestConfig,
     *,
     backend: Backend | None = None,
-    cache: TableCache | None = None,
+    cache: PlayCache | None = None,
 ) -> Candidate:
     """Return a candidate by name; ``static`` and ``static+sweep`` are fitted on the training days."""
     if name == "static":

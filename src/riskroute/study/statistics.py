@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 from scipy.special import ndtri, stdtrit
 
 from riskroute.core.arrays import Floats, Integers, Vector
@@ -73,7 +74,7 @@ def _block_length(values: Vector) -> float:
 
 
 @dataclass(frozen=True)
-class Difference:
+class BootstrapDifference:
     """A mean difference, with its confidence interval from time blocks.
 
     ``low`` and ``high`` are its 95 % confidence interval; ``error`` is its standard error over ``blocks`` time blocks,
@@ -98,7 +99,7 @@ def block_means(values: Vector, blocks: Integers) -> tuple[Vector, Vector]:
 
 def bootstrap_difference(
     values: Vector, blocks: Integers, rng: np.random.Generator, *, resamples: int = _RESAMPLES
-) -> Difference:
+) -> BootstrapDifference:
     """Return the mean of values ``(n,)`` with an interval from a stationary bootstrap over their blocks.
 
     ``blocks (n,)`` is the time block of each value, in order of time.
@@ -111,7 +112,7 @@ def bootstrap_difference(
     sums, counts = block_means(values, blocks)
     count = len(sums)
     if count < 2:
-        return Difference(mean, math.nan, math.nan, math.nan, count, 1.0, math.nan)
+        return BootstrapDifference(mean, math.nan, math.nan, math.nan, count, 1.0, math.nan)
     length = min(max(_block_length(sums / counts), _LEAST_LENGTH), max(count / 4, 1.0))
     drawn = _stationary_draws(count, length, resamples, rng)
     means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
@@ -119,7 +120,7 @@ def bootstrap_difference(
     error = wider * float(means.std(ddof=1))
     wider *= float(stdtrit(freedom, 0.975) / ndtri(0.975))
     low, high = (mean - wider * (float(q) - mean) for q in np.quantile(means, (0.975, 0.025)))
-    return Difference(mean, low, high, error, count, length, _POWER * error)
+    return BootstrapDifference(mean, low, high, error, count, length, _POWER * error)
 
 
 def _small_sample(count: int, length: float) -> tuple[float, float]:
@@ -161,3 +162,31 @@ def superior_pvalue(
     observed = max(float((math.sqrt(n) * means / scale).max()), 0.0)
     draws = np.maximum((math.sqrt(n) * (resampled - kept) / scale).max(axis=1), 0.0)
     return float((draws > observed).mean()) if observed > 0 else 1.0
+
+
+def plain_quantile(value: pl.Expr, part: int, parts: int = 100) -> pl.Expr:
+    """Return the smallest value that ``part / parts`` of the known values do not exceed.
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"us": [4.0, None, 1.0, 3.0, 2.0]})
+    >>> table.select([plain_quantile(pl.col("us"), k).alias(str(k)) for k in (50, 51, 99)]).row(0)
+    (2.0, 3.0, 4.0)
+    """
+    some = value.drop_nulls()
+    place = (some.len().cast(pl.Int64) * part + parts - 1) // parts - 1
+    return some.sort().get(place, null_on_oob=True)
+
+
+def expected_shortfall(cost: pl.Expr, percent: int = 5) -> pl.Expr:
+    """Return the mean cost of the worst ``percent`` of the rows; the row at the edge counts by its fraction.
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"cost": [float(k) for k in range(1, 31)]})
+    >>> table.select(expected_shortfall(pl.col("cost"))).item()  # (30 + 29 / 2) / 1.5
+    29.666666666666668
+    """
+    size = cost.len() * (percent / 100)
+    weights = (size - pl.int_range(cost.len())).clip(0, 1)
+    return (cost.sort(descending=True) * weights).sum() / size

@@ -21,12 +21,12 @@ from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import LEAK
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import CLAIRVOYANT, Candidate
-from riskroute.study.comparison import ORDER, block_numbers
 from riskroute.study.config import BacktestConfig
 from riskroute.study.costs import order_costs_bps
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import PLACEBOS, TableCache, play_routers
-from riskroute.study.statistics import Difference, bootstrap_difference
+from riskroute.study.play import PLACEBOS, PlayCache, play_routers
+from riskroute.study.router_comparison import ORDER, time_block_numbers
+from riskroute.study.statistics import BootstrapDifference, bootstrap_difference
 
 
 def stress_configs(config: BacktestConfig, *, pools: bool) -> dict[str, BacktestConfig]:
@@ -53,7 +53,7 @@ def run_stresses(
     result: BacktestResult,
     *,
     backend: Backend | None = None,
-    cache: TableCache | None = None,
+    cache: PlayCache | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, BacktestResult]:
     """Repeat a backtest under every stress; fitted routers keep their parameters."""
@@ -95,7 +95,7 @@ class _PlaceboResult:
 
     name: str
     expected: str
-    difference: Difference
+    difference: BootstrapDifference
     holds: bool
 
     @property
@@ -110,7 +110,7 @@ def run_placebos(
     config: BacktestConfig,
     *,
     backend: Backend | None = None,
-    cache: TableCache | None = None,
+    cache: PlayCache | None = None,
 ) -> list[_PlaceboResult]:
     """Play the sweep with wrong books, perfect foresight, and dark-first with empty pools."""
     sweep = Candidate("sweep", "sweep")
@@ -135,14 +135,16 @@ def run_placebos(
     return found
 
 
-def _difference(one: polars.DataFrame, other: polars.DataFrame, config: BacktestConfig) -> Difference:
+def _difference(one: polars.DataFrame, other: polars.DataFrame, config: BacktestConfig) -> BootstrapDifference:
     """Return the paired difference in cost between two plays of the same orders."""
     key = ["seed", *ORDER]
     joined = (
         order_costs_bps(one).join(order_costs_bps(other).select(*key, "cost_bps"), on=key, suffix="_other").sort(key)
     )
     gaps = (joined["cost_bps"] - joined["cost_bps_other"]).to_numpy()
-    return bootstrap_difference(gaps, block_numbers(joined), np.random.default_rng(seed_stream(config.seed, "placebo")))
+    return bootstrap_difference(
+        gaps, time_block_numbers(joined), np.random.default_rng(seed_stream(config.seed, "placebo"))
+    )
 
 
 def placebo_table(found: Sequence[_PlaceboResult]) -> TextTable:

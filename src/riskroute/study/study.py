@@ -15,16 +15,16 @@ from riskroute.core.config import config_list, read_toml_config
 from riskroute.core.errors import InputError
 from riskroute.core.files import in_file_name, writable_folder, write_json
 from riskroute.core.runtime import compilation_timed, provenance_versions
-from riskroute.core.validation import function_of, instance_of, one_of, path_of
+from riskroute.core.validation import instance_of, one_of, valid_function, valid_path
 from riskroute.routing.fees import FeeSchedule, load_fees
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.dark_market import PoolModel
+from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study import stresses
-from riskroute.study.candidates import CLAIRVOYANT, FITTED, check_routers, router_names
+from riskroute.study.candidates import CLAIRVOYANT, FITTED, candidate_names, check_candidates
 from riskroute.study.case import SURFACE_POINTS, play_case
-from riskroute.study.config import StudyConfig, config_changes
+from riskroute.study.config import StudyConfig, changed_config
 from riskroute.study.markets import MARKETS, MarketDay, market_days
-from riskroute.study.play import TableCache, check_days, perform_plays, play_tasks
+from riskroute.study.play import PlayCache, check_playable_days, perform_plays, play_tasks
 from riskroute.study.result import StudyResult
 from riskroute.study.static_fit import fitted_candidate
 
@@ -53,10 +53,10 @@ class Study:
 
     config: StudyConfig
     fees: FeeSchedule | None
-    pools: tuple[PoolModel, ...] | None
+    pools: tuple[DarkMarketPool, ...] | None
 
     def __init__(self, config: str | os.PathLike[str] | None = None, /, **values: Any) -> None:
-        given = (read_toml_config(path_of("config", config)) if config is not None else {}) | values
+        given = (read_toml_config(valid_path("config", config)) if config is not None else {}) | values
         known = {item.name for item in dataclasses.fields(StudyConfig)} | {"fees", "pools"}
         for name in given:
             one_of("key of a study", name, tuple(sorted(known)))
@@ -64,7 +64,7 @@ class Study:
         if isinstance(given.get("market"), Path):
             given["market"] = str(given["market"])
         self.config = StudyConfig(**{name: _listed(name, value) for name, value in given.items()})
-        check_routers(self.config.routers)
+        check_candidates(self.config.routers)
         self.fees = load_fees(fees) if isinstance(fees, str | os.PathLike) else fees
         if self.fees is not None:
             instance_of("fees", self.fees, FeeSchedule, "a fee schedule or the file of one")
@@ -73,7 +73,7 @@ class Study:
         self.pools = None if pools is None else tuple(_pool(one) for one in config_list(pools))
 
     def __repr__(self) -> str:
-        return f"Study({config_changes(self.config)})"
+        return f"Study({changed_config(self.config)})"
 
     def days(
         self,
@@ -90,7 +90,7 @@ class Study:
             days=config.days,
             seed=config.seed,
             hours=config.backtest(*config.cases[0]).clock_hours,
-            kept=path_of("kept", kept),
+            kept=valid_path("kept", kept),
             fees=self.fees,
             pools=self.pools,
             backend=_backend(backend),
@@ -156,7 +156,7 @@ class Study:
         """
         where = _backend(backend)
         if progress is not None:
-            function_of("progress", progress)
+            valid_function("progress", progress)
         if out is not None:
             writable_folder("out", out)  # before hours of work
         days = self.days(kept=kept, backend=where)
@@ -166,8 +166,8 @@ class Study:
         return result
 
 
-def _cache(kept: str | os.PathLike[str]) -> TableCache:
-    return TableCache(path_of("kept", kept) / "played")
+def _cache(kept: str | os.PathLike[str]) -> PlayCache:
+    return PlayCache(valid_path("kept", kept) / "played")
 
 
 def _listed(name: str, value: Any) -> Any:
@@ -182,17 +182,17 @@ def _backend(backend: Backend | str) -> Backend:
     return instance_of("backend", backend, Backend, "a Backend or its name")
 
 
-def _pool(one: Any) -> PoolModel:
+def _pool(one: Any) -> DarkMarketPool:
     """Return a pool, made from a section of a file if necessary."""
-    if isinstance(one, PoolModel):
+    if isinstance(one, DarkMarketPool):
         return one
-    fields = {item.name: item for item in dataclasses.fields(PoolModel)}
+    fields = {item.name: item for item in dataclasses.fields(DarkMarketPool)}
     for key in instance_of("pools", one, dict, "pools or sections of them"):
         one_of("key of a pool", key, tuple(fields))
     for name, item in fields.items():
         if item.default is dataclasses.MISSING and name not in one:
             raise InputError(f"{name} of a pool must be given, was missing")
-    return PoolModel(**one)
+    return DarkMarketPool(**one)
 
 
 def _run_study(
@@ -200,7 +200,7 @@ def _run_study(
     config: StudyConfig,
     *,
     backend: Backend | None = None,
-    cache: TableCache | None = None,
+    cache: PlayCache | None = None,
     progress: Progress | None = None,
 ) -> StudyResult:
     """Play a study on prepared days: one case per symbol, order size and deadline, and one that pools the symbols.
@@ -210,7 +210,7 @@ def _run_study(
     """
     instance_of("config", config, StudyConfig, "a StudyConfig")
     for case in config.cases:
-        check_days(days, config.backtest(*case))
+        check_playable_days(days, config.backtest(*case))
     names = tuple(dict.fromkeys(day.symbol for day in days))
     total, done = _max_plays(config, len(names), pools=bool(days[0].pools)), itertools.count(1)
 
@@ -220,7 +220,7 @@ def _run_study(
 
     with ExitStack() as stack:
         if cache is None:  # the pooled case reuses the plays of each symbol
-            cache = TableCache(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+            cache = PlayCache(Path(stack.enter_context(tempfile.TemporaryDirectory())))
         cases = []
         for size, horizon in config.cases:
             for name in names:
@@ -238,7 +238,7 @@ def _max_plays(config: StudyConfig, symbols: int, *, pools: bool) -> int:
     """Return the maximum number of plays of a study; fitting a router counts as one."""
     plays = 0
     for size, horizon in config.cases:
-        names = router_names((*config.routers, CLAIRVOYANT), pools=pools, horizon=horizon, train=config.train)
+        names = candidate_names((*config.routers, CLAIRVOYANT), pools=pools, horizon=horizon, train=config.train)
         rounds = symbols * config.seeds
         own = len(names) * rounds + symbols * len(set(names) & set(FITTED))
         worlds = SURFACE_POINTS if pools and config.surface_orders else 0
@@ -254,7 +254,7 @@ def _write_states(
     out: str | Path,
     *,
     backend: Backend | None = None,
-    cache: TableCache | None = None,
+    cache: PlayCache | None = None,
 ) -> list[Path]:
     """Train the routers to use on all days and write their states: one file per symbol, size and deadline."""
     folder, tasks, names = writable_folder("out", out), [], []

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from riskroute.core.text import dollars_text, fixed_text, rounds_to_zero
+from riskroute.core.text import dollars_text, fixed_text, rounds_to_zero, words_list
 from riskroute.study.candidates import CLAIRVOYANT, FITTED
-from riskroute.study.comparison import Comparison
 from riskroute.study.config import StudyConfig
+from riskroute.study.router_comparison import RouterComparison
 
 if TYPE_CHECKING:
-    from riskroute.study.case import CaseEstimate, CaseSaving, DarkSurface, LearningCost, StateDifference, StudyCase
+    from riskroute.study.case import (
+        CaseDarkSurface,
+        CaseEstimate,
+        CaseLearningCost,
+        CaseSaving,
+        CaseStateDifference,
+        StudyCase,
+    )
 
 
-def backtest_verdict(found: Comparison, *, synthetic: bool = False) -> str:
+def backtest_verdict(found: RouterComparison, *, synthetic: bool = False) -> str:
     """Recommend a router and state its saving; the benchmark rule unless another is significantly better."""
     best = found.best
     if share := found.too_much_estimated(best):
-        return f"No verdict: {estimated_text(share, synthetic=synthetic)}"
+        return f"No verdict: {no_verdict_text(share, synthetic=synthetic)}"
     others = [name for name in found.routers if name not in (found.bar, CLAIRVOYANT)]
     use = f"Use {best} (synthetic days)" if synthetic else f"Use {best}"
     pair = found.routers[best].paired
@@ -38,18 +45,18 @@ def backtest_verdict(found: Comparison, *, synthetic: bool = False) -> str:
     return text
 
 
-def estimated_text(share: float, *, synthetic: bool) -> str:
+def no_verdict_text(share: float, *, synthetic: bool) -> str:
     """Explain a missing verdict: too much of the volume is priced by an estimate."""
     remedy = "Use smaller orders." if synthetic else "Import more levels or use smaller orders."
     return f"{share:.0%} of the shares are beyond the recorded depth and priced by an estimate. {remedy}"
 
 
-def footprint_text(depth: float, volume: float | None, block_minutes: float) -> str:
+def footprint_verdict(depth: float, volume: float | None, block_minutes: float) -> str:
     """Compare the order size with displayed depth and volume, and warn if it is too large for a replay.
 
     Examples
     --------
-    >>> footprint_text(0.02, 0.005, 10.0)
+    >>> footprint_verdict(0.02, 0.005, 10.0)
     'an order is 2.0% of the displayed depth and 0.5% of the 10-minute volume'
     """
     text = f"an order is {depth:.1%} of the displayed depth"
@@ -60,7 +67,7 @@ def footprint_text(depth: float, volume: float | None, block_minutes: float) -> 
     return f"{text}, too large for a replay without market impact" if too_large else text
 
 
-def case_paragraph(case: StudyCase, config: StudyConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
+def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
     """Return the verdict for one symbol, size and deadline; for pooled symbols, its opening sentences."""
     deadline = f"with a {case.horizon:g}-second deadline" if case.horizon else "for immediate execution"
     orders = {"buy": "buy orders", "sell": "sell orders"}.get(config.side, "orders")
@@ -68,7 +75,7 @@ def case_paragraph(case: StudyCase, config: StudyConfig, *, pooled: bool = False
     which = f"{orders} of {shares} {deadline}{' on synthetic days' if synthetic else ''}"
     begin = "All symbols pooled: " if pooled else ""
     if not case.verdict:
-        text = f"no verdict for {which}: {estimated_text(case.estimated_share, synthetic=synthetic)}"
+        text = f"no verdict for {which}: {no_verdict_text(case.estimated_share, synthetic=synthetic)}"
         return begin + text if pooled else text[0].upper() + text[1:]
     parts = [f"{begin}{'for' if pooled else 'For'} {which}, use {case.use}.", _verdict(case)]
     if pooled:
@@ -166,7 +173,7 @@ def _p(value: float) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
-def _losses(losses: Sequence[StateDifference]) -> str:
+def _losses(losses: Sequence[CaseStateDifference]) -> str:
     if not losses:
         return "It lost significantly at no hour, side, spread, imbalance, volatility or depth."
     worst = sorted(losses, key=lambda one: -one.difference_bps.mean)[:3]
@@ -174,18 +181,13 @@ def _losses(losses: Sequence[StateDifference]) -> str:
     return f"It lost {words_list(named)}."
 
 
-def _state(one: StateDifference) -> str:
+def _state(one: CaseStateDifference) -> str:
     texts = {"hour": "from {}", "symbol": "in {}", "imbalance": "when the imbalance was {}", "side": "on {} orders"}
     tercile = f"in the {{}} tercile of {'displayed depth' if one.measure == 'depth' else one.measure}"
     return texts.get(one.measure, tercile).format(one.state)
 
 
-def words_list(names: Sequence[str]) -> str:
-    """Return names in a sentence: "a, b and c"."""
-    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
-
-
-def _exploration(cost: LearningCost, router: str) -> str:
+def _exploration(cost: CaseLearningCost, router: str) -> str:
     first, later = cost.first_day_bps, cost.later_bps
     if rounds_to_zero(first.mean, 3) and (later is None or rounds_to_zero(later.mean, 3)):
         return f"Exploration cost {router} nothing."
@@ -213,7 +215,7 @@ def _difference(bps: float) -> str:
 
 
 def _assumptions(case: StudyCase, config: StudyConfig) -> str:
-    part = footprint_text(case.depth_fraction, case.volume_fraction, config.block_minutes)
+    part = footprint_verdict(case.depth_fraction, case.volume_fraction, config.block_minutes)
     text = f"Assumes no market impact ({part}) and {config.latency_ms:g} ms latency."
     surface = case.surface
     if surface is None:
@@ -229,7 +231,7 @@ def _assumptions(case: StudyCase, config: StudyConfig) -> str:
     )
 
 
-def _significance(surface: DarkSurface) -> str:
+def _significance(surface: CaseDarkSurface) -> str:
     points = [point for point in surface.points if not point.saving_bps.above_zero]
     if not points:
         return ", significant everywhere"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from riskroute.learning.design.g_optimal import g_optimal, is_wide
+from riskroute.learning.design.g_optimal import g_optimal, too_wide_for_g_optimal
 from riskroute.learning.design.wide import (
     _orthogonalised,
     _wide_inverse_root,
@@ -95,7 +95,7 @@ def test_wide_sets_get_designs_like_others() -> None:
 
 
 def test_sets_are_wide_by_their_table_of_pairs() -> None:
-    assert not is_wide(10**6, 24)
-    assert not is_wide(1000, 40)
-    assert is_wide(2000, 40)
-    assert not is_wide(30, 400)  # rank 30 at most
+    assert not too_wide_for_g_optimal(10**6, 24)
+    assert not too_wide_for_g_optimal(1000, 40)
+    assert too_wide_for_g_optimal(2000, 40)
+    assert not too_wide_for_g_optimal(30, 400)  # rank 30 at most

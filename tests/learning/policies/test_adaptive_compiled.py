@@ -14,7 +14,7 @@ from riskroute.learning.belief import _draw_gaussian_numpy
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.policies import adaptive
 from riskroute.learning.policies.adaptive import _candidate_scores
-from riskroute.learning.policies.adaptive_duel import AdaptiveDuel, leader_loss
+from riskroute.learning.policies.adaptive_duel import AdaptiveDuel, duel_leader_loss
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.policies import Adaptive, ChangeTest, Discounted, SlidingWindow, Thompson
 from riskroute.routing import routing_actions
@@ -63,7 +63,7 @@ def test_scores_of_rivals_and_loss_are_the_plain_ones(draws: int) -> None:
     assert len(scores) == 1 + draws + len(plain[::4]) + len(plain[1::4])
     drawn, place = scores[1 : draws + 1], rng.integers(0, 6, draws)
     expected = naive_leader_loss(drawn, features, place)
-    assert leader_loss(drawn, features, place) == pytest.approx(expected, rel=1e-12)
+    assert duel_leader_loss(drawn, features, place) == pytest.approx(expected, rel=1e-12)
 
 
 SETS: dict[str, ActionSet] = {
@@ -97,7 +97,7 @@ def test_whole_runs_decide_alike_without_compiled_code(
     for module in (belief, belief_fit):  # fits, covariances and draws by linear algebra on whole arrays
         monkeypatch.setattr(module, "LONGEST", 0)
     monkeypatch.setattr(adaptive, "AdaptiveDuel", NaiveDuel)
-    monkeypatch.setattr(adaptive, "leader_loss", naive_leader_loss)
+    monkeypatch.setattr(adaptive, "duel_leader_loss", naive_leader_loss)
     monkeypatch.setattr(type(SETS[kind]), "best_each", ActionSet.best_each)
     calls = []
 

@@ -21,8 +21,9 @@ from riskroute import (
     make_policy,
     restore_policy,
 )
+from riskroute.core.errors import CheckError
 from riskroute.policies import Oracle, RestartGse, Rise, RisePlusPlus, RiskUcb
-from riskroute.simulation.checks import CheckError, _easy_problem
+from riskroute.simulation.checks import _easy_problem
 
 BEST = _easy_problem().best
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from riskroute import Actions, Allocations, Belief, Environment, Problem, Setting
-from riskroute.learning.belief_fit import fit_belief, vague_information
+from riskroute.learning.belief_fit import fit_belief, fit_vague_information
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies.linear_policy import LinearPolicy, _start_counts
 from riskroute.policies import Adaptive, ChangeTest, Discounted, LinThompson, LinUcb, SlidingWindow, Thompson
@@ -177,7 +177,7 @@ def evidence_with(means: Matrix, rows: Matrix, counts: Matrix, seed: int = 0) ->
 
 
 ROWS = np.random.default_rng(2).uniform(0.1, 1.0, (12, 3))
-VAGUE = vague_information(ROWS, np.full(12, 1 / 12), 0.3)
+VAGUE = fit_vague_information(ROWS, np.full(12, 1 / 12), 0.3)
 THETA = np.array([1.0, -2.0, 0.5])
 
 
@@ -221,7 +221,9 @@ def test_means_that_are_not_linear_are_not_taken_for_noise() -> None:
 def test_a_told_variance_that_is_far_too_large_is_corrected() -> None:
     """Told 1,000, true 1: the vague belief in what was told gives way to three rewards of each action."""
     observations = evidence_with(THETA, np.eye(3), np.full(3, 3.0))
-    found = fit_belief(observations, base_variance=1000.0, vague=vague_information(np.eye(3), np.full(3, 1 / 3), 0.3))
+    found = fit_belief(
+        observations, base_variance=1000.0, vague=fit_vague_information(np.eye(3), np.full(3, 1 / 3), 0.3)
+    )
     np.testing.assert_allclose(found.var_coef + 1000.0, observations.spreads / 2, atol=0.1)
 
 

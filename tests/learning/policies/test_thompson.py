@@ -26,7 +26,7 @@ from riskroute import (
     simulate,
 )
 from riskroute.learning.actions import Action
-from riskroute.learning.belief_fit import vague_information
+from riskroute.learning.belief_fit import fit_vague_information
 from riskroute.learning.policies.linear_policy import LinearPolicy, _start_counts
 from riskroute.learning.policies.thompson import _spread_evenly
 from riskroute.policies import LinThompson, LinUcb, Thompson
@@ -57,7 +57,7 @@ def test_decides_like_a_plain_version(
     policy = kind(**parameters).start(environment.setting(horizon), seed=9)
     rng, run = np.random.default_rng(9), environment.run(np.random.default_rng(4))
     design = small_problem.actions.design(0.05)
-    vague = vague_information(rows[design.actions], design.weights, 0.3)
+    vague = fit_vague_information(rows[design.actions], design.weights, 0.3)
     counts = _start_counts(rows[design.actions], design.weights, start_rounds * dim)
     queue = [int(action) for action, n in zip(design.actions, counts, strict=True) for _ in range(n)]
     history: list[Round] = []

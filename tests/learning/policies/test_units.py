@@ -22,12 +22,13 @@ from riskroute import (
     make_policy,
     random_problem,
 )
+from riskroute.core.errors import CheckError
 from riskroute.environments import PiecewiseStationary
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies.baselines import Oracle
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.policies import Adaptive, ChangeTest, Discounted, SlidingWindow, Thompson
-from riskroute.simulation.checks import CheckError, _easy_problem
+from riskroute.simulation.checks import _easy_problem
 
 FACTORS = [2.0**-20, 2.0**20, 1e-6, 0.013, 1e6]
 PUBLISHED_WITH_UNITS = {"rise++", "risk-ucb", "phased-elimination", "mv-ucb", "mv-thompson"}

@@ -24,16 +24,16 @@ from market_files import (
     sides_of,
     zipped,
 )
-from riskroute.cli.app import run as command
+from riskroute.cli.app import run_app as command
 from riskroute.market.importing import _detect_format, import_files
 from riskroute.market.readers import book_updates
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Recording, Store
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import Recording, RecordingStore
 
 MIDNIGHT = 1_577_836_800_000
 """The first moment of 2020, UTC, in milliseconds."""
 
-HALVES = ImportOptions(unit=0.5, depth=8)
+HALVES = ReadingOptions(unit=0.5, depth=8)
 BOOK = ([(99.0, 1.0), (98.0, 2.5)], [(101.0, 3.0), (102.0, 0.5)])
 Level = tuple[float, float]
 
@@ -49,13 +49,13 @@ def written(folder: Path, lines: Sequence[str], name: str = "btc.jsonl") -> Path
     return path
 
 
-def imported(path: Path, wanted: ImportOptions = HALVES) -> tuple[Recording, polars.DataFrame]:
+def imported(path: Path, wanted: ReadingOptions = HALVES) -> tuple[Recording, polars.DataFrame]:
     (one,) = import_files([path], path.parent / "out", wanted)
     check_recordings(path.parent / "out")
-    return one, Store(path.parent / "out").snapshots(one)
+    return one, RecordingStore(path.parent / "out").snapshots(one)
 
 
-def refusal(path: Path, wanted: ImportOptions = HALVES, **more: Any) -> str:
+def refusal(path: Path, wanted: ReadingOptions = HALVES, **more: Any) -> str:
     return market_files.refusal(path, wanted, **more)
 
 
@@ -248,7 +248,7 @@ def test_up_to_a_minute_of_the_next_day_is_left_out_and_said(tmp_path: Path) -> 
     assert best(table) == [(2, 98.0, 2.5, 101.0)]
     assert one.remarks[-1] == "binance_BTCUSDT_2020-01-01: skipped 1 snapshots of other days."
     lines[1] = depth_update(MIDNIGHT + 86_399_900, 9, 12, [(99.0, 0.0)], [])
-    _, table = imported(written(tmp_path, lines), ImportOptions(unit=0.5, depth=8, date=dt.date(2020, 1, 2)))
+    _, table = imported(written(tmp_path, lines), ReadingOptions(unit=0.5, depth=8, date=dt.date(2020, 1, 2)))
     assert best(table) == [(3, 98.5, 1.0, 101.0)]
 
 
@@ -257,7 +257,7 @@ def test_a_real_stream_with_times_of_receipt(tmp_path: Path) -> None:
     path = SHARED_DATA / "binance" / "spot_ethusdt_20240808.gz"
     if not path.is_file():
         pytest.skip(f"no {path}")
-    (one,) = import_files([path], tmp_path, ImportOptions(unit=0.0001, depth=5))
+    (one,) = import_files([path], tmp_path, ReadingOptions(unit=0.0001, depth=5))
     assert (one.stem, one.crossed, one.gaps) == ("binance_ETHUSDT_2024-08-08", 0, 0)
     assert one.snapshots > 1000
     check_recordings(tmp_path)

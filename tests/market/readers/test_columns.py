@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from market_files import csv_text, levels_of, naive_books, random_messages, table_columns
-from riskroute.cli.app import run as command
+from riskroute.cli.app import run_app as command
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.importing import import_files
 from riskroute.market.readers.columns import load_columns
 from riskroute.market.readers.columns import table_columns as names_of
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Store
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import RecordingStore
 
 MESSAGES = random_messages(7, 20)
 
@@ -38,8 +38,8 @@ def test_levels_by_pattern(tmp_path: Path, pattern: str, first: int) -> None:
     columns, told = renamed(pattern, first)
     path = tmp_path / "books.csv"
     path.write_text(csv_text(columns))
-    (one,) = import_files([path], tmp_path / "out", ImportOptions(columns=told))
-    table = Store(tmp_path / "out").snapshots(one)
+    (one,) = import_files([path], tmp_path / "out", ReadingOptions(columns=told))
+    table = RecordingStore(tmp_path / "out").snapshots(one)
     assert [levels_of(row, 3) for row in table.iter_rows(named=True)] == naive_books(MESSAGES, 3)
 
 
@@ -90,7 +90,7 @@ def test_names_from_a_file(tmp_path: Path, ending: str, capsys: pytest.CaptureFi
     assert command(words) == 2
     assert "column ts_event must be one of venue, symbol," in capsys.readouterr().err
     assert command([*words, "--column", "ts_event=when"]) == 0
-    (one,) = Store(tmp_path / "out").recordings()
+    (one,) = RecordingStore(tmp_path / "out").recordings()
     assert one.depth == 3
 
 

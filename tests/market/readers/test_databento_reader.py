@@ -34,10 +34,10 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.market.importing import _detect_format, import_files
 from riskroute.market.readers import databento
 from riskroute.market.readers.databento_files import CONSOLIDATED, PUBLISHERS, _record_layout
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Recording, Store
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import Recording, RecordingStore
 
-ALL = ImportOptions()
+ALL = ReadingOptions()
 BOOKS: list[Levels] = [
     [(9_999, 300, 10_001, 200), (9_998, 50, 10_003, 70)],
     [(10_000, 100, 10_001, 200), (9_999, 300, 10_003, 70)],
@@ -50,14 +50,14 @@ def written(folder: Path, content: bytes, name: str = "xnas-itch-20240103.mbo.db
     return folder / name
 
 
-def imported(path: Path, wanted: ImportOptions = ALL, **options: Any) -> tuple[Recording, Store]:
+def imported(path: Path, wanted: ReadingOptions = ALL, **options: Any) -> tuple[Recording, RecordingStore]:
     out = path.parent / f"{path.name}.out"
     (one,) = import_files([path], out, wanted, **options)
     check_recordings(out)
-    return one, Store(out)
+    return one, RecordingStore(out)
 
 
-def refusal(folder: Path, content: bytes, wanted: ImportOptions = ALL, name: str = "x.dbn", **options: Any) -> str:
+def refusal(folder: Path, content: bytes, wanted: ReadingOptions = ALL, name: str = "x.dbn", **options: Any) -> str:
     return market_files.refusal(written(folder, content, name), wanted, **options)
 
 
@@ -66,13 +66,13 @@ def mbp(schema: str = "mbp-1", **changes: Any) -> bytes:
     return metadata(schema) + b"".join(records)
 
 
-def rows_of(one: Recording, store: Store, depth: int) -> list[Any]:
+def rows_of(one: Recording, store: RecordingStore, depth: int) -> list[Any]:
     table = store.snapshots(one)
     books = [levels_of(row, depth) for row in table.iter_rows(named=True)]
     return [(number, book["bid"], book["ask"]) for number, book in zip(table["sequence"], books, strict=True)]
 
 
-def events_of(one: Recording, store: Store) -> list[Any]:
+def events_of(one: Recording, store: RecordingStore) -> list[Any]:
     names = ("sequence", "action", "side", "price", "size", "remaining", "order_id", "old_order_id")
     return store.events(one).select(names).rows()
 
@@ -87,7 +87,7 @@ def test_orders_make_the_books_and_events_of_a_dictionary(
     books, events = naive_orders(orders, depth)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(databento.DatabentoReader, "ROWS", piece * max(depth, 10) // 10)
-        one, store = imported(written(folder, mbo_file(orders)), ImportOptions(depth=depth))
+        one, store = imported(written(folder, mbo_file(orders)), ReadingOptions(depth=depth))
     assert rows_of(one, store, depth) == books
     assert events_of(one, store) == events
     assert (one.unresolved, one.crossed, one.has_events) == (0, 0, True)
@@ -174,14 +174,14 @@ def test_records_that_hold_books(tmp_path: Path, schema: str) -> None:
 
 
 def test_fewer_levels_are_kept_and_said(tmp_path: Path) -> None:
-    one, _ = imported(written(tmp_path, mbp("mbp-10")), ImportOptions(depth=1))
+    one, _ = imported(written(tmp_path, mbp("mbp-10")), ReadingOptions(depth=1))
     assert (one.depth, one.deeper) == (1, 2)
     assert "2 of 3 snapshots of XNAS_ACME_2024-01-03 had more levels" in one.cut
     orders = [Order("A", k, "B", 9_999 - k, 100, time=OPEN + k) for k in range(1, 4)]
-    other, _ = imported(written(tmp_path, mbo_file(orders), "orders.dbn"), ImportOptions(depth=2))
+    other, _ = imported(written(tmp_path, mbo_file(orders), "orders.dbn"), ReadingOptions(depth=2))
     assert (other.snapshots, other.deeper, other.levels) == (2, 0, 2)
     more = [*orders, Order("C", 1, "B", 9_998, 50, time=OPEN + 9)]
-    third, _ = imported(written(tmp_path, mbo_file(more), "more.dbn"), ImportOptions(depth=2))
+    third, _ = imported(written(tmp_path, mbo_file(more), "more.dbn"), ReadingOptions(depth=2))
     assert (third.snapshots, third.deeper) == (3, 1)
 
 
@@ -189,7 +189,7 @@ def test_fewer_levels_are_kept_and_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pretty", [(True, True), (False, False), (True, False), (False, True)])
 def test_both_forms_of_csv_give_what_dbn_gives(tmp_path: Path, schema: str, pretty: tuple[bool, bool]) -> None:
     content = mbo_file(random_orders(5, 30)) if schema == "mbo" else mbp(schema)
-    few = ImportOptions(depth=5)
+    few = ReadingOptions(depth=5)
     whole, store = imported(written(tmp_path, content), few)
     text = transcoded(content, pretty_px=pretty[0], pretty_ts=pretty[1])
     for name, some in {"books.csv": text, "books.csv.zst": packed(text), "books.txt.gz": gzipped(text)}.items():
@@ -225,9 +225,9 @@ def test_venues_and_symbols_are_recordings_of_their_own(tmp_path: Path) -> None:
     path = written(tmp_path, content)
     found = import_files([path], tmp_path / "all", ALL)
     assert [one.stem[:-11] for one in found] == ["XNAS_ACME", "ARCX_ACME", "XNAS_BRK.B", "XNYS_BRK.B"]
-    found = import_files([path], tmp_path / "some", ImportOptions(("brk.b",), venue="XNYS"))
+    found = import_files([path], tmp_path / "some", ReadingOptions(("brk.b",), venue="XNYS"))
     assert [one.stem[:-11] for one in found] == ["XNYS_BRK.B"]
-    assert "did you mean" in refusal(tmp_path, content, ImportOptions(("ACNE",)))
+    assert "did you mean" in refusal(tmp_path, content, ReadingOptions(("ACNE",)))
     twice = content + book_record(BOOKS[0], OPEN + 9, publisher=46)
     assert "must have one feed per venue, was publisher_id 2 and 46 for XNAS" in refusal(tmp_path, twice)
 
@@ -235,13 +235,13 @@ def test_venues_and_symbols_are_recordings_of_their_own(tmp_path: Path) -> None:
 def test_an_id_without_a_symbol_needs_a_name(tmp_path: Path) -> None:
     content = metadata("mbp-1", {}) + book_record(BOOKS[0])
     assert "no symbol for instrument_id" in refusal(tmp_path, content)
-    one, _ = imported(written(tmp_path, content), ImportOptions(("ACME",)))
+    one, _ = imported(written(tmp_path, content), ReadingOptions(("ACME",)))
     assert one.symbol == "ACME"
     two = content + book_record(BOOKS[0], OPEN + 1, number=43)
-    assert "instrument_id 42, 43; download with map_symbols" in refusal(tmp_path, two, ImportOptions(("ACME",)))
+    assert "instrument_id 42, 43; download with map_symbols" in refusal(tmp_path, two, ReadingOptions(("ACME",)))
     other = metadata("mbp-1") + book_record(BOOKS[0]) + book_record(BOOKS[0], OPEN + 1, number=99)
     assert "instrument_id 99" in refusal(tmp_path, other)
-    assert imported(written(tmp_path, other, "other.dbn"), ImportOptions(("ACME",)))[0].snapshots == 1
+    assert imported(written(tmp_path, other, "other.dbn"), ReadingOptions(("ACME",)))[0].snapshots == 1
     odd = metadata("mbp-1", {42: "ABC+"}) + book_record(BOOKS[0])
     assert "symbol must be a name" in refusal(tmp_path, odd)
 
@@ -258,13 +258,13 @@ def test_a_publisher_that_is_no_venue_needs_a_name(tmp_path: Path, publisher: in
     said = refusal(tmp_path, content)
     assert f"publisher_id must be that of a US equity venue, was {publisher}" in said
     assert ("consolidated" in said) == (publisher in CONSOLIDATED)
-    assert imported(written(tmp_path, content), ImportOptions(venue="XOFF"))[0].venue == "XOFF"
-    named = ImportOptions(venue_names={str(publisher): "XOFF"})
+    assert imported(written(tmp_path, content), ReadingOptions(venue="XOFF"))[0].venue == "XOFF"
+    named = ReadingOptions(venue_names={str(publisher): "XOFF"})
     assert imported(written(tmp_path, content, "other.dbn"), named)[0].venue == "XOFF"
 
 
 def test_the_only_venue_may_have_another_name(tmp_path: Path) -> None:
-    one, store = imported(written(tmp_path, mbo_file(random_orders(3))), ImportOptions(venue="XOFF"))
+    one, store = imported(written(tmp_path, mbo_file(random_orders(3))), ReadingOptions(venue="XOFF"))
     assert one.venue == "XOFF"
     assert {*store.snapshots(one)["venue"], *store.events(one)["venue"]} == {"XOFF"}
 
@@ -277,7 +277,7 @@ def test_a_dataset_or_a_publisher_tells_us_equities(
     tmp_path: Path, dataset: str, publisher: int, expected: bool
 ) -> None:
     content = metadata("mbp-1", dataset=dataset) + book_record(BOOKS[0], publisher=publisher)
-    named = ImportOptions(("ACME",), venue="XOFF" if publisher in (1, 95) else None)
+    named = ReadingOptions(("ACME",), venue="XOFF" if publisher in (1, 95) else None)
     for path in (written(tmp_path, content), written(tmp_path, transcoded(content), "x.csv")):
         one, store = imported(path, named)
         assert one.us_equity is expected
@@ -350,9 +350,9 @@ def test_several_days_need_a_choice(tmp_path: Path) -> None:
     later = OPEN + 86_400 * 10**9
     content = metadata("mbp-1") + book_record(BOOKS[0]) + book_record(BOOKS[1], later)
     assert "has several days" in refusal(tmp_path, content)
-    one, _ = imported(written(tmp_path, content), ImportOptions(date=DATE))
+    one, _ = imported(written(tmp_path, content), ReadingOptions(date=DATE))
     assert (one.date, one.snapshots, one.notes) == (DATE, 1, {"other_days": 1})
-    wrong = ImportOptions(("ACME",), date=dt.date(2023, 5, 4))
+    wrong = ReadingOptions(("ACME",), date=dt.date(2023, 5, 4))
     said = refusal(tmp_path, metadata("mbp-1", {}) + book_record(BOOKS[0]), wrong)
     assert "must hold books of 2023-05-04, was 2024-01-03" in said
 

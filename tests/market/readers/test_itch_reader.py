@@ -35,10 +35,10 @@ from riskroute.market.clock import date_in_name
 from riskroute.market.importing import import_files
 from riskroute.market.readers import itch
 from riskroute.market.readers.itch import ItchReader, _venue_in_name
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Recording, Store
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import Recording, RecordingStore
 
-ACME = ImportOptions(("ACME",))
+ACME = ReadingOptions(("ACME",))
 
 
 def written(folder: Path, content: bytes, name: str = ITCH_NAME) -> Path:
@@ -47,12 +47,12 @@ def written(folder: Path, content: bytes, name: str = ITCH_NAME) -> Path:
     return path
 
 
-def imported(path: Path, out: Path, wanted: ImportOptions = ACME, **options: Any) -> tuple[Recording, Store]:
+def imported(path: Path, out: Path, wanted: ReadingOptions = ACME, **options: Any) -> tuple[Recording, RecordingStore]:
     (one,) = import_files([path], out, wanted, **options)
-    return one, Store(out)
+    return one, RecordingStore(out)
 
 
-def refusal(path: Path, wanted: ImportOptions = ACME, **options: Any) -> str:
+def refusal(path: Path, wanted: ReadingOptions = ACME, **options: Any) -> str:
     return market_files.refusal(path, wanted, **options)
 
 
@@ -92,7 +92,7 @@ def assert_books_are_naive(snapshots: polars.DataFrame, messages: list[Message],
 
 @pytest.mark.parametrize("depth", [1, 2, 5, 50])
 def test_every_kind_of_message_moves_the_book_as_a_dictionary_of_orders_does(tmp_path: Path, depth: int) -> None:
-    one, store = imported(written(tmp_path, itch_bytes(EVERY_KIND)), tmp_path / "out", ImportOptions(("ACME",), depth))
+    one, store = imported(written(tmp_path, itch_bytes(EVERY_KIND)), tmp_path / "out", ReadingOptions(("ACME",), depth))
     assert one.depth == depth
     assert_books_are_naive(store.snapshots(one), EVERY_KIND, depth)
     check_recordings(tmp_path / "out")
@@ -125,7 +125,7 @@ def test_random_days_give_the_books_of_a_dictionary(
 ) -> None:
     folder = tmp_path_factory.mktemp("random")
     messages = random_messages(seed, 60)
-    one, store = imported(written(folder, itch_bytes(messages)), folder / "out", ImportOptions(("ACME",), depth))
+    one, store = imported(written(folder, itch_bytes(messages)), folder / "out", ReadingOptions(("ACME",), depth))
     assert one.references == sum(message.kind not in "AF" for message in messages)
     assert_books_are_naive(store.snapshots(one), messages, depth)
 
@@ -140,7 +140,7 @@ def test_many_small_parts_make_the_same_tables_as_one(tmp_path: Path, monkeypatc
     calls: list[int] = []
     (parts,) = import_files([path], tmp_path / "parts", ACME, progress=lambda _, count: calls.append(count))
     assert len(calls) > 20
-    pieces = Store(tmp_path / "parts")
+    pieces = RecordingStore(tmp_path / "parts")
     assert parts == whole
     assert pieces.snapshots(parts).equals(store.snapshots(whole))
     assert pieces.events(parts).equals(store.events(whole))
@@ -160,14 +160,14 @@ def test_several_symbols_at_once_give_what_single_imports_give(tmp_path: Path) -
     for ours, theirs in zip(first, second, strict=True):
         orders += [itch_order(ours), itch_order(_renumbered(theirs), "ZETA", 2)]
     path = written(tmp_path, b"".join(orders))
-    both = import_files([path], tmp_path / "both", ImportOptions(("zeta", "acme")))
+    both = import_files([path], tmp_path / "both", ReadingOptions(("zeta", "acme")))
     assert [one.symbol for one in both] == ["ACME", "ZETA"]
     for one in both:
-        alone, store = imported(path, tmp_path / one.symbol, ImportOptions((one.symbol,)))
+        alone, store = imported(path, tmp_path / one.symbol, ReadingOptions((one.symbol,)))
         assert alone == one
-        assert store.snapshots(alone).equals(Store(tmp_path / "both").snapshots(one))
-        assert store.events(alone).equals(Store(tmp_path / "both").events(one))
-    assert "snapshots of NONE in the requested part" in refusal(path, ImportOptions(("ACME", "NONE")))
+        assert store.snapshots(alone).equals(RecordingStore(tmp_path / "both").snapshots(one))
+        assert store.events(alone).equals(RecordingStore(tmp_path / "both").events(one))
+    assert "snapshots of NONE in the requested part" in refusal(path, ReadingOptions(("ACME", "NONE")))
 
 
 def _renumbered(one: Message) -> Message:
@@ -177,13 +177,13 @@ def _renumbered(one: Message) -> Message:
 def test_a_window_keeps_what_lies_in_it(tmp_path: Path) -> None:
     path = written(tmp_path, itch_bytes(random_messages(2, 40)))
     one, store = imported(path, tmp_path / "all")
-    wanted = ImportOptions(("ACME",), start=dt.time(9, 30, 10), end=dt.time(9, 30, 20))
+    wanted = ReadingOptions(("ACME",), start=dt.time(9, 30, 10), end=dt.time(9, 30, 20))
     part, some = imported(path, tmp_path / "some", wanted)
     begin, end = MIDNIGHT + OPEN + 10 * 10**9, MIDNIGHT + OPEN + 20 * 10**9
     assert some.snapshots(part).equals(store.snapshots(one, begin, end))
     assert some.events(part).equals(store.events(one, begin, end))
     assert 0 < part.events <= 10 < one.events
-    assert "requested part of the day" in refusal(path, ImportOptions(("ACME",), start=dt.time(15)))
+    assert "requested part of the day" in refusal(path, ReadingOptions(("ACME",), start=dt.time(15)))
 
 
 @pytest.mark.parametrize(
@@ -209,22 +209,22 @@ def test_options_tell_what_the_name_does_not_and_overrule_it(tmp_path: Path) -> 
     content = itch_bytes(EVERY_KIND)
     path = written(tmp_path, content, "excerpt.itch")
     assert "does not state its date; give date" in refusal(path)
-    one, _ = imported(path, tmp_path / "a", ImportOptions(("ACME",), date=dt.date(2020, 1, 2)))
+    one, _ = imported(path, tmp_path / "a", ReadingOptions(("ACME",), date=dt.date(2020, 1, 2)))
     assert one.stem == "XNAS_ACME_2020-01-02"
     other = written(tmp_path, content, "20190327.BX_ITCH_50")
-    one, _ = imported(other, tmp_path / "b", ImportOptions(("ACME",), date=dt.date(2020, 1, 2), venue="XPSX"))
+    one, _ = imported(other, tmp_path / "b", ReadingOptions(("ACME",), date=dt.date(2020, 1, 2), venue="XPSX"))
     assert one.stem == "XPSX_ACME_2020-01-02"
 
 
 def test_an_absent_symbol_is_told_with_its_neighbours(tmp_path: Path) -> None:
     names = [itch_directory(name, k + 1) for k, name in enumerate(("AAPL", "AAL", "MSFT", "ZM"))]
     path = written(tmp_path, b"".join(names) + itch_order(EVERY_KIND[0], "AAPL"))
-    said = refusal(path, ImportOptions(("APPL",)))
+    said = refusal(path, ReadingOptions(("APPL",)))
     assert " is not among the 4" in said
     assert "did you mean AAPL" in said
     assert said.startswith("symbol 'APPL' is not among")
-    assert "give symbol" in refusal(path, ImportOptions())
-    assert "at most 8 characters" in refusal(path, ImportOptions(("MUCHTOOLONG",)))
+    assert "give symbol" in refusal(path, ReadingOptions())
+    assert "at most 8 characters" in refusal(path, ReadingOptions(("MUCHTOOLONG",)))
 
 
 def test_a_file_cut_anywhere_but_between_messages_is_refused(tmp_path: Path) -> None:
@@ -340,14 +340,14 @@ def test_crossed_books_are_refused_with_their_share(tmp_path: Path) -> None:
 @pytest.mark.real_data
 def test_a_real_file_rebuilds_without_an_unresolved_reference(tmp_path: Path) -> None:
     path = real("AAPL_20200130_premarket_10k.itch50")
-    one, store = imported(path, tmp_path / "out", ImportOptions(("AAPL",)))
+    one, store = imported(path, tmp_path / "out", ReadingOptions(("AAPL",)))
     assert (one.stem, one.references, one.unresolved) == ("XNAS_AAPL_2020-01-30", 4_945, 0)
     events = store.events(one)
     assert set(events["action"]) == set("ACFM")
     assert set(events["side"]) == set("AB")
     check_recordings(tmp_path / "out")
     packed = written(tmp_path, gzipped(path.read_bytes()), f"{path.name}.gz")
-    again, unpacked = imported(packed, tmp_path / "gz", ImportOptions(("AAPL",)))
+    again, unpacked = imported(packed, tmp_path / "gz", ReadingOptions(("AAPL",)))
     assert unpacked.snapshots(again).equals(store.snapshots(one))
 
 
@@ -355,9 +355,9 @@ def test_a_real_file_rebuilds_without_an_unresolved_reference(tmp_path: Path) ->
 def test_a_real_excerpt_is_refused_unless_told_to_go_on(tmp_path: Path) -> None:
     path = real("AAPL_20191230_0935_banded.itch50")
     with pytest.raises(DataError, match=r"was 14\.4% \(3,970 of 27,544\); max_unresolved = 0\.15 "):
-        import_files([path], tmp_path / "out", ImportOptions(("AAPL",)))
+        import_files([path], tmp_path / "out", ReadingOptions(("AAPL",)))
     assert visible(tmp_path / "out") == []
-    one, _ = imported(path, tmp_path / "out", ImportOptions(("AAPL",)), max_unresolved=0.15)
+    one, _ = imported(path, tmp_path / "out", ReadingOptions(("AAPL",)), max_unresolved=0.15)
     assert (one.unresolved, one.references) == (3_970, 27_544)
     check_recordings(tmp_path / "out")
 
@@ -390,9 +390,9 @@ def test_a_file_without_a_directory_has_the_symbols_of_its_orders(
             assert getattr(other, table)(one).equals(getattr(store, table)(whole)), "Z's order is where R was"
     assert (one.references, one.unresolved) == (whole.references, 0)
     path = written(tmp_path, bare)
-    assert "has 2 symbols (ACME, ZETA)" in refusal(path, ImportOptions())
-    assert "did you mean ACME?" in refusal(path, ImportOptions(("ACNE",)))
-    both = import_files([path], tmp_path / "both", ImportOptions(("ACME", "ZETA")))
+    assert "has 2 symbols (ACME, ZETA)" in refusal(path, ReadingOptions())
+    assert "did you mean ACME?" in refusal(path, ReadingOptions(("ACNE",)))
+    both = import_files([path], tmp_path / "both", ReadingOptions(("ACME", "ZETA")))
     assert {one.symbol: one.snapshots for one in both} == {"ACME": whole.snapshots, "ZETA": 1}
 
 
@@ -400,23 +400,23 @@ def test_symbols_with_and_without_a_directory_entry(tmp_path: Path) -> None:
     zeta = [itch_order(Message("A", OPEN + k, 900 + k, "B", 100, 1_999_900), "ZETA", 2) for k in range(2)]
     content = itch_directory("ACME") + zeta[0] + itch_order(ORDERS[0]) + itch_order(ORDERS[1]) + zeta[1]
     content = content.replace(zeta[1], itch_order(Message("A", OPEN + 5, 901, "B", 100, 1_999_900), "ZETA", 2))
-    both = import_files([written(tmp_path, content)], tmp_path / "both", ImportOptions(("ACME", "ZETA")))
+    both = import_files([written(tmp_path, content)], tmp_path / "both", ReadingOptions(("ACME", "ZETA")))
     assert {one.symbol: (one.snapshots, one.events) for one in both} == {"ACME": (2, 2), "ZETA": (2, 2)}
     check_recordings(tmp_path / "both")
     twice = content + itch_order(Message("A", OPEN + 6, 902, "B", 100, 1_999_900), "OTHER", 2)
-    assert "must have one symbol per locate code" in refusal(written(tmp_path, twice), ImportOptions(("ZETA",)))
+    assert "must have one symbol per locate code" in refusal(written(tmp_path, twice), ReadingOptions(("ZETA",)))
     again = content + itch_order(Message("A", OPEN + 6, 902, "B", 100, 1_999_900), "ZETA", 3)
-    assert "must have one locate code per symbol" in refusal(written(tmp_path, again), ImportOptions(("ZETA",)))
+    assert "must have one locate code per symbol" in refusal(written(tmp_path, again), ReadingOptions(("ZETA",)))
     strange = content + itch_order(Message("A", OPEN + 6, 900, "B", 100, 1_999_900), "OTHER", 4)
-    assert "reuses the reference of another" in refusal(written(tmp_path, strange), ImportOptions(("ZETA",)))
+    assert "reuses the reference of another" in refusal(written(tmp_path, strange), ReadingOptions(("ZETA",)))
 
 
 @pytest.mark.real_data
 def test_a_real_file_reads_the_same_without_its_directory(tmp_path: Path) -> None:
     content = real("AAPL_20200130_premarket_10k.itch50").read_bytes()
-    whole, store = imported(written(tmp_path, content, "20200130.itch"), tmp_path / "out", ImportOptions(("AAPL",)))
+    whole, store = imported(written(tmp_path, content, "20200130.itch"), tmp_path / "out", ReadingOptions(("AAPL",)))
     bare = written(tmp_path, without_directory(content), "bare_20200130.itch")
-    one, other = imported(bare, tmp_path / "bare", ImportOptions(("AAPL",)))
+    one, other = imported(bare, tmp_path / "bare", ReadingOptions(("AAPL",)))
     assert (one.snapshots, one.references, one.unresolved) == (whole.snapshots, whole.references, 0)
     assert other.events(one).drop("sequence").equals(store.events(whole).drop("sequence"))
 

@@ -29,10 +29,10 @@ from market_files import (
 )
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.importing import import_files
-from riskroute.market.readers import streams
+from riskroute.market.readers import csv_files
 from riskroute.market.readers.lobster import LobsterReader
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Recording, Store
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import Recording, RecordingStore
 
 MESSAGES = random_messages(8, 40, kinds="AXDE")
 
@@ -44,9 +44,9 @@ def pair(folder: Path, messages: str, books: str, depth: int = 3) -> tuple[Path,
     return paths
 
 
-def imported(path: Path, out: Path, wanted: ImportOptions | None = None) -> tuple[Recording, Store]:
-    (one,) = import_files([path], out, wanted or ImportOptions())
-    return one, Store(out)
+def imported(path: Path, out: Path, wanted: ReadingOptions | None = None) -> tuple[Recording, RecordingStore]:
+    (one,) = import_files([path], out, wanted or ReadingOptions())
+    return one, RecordingStore(out)
 
 
 @pytest.mark.parametrize("depth", [1, 3])
@@ -89,7 +89,7 @@ def test_both_files_may_be_given_in_any_order(tmp_path: Path, apart: bool, rever
     if apart:
         (tmp_path / "other").mkdir()
         paths[1] = paths[1].rename(tmp_path / "other" / paths[1].name)
-    (one,) = import_files(paths[::-1] if reverse else paths, tmp_path / "out", ImportOptions())
+    (one,) = import_files(paths[::-1] if reverse else paths, tmp_path / "out", ReadingOptions())
     assert (one.stem, one.snapshots, one.events) == ("XNAS_ACME_2019-03-27", 40, 40)
 
 
@@ -98,13 +98,13 @@ def test_many_small_blocks_make_the_same_tables_as_one(tmp_path: Path, monkeypat
     messages = random_messages(9, 300, kinds="AXDE", step=10**6)
     path, _ = pair(tmp_path, *lobster_texts(messages, 3))
     one, store = imported(path, tmp_path / "one")
-    monkeypatch.setattr(streams, "BLOCK", 700)
+    monkeypatch.setattr(csv_files, "BLOCK", 700)
     calls: list[int] = []
-    (other,) = import_files([path], tmp_path / "many", ImportOptions(), progress=lambda _, count: calls.append(count))
+    (other,) = import_files([path], tmp_path / "many", ReadingOptions(), progress=lambda _, count: calls.append(count))
     assert len(calls) > 20
     assert other == one
-    assert Store(tmp_path / "many").snapshots(other).equals(store.snapshots(one))
-    assert Store(tmp_path / "many").events(other).equals(store.events(one))
+    assert RecordingStore(tmp_path / "many").snapshots(other).equals(store.snapshots(one))
+    assert RecordingStore(tmp_path / "many").events(other).equals(store.events(one))
 
 
 def test_levels_that_are_not_there_are_empty(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_levels_that_are_not_there_are_empty(tmp_path: Path) -> None:
 
 def test_less_depth_than_the_file_has(tmp_path: Path) -> None:
     path, _ = pair(tmp_path, *lobster_texts(MESSAGES, 3))
-    one, store = imported(path, tmp_path / "out", ImportOptions(depth=2))
+    one, store = imported(path, tmp_path / "out", ReadingOptions(depth=2))
     assert one.depth == 2
     rows = store.snapshots(one).iter_rows(named=True)
     assert [levels_of(row, 2) for row in rows] == naive_books(MESSAGES, 2)
@@ -143,18 +143,18 @@ def test_hidden_executions_are_events_of_no_order_and_crosses_and_halts_none(tmp
 def test_a_window_and_a_symbol(tmp_path: Path) -> None:
     path, _ = pair(tmp_path, *lobster_texts(MESSAGES, 3))
     one, store = imported(
-        path, tmp_path / "a", ImportOptions(("acme",), start=dt.time(9, 30, 10), end=dt.time(9, 30, 20))
+        path, tmp_path / "a", ReadingOptions(("acme",), start=dt.time(9, 30, 10), end=dt.time(9, 30, 20))
     )
     assert (one.snapshots, one.events) == (10, 10)
     assert store.snapshots(one)["sequence"].to_list() == list(range(11, 21))
-    said = refusal(path, ImportOptions(("ACNE",)))
+    said = refusal(path, ReadingOptions(("ACNE",)))
     assert said == "symbol must be one of ACME, was 'ACNE' (did you mean ACME?)"
-    assert "requested part of the day" in refusal(path, ImportOptions(start=dt.time(15)))
+    assert "requested part of the day" in refusal(path, ReadingOptions(start=dt.time(15)))
 
 
 def test_date_and_venue_may_be_overruled(tmp_path: Path) -> None:
     path, _ = pair(tmp_path, *lobster_texts(MESSAGES, 3))
-    one, _ = imported(path, tmp_path / "a", ImportOptions(date=dt.date(2020, 7, 1), venue="XBOS"))
+    one, _ = imported(path, tmp_path / "a", ReadingOptions(date=dt.date(2020, 7, 1), venue="XBOS"))
     assert one.stem == "XBOS_ACME_2020-07-01"
 
 
@@ -202,7 +202,7 @@ def test_messages_beside_the_books_of_another_symbol_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, depth: int, block: int, others: list[Message]
 ) -> None:
     """At the same prices or at others; names and numbers of rows are right."""
-    monkeypatch.setattr(streams, "BLOCK", block)
+    monkeypatch.setattr(csv_files, "BLOCK", block)
     _, books = lobster_texts(random_messages(8, 80, kinds="AXDE"), depth)
     path, book = pair(tmp_path, lobster_texts(others, depth)[0], books, depth)
     assert f"{path.name} and {book.name} do not belong together: only " in refusal(path)
@@ -269,7 +269,7 @@ def test_a_bad_message_is_refused_by_row(tmp_path: Path, column: int, value: str
     rows[4][column] = value
     message.write_text("\n".join(map(",".join, rows)) + "\n")
     with pytest.raises(DataError, match=expected):
-        import_files([message], tmp_path / "out", ImportOptions())
+        import_files([message], tmp_path / "out", ReadingOptions())
     assert visible(tmp_path / "out") == []
 
 
@@ -296,7 +296,7 @@ def test_rows_of_another_width_are_refused(tmp_path: Path, change: Callable[[str
 
 
 def test_times_that_fall_from_block_to_block_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "BLOCK", 90)
+    monkeypatch.setattr(csv_files, "BLOCK", 90)
     messages, books = lobster_texts(MESSAGES, 1)
     lines = messages.splitlines(keepends=True)
     pair(tmp_path, "".join([*lines[:-1], lines[0]]), books, 1)
@@ -317,7 +317,7 @@ def test_files_of_other_names_need_lobster_names(tmp_path: Path) -> None:
     (tmp_path / "message.csv").write_text("")
     (tmp_path / "orderbook.csv").write_text("")
     with pytest.raises(DataError, match="must be named like AMZN_2012-06-21"):
-        LobsterReader(tmp_path / "message.csv", ImportOptions())
+        LobsterReader(tmp_path / "message.csv", ReadingOptions())
 
 
 @pytest.mark.real_data
@@ -357,5 +357,5 @@ def test_wanted_refuses_what_cannot_be() -> None:
     ]
     for wrong, expected in cases:
         with pytest.raises(InputError) as caught:
-            ImportOptions(**wrong)
+            ReadingOptions(**wrong)
         assert str(caught.value).startswith(expected)

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from market_files import ITCH_NAME, check_recordings, csv_text, itch_bytes, random_messages, refusal, table_columns
-from riskroute.cli.app import run as command
+from riskroute.cli.app import run_app as command
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.calibration import calibrate
-from riskroute.market.clock import Window
+from riskroute.market.clock import TimeWindow
 from riskroute.market.importing import import_files
-from riskroute.market.readers.columns import SizeUnit
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Store
+from riskroute.market.readers.columns import SizeColumn
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import RecordingStore
 
 MESSAGES = random_messages(4, 40, kinds="AD")  # sizes of whole hundreds
 
@@ -47,9 +47,9 @@ def written(path: Path, columns: dict[str, list[Any]]) -> Path:
 def test_fractions_become_whole_units(tmp_path: Path, ending: str, unit: float) -> None:
     """Shares times price is money whatever the unit."""
     path = written(tmp_path / f"books{ending}", coins())
-    (one,) = import_files([path], tmp_path / "out", ImportOptions(unit=unit))
+    (one,) = import_files([path], tmp_path / "out", ReadingOptions(unit=unit))
     check_recordings(tmp_path / "out")
-    table, plain = Store(tmp_path / "out").snapshots(one), polars.DataFrame(coins())
+    table, plain = RecordingStore(tmp_path / "out").snapshots(one), polars.DataFrame(coins())
     assert (one.unit, one.stem) == (unit, "kraken_XBT%2FUSD_2019-03-27")
     assert table["bid_sz_00"].dtype == polars.UInt64
     sizes, prices = (polars.concat([table[f"{side}_{x}_00"] for side in ("bid", "ask")]) for x in ("sz", "px"))
@@ -62,7 +62,7 @@ def test_fractions_become_whole_units(tmp_path: Path, ending: str, unit: float) 
 
 def test_fractions_without_a_unit_name_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path / "books.csv", coins())
-    said = refusal(path, ImportOptions())
+    said = refusal(path, ReadingOptions())
     assert said.startswith(
         "row 1 of books.csv, venue kraken: prices must be numbers and sizes whole numbers up to 4294967295, was 0.0"
     )
@@ -74,14 +74,14 @@ def test_fractions_without_a_unit_name_the_option(tmp_path: Path, capsys: pytest
 def test_what_is_finer_than_the_unit_is_named(tmp_path: Path) -> None:
     columns = coins()
     columns["bid_px_00"], columns["bid_sz_00"] = [99.0] * 40, [*[0.5] * 39, 0.50001]
-    said = refusal(written(tmp_path / "books.csv", columns), ImportOptions(unit=0.01))
+    said = refusal(written(tmp_path / "books.csv", columns), ReadingOptions(unit=0.01))
     assert "whole multiples of 0.01, up to 100000000000000 units, was 0.50001; unit = 0.00001 fits" in said
 
 
 @pytest.mark.parametrize("value", [-0.5, float("inf"), 1e20])
 def test_what_is_no_size_is_refused(tmp_path: Path, value: float) -> None:
     columns = coins() | {"bid_px_00": [99.0] * 40, "bid_sz_00": [*[0.5] * 39, value]}
-    said = refusal(written(tmp_path / "books.parquet", columns), ImportOptions(unit=0.0001))
+    said = refusal(written(tmp_path / "books.parquet", columns), ReadingOptions(unit=0.0001))
     assert said.endswith(f"was {value:.15g}")
 
 
@@ -89,25 +89,25 @@ def test_what_is_no_size_is_refused(tmp_path: Path, value: float) -> None:
 @settings(max_examples=40, deadline=None)
 def test_every_whole_number_of_units_is_found_whole(unit: float, count: int) -> None:
     frame = polars.DataFrame({"size": [count * unit, (count + 0.3) * unit]})
-    counts, odd = SizeUnit(unit).count("size", polars.Float64())
+    counts, odd = SizeColumn(unit).count("size", polars.Float64())
     assert odd is not None
     found = frame.select(counts.cast(polars.UInt64).alias("count"), odd.alias("odd"))
     assert found.rows()[0] == (count, False)
     assert found["odd"][1]
-    assert "unit =" not in SizeUnit(unit).explain([count * unit])
+    assert "unit =" not in SizeColumn(unit).explain([count * unit])
 
 
 def test_single_precision_has_a_wider_margin(tmp_path: Path) -> None:
     frame = polars.DataFrame(coins()).with_columns(polars.selectors.contains("_sz_").cast(polars.Float32))
     frame.write_parquet(tmp_path / "books.parquet")
-    (one,) = import_files([tmp_path / "books.parquet"], tmp_path / "out", ImportOptions(unit=0.01))
+    (one,) = import_files([tmp_path / "books.parquet"], tmp_path / "out", ReadingOptions(unit=0.01))
     assert one.snapshots == 40
 
 
 def test_a_unit_may_be_a_round_lot(tmp_path: Path) -> None:
     path = written(tmp_path / "books.csv", table_columns(MESSAGES, 1))
-    (one,) = import_files([path], tmp_path / "out", ImportOptions(unit=100))
-    table = Store(tmp_path / "out").snapshots(one)
+    (one,) = import_files([path], tmp_path / "out", ReadingOptions(unit=100))
+    table = RecordingStore(tmp_path / "out").snapshots(one)
     assert table["bid_sz_00"].max() == max(columns // 100 for columns in table_columns(MESSAGES, 1)["bid_sz_00"])
     assert table["bid_px_00"].max() == 9999.0
 
@@ -115,15 +115,15 @@ def test_a_unit_may_be_a_round_lot(tmp_path: Path) -> None:
 @pytest.mark.parametrize("unit", [0, -1, float("nan"), "much", 1e-13, 1e13, True])
 def test_units_that_are_none(unit: Any) -> None:
     with pytest.raises(InputError, match="unit must be a number of at least 1e-12 and of at most 1e"):
-        ImportOptions(unit=unit)
-    assert SizeUnit.MOST * 2.0**-50 < 0.5
+        ReadingOptions(unit=unit)
+    assert SizeColumn.MOST * 2.0**-50 < 0.5
 
 
 def test_units_and_zones_are_refused_for_files_that_have_their_own(tmp_path: Path) -> None:
     (tmp_path / ITCH_NAME).write_bytes(itch_bytes(MESSAGES))
-    said = refusal(tmp_path / ITCH_NAME, ImportOptions(("ACME",), unit=0.1))
+    said = refusal(tmp_path / ITCH_NAME, ReadingOptions(("ACME",), unit=0.1))
     assert said == f"omit unit for {ITCH_NAME}, whose sizes are whole shares, was 0.1"
-    said = refusal(tmp_path / ITCH_NAME, ImportOptions(("ACME",), zone="UTC"))
+    said = refusal(tmp_path / ITCH_NAME, ReadingOptions(("ACME",), zone="UTC"))
     assert said == f"omit zone for {ITCH_NAME}, whose days are in America/New_York time, was 'UTC'"
 
 
@@ -145,8 +145,10 @@ def test_a_model_in_units_is_the_model_in_coins(tmp_path: Path) -> None:
         }
         path, out = tmp_path / "books.parquet", tmp_path / f"out{factor}"
         polars.DataFrame(columns).write_parquet(path)
-        import_files([path], out, ImportOptions(unit=unit, zone="UTC"))
-        found = calibrate(Store(out), "C", quantities=[1, 5, 9], window=Window(dt.time(11), dt.time(12), 30))
+        import_files([path], out, ReadingOptions(unit=unit, zone="UTC"))
+        found = calibrate(
+            RecordingStore(out), "C", quantities=[1, 5, 9], window=TimeWindow(dt.time(11), dt.time(12), 30)
+        )
         assert (found.config["unit"], found.config["zone"]) == (unit or 1, "UTC")
         models.append(found.models[0])
     np.testing.assert_allclose(models[0].mean, models[1].mean, rtol=1e-6, atol=1e-12)
@@ -163,5 +165,5 @@ def test_recordings_in_other_units_do_not_go_together(tmp_path: Path, capsys: py
     assert command(["market", "inspect", str(out)]) == 0
     assert "in units of 0.0001" in capsys.readouterr().out
     with pytest.raises(DataError, match=r"must have the same unit of size, was 0\.0001 \(bitstamp\), 0\.01 \(kraken\)"):
-        Store(out).of_symbol("XBT/USD")
-    assert len(Store(out).of_symbol("XBT/USD", venues=["kraken"])) == 1
+        RecordingStore(out).of_symbol("XBT/USD")
+    assert len(RecordingStore(out).of_symbol("XBT/USD", venues=["kraken"])) == 1

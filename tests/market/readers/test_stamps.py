@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from market_files import MIDNIGHT, csv_text, random_messages, table_columns, visible
 from riskroute.core.errors import DataError
 from riskroute.market.importing import import_files
-from riskroute.market.readers import streams
+from riskroute.market.readers import csv_files
 from riskroute.market.readers.columns import _COUNTED, UNITS, TimeColumn, _epoch_unit
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Store
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import RecordingStore
 
 MESSAGES = random_messages(4, 20)
 EDGES = [int(dt.datetime(year, 1, 1, tzinfo=dt.UTC).timestamp()) for year in (_COUNTED[0], _COUNTED[1] + 1)]
@@ -91,8 +91,8 @@ def test_a_table_with_counts_of_any_unit(tmp_path: Path, unit: str) -> None:
     columns["ts_event"] = [stamp // UNITS[unit] for stamp in expected]
     path = tmp_path / "books.csv"
     path.write_text(csv_text(columns))
-    (one,) = import_files([path], tmp_path / "out", ImportOptions())
-    assert Store(tmp_path / "out").snapshots(one)["ts_event"].cast(polars.Int64).to_list() == expected
+    (one,) = import_files([path], tmp_path / "out", ReadingOptions())
+    assert RecordingStore(tmp_path / "out").snapshots(one)["ts_event"].cast(polars.Int64).to_list() == expected
 
 
 def test_the_unit_may_not_change_from_piece_to_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,9 +100,9 @@ def test_the_unit_may_not_change_from_piece_to_piece(tmp_path: Path, monkeypatch
     columns["ts_event"] = [stamp // (10**9 if k < 15 else 10**6) for k, stamp in enumerate(columns["ts_event"])]
     path = tmp_path / "books.csv"
     path.write_text(csv_text(columns))
-    monkeypatch.setattr(streams, "BLOCK", 160)
+    monkeypatch.setattr(csv_files, "BLOCK", 160)
     with pytest.raises(
         DataError, match=f"one unit throughout, s as in the first row, was {MIDNIGHT // 10**9 + 34215}000"
     ):
-        import_files([path], tmp_path / "out", ImportOptions())
+        import_files([path], tmp_path / "out", ReadingOptions())
     assert visible(tmp_path / "out") == []

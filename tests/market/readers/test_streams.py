@@ -14,8 +14,8 @@ import pyarrow
 import pytest
 
 from riskroute.core.errors import DataError
-from riskroute.market.readers import streams
-from riskroute.market.readers.streams import csv_frames
+from riskroute.market.readers import csv_files
+from riskroute.market.readers.csv_files import csv_frames
 
 NUMBERS = {"first": pyarrow.int64(), "second": pyarrow.float64()}
 TEXT = "".join(f"{k},{k / 4}\n" for k in range(40))
@@ -54,14 +54,14 @@ def test_only_the_thread_that_asks_reads_the_file(
             readers.add(threading.get_ident())
             return bytes(self._file.read(size))
 
-    real = streams._opened
+    real = csv_files._opened
 
     @contextmanager
     def watched(path: Path, member: str) -> Any:
         with real(path, member) as file:
             yield Watched(file)
 
-    monkeypatch.setattr(streams, "_opened", watched)
+    monkeypatch.setattr(csv_files, "_opened", watched)
     path = packed(tmp_path, text, packing)
     if text == TEXT:
         assert read(path).height == 40
@@ -77,7 +77,7 @@ def test_only_the_thread_that_asks_reads_the_file(
 def test_pieces_of_any_size_make_the_same_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, block: int, header: bool
 ) -> None:
-    monkeypatch.setattr(streams, "BLOCK", block)
+    monkeypatch.setattr(csv_files, "BLOCK", block)
     text = ("first,second\n" * header + TEXT + "\n" * 30 + "40,10.0").replace("\n", ending)
     found = read(packed(tmp_path, text, "csv"), header=header)
     assert found["first"].to_list() == list(range(41))
@@ -90,7 +90,7 @@ def test_pieces_of_any_size_make_the_same_table(
 def test_an_error_names_the_row_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, header: bool, broken: str
 ) -> None:
-    monkeypatch.setattr(streams, "BLOCK", block)
+    monkeypatch.setattr(csv_files, "BLOCK", block)
     path = packed(tmp_path, "first,second\n" * header + TEXT.replace("30,7.5", broken), "csv")
     with pytest.raises(DataError, match=f"Row #{31 + header}:"):
         read(path, header=header)
@@ -98,7 +98,7 @@ def test_an_error_names_the_row_of_the_file(
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before all of it is in memory."""
-    monkeypatch.setattr(streams, "BLOCK", 1000)
+    monkeypatch.setattr(csv_files, "BLOCK", 1000)
     path = packed(tmp_path, TEXT + "1" * 5000, "csv")
     with pytest.raises(DataError, match=r"has a line longer than 1,000 bytes"):
         read(path)

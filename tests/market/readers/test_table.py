@@ -29,10 +29,10 @@ from market_files import (
 )
 from riskroute.core.errors import InputError
 from riskroute.market.importing import import_files
-from riskroute.market.readers import streams
+from riskroute.market.readers import csv_files
 from riskroute.market.readers import table as table_reader
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Recording, Store
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import Recording, RecordingStore
 
 MESSAGES = random_messages(12, 40)
 Columns = dict[str, list[Any]]
@@ -54,11 +54,11 @@ def as_parquet(folder: Path, columns: Columns) -> Path:
 both = pytest.mark.parametrize("write", [as_csv, as_parquet])
 
 
-def imported(path: Path, wanted: ImportOptions | None = None) -> list[tuple[Recording, polars.DataFrame]]:
+def imported(path: Path, wanted: ReadingOptions | None = None) -> list[tuple[Recording, polars.DataFrame]]:
     out = path.parent / "out"
-    recordings = import_files([path], out, wanted or ImportOptions())
+    recordings = import_files([path], out, wanted or ReadingOptions())
     check_recordings(out)
-    return [(one, Store(out).snapshots(one)) for one in recordings]
+    return [(one, RecordingStore(out).snapshots(one)) for one in recordings]
 
 
 def changed(name: str, value: Any, row: int = 4, depth: int = 1) -> Columns:
@@ -81,7 +81,7 @@ def test_a_table_of_our_names(tmp_path: Path, write: Writer, depth: int) -> None
 @both
 def test_less_depth_by_option_or_for_want_of_a_column(tmp_path: Path, write: Writer) -> None:
     columns = table_columns(MESSAGES, 3)
-    ((one, table),) = imported(write(tmp_path, columns), ImportOptions(depth=2))
+    ((one, table),) = imported(write(tmp_path, columns), ReadingOptions(depth=2))
     assert one.depth == 2
     assert [levels_of(row, 2) for row in table.iter_rows(named=True)] == naive_books(MESSAGES, 2)
     del columns["ask_sz_01"]
@@ -111,7 +111,7 @@ def test_names_that_are_told(tmp_path: Path, write: Writer) -> None:
     columns = table_columns(MESSAGES, 1)
     wrong = ["2000-01-01 00:00:00"] * len(MESSAGES)
     theirs: Columns = {"when": columns.pop("ts_event"), "B": columns.pop("bid_px_00"), "ts_event": wrong} | columns
-    ((one, table),) = imported(write(tmp_path, theirs), ImportOptions(columns={"ts_event": "when", "bid_px_00": "B"}))
+    ((one, table),) = imported(write(tmp_path, theirs), ReadingOptions(columns={"ts_event": "when", "bid_px_00": "B"}))
     assert one.date == dt.date(2019, 3, 27)
     assert [levels_of(row, 1) for row in table.iter_rows(named=True)] == naive_books(MESSAGES, 1)
 
@@ -121,7 +121,7 @@ def test_one_column_may_be_told_for_two(tmp_path: Path, write: Writer) -> None:
     columns = table_columns(MESSAGES, 1)
     columns["size"] = [100] * len(MESSAGES)
     names = {"bid_sz_00": "size", "ask_sz_00": "size"}
-    ((_, table),) = imported(write(tmp_path, columns), ImportOptions(columns=names))
+    ((_, table),) = imported(write(tmp_path, columns), ReadingOptions(columns=names))
     assert set(table["bid_sz_00"]) <= {0, 100}
 
 
@@ -129,9 +129,9 @@ def test_one_column_may_be_told_for_two(tmp_path: Path, write: Writer) -> None:
 def test_names_that_are_not_there_are_refused(tmp_path: Path, write: Writer) -> None:
     path = write(tmp_path, table_columns(MESSAGES, 1))
     assert "column bid_px_00 must be one of ts_event, venue," in refusal(
-        path, ImportOptions(columns={"bid_px_00": "B"})
+        path, ReadingOptions(columns={"bid_px_00": "B"})
     )
-    assert "was 'bid_price'" in refusal(path, ImportOptions(columns={"bid_price": "bid_px_00"}))
+    assert "was 'bid_price'" in refusal(path, ReadingOptions(columns={"bid_price": "bid_px_00"}))
     for missing in ("bid_px_00", "ask_sz_00"):
         columns = table_columns(MESSAGES, 1)
         del columns[missing]
@@ -211,7 +211,7 @@ def test_several_venues_and_symbols_in_one_file(tmp_path: Path, write: Writer) -
 @both
 def test_rows_may_be_grouped_by_venue(tmp_path: Path, write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the pieces; times must not fall within one venue, though."""
-    monkeypatch.setattr(streams, "BLOCK", 300)
+    monkeypatch.setattr(csv_files, "BLOCK", 300)
     monkeypatch.setattr(table_reader.TableReader, "ROWS", 7)
     mixed = polars.DataFrame(table_columns(MESSAGES, 1, ("XNAS", "XBOS", "XPSX")))
     grouped = mixed.sort("venue", descending=True, maintain_order=True)
@@ -230,10 +230,10 @@ def test_wanted_symbols_and_venue_of_a_table(tmp_path: Path, write: Writer) -> N
     columns = table_columns(MESSAGES, 1, ("XNAS", "XBOS"))
     columns["symbol"] = ["ACME" if k % 3 else "ZETA" for k in range(len(MESSAGES))]
     path = write(tmp_path, columns)
-    said = refusal(path, ImportOptions(("ACME", "ZETTA")))
+    said = refusal(path, ReadingOptions(("ACME", "ZETTA")))
     assert said == f"symbol 'ZETTA' is not among the 2 in {path.name}; did you mean ZETA?"
-    assert f"venue must be one of XNAS, XBOS in {path.name}" in refusal(path, ImportOptions(venue="XPSX"))
-    found = imported(path, ImportOptions(("zeta",), venue="XBOS"))
+    assert f"venue must be one of XNAS, XBOS in {path.name}" in refusal(path, ReadingOptions(venue="XPSX"))
+    found = imported(path, ReadingOptions(("zeta",), venue="XBOS"))
     assert [one.stem for one, _ in found] == ["XBOS_ZETA_2019-03-27"]
 
 
@@ -243,31 +243,33 @@ def test_a_venue_is_renamed(tmp_path: Path, write: Writer, rows: int, monkeypatc
     """The only one of a file by its new name, others by old and new; a name that is there chooses that venue."""
     monkeypatch.setattr(table_reader.TableReader, "ROWS", rows)
     path = write(tmp_path, table_columns(MESSAGES, 1))
-    ((one, table),) = imported(path, ImportOptions(venue="NYSE-test"))
+    ((one, table),) = imported(path, ReadingOptions(venue="NYSE-test"))
     assert (one.venue, table["venue"].unique().to_list(), one.snapshots) == ("NYSE-test", ["NYSE-test"], 40)
     columns = table_columns(MESSAGES, 1, ("XNAS", "Boston!", "XPSX"))
     columns["venue"] = ["XNAS"] * 5 + columns["venue"][5:]
     path = write(tmp_path, columns)
     places = {"XNAS": "XPSX", "XPSX": "XNAS", "Boston!": "XBOS"}
-    found = {one.venue: table["sequence"].to_list() for one, table in imported(path, ImportOptions(venue_names=places))}
+    found = {
+        one.venue: table["sequence"].to_list() for one, table in imported(path, ReadingOptions(venue_names=places))
+    }
     for old, new in places.items():
         assert found[new] == [k for k, name in enumerate(columns["venue"], 1) if name == old]
     shutil.rmtree(tmp_path / "out")
     columns["venue"] = [name.replace("Boston!", "XBOS") for name in columns["venue"]]
-    ((one, table),) = imported(write(tmp_path, columns), ImportOptions(venue="XPSX"))
+    ((one, table),) = imported(write(tmp_path, columns), ReadingOptions(venue="XPSX"))
     assert table["sequence"].to_list() == found["XNAS"]
-    assert "two files hold XPSX_ACME_2019-03-27" in refusal(path, ImportOptions(venue_names={"XNAS": "XPSX"}))
-    said = refusal(write(tmp_path, columns), ImportOptions(venue_names={"NYSE": "XNYS"}))
+    assert "two files hold XPSX_ACME_2019-03-27" in refusal(path, ReadingOptions(venue_names={"XNAS": "XPSX"}))
+    said = refusal(write(tmp_path, columns), ReadingOptions(venue_names={"NYSE": "XNYS"}))
     assert said == "venue to rename must be one of XNAS, XPSX, XBOS, was 'NYSE'"
 
 
 def test_new_names_of_venues_are_names_and_different() -> None:
     with pytest.raises(InputError, match="venue_names must be distinct"):
-        ImportOptions(venue_names={"A": "XNAS", "B": "XNAS"})
+        ReadingOptions(venue_names={"A": "XNAS", "B": "XNAS"})
     with pytest.raises(InputError, match="give either venue or venue_names"):
-        ImportOptions(venue="XNAS", venue_names={"A": "XBOS"})
+        ReadingOptions(venue="XNAS", venue_names={"A": "XBOS"})
     with pytest.raises(InputError, match="venue must be a name"):
-        ImportOptions(venue_names={"A": "<b>"})
+        ReadingOptions(venue_names={"A": "<b>"})
 
 
 @both
@@ -275,10 +277,10 @@ def test_venue_and_symbol_by_option_where_the_table_has_none(tmp_path: Path, wri
     columns = table_columns(MESSAGES, 1)
     del columns["venue"], columns["symbol"]
     path = write(tmp_path, columns)
-    assert "does not state its venue; give venue" in refusal(path, ImportOptions(("ACME",)))
-    assert "does not state its symbol; give symbol" in refusal(path, ImportOptions(venue="XNAS"))
-    assert "symbol 'ZETA' is not among" in refusal(path, ImportOptions(("ACME", "ZETA"), venue="XNAS"))
-    ((one, _),) = imported(path, ImportOptions(("ACME",), venue="XBOS"))
+    assert "does not state its venue; give venue" in refusal(path, ReadingOptions(("ACME",)))
+    assert "does not state its symbol; give symbol" in refusal(path, ReadingOptions(venue="XNAS"))
+    assert "symbol 'ZETA' is not among" in refusal(path, ReadingOptions(("ACME", "ZETA"), venue="XNAS"))
+    ((one, _),) = imported(path, ReadingOptions(("ACME",), venue="XBOS"))
     assert one.stem == "XBOS_ACME_2019-03-27"
 
 
@@ -292,7 +294,7 @@ def test_symbols_that_look_like_something_else(tmp_path: Path, symbol: str) -> N
 def test_rows_of_two_days_falling_and_missing_times_are_refused(tmp_path: Path, write: Writer) -> None:
     path = write(tmp_path, changed("ts_event", MIDNIGHT + 86_400 * 10**9, row=39))
     assert f"row 40 of {path.name} must have a time on 2019-03-27, as in the first row, was 2019-03-28" in refusal(path)
-    assert "a time on 2019-03-26" in refusal(path, ImportOptions(date=dt.date(2019, 3, 26)))
+    assert "a time on 2019-03-26" in refusal(path, ReadingOptions(date=dt.date(2019, 3, 26)))
     said = refusal(write(tmp_path, changed("ts_event", MIDNIGHT + OPEN)))
     assert f"row 5 of {path.name} must have a time not before that of the previous row of XNAS ACME" in said
     assert f"row 5 of {path.name} must have a time, was None" in refusal(write(tmp_path, changed("ts_event", None)))
@@ -304,7 +306,7 @@ def test_times_that_fall_by_a_nanosecond_from_piece_to_piece_are_refused(
     """Also where microseconds would not show it."""
     columns = table_columns(MESSAGES, 1)
     columns["ts_event"] = [MIDNIGHT + OPEN + 900 - (k == 39) for k in range(40)]
-    monkeypatch.setattr(streams, "BLOCK", 160)
+    monkeypatch.setattr(csv_files, "BLOCK", 160)
     monkeypatch.setattr(table_reader.TableReader, "ROWS", 3)
     for write in (as_csv, as_parquet):
         assert "row 40 of books" in refusal(write(tmp_path, columns))
@@ -393,7 +395,7 @@ def test_the_first_block_does_not_decide_what_a_number_is(tmp_path: Path, monkey
     columns["bid_sz_00"] = [0] * 10 + [None] * 10 + [100] * 20
     path = as_csv(tmp_path, columns)
     ((_, whole),) = imported(path)
-    monkeypatch.setattr(streams, "BLOCK", 160)
+    monkeypatch.setattr(csv_files, "BLOCK", 160)
     ((_, pieces),) = imported(path)
     assert pieces.equals(whole)
     assert whole["bid_px_00"].to_list() == [None] * 20 + [99.5] * 20
@@ -406,7 +408,7 @@ def test_many_small_pieces_make_the_same_tables_as_one(
     messages = random_messages(2, 200, step=10**6)
     path = write(tmp_path, table_columns(messages, 2, ("XNAS", "XBOS")))
     whole = imported(path)
-    monkeypatch.setattr(streams, "BLOCK", 500)
+    monkeypatch.setattr(csv_files, "BLOCK", 500)
     monkeypatch.setattr(table_reader.TableReader, "ROWS", 7)
     pieces = imported(path)
     assert [one for one, _ in pieces] == [one for one, _ in whole]
@@ -414,7 +416,7 @@ def test_many_small_pieces_make_the_same_tables_as_one(
 
 
 def test_a_window_of_a_table(tmp_path: Path) -> None:
-    wanted = ImportOptions(start=dt.time(9, 30, 10), end=dt.time(9, 30, 20))
+    wanted = ReadingOptions(start=dt.time(9, 30, 10), end=dt.time(9, 30, 20))
     ((_, table),) = imported(as_csv(tmp_path, table_columns(MESSAGES, 1)), wanted)
     assert table["sequence"].to_list() == list(range(11, 21))
 

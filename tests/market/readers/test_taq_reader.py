@@ -28,9 +28,9 @@ from market_files import (
 )
 from riskroute.core.errors import RiskrouteError
 from riskroute.market.importing import _detect_format, import_files
-from riskroute.market.readers import streams, taq
-from riskroute.market.readers.reading import EXCHANGE_CODES, ImportOptions
-from riskroute.market.store import Store
+from riskroute.market.readers import csv_files, taq
+from riskroute.market.readers.reading import EXCHANGE_CODES, ReadingOptions
+from riskroute.market.recordings import RecordingStore
 
 Found = dict[str, list[tuple[int, int, float | None, int, float | None, int]]]
 
@@ -57,19 +57,19 @@ def naive(quotes: list[Quote], lot: int = 100) -> Found:
     return found
 
 
-def read(folder: Path, text: str, name: str = TAQ_NAME, wanted: ImportOptions = ANY, **options: Any) -> Found:
+def read(folder: Path, text: str, name: str = TAQ_NAME, wanted: ReadingOptions = ANY, **options: Any) -> Found:
     (folder / name).write_text(text)
     recordings = import_files([folder / name], folder / f"{name}.out", wanted, **options)
     found: Found = {}
     for one in recordings:
-        table = Store(folder / f"{name}.out").snapshots(one)
+        table = RecordingStore(folder / f"{name}.out").snapshots(one)
         times = table["ts_event"].cast(polars.Int64) - MIDNIGHT
         levels = table.select("bid_px_00", "bid_sz_00", "ask_px_00", "ask_sz_00").rows()
         found[one.venue] = [(*keys, *level) for *keys, level in zip(table["sequence"], times, levels, strict=True)]
     return found
 
 
-def refusal(folder: Path, text: str, name: str = TAQ_NAME, wanted: ImportOptions = ANY, **options: Any) -> str:
+def refusal(folder: Path, text: str, name: str = TAQ_NAME, wanted: ReadingOptions = ANY, **options: Any) -> str:
     (folder / name).write_text(text)
     return market_files.refusal(folder / name, wanted, **options)
 
@@ -99,7 +99,7 @@ def test_quotes_are_read_as_a_loop_does_whatever_the_blocks(
     expected = naive(quotes)
     text, name = (wrds_text(quotes), "quotes.csv") if form else (taq_text(quotes), TAQ_NAME)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streams, "BLOCK", block)
+        patch.setattr(csv_files, "BLOCK", block)
         if expected:
             assert read(folder, text, name) == expected
             check_recordings(folder / f"{name}.out")
@@ -155,18 +155,18 @@ def test_files_of_national_best_quotes_say_so(tmp_path: Path) -> None:
 
 def test_sizes_are_in_the_lots_that_are_given(tmp_path: Path) -> None:
     for lot in (1, 40, 100):
-        assert read(tmp_path, taq_text(QUOTES), f"{TAQ_NAME}_{lot}", ImportOptions(lot=lot)) == naive(QUOTES, lot)
+        assert read(tmp_path, taq_text(QUOTES), f"{TAQ_NAME}_{lot}", ReadingOptions(lot=lot)) == naive(QUOTES, lot)
     wrong: list[Any] = [0, -1, 10_001, 1.5, "many"]
     for value in wrong:
         with pytest.raises(RiskrouteError, match="lot must be"):
-            ImportOptions(lot=value)
+            ReadingOptions(lot=value)
 
 
 def test_sizes_in_shares_are_not_taken_for_lots(tmp_path: Path) -> None:
     quotes = [Quote(OPEN + k, bid_size=100 * (1 + k % 5), ask_size=200) for k in range(120)]
     said = refusal(tmp_path, taq_text(quotes))
     assert "so they are shares, not lots of 100; give lot = 1" in said
-    assert read(tmp_path, taq_text(quotes), wanted=ImportOptions(lot=1)) == naive(quotes, 1)
+    assert read(tmp_path, taq_text(quotes), wanted=ReadingOptions(lot=1)) == naive(quotes, 1)
 
 
 def test_newer_files_need_a_lot(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_newer_files_need_a_lot(tmp_path: Path) -> None:
     assert "from 2025-11-03 on round lots depend on the price; give lot" in said
     (tmp_path / "SPLITS_US_ALL_BBO_A_20251031").write_text(text)
     import_files([tmp_path / "SPLITS_US_ALL_BBO_A_20251031"], tmp_path / "before", ANY)
-    import_files([tmp_path / "SPLITS_US_ALL_BBO_A_20251103"], tmp_path / "after", ImportOptions(lot=1))
+    import_files([tmp_path / "SPLITS_US_ALL_BBO_A_20251103"], tmp_path / "after", ReadingOptions(lot=1))
 
 
 def test_symbols_have_a_dot_before_their_suffix(tmp_path: Path) -> None:
@@ -183,11 +183,11 @@ def test_symbols_have_a_dot_before_their_suffix(tmp_path: Path) -> None:
     for name, text in {TAQ_NAME: taq_text(quotes), "q.csv": wrds_text(quotes)}.items():
         (tmp_path / name).write_text(text)
         for wanted in ("BRK.A", "brk a"):
-            (one,) = import_files([tmp_path / name], tmp_path / f"{name}{wanted}", ImportOptions((wanted,)))
+            (one,) = import_files([tmp_path / name], tmp_path / f"{name}{wanted}", ReadingOptions((wanted,)))
             assert (one.symbol, one.snapshots) == ("BRK.A", 2)
         both = import_files([tmp_path / name], tmp_path / f"{name}.all", ANY)
         assert sorted(one.symbol for one in both) == ["ACME", "BRK.A"]
-    said = refusal(tmp_path, taq_text(quotes), wanted=ImportOptions(("ACNE",)))
+    said = refusal(tmp_path, taq_text(quotes), wanted=ReadingOptions(("ACNE",)))
     assert "did you mean ACME" in said
 
 
@@ -195,7 +195,7 @@ def test_a_file_of_many_symbols_needs_a_choice(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(taq, "MOST_SYMBOLS", 1)
     quotes = [Quote(OPEN, symbol="A"), Quote(OPEN, symbol="B")]
     assert "symbols" in refusal(tmp_path, taq_text(quotes))
-    assert list(read(tmp_path, taq_text(quotes), wanted=ImportOptions(("B",)))) == ["XNYS"]
+    assert list(read(tmp_path, taq_text(quotes), wanted=ReadingOptions(("B",)))) == ["XNYS"]
 
 
 def test_files_are_in_the_order_of_symbols(tmp_path: Path) -> None:
@@ -212,13 +212,13 @@ def test_days_of_names_rows_and_options(tmp_path: Path) -> None:
     assert "does not state its date; give date" in refusal(tmp_path, taq_text(QUOTES, end=False), "quotes.psv")
     two = wrds_text(QUOTES) + "".join(wrds_text(QUOTES, "2019-03-28").splitlines(keepends=True)[1:])
     assert "it begins on 2019-03-27, and row 5 is of 2019-03-28" in refusal(tmp_path, two, "q.csv")
-    found = import_files([tmp_path / "q.csv"], tmp_path / "second", ImportOptions(date=dt.date(2019, 3, 28)))
+    found = import_files([tmp_path / "q.csv"], tmp_path / "second", ReadingOptions(date=dt.date(2019, 3, 28)))
     assert {(one.date, one.notes["other_days"]) for one in found} == {(dt.date(2019, 3, 28), 4)}
-    said = refusal(tmp_path, two, "q.csv", ImportOptions(date=dt.date(2019, 3, 29)))
+    said = refusal(tmp_path, two, "q.csv", ReadingOptions(date=dt.date(2019, 3, 29)))
     assert "has no quotes of 2019-03-29" in said
-    hours = ImportOptions(start=dt.time(9, 30, 1), end=dt.time(9, 30, 2))
+    hours = ReadingOptions(start=dt.time(9, 30, 1), end=dt.time(9, 30, 2))
     assert [row[0] for row in read(tmp_path, taq_text(QUOTES), wanted=hours)["XNYS"]] == [3]
-    assert list(read(tmp_path, taq_text(QUOTES), f"{TAQ_NAME}_v", ImportOptions(venue="XNAS"))) == ["XNAS"]
+    assert list(read(tmp_path, taq_text(QUOTES), f"{TAQ_NAME}_v", ReadingOptions(venue="XNAS"))) == ["XNAS"]
 
 
 @pytest.mark.parametrize(

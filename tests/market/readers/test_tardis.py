@@ -13,15 +13,15 @@ import pytest
 
 import market_files
 from market_files import Update, check_recordings, gzipped, naive_books_of, sides_of, tardis_text, zipped
-from riskroute.cli.app import run as command
-from riskroute.core.validation import name_rule
+from riskroute.cli.app import run_app as command
+from riskroute.core.validation import valid_name_rule
 from riskroute.market.calibration import calibrate
-from riskroute.market.clock import Window
+from riskroute.market.clock import TimeWindow
 from riskroute.market.importing import _detect_format, import_files
-from riskroute.market.readers import streams
+from riskroute.market.readers import csv_files
 from riskroute.market.readers.book_updates import UpdateReader
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Recording, Store
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import Recording, RecordingStore
 
 DAY = dt.date(2020, 1, 1)
 MIDNIGHT = 1_577_836_800 * 10**6
@@ -46,7 +46,7 @@ def walk(seed: int, count: int = 60) -> list[Update]:
 UPDATES = walk(1)
 TEXT = tardis_text(UPDATES, MIDNIGHT)
 NAME = "binance_incremental_book_L2_2020-01-01_BTCUSDT.csv"
-HALVES = ImportOptions(unit=0.5, depth=8)
+HALVES = ReadingOptions(unit=0.5, depth=8)
 
 
 def snapshot_text(count: int = 30, levels: int = 5) -> str:
@@ -68,14 +68,14 @@ def written(folder: Path, text: str | bytes, name: str = NAME) -> Path:
     return path
 
 
-def imported(path: Path, wanted: ImportOptions = HALVES) -> list[tuple[Recording, polars.DataFrame]]:
+def imported(path: Path, wanted: ReadingOptions = HALVES) -> list[tuple[Recording, polars.DataFrame]]:
     out = path.parent / "out"
     recordings = import_files([path], out, wanted)
     check_recordings(out)
-    return [(one, Store(out).snapshots(one)) for one in recordings]
+    return [(one, RecordingStore(out).snapshots(one)) for one in recordings]
 
 
-def refusal(path: Path, wanted: ImportOptions = HALVES, **more: Any) -> str:
+def refusal(path: Path, wanted: ReadingOptions = HALVES, **more: Any) -> str:
     return market_files.refusal(path, wanted, **more)
 
 
@@ -92,7 +92,7 @@ def check_books(table: polars.DataFrame, updates: list[Update], depth: int, unit
 
 @pytest.mark.parametrize("depth", [None, 1, 3])
 def test_updates_become_books(tmp_path: Path, depth: int | None) -> None:
-    ((one, table),) = imported(written(tmp_path, TEXT), ImportOptions(depth=depth, unit=0.5))
+    ((one, table),) = imported(written(tmp_path, TEXT), ReadingOptions(depth=depth, unit=0.5))
     assert (one.stem, one.reader, one.zone, one.unit) == ("binance_BTCUSDT_2020-01-01", "deltas", "UTC", 0.5)
     assert (one.depth, one.gaps, one.has_events) == (depth or 50, 0, False)
     check_books(table, UPDATES, depth or 8)
@@ -104,7 +104,7 @@ def test_pieces_and_packing_change_nothing(tmp_path: Path, monkeypatch: pytest.M
     for name, content in {"a.csv.gz": gzipped(TEXT.encode()), "a.zip": zipped({NAME: TEXT.encode()})}.items():
         ((_, table),) = imported(written(tmp_path, content, name))
         assert table.equals(plain)
-    monkeypatch.setattr(streams, "BLOCK", 700)
+    monkeypatch.setattr(csv_files, "BLOCK", 700)
     ((_, table),) = imported(tmp_path / NAME)
     assert table.equals(plain)
 
@@ -125,11 +125,11 @@ def test_several_books_in_one_file(tmp_path: Path) -> None:
         assert [price and price * 2 for price, _ in sides_of(row, 8)[0]] == [
             p for p, _ in naive_books_of(updates, 8)[-1][1]
         ]
-    ((one, _),) = imported(path, ImportOptions(("eth-usdt",), unit=0.5, depth=1))
+    ((one, _),) = imported(path, ReadingOptions(("eth-usdt",), unit=0.5, depth=1))
     assert one.symbol == "ETH-USDT"
-    ((one, _),) = imported(path, ImportOptions(unit=0.5, venue="binance", depth=1))
+    ((one, _),) = imported(path, ReadingOptions(unit=0.5, venue="binance", depth=1))
     assert one.venue == "binance"
-    assert " is not among the 2 in" in refusal(path, ImportOptions(("ETH-USDC",), unit=0.5, depth=1))
+    assert " is not among the 2 in" in refusal(path, ReadingOptions(("ETH-USDC",), unit=0.5, depth=1))
 
 
 def test_rows_before_the_first_snapshot_are_left_out_and_said(tmp_path: Path) -> None:
@@ -145,14 +145,14 @@ def test_rows_before_the_first_snapshot_are_left_out_and_said(tmp_path: Path) ->
 
 def test_times_of_the_exchange_may_be_told(tmp_path: Path) -> None:
     path = written(tmp_path, tardis_text(UPDATES, MIDNIGHT + 10))
-    ((_, table),) = imported(path, ImportOptions(unit=0.5, columns={"ts_event": "timestamp"}))
+    ((_, table),) = imported(path, ReadingOptions(unit=0.5, columns={"ts_event": "timestamp"}))
     assert table["ts_event"][0] == dt.datetime(2020, 1, 1, 0, 0, 0, 8, tzinfo=dt.UTC)
-    said = refusal(path, ImportOptions(unit=0.5, columns={"bid_px_00": "price"}))
+    said = refusal(path, ReadingOptions(unit=0.5, columns={"bid_px_00": "price"}))
     assert said.startswith("columns of book updates may only set ts_event, to timestamp or local_timestamp, was")
 
 
 def test_a_part_of_a_day_in_utc(tmp_path: Path) -> None:
-    wanted = ImportOptions(unit=0.5, start=dt.time(0), end=dt.time(0, 0, 0, 20))
+    wanted = ReadingOptions(unit=0.5, start=dt.time(0), end=dt.time(0, 0, 0, 20))
     ((_, table),) = imported(written(tmp_path, TEXT), wanted)
     assert table.height == sum(UPDATES[number - 1].group < 20 for number, *_ in naive_books_of(UPDATES, 50))
 
@@ -182,10 +182,13 @@ DAMAGED: dict[str, tuple[Callable[[], str], str]] = {
         lambda: replaced(3, 4, "maybe"),
         "row 3 of x.csv must have is_snapshot true or false, was 'maybe'",
     ),
-    "no exchange": (lambda: replaced(3, 0, ""), f"row 3 of x.csv must have {name_rule(longest=32)} as exchange, was"),
+    "no exchange": (
+        lambda: replaced(3, 0, ""),
+        f"row 3 of x.csv must have {valid_name_rule(longest=32)} as exchange, was",
+    ),
     "a hostile symbol": (
         lambda: replaced(3, 1, "<b>"),
-        f"row 3 of x.csv must have {name_rule(longest=16)} as symbol, was '<B>'",
+        f"row 3 of x.csv must have {valid_name_rule(longest=16)} as symbol, was '<B>'",
     ),
     "a falling time": (
         lambda: replaced(30, 3, str(MIDNIGHT)),
@@ -207,7 +210,7 @@ def test_damaged_updates_are_refused(tmp_path: Path, damage: str) -> None:
 
 
 def test_fractions_need_a_unit(tmp_path: Path) -> None:
-    assert "; unit = 0.1 fits all sizes" in refusal(written(tmp_path, TEXT), ImportOptions())
+    assert "; unit = 0.1 fits all sizes" in refusal(written(tmp_path, TEXT), ReadingOptions())
 
 
 def test_updates_under_other_names_are_recognised(tmp_path: Path) -> None:
@@ -234,7 +237,7 @@ def test_other_files_are_no_updates(tmp_path: Path) -> None:
 
 def test_tables_of_books_are_known_without_any_option(tmp_path: Path) -> None:
     path = written(tmp_path, snapshot_text(), "deribit_book_snapshot_5_2020-01-01_BTC-PERPETUAL.csv")
-    ((one, table),) = imported(path, ImportOptions(unit=0.25))
+    ((one, table),) = imported(path, ReadingOptions(unit=0.25))
     assert (one.stem, one.depth, one.reader, one.zone) == ("deribit_BTC-PERPETUAL_2020-01-01", 5, "table", "UTC")
     assert table.row(0, named=True)["ask_px_04"] == 7204.5 * 0.25
     assert table["ask_sz_04"].to_list() == list(range(5, 35))
@@ -244,7 +247,7 @@ def test_tables_of_books_are_known_without_any_option(tmp_path: Path) -> None:
 
 def test_a_day_of_utc_is_two_days_in_new_york(tmp_path: Path) -> None:
     path = written(tmp_path, snapshot_text(), "books.csv")
-    said = refusal(path, ImportOptions(unit=0.25, zone="America/New_York"))
+    said = refusal(path, ReadingOptions(unit=0.25, zone="America/New_York"))
     assert "must have a time on 2019-12-31, as in the first row, was 2020-01-01 05:" in said
     assert said.endswith("; days are in America/New_York time, zone = NAME changes that")
 
@@ -258,9 +261,9 @@ def test_damaged_tables_of_books(tmp_path: Path) -> None:
         text.replace(",0.25,", ",0.251,", 1): "was 0.251; unit = 0.001 fits all sizes",
         text.replace("deribit", "", 1): "row 1 of books.csv: venue must be a name",
     }.items():
-        assert expected in refusal(written(tmp_path, damage, "books.csv"), ImportOptions(unit=0.25))
+        assert expected in refusal(written(tmp_path, damage, "books.csv"), ReadingOptions(unit=0.25))
     ((one, _),) = imported(
-        written(tmp_path, text.replace("bids[3].price", "x", 1), "books.csv"), ImportOptions(unit=0.25)
+        written(tmp_path, text.replace("bids[3].price", "x", 1), "books.csv"), ReadingOptions(unit=0.25)
     )
     assert one.depth == 3  # as with any table, levels up to the first that is not whole
 
@@ -273,8 +276,8 @@ def test_inspect_and_calibrate_work_in_utc(tmp_path: Path, capsys: pytest.Captur
     said = capsys.readouterr().out
     assert "Days and hours of deribit_BTC-PERPETUAL_2020-01-01 are in UTC time." in said
     assert "Sizes of deribit_BTC-PERPETUAL_2020-01-01 are in units of 0.25, and prices are per unit." in said
-    window = Window(dt.time(1), dt.time(21), 10)
-    found = calibrate(Store(out), "BTC-PERPETUAL", quantities=[1, 2, 3], window=window)
+    window = TimeWindow(dt.time(1), dt.time(21), 10)
+    found = calibrate(RecordingStore(out), "BTC-PERPETUAL", quantities=[1, 2, 3], window=window)
     assert found.fits["deribit"].samples == 10
     assert window.edges(DAY, "UTC")[0] == MIDNIGHT * 1000 + 3600 * 10**9
     hours = ["--quantities", "1:3", "--hours", "01:00-21:00", "--buckets", "10"]

@@ -27,10 +27,10 @@ from market_files import (
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.day_books import DayBooks
 from riskroute.market.importing import import_files
-from riskroute.market.readers import streams
+from riskroute.market.readers import csv_files
 from riskroute.market.readers.reading import EXCHANGE_CODES as VENUES
-from riskroute.market.readers.reading import ImportOptions
-from riskroute.market.store import Store
+from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import RecordingStore
 
 Tick = tuple[int, int, int, int, int, str, int, int]
 Found = dict[str, list[tuple[int, int, float | None, int, float | None, int]]]
@@ -74,20 +74,20 @@ def contradicted(side: str, price: int, bid: int, ask: int) -> bool:
     return bool(ask and price > ask) if side == "bid" else bool(price and bid > price)
 
 
-def read(text: str, folder: Path, wanted: ImportOptions | None = None, name: str = TICK_NAME) -> Found:
+def read(text: str, folder: Path, wanted: ReadingOptions | None = None, name: str = TICK_NAME) -> Found:
     """What was imported, as `naive_ticks` tells it."""
     (folder / name).write_text(text)
-    recordings = import_files([folder / name], folder / "out", wanted or ImportOptions(), max_crossed=1)
+    recordings = import_files([folder / name], folder / "out", wanted or ReadingOptions(), max_crossed=1)
     found: Found = {}
     for one in recordings:
-        table = Store(folder / "out").snapshots(one)
+        table = RecordingStore(folder / "out").snapshots(one)
         ms = (table["ts_event"].cast(polars.Int64) - MIDNIGHT) // 10**6
         levels = table.select("bid_px_00", "bid_sz_00", "ask_px_00", "ask_sz_00").rows()
         found[one.venue] = [(*keys, *level) for *keys, level in zip(table["sequence"], ms, levels, strict=True)]
     return found
 
 
-def refusal(text: str, folder: Path, wanted: ImportOptions = ANY, name: str = TICK_NAME) -> str:
+def refusal(text: str, folder: Path, wanted: ReadingOptions = ANY, name: str = TICK_NAME) -> str:
     (folder / name).write_text(text)
     return market_files.refusal(folder / name, wanted)
 
@@ -115,7 +115,7 @@ def test_ticks_are_remembered_as_a_loop_does_whatever_the_blocks(
         ticks.append((now, bid, bid_size, ask, ask_size, letter, one, int(suspicious == 9)))
     expected = naive_ticks(ticks)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streams, "BLOCK", block)
+        patch.setattr(csv_files, "BLOCK", block)
         if expected:
             assert read(text_of(ticks), folder) == expected
             check_recordings(folder / "out")
@@ -193,14 +193,14 @@ def test_only_a_wanted_venue_or_part_of_the_day(tmp_path: Path) -> None:
     whole = read(text, tmp_path)
     assert set(whole) == {"XNYS", "XNAS", "ARCX"}
     (tmp_path / "one").mkdir()
-    assert read(text, tmp_path / "one", ImportOptions(venue="ARCX")) == {"ARCX": whole["ARCX"]}
+    assert read(text, tmp_path / "one", ReadingOptions(venue="ARCX")) == {"ARCX": whole["ARCX"]}
     (tmp_path / "hours").mkdir()
-    some = read(text, tmp_path / "hours", ImportOptions(start=dt.time(9, 30, 20), end=dt.time(9, 30, 40)))
+    some = read(text, tmp_path / "hours", ReadingOptions(start=dt.time(9, 30, 20), end=dt.time(9, 30, 40)))
     begin = 34_220_000
     expected = {mic: [row for row in rows if begin <= row[1] < begin + 20_000] for mic, rows in whole.items()}
     assert some == {mic: rows for mic, rows in expected.items() if rows}
     (tmp_path / "none").mkdir()
-    said = refusal(text, tmp_path / "none", ImportOptions(venue="XBOS"))
+    said = refusal(text, tmp_path / "none", ReadingOptions(venue="XBOS"))
     assert said.startswith(f"venue must be one of ARCX, XNYS, XNAS in {TICK_NAME}, was 'XBOS'")
 
 
@@ -212,9 +212,9 @@ def test_gzip_and_zip_give_what_the_plain_file_gives(tmp_path: Path) -> None:
         "20190327_quote.zip": zipped({TICK_NAME: text.encode()}),
     }.items():
         (tmp_path / name).write_bytes(content)
-        import_files([tmp_path / name], tmp_path / name[-3:], ImportOptions())
+        import_files([tmp_path / name], tmp_path / name[-3:], ReadingOptions())
         check_recordings(tmp_path / name[-3:])
-        store = Store(tmp_path / name[-3:])
+        store = RecordingStore(tmp_path / name[-3:])
         assert {one.venue: one.snapshots for one in store.recordings()} == {
             mic: len(rows) for mic, rows in plain.items()
         }
@@ -223,30 +223,30 @@ def test_gzip_and_zip_give_what_the_plain_file_gives(tmp_path: Path) -> None:
 def test_day_and_symbol_from_names_and_options(tmp_path: Path) -> None:
     text = tick_text(random_messages(4, 60))
     (tmp_path / "20190327_BRK.A_Quote_x.csv").write_text(text)
-    (one, *_) = import_files([tmp_path / "20190327_BRK.A_Quote_x.csv"], tmp_path / "a", ImportOptions())
+    (one, *_) = import_files([tmp_path / "20190327_BRK.A_Quote_x.csv"], tmp_path / "a", ReadingOptions())
     assert (one.symbol, one.date, one.depth, one.has_events) == ("BRK.A", dt.date(2019, 3, 27), 1, False)
     assert "does not state its symbol" in refusal(text, tmp_path, name="20190327_quote.csv")
-    wanted = ImportOptions(("acme",), date=dt.date(2020, 1, 2))
+    wanted = ReadingOptions(("acme",), date=dt.date(2020, 1, 2))
     (other, *_) = import_files([tmp_path / "20190327_quote.csv"], tmp_path / "b", wanted)
     assert other.stem == "ARCX_ACME_2020-01-02"
-    assert "a file of ticks holds one symbol, was A, B" in refusal(text, tmp_path, ImportOptions(("A", "B")))
+    assert "a file of ticks holds one symbol, was A, B" in refusal(text, tmp_path, ReadingOptions(("A", "B")))
     (tmp_path / "quote.csv").write_text(text)
     with pytest.raises(InputError, match="does not state its date; give date"):
-        import_files([tmp_path / "quote.csv"], tmp_path / "c", ImportOptions(("ACME",)), kind="ticks")
+        import_files([tmp_path / "quote.csv"], tmp_path / "c", ReadingOptions(("ACME",)), kind="ticks")
 
 
 def test_a_file_of_trades_is_refused(tmp_path: Path) -> None:
     assert "holds trades" in refusal("1,2,3,N,1,0\n", tmp_path, name="20190327_acme_Trade_Tick.csv")
     (tmp_path / "20190327_trade.zip").write_bytes(zipped({"20190327_acme_Trade_Tick.csv": b"1,2,3,N,1,0\n"}))
     with pytest.raises(DataError, match="holds trades"):
-        import_files([tmp_path / "20190327_trade.zip"], tmp_path / "out", ImportOptions())
+        import_files([tmp_path / "20190327_trade.zip"], tmp_path / "out", ReadingOptions())
 
 
 def test_an_archive_of_two_files_is_refused(tmp_path: Path) -> None:
     text = tick_text(random_messages(4)).encode()
     (tmp_path / "20190327_quote.zip").write_bytes(zipped({TICK_NAME: text, f"2{TICK_NAME}": text}))
     with pytest.raises(DataError, match="must hold one CSV file, was 2"):
-        import_files([tmp_path / "20190327_quote.zip"], tmp_path / "out", ImportOptions(), kind="ticks")
+        import_files([tmp_path / "20190327_quote.zip"], tmp_path / "out", ReadingOptions(), kind="ticks")
 
 
 @pytest.mark.parametrize(
@@ -273,12 +273,12 @@ def test_a_bad_row_is_refused_by_number(tmp_path: Path, column: int, value: str,
     rows[4][column] = value
     (tmp_path / TICK_NAME).write_text("\n".join(map(",".join, rows)) + "\n")
     with pytest.raises(DataError, match=expected):
-        import_files([tmp_path / TICK_NAME], tmp_path / "out", ImportOptions())
+        import_files([tmp_path / TICK_NAME], tmp_path / "out", ReadingOptions())
     assert visible(tmp_path / "out") == []
 
 
 def test_times_that_fall_from_block_to_block_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "BLOCK", 80)
+    monkeypatch.setattr(csv_files, "BLOCK", 80)
     lines = tick_text(random_messages(4, 30)).splitlines(keepends=True)
     assert "row 30 of" in refusal("".join([*lines[:-1], lines[0]]), tmp_path)
 
@@ -294,13 +294,13 @@ def test_a_real_day_of_quotes_has_no_crossed_book(tmp_path: Path) -> None:
     path = SHARED_DATA / "quotes" / "bac" / "20131007_quote.zip"
     if not path.is_file():
         pytest.skip(f"no {path}")
-    recordings = import_files([path], tmp_path, ImportOptions())
+    recordings = import_files([path], tmp_path, ReadingOptions())
     assert {one.venue for one in recordings} >= {"XNYS", "XNAS", "ARCX", "BATS", "EDGX", "XPSX", "BATY"}
     assert {one.symbol for one in recordings} == {"BAC"}
     assert sum(one.crossed for one in recordings) == 0
     assert 100_000 < sum(one.snapshots for one in recordings) < 476_855
     check_recordings(tmp_path)
-    books = DayBooks.of_tables({one.venue: Store(tmp_path).snapshots(one) for one in recordings})
+    books = DayBooks.of_tables({one.venue: RecordingStore(tmp_path).snapshots(one) for one in recordings})
     spreads = books.spreads(np.random.default_rng(0).integers(books.first, books.last, 5000))
     assert np.isfinite(spreads).mean() > 0.9
     assert np.nanmin(spreads) > -1e-9

@@ -15,7 +15,7 @@ import pytest
 
 from naive_books import NaiveItchBook, read_messages
 from riskroute.core.errors import InputError
-from riskroute.market.clock import SECOND, Window
+from riskroute.market.clock import SECOND, TimeWindow
 from riskroute.market.order_profits import market_profits
 from riskroute.market.sampling import closest_books, draw_sample_times
 from riskroute.market.schema import TIME
@@ -24,7 +24,7 @@ from riskroute.market.synthetic.generate import (
     generate_market,
 )
 from riskroute.market.synthetic.order_flow import _fundamental_price, _target_quotes
-from riskroute.market.synthetic.venues import DEFAULT_VENUES, OwnQuotes, SyntheticVenue
+from riskroute.market.synthetic.venues import DEFAULT_VENUES, SyntheticOwnQuotes, SyntheticVenue
 
 DAY = dt.date(2019, 3, 27)
 SEEDS = (0, 1)
@@ -129,7 +129,7 @@ def test_moments_of_the_paper(markets: dict[int, list[Path]], seed: int) -> None
     are three of them and more. On the last venue the size of a tick counts: its variance is that of a spread that is a
     tick more or less at times.
     """
-    sample_times = draw_sample_times(DAY, Window(), seed)
+    sample_times = draw_sample_times(DAY, TimeWindow(), seed)
     quantities = np.arange(1, 11)
     aims = ((-0.07, 0.02, 0.00055, 2.0), (-1.144, 0.16, 0.04, 2.0), (-1.471, 0.002, 5e-6, 3.0))
     for path, (slope, margin, curve, factor) in zip(markets[seed], aims, strict=True):
@@ -145,7 +145,7 @@ def test_moments_of_the_paper(markets: dict[int, list[Path]], seed: int) -> None
 
 def test_venues_agree_on_the_middle(markets: dict[int, list[Path]]) -> None:
     """Quotes follow the price with a patience of four cents, and noise of half a cent."""
-    sample_times = draw_sample_times(DAY, Window(), 1)
+    sample_times = draw_sample_times(DAY, TimeWindow(), 1)
     middles = [closest_books(depth_table(path)[0], sample_times).mid for path in markets[1]]
     assert np.ptp(middles, axis=0).max() < 0.12
     assert np.ptp(middles[0]) > 0.3
@@ -156,7 +156,7 @@ def test_a_limit_order_has_a_real_chance(markets: dict[int, list[Path]]) -> None
 
     One is filled when an order behind it, or at a worse price, trades. Sixty buckets tell a share of 0.7 to 0.06.
     """
-    sample_times = draw_sample_times(DAY, Window(), 0)
+    sample_times = draw_sample_times(DAY, TimeWindow(), 0)
     midnight = sample_times.edges[0] - 11 * 3600 * SECOND
     waiting = list(
         zip((sample_times.times - midnight).tolist(), (sample_times.edges[1:] - midnight).tolist(), strict=True)
@@ -363,7 +363,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         ({"file_name": "up/down"}, "file_name must be a name without folders, was 'up/down'"),
         ({"file_name": "%D"}, "file_name must be a name without folders, was '%D'"),
         ({"matching": "prorata"}, "matching must be one of price-time, pro-rata, was 'prorata'"),
-        ({"quotes": 0.07}, "quotes of XNAS must be OwnQuotes or SharedQuotes, was float"),
+        ({"quotes": 0.07}, "quotes of XNAS must be SyntheticOwnQuotes or SyntheticSharedQuotes, was float"),
         ({"orders": 3}, "orders of XNAS must be an integer of at least 16, was 3"),
         ({"lot": 0.5}, "lot of XNAS must be an integer"),
         ({"top_size": 0}, "top_size of XNAS must be a positive integer, was 0"),
@@ -378,7 +378,7 @@ def test_bad_venues(change: dict[str, Any], message: str) -> None:
 
 
 def test_a_venue_of_ones_own(tmp_path: Path) -> None:
-    quotes = OwnQuotes(half_spread=0.01, spread_deviation=0.2, spread_patience=0.08, price_patience=0.04)
+    quotes = SyntheticOwnQuotes(half_spread=0.01, spread_deviation=0.2, spread_patience=0.08, price_patience=0.04)
     mine: SyntheticVenue = replace(DEFAULT_VENUES[1], name="XOWN", file_name="%Y.own", quotes=quotes, reach=50)
     path = generate_market(tmp_path, venues=[mine], hours=minutes(30, 31), date=dt.date(2024, 11, 3))[0]
     assert path.name == "2024.own"

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from riskroute.routing.designs.certificate import _dual_bound, bound_by_majorant
+from riskroute.routing.designs.certificate import _dual_bound, certify_by_majorant
 from riskroute.routing.designs.large import (
     MOST_KINDS,
     _asymmetric_design,
@@ -44,7 +44,7 @@ def test_bound_is_above_every_leverage(name: str, seed: int) -> None:
     units, highs = SETS[name]
     whitening = np.random.default_rng(seed).standard_normal((2 * len(highs), 4))
     levers = np.sum((features(members(units, highs)) @ whitening) ** 2, axis=1)
-    assert levers.max() <= bound_by_majorant(lattice_of(units, highs), whitening) * (1 + 1e-9)
+    assert levers.max() <= certify_by_majorant(lattice_of(units, highs), whitening) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -58,9 +58,9 @@ def test_bound_within_a_cut_is_above_what_passes_it_and_not_above_that_of_all(na
     limit = float(np.quantile(scores, 0.1))
     levers = np.sum((features(rows[scores <= limit]) @ whitening) ** 2, axis=1)
     lattice = lattice_of(units, highs)
-    bound = bound_by_majorant(lattice, whitening, (alpha, beta, limit))
+    bound = certify_by_majorant(lattice, whitening, (alpha, beta, limit))
     assert levers.max() <= bound * (1 + 1e-9)
-    assert bound <= bound_by_majorant(lattice, whitening) * (1 + 1e-9)
+    assert bound <= certify_by_majorant(lattice, whitening) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(20))

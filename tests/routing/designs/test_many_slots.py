@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from riskroute import Allocations, random_problem, random_routing_problem
-from riskroute.cli.app import run
+from riskroute.cli.app import run_app
 from riskroute.core.errors import InputError
 from riskroute.learning.design.wide import wide_optimal
 from riskroute.routing import split_actions
 from riskroute.routing.lattice import Lattice
-from riskroute.routing.splits import count_splits, list_limit
+from riskroute.routing.splits import count_splits, split_list_limit
 
 GIGABYTE = 1000.0
 
@@ -101,13 +101,13 @@ def test_what_would_fill_the_memory_is_refused_before_it_does(name: str) -> None
 
 @pytest.mark.parametrize("command", ["design", "simulate"])
 def test_command_line_refuses_more_slots(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([command, "--shares", "100", "--slots", "201"]) == 2
+    assert run_app([command, "--shares", "100", "--slots", "201"]) == 2
     assert "slots must be at most 200, was 201" in capsys.readouterr().err
 
 
 def test_lists_are_shorter_for_many_slots() -> None:
-    assert list_limit(4) == 5_000_000
-    assert list_limit(200) == 100_000
+    assert split_list_limit(4) == 5_000_000
+    assert split_list_limit(200) == 100_000
     with pytest.raises(InputError, match=r"limit 133,333\): 573,800 for 3 shares over 150 slots"):
         split_actions(3, 150)
 

@@ -43,7 +43,7 @@ from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
-from riskroute.routers.rules import DarkFirstPost, RestEven
+from riskroute.routers.rules import DarkFirstPostRule, RestEvenRule
 from simulated_service.checks import BrokenGuaranteeError, Checks, difference
 from simulated_service.disk import SimulatedDisk, SimulatedLog, SimulatedStateStore
 from simulated_service.network import Answer, Connection, Network, SimulatedLoop, read_answer, request
@@ -56,7 +56,7 @@ TOKENS = {name: f"the-token-that-is-good-for-{name}" for name in ("trade", "halt
 PATIENCE = 0.5
 
 
-class CountingRouter(DarkFirstPost):
+class CountingRouter(DarkFirstPostRule):
     """Pings, posts, rests or sweeps, by the key of the order; counts what it has learned, and hashes the sequence."""
 
     name: ClassVar[str] = "counting"
@@ -75,9 +75,9 @@ class CountingRouter(DarkFirstPost):
         if manner == 0:
             return Plan(context.order, dark=plan.dark, in_turn=True)
         if manner == 1:
-            return RestEven().decide(context)
+            return RestEvenRule().decide(context)
         if manner == 2:
-            resting = RestEven().decide(context)
+            resting = RestEvenRule().decide(context)
             return Plan(context.order, dark_rest=resting.dark_rest, recall=context.horizon / 3)
         return plan
 

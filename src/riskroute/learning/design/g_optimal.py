@@ -28,7 +28,7 @@ import scipy
 from numba import njit
 
 from riskroute.core.arrays import Floats, Integers, Matrix
-from riskroute.core.errors import InputError, RiskrouteError
+from riskroute.core.errors import DesignError, InputError
 from riskroute.core.validation import exact_array, finite_array, real_number, whole_number
 from riskroute.learning.design.canonical import (
     CONTACT,
@@ -46,7 +46,7 @@ def _vertex_information(points: Floats, weights: Floats) -> Floats:
     return product
 
 
-def vertex_inverse_root(points: Floats, weights: Floats) -> Floats:
+def vertex_exchange_root(points: Floats, weights: Floats) -> Floats:
     """Return upper triangular ``R`` with ``R R' = M^-1`` for the design ``weights`` on ``points`` of full rank."""
     lower = np.linalg.cholesky(_vertex_information(points, weights))
     return np.asarray(np.linalg.inv(lower).T)
@@ -172,7 +172,7 @@ def _newton_polish(points: Floats, weights: Floats, tolerance: float) -> tuple[F
     """Improve weights by Newton steps; return them, and whether no leverage exceeds ``(1 + tolerance) r``."""
     rank = points.shape[1]
     for _ in range(_NEWTON_STEPS):
-        white = points @ vertex_inverse_root(points, weights)
+        white = points @ vertex_exchange_root(points, weights)
         levers = np.einsum("ij,ij->i", white, white)
         if levers.max() <= rank * (1 + tolerance):
             return weights, True
@@ -223,10 +223,6 @@ _NEWTON_STEPS = 50  # a few usually suffice
 _EXTREME = 1e75  # columns larger than this, or smaller than its inverse, are scaled before they are squared
 
 
-class DesignError(RiskrouteError):
-    """The solver could not certify the requested tolerance."""
-
-
 @dataclass(frozen=True)
 class Design:
     """A distribution over actions with a certificate.
@@ -257,7 +253,7 @@ class Design:
         return len(self.weights)
 
 
-def is_wide(count: int, dim: int) -> bool:
+def too_wide_for_g_optimal(count: int, dim: int) -> bool:
     """Return whether `g_optimal` needs too large tables for ``count`` points of dimension ``dim``."""
     rank = min(count, dim)
     return rank > 24 and count * rank * (rank + 1) // 2 > 1_000_000  # tables hold every pair of coordinates
@@ -282,7 +278,7 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
     size = np.abs(features).max(axis=0)
     if size.max() > _EXTREME or size.min() < 1 / _EXTREME:  # leverages do not depend on the units of the columns
         features = features / np.where(size > 0, size, 1.0)
-    to_round = round_coordinates(features)
+    to_round = design_coordinates(features)
     rank = to_round.shape[1]
     if rank == 0:  # all vectors are zero
         return Design(np.zeros(1, dtype=np.int64), np.ones(1), 0.0, 0)
@@ -295,7 +291,7 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
         bound = np.inf
     if bound > most:  # too ill-conditioned for the canonical design: any design within the tolerance
         index, weights = _solve(features, to_round, tolerance)
-        index, weights = thin_support(features[index] @ to_round, weights, index)
+        index, weights = thin_design(features[index] @ to_round, weights, index)
         bound = float(_scan(features, to_round, features[index] @ to_round, weights).max())
     if bound > most:
         raise DesignError(f"design reached {bound / rank - 1:.3g} above the optimum, expected {tolerance:.3g}")
@@ -306,20 +302,20 @@ def _canonical(features: Matrix, to_round: Matrix, grid: float) -> tuple[ActionB
     """Return the rows and weights of the canonical design, and its largest leverage."""
     # the choice among designs needs an accurate information matrix
     index, weights = _solve(features, to_round, 1e-11)
-    root = to_round @ vertex_inverse_root(features[index] @ to_round, weights)
+    root = to_round @ vertex_exchange_root(features[index] @ to_round, weights)
     rank = to_round.shape[1]
     touching = np.flatnonzero(leverages(features, root) >= rank * (1 - CONTACT))
     white = features[touching] @ root
     even = canonical_least_norm(canonical_products(white), canonical_products(np.eye(rank)).sum(axis=0))
     if even is None:
         raise DesignError(f"design did not find weights of least norm on {len(touching)} actions")
-    index, weights = thin_support(white, on_canonical_grid(even, grid), touching)
+    index, weights = thin_design(white, on_canonical_grid(even, grid), touching)
     weights = on_canonical_grid(weights, grid)
     index, weights = index[weights > 0], weights[weights > 0]
     return index, weights, float(_scan(features, to_round, features[index] @ to_round, weights).max())
 
 
-def round_coordinates(features: Matrix) -> Matrix:
+def design_coordinates(features: Matrix) -> Matrix:
     """Return ``B`` ``(d, r)`` such that the rows of ``features @ B`` are round: ``B' (X'X) B / K`` is the identity.
 
     Leverages do not depend on the coordinates, rounding errors do. ``r`` is the numerical rank after each column is
@@ -357,7 +353,7 @@ def leverages(features: Matrix, inverse_root: Matrix) -> Floats:
 
 def _scan(features: Matrix, to_round: Matrix, points: Matrix, weights: Floats) -> Floats:
     """Return the leverages of all rows under the design ``weights`` on whitened ``points``."""
-    return leverages(features, to_round @ vertex_inverse_root(points, weights))
+    return leverages(features, to_round @ vertex_exchange_root(points, weights))
 
 
 def _solve(features: Matrix, to_round: Matrix, tolerance: float) -> tuple[ActionBatch, Floats]:
@@ -434,7 +430,7 @@ def _spanning_rows(features: Matrix, to_round: Matrix) -> ActionBatch:
     return np.array(rows, dtype=np.int64)
 
 
-def thin_support(points: Matrix, weights: Floats, index: ActionBatch) -> tuple[ActionBatch, Floats]:
+def thin_design(points: Matrix, weights: Floats, index: ActionBatch) -> tuple[ActionBatch, Floats]:
     """Drop points until at most ``r (r + 1) / 2`` remain, never raising a leverage (Caratheodory).
 
     More points than that have a linear relation ``sum_i v_i y_i y_i' = 0``. Moving the weights along ``-v`` until one
@@ -443,7 +439,7 @@ def thin_support(points: Matrix, weights: Floats, index: ActionBatch) -> tuple[A
     """
     limit = points.shape[1] * (points.shape[1] + 1) // 2
     if int((weights > 0).sum()) > limit:
-        columns = canonical_products(points @ vertex_inverse_root(points, weights)).T
+        columns = canonical_products(points @ vertex_exchange_root(points, weights)).T
         weights = canonical_weights(np.ascontiguousarray(columns), weights, limit)
     kept = weights > 0
     return index[kept], weights[kept] / weights[kept].sum()

@@ -17,12 +17,12 @@ from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.learning.design.canonical import on_canonical_grid
 from riskroute.learning.design.g_optimal import (
     Design,
+    design_coordinates,
     exchange_weights,
     leverages,
-    round_coordinates,
-    thin_support,
+    thin_design,
 )
-from riskroute.learning.design.g_optimal import vertex_inverse_root as any_inverse_root
+from riskroute.learning.design.g_optimal import vertex_exchange_root as any_inverse_root
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ def few_wide_rows(features: Matrix, design: WideDesign) -> tuple[Integers, Vecto
     index = np.flatnonzero(design.weights > 0)
     weights = design.weights[index]
     if len(index) > design.rank * (design.rank + 1) // 2:
-        index, weights = thin_support(features[index] @ design.whitening, weights, index)
+        index, weights = thin_design(features[index] @ design.whitening, weights, index)
     weights = on_canonical_grid(weights, 2.0**40)  # so fine that no leverage increases noticeably
     index, weights = index[weights > 0], weights[weights > 0]
-    basis = round_coordinates(features[index])
+    basis = design_coordinates(features[index])
     return index, weights, basis @ any_inverse_root(features[index] @ basis, weights)
 
 

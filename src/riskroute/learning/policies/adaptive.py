@@ -25,12 +25,12 @@ from typing import ClassVar, Self
 import numpy as np
 
 from riskroute.core.arrays import Matrix, Vector
-from riskroute.core.validation import parameter, sized_number, whole_number
-from riskroute.learning.actions import distinct_handles
+from riskroute.core.validation import parameter, valid_magnitude, whole_number
+from riskroute.learning.actions import distinct_actions
 from riskroute.learning.belief import Belief, draw_gaussian
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.plan import MOST_DRAWS, Plan
-from riskroute.learning.policies.adaptive_duel import AdaptiveDuel, leader_loss
+from riskroute.learning.policies.adaptive_duel import AdaptiveDuel, duel_leader_loss
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.policy import memory
 from riskroute.learning.tally import ActionBatch
@@ -82,11 +82,11 @@ class Adaptive(LinearPolicy):
     name: ClassVar[str] = "adaptive"
 
     growth: float = 0.05
-    patience: float = parameter(0.3, sized_number, above=0)
+    patience: float = parameter(0.3, valid_magnitude, above=0)
     draws: int = parameter(128, whole_number, maximum=MOST_DRAWS)
     portions: int = parameter(8, whole_number)
-    budget: float | None = parameter(None, sized_number, minimum=0)
-    assumed_size: float = parameter(1.0, sized_number, minimum=0)
+    budget: float | None = parameter(None, valid_magnitude, minimum=0)
+    assumed_size: float = parameter(1.0, valid_magnitude, minimum=0)
 
     calm: bool = memory(False)  # the last plan explored nothing
 
@@ -153,10 +153,10 @@ class Adaptive(LinearPolicy):
         actions, drawn = self.setting.actions, slice(1, self.draws + 1)
         scores = _candidate_scores(*self.objective(belief), self.rng.standard_normal((self.draws, belief.dim)))
         best = actions.best_each(scores)
-        first, place = distinct_handles(best)
+        first, place = distinct_actions(best)
         rivals = best[first]
         features = actions.features(rivals)
-        return rivals, features, leader_loss(scores[drawn], features, place[drawn])
+        return rivals, features, duel_leader_loss(scores[drawn], features, place[drawn])
 
 
 def _candidate_scores(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:

@@ -24,7 +24,7 @@ ENOUGH = 20.0  # a portion explores until the variance of a rival's score has fa
 
 
 @njit(cache=True, error_model="numpy")
-def leader_loss(drawn: Matrix, features: Matrix, place: Integers) -> float:
+def duel_leader_loss(drawn: Matrix, features: Matrix, place: Integers) -> float:
     """Return the mean gap between the leader and the best action over posterior draws ``(n, dim)``.
 
     Row 0 of ``features`` is the leader; ``place`` holds the row of the best action of each draw.

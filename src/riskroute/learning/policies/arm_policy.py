@@ -14,7 +14,7 @@ from riskroute.core.validation import LARGEST, exact_array, finite_array
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.state import check_spreads
+from riskroute.learning.state_checks import check_spreads
 from riskroute.learning.tally import Tallies, merge_tallies_compiled
 
 

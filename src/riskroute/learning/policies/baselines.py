@@ -9,12 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.core.errors import InputError, StateError
-from riskroute.core.validation import list_of, parameter, real_number, sized_number, whole_number
+from riskroute.core.validation import parameter, real_number, valid_list, valid_magnitude, whole_number
 from riskroute.learning.actions import Action, as_action
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.plan import LONGEST_HORIZON, MOST_DRAWS, Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.state import check_handle, check_member
+from riskroute.learning.state_checks import check_handle, check_member
 from riskroute.learning.tally import Tallies
 
 
@@ -30,7 +30,7 @@ class Oracle(Policy):
     schedule: tuple[tuple[int, Action], ...] = ()
 
     def check_parameters(self) -> None:
-        pairs = list_of("schedule", self.schedule, tuple, "pairs of a first round and an action")
+        pairs = valid_list("schedule", self.schedule, tuple, "pairs of a first round and an action")
         if any(len(pair) != 2 or type(pair[0]) is not int for pair in pairs):
             raise InputError(f"schedule must be pairs of a first round and an action, was {self.schedule}")
         starts = [start for start, _ in pairs]
@@ -108,8 +108,8 @@ class Greedy(Policy):
     waits: ClassVar[bool] = False
 
     tries: int = parameter(2, whole_number, maximum=LONGEST_HORIZON)
-    growth: float = parameter(0.1, sized_number, above=0)
-    ridge: float = parameter(1e-3, sized_number, minimum=0)
+    growth: float = parameter(0.1, valid_magnitude, above=0)
+    ridge: float = parameter(1e-3, valid_magnitude, minimum=0)
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
     seen: Tallies | None = memory(None)

@@ -15,7 +15,7 @@ from riskroute.learning.observations import Observations
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policies.linear_policy import MOST_ROWS
 from riskroute.learning.policy import memory
-from riskroute.learning.state import check_past_round
+from riskroute.learning.state_checks import check_past_round
 
 
 @dataclass(kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.core.validation import parameter, sized_number
+from riskroute.core.validation import parameter, valid_magnitude
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies.thompson import Thompson
 
@@ -34,7 +34,7 @@ class Discounted(Thompson):
 
     name: ClassVar[str] = "discounted"
 
-    halflife: float = parameter(2000.0, sized_number, above=0)
+    halflife: float = parameter(2000.0, valid_magnitude, above=0)
 
     def remember(self, news: Observations) -> None:
         left = 0.5 ** (news.rounds / self.halflife)

@@ -23,15 +23,15 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
-from riskroute.core.validation import parameter, sized_number
-from riskroute.learning.actions import Action, ActionSet, as_action, as_batch, distinct_handles
+from riskroute.core.validation import parameter, valid_magnitude
+from riskroute.learning.actions import Action, ActionSet, as_action, as_batch, distinct_actions
 from riskroute.learning.belief import Belief
 from riskroute.learning.design.rounding import round_up_counts
 from riskroute.learning.estimation import unbiased_score
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policy import memory
-from riskroute.learning.state import check_cut, check_member, check_past_round
+from riskroute.learning.state_checks import check_cut, check_member, check_past_round
 from riskroute.learning.tally import ActionBatch, Tallies
 
 
@@ -160,9 +160,9 @@ class Guarded(Adaptive):
     needs_horizon: ClassVar[bool] = True
     fixed_set: ClassVar[bool] = True
 
-    strength: float = parameter(0.01, sized_number, above=0)
-    mean_bound: float = parameter(1.0, sized_number, above=0)
-    var_bound: float | None = parameter(None, sized_number, above=0)
+    strength: float = parameter(0.01, valid_magnitude, above=0)
+    mean_bound: float = parameter(1.0, valid_magnitude, above=0)
+    var_bound: float | None = parameter(None, valid_magnitude, above=0)
 
     explored: Tallies | None = memory(None)  # by action of the design
     cuts: list[tuple[Floats, float]] = memory(None, check_cut)  # score and tolerance of every elimination
@@ -285,7 +285,7 @@ class Guarded(Adaptive):
 
     def _places(self, actions: ActionBatch) -> Integers:
         """Return the index of each action in the design; indices beyond its end for other actions."""
-        _, places = distinct_handles(np.concatenate([self.design.actions, actions]))
+        _, places = distinct_actions(np.concatenate([self.design.actions, actions]))
         return places[len(self.design) :]
 
     def _eliminate(self, explored: Tallies) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskroute.core.validation import parameter, sized_number
+from riskroute.core.validation import parameter, valid_magnitude
 from riskroute.learning.belief import Belief
 from riskroute.learning.plan import Plan
 from riskroute.learning.policies.linear_policy import RiskNeutralPolicy
@@ -45,8 +45,8 @@ class LinUcb(RiskNeutralPolicy):
     name: ClassVar[str] = "lin-ucb"
     needs_list: ClassVar[bool] = True
 
-    delta: float = parameter(0.01, sized_number, above=0, below=1)
-    width: float | None = parameter(None, sized_number, minimum=0)
+    delta: float = parameter(0.01, valid_magnitude, above=0, below=1)
+    width: float | None = parameter(None, valid_magnitude, minimum=0)
 
     def explore(self, belief: Belief, rounds: int) -> Plan:
         listed = self.setting.actions.listed()

@@ -16,13 +16,13 @@ from riskroute.core.validation import parameter, real_number, whole_number
 from riskroute.learning.actions import Action
 from riskroute.learning.belief import Belief
 from riskroute.learning.belief_fit import PRIOR_SURPRISE as SURPRISE
-from riskroute.learning.belief_fit import fit_belief, temper_prior, vague_information
-from riskroute.learning.design.g_optimal import round_coordinates
+from riskroute.learning.belief_fit import fit_belief, fit_vague_information, temper_prior
+from riskroute.learning.design.g_optimal import design_coordinates
 from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.learning.observations import Observations
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.state import check_belief, check_information, check_past_round
+from riskroute.learning.state_checks import check_belief, check_information, check_past_round
 from riskroute.learning.tally import Tallies
 
 _DESIGN_TOLERANCE = 0.05
@@ -70,7 +70,7 @@ class LinearPolicy(Policy):
     def begin(self) -> None:
         actions = self.setting.actions
         design = actions.design(_DESIGN_TOLERANCE)
-        self.vague = vague_information(actions.features(design.actions), design.weights, rewards=0.3)
+        self.vague = fit_vague_information(actions.features(design.actions), design.weights, rewards=0.3)
         self.base, self.belief = self.expected(), self.prior
         self.observations = Observations.none(actions.dim)
 
@@ -172,7 +172,7 @@ def _start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
     # The actions with the largest weights may all lie in a subspace. So actions that span the space come first, each
     # the farthest from the span of the earlier ones, and then the largest weights.
     rows = features * np.sqrt(weights)[:, None]
-    rows = rows @ round_coordinates(rows)
+    rows = rows @ design_coordinates(rows)
     counts = np.zeros(len(weights), dtype=np.int64)
     spanned = np.zeros((min(rounds, rows.shape[1]), rows.shape[1]))
     far = np.einsum("ij,ij->i", rows, rows)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.core.arrays import Floats
-from riskroute.core.validation import parameter, sized_number, whole_number
+from riskroute.core.validation import parameter, valid_magnitude, whole_number
 from riskroute.learning.actions import Action
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.plan import MOST_DRAWS, Plan
@@ -50,7 +50,7 @@ class MvThompson(ArmPolicy):
     name: ClassVar[str] = "mv-thompson"
     needs_horizon: ClassVar[bool] = False
 
-    growth: float = parameter(0.02, sized_number, above=0)
+    growth: float = parameter(0.02, valid_magnitude, above=0)
     draws: int = parameter(64, whole_number, maximum=MOST_DRAWS)
 
     def propose(self) -> Plan:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.core.validation import parameter, real_number, sized_number
+from riskroute.core.validation import parameter, real_number, valid_magnitude
 from riskroute.learning.policies.arm_policy import IndexPolicy
 
 
@@ -50,9 +50,9 @@ class MvUcb(IndexPolicy):
     name: ClassVar[str] = "mv-ucb"
     needs_horizon: ClassVar[bool] = False
 
-    scale: float | None = parameter(None, sized_number, minimum=0)
-    exponent: float = parameter(3.0, sized_number, above=0)
-    concentration: float = parameter(2.0, sized_number, above=0)
+    scale: float | None = parameter(None, valid_magnitude, minimum=0)
+    exponent: float = parameter(3.0, valid_magnitude, above=0)
+    concentration: float = parameter(2.0, valid_magnitude, above=0)
     refresh: float = parameter(0.01, real_number, minimum=0, maximum=1)
 
     def resume(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from riskroute.core.arrays import Floats
-from riskroute.core.validation import parameter, sized_number
+from riskroute.core.validation import parameter, valid_magnitude
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.policies.phased_policy import PhasedPolicy
 from riskroute.learning.tally import Tallies
@@ -46,9 +46,9 @@ class PhasedElimination(PhasedPolicy):
 
     name: ClassVar[str] = "phased-elimination"
 
-    constant: float = parameter(1.0, sized_number, above=0)
-    noise_variance: float | None = parameter(None, sized_number, above=0)
-    delta: float | None = parameter(None, sized_number, above=0, below=1)
+    constant: float = parameter(1.0, valid_magnitude, above=0)
+    noise_variance: float | None = parameter(None, valid_magnitude, above=0)
+    delta: float | None = parameter(None, valid_magnitude, above=0, below=1)
 
     def _phase_rounds(self) -> float:
         setting = self.setting

@@ -14,7 +14,7 @@ from riskroute.learning.actions import Action, ActionSet
 from riskroute.learning.design.rounding import round_up_counts
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.state import check_cut, check_vector
+from riskroute.learning.state_checks import check_cut, check_vector
 from riskroute.learning.tally import Tallies
 
 

@@ -17,7 +17,7 @@ from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.state import check_member, check_past_round, check_vector
+from riskroute.learning.state_checks import check_member, check_past_round, check_vector
 from riskroute.learning.tally import Tallies
 
 

@@ -8,14 +8,14 @@ from typing import ClassVar
 
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import StateError
-from riskroute.core.validation import one_of, parameter, real_number, sized_number, true_or_false
+from riskroute.core.validation import one_of, parameter, real_number, true_or_false, valid_magnitude
 from riskroute.learning.actions import Action
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.rounding import round_exact_counts, round_up_counts
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.state import check_member
+from riskroute.learning.state_checks import check_member
 from riskroute.learning.tally import Tallies
 
 
@@ -55,10 +55,10 @@ class Rise(Policy):
     unit_free: ClassVar[bool] = True
 
     mode: str = parameter("practical", one_of, choices=("practical", "theory"))
-    explore_multiplier: float | None = parameter(None, sized_number, above=0)
-    constant: float = parameter(1.0, sized_number, above=0)
-    delta: float | None = parameter(None, sized_number, above=0, below=1)
-    epsilon: float | None = parameter(None, sized_number, above=0)
+    explore_multiplier: float | None = parameter(None, valid_magnitude, above=0)
+    constant: float = parameter(1.0, valid_magnitude, above=0)
+    delta: float | None = parameter(None, valid_magnitude, above=0, below=1)
+    epsilon: float | None = parameter(None, valid_magnitude, above=0)
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
     corrected: bool = parameter(False, true_or_false)
 

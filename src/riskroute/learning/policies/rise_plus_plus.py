@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from riskroute.core.arrays import Floats
-from riskroute.core.validation import one_of, parameter, sized_number, true_or_false
+from riskroute.core.validation import one_of, parameter, true_or_false, valid_magnitude
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.policies.phased_policy import PhasedPolicy
 from riskroute.learning.tally import Tallies
@@ -57,9 +57,9 @@ class RisePlusPlus(PhasedPolicy):
     name: ClassVar[str] = "rise++"
 
     mode: str = parameter("practical", one_of, choices=tuple(CONSTANTS))
-    constant: float | None = parameter(None, sized_number, above=0)
-    ridge: float | None = parameter(None, sized_number, minimum=0)
-    delta: float | None = parameter(None, sized_number, above=0, below=1)
+    constant: float | None = parameter(None, valid_magnitude, above=0)
+    ridge: float | None = parameter(None, valid_magnitude, minimum=0)
+    delta: float | None = parameter(None, valid_magnitude, above=0, below=1)
     corrected: bool = parameter(False, true_or_false)
 
     def _phase_rounds(self) -> float:

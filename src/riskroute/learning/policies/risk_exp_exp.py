@@ -9,12 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 from riskroute.core.errors import StateError
-from riskroute.core.validation import parameter, sized_number
+from riskroute.core.validation import parameter, valid_magnitude
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Plan
 from riskroute.learning.policies.arm_policy import ArmPolicy
 from riskroute.learning.policy import memory
-from riskroute.learning.state import check_member
+from riskroute.learning.state_checks import check_member
 from riskroute.learning.tally import Tallies
 
 
@@ -41,7 +41,7 @@ class RiskExpExp(ArmPolicy):
     name: ClassVar[str] = "risk-exp-exp"
     unit_free: ClassVar[bool] = True
 
-    divisor: float = parameter(14.0, sized_number, above=0)
+    divisor: float = parameter(14.0, valid_magnitude, above=0)
 
     committed: Action | None = memory(None, check_member)
 

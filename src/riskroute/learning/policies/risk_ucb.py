@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from riskroute.core.validation import parameter, sized_number
+from riskroute.core.validation import parameter, valid_magnitude
 from riskroute.learning.policies.arm_policy import IndexPolicy
 
 
@@ -43,9 +43,9 @@ class RiskUcb(IndexPolicy):
 
     name: ClassVar[str] = "risk-ucb"
 
-    scale: float | None = parameter(None, sized_number, minimum=0)
-    divisor: float = parameter(2.0, sized_number, above=0)
-    delta: float | None = parameter(None, sized_number, above=0, maximum=1)
+    scale: float | None = parameter(None, valid_magnitude, minimum=0)
+    divisor: float = parameter(2.0, valid_magnitude, above=0)
+    delta: float | None = parameter(None, valid_magnitude, above=0, maximum=1)
 
     def changes(self, rounds: int) -> list[int]:
         return [0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from riskroute.core.arrays import Integers
 from riskroute.core.validation import parameter, real_number, whole_number
-from riskroute.learning.actions import distinct_handles
+from riskroute.learning.actions import distinct_actions
 from riskroute.learning.belief import Belief, draw_gaussian
 from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policies.linear_policy import LinearPolicy, RiskNeutralPolicy
@@ -74,7 +74,7 @@ class LinThompson(RiskNeutralPolicy, Thompson):
 def _spread_evenly(actions: Integers, rounds: int) -> Plan:
     """Divide ``rounds`` rounds equally between ``actions``, with one entry per distinct action."""
     each = np.diff(np.floor(np.linspace(0, rounds, len(actions) + 1) + 0.5).astype(np.int64))
-    first, place = distinct_handles(actions)
+    first, place = distinct_actions(actions)
     different, counts = actions[first], np.bincount(place, each, len(first)).astype(np.int64)
     order = np.lexsort(different.reshape(len(different), -1).T[::-1])
     return Plan(different[order], counts[order])

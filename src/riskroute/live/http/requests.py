@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from riskroute.core.errors import InputError, one_line_error, shown
+from riskroute.core.errors import InputError
+from riskroute.core.text import one_line_error, shown
 from riskroute.live.config import InstrumentConfig, LiveConfig, nano
 from riskroute.live.limits import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY
 from riskroute.live.state.events import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote

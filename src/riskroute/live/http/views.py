@@ -10,7 +10,8 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from riskroute.core.errors import InputError, shown
+from riskroute.core.errors import InputError
+from riskroute.core.text import shown
 from riskroute.live.limits import Limits
 from riskroute.live.service import Service
 from riskroute.live.state.archive import archived_state

@@ -22,8 +22,9 @@ from typing import Protocol, Self, get_args
 
 import msgspec
 
-from riskroute.core.errors import DataError, InputError, StateError, one_line_error, shown
+from riskroute.core.errors import DataError, InputError, StateError
 from riskroute.core.runtime import machine_type, provenance_versions
+from riskroute.core.text import one_line_error, shown
 from riskroute.core.validation import real_number, whole_number
 from riskroute.live.state.events import Accepted, AnyEvent, Settled, Shadowed
 

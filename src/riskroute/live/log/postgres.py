@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from riskroute.core.errors import DataError, InputError, StateError, one_line_error
+from riskroute.core.errors import DataError, InputError, StateError
 from riskroute.core.runtime import require_extra
+from riskroute.core.text import one_line_error
 from riskroute.live.log.group_commit import GroupCommitLog, Key, KnownKeyError, fenced, held
 from riskroute.live.log.interface import (
     PAGE,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from riskroute.core.errors import DataError, one_line_error
+from riskroute.core.errors import DataError
+from riskroute.core.text import one_line_error
 from riskroute.live.learner import Learner, RouterError
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import Log, events_after, pages_after, rows_events

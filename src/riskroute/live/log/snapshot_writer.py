@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 import msgspec
 
-from riskroute.core.errors import one_line_error
+from riskroute.core.text import one_line_error
 from riskroute.live.learner import Learner
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import Log

@@ -16,8 +16,9 @@ from typing import Any
 
 import msgspec
 
-from riskroute.core.errors import DataError, InputError, one_line_error
-from riskroute.core.validation import path_of
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.text import one_line_error
+from riskroute.core.validation import valid_path
 from riskroute.live.log.group_commit import GroupCommitLog, Key, KnownKeyError, fenced, held
 from riskroute.live.log.interface import (
     FORMAT,
@@ -128,7 +129,7 @@ class SqliteLog(GroupCommitLog):
         on_slow_commit: Callable[[float], None] | None = None,
     ) -> None:
         super().__init__(slow_commit=slow_commit, on_slow_commit=on_slow_commit)
-        self.path = path_of("path", path)
+        self.path = valid_path("path", path)
         if stream is not None:
             checked_text("stream", stream, 64)
         self._make_file(create)

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from riskroute.core.errors import DataError, StateError, one_line_error
+from riskroute.core.errors import DataError, StateError
+from riskroute.core.text import one_line_error
 from riskroute.live.state.archive import ARCHIVE_DAYS, ArchivedOrder
 
 if TYPE_CHECKING:

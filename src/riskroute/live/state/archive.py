@@ -11,7 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from riskroute.core.errors import DataError, one_line_error
+from riskroute.core.errors import DataError
+from riskroute.core.text import one_line_error
 from riskroute.live.state.events import order_id
 from riskroute.live.state.trading_state import ChildState, Execution, ParentState, TradingState
 

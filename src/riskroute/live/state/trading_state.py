@@ -7,7 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from riskroute.core.errors import DataError, one_line_error
+from riskroute.core.errors import DataError
+from riskroute.core.text import one_line_error
 from riskroute.live.state.events import NANO, ChildOrder, Decision, Outcome, ParentOrder
 
 

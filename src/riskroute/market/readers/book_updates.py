@@ -25,22 +25,22 @@ import polars
 from numba import njit
 
 from riskroute.core.arrays import Flags, Floats, Integers, Matrix
-from riskroute.core.errors import DataError, InputError, RiskrouteError, one_line_error, shown
+from riskroute.core.errors import DataError, InputError, NoBooksError, RiskrouteError
 from riskroute.core.runtime import require_extra
-from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
+from riskroute.core.text import one_line_error, shown
+from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_valid_name, valid_name_rule
 from riskroute.market.clock import SECOND, date_in_name, day_limits, local_day
 from riskroute.market.readers.columns import TimeColumn
+from riskroute.market.readers.csv_files import csv_frames, csv_lines, csv_member
 from riskroute.market.readers.reading import (
-    ImportOptions,
-    NoBooksError,
     ReaderPart,
+    ReadingOptions,
     label_rows,
     refuse_rows,
-    require_option,
+    require_reading_option,
     require_symbols,
     to_snapshots,
 )
-from riskroute.market.readers.streams import csv_frames, csv_member, text_lines
 from riskroute.market.schema import TIME
 
 
@@ -257,7 +257,7 @@ def _is_tardis(header: Sequence[str]) -> bool:
 class _TardisFile:
     """A Tardis table of updates."""
 
-    def __init__(self, path: Path, options: ImportOptions, zone: str) -> None:
+    def __init__(self, path: Path, options: ReadingOptions, zone: str) -> None:
         self.source, self.options = path, options
         self._member = csv_member(path)
         self._time = options.columns.get("ts_event", "local_timestamp")
@@ -328,8 +328,8 @@ class _TardisFile:
         for name, theirs, longest in (("venue", "exchange", LONGEST_VENUE), ("symbol", "symbol", LONGEST_SYMBOL)):
             for value in table[name].unique(maintain_order=True):
                 renamed = name == "venue" and value in self.options.venue_names
-                if not (renamed or is_name(value, longest=longest)):
-                    rule, expected = polars.col(name).eq_missing(value), f"{name_rule(longest)} as {theirs}"
+                if not (renamed or is_valid_name(value, longest=longest)):
+                    rule, expected = polars.col(name).eq_missing(value), f"{valid_name_rule(longest)} as {theirs}"
                     refuse_rows(table, rule, expected, self.source, name)
         rule = polars.col("snapshot").is_null()
         refuse_rows(table, rule, "is_snapshot true or false", self.source, "is_snapshot")
@@ -451,7 +451,7 @@ class _BinanceFile:
 
     ROWS = 200_000  # levels per chunk, approximately
 
-    def __init__(self, path: Path, options: ImportOptions, zone: str) -> None:
+    def __init__(self, path: Path, options: ReadingOptions, zone: str) -> None:
         self.source, self.options = path, options
         self._times = TimeColumn(path, "E", zone)
         self.names: dict[str, None] = {}
@@ -500,7 +500,7 @@ class _BinanceFile:
 
     def _objects(self) -> Generator[tuple[int, dict[str, Any]]]:
         """Yield snapshots and depth updates with their line numbers; skip other events."""
-        for line, text in enumerate(text_lines(self.source), 1):
+        for line, text in enumerate(csv_lines(self.source), 1):
             where = f"line {line} of {self.source.name}"
             if not text.strip():
                 continue
@@ -530,8 +530,8 @@ class _BinanceFile:
                 raise DataError(f"{where}: {name} must be a list of levels, was {shown(one.get(name))}")
         if update and one["U"] > one["u"]:
             raise DataError(f"{where}: U must be at most u = {one['u']}, was {one['U']}")
-        if update and not is_name(one.get("s"), longest=LONGEST_SYMBOL):
-            raise DataError(f"{where}: s must be {name_rule(LONGEST_SYMBOL)}, was {shown(one.get('s'))}")
+        if update and not is_valid_name(one.get("s"), longest=LONGEST_SYMBOL):
+            raise DataError(f"{where}: s must be {valid_name_rule(LONGEST_SYMBOL)}, was {shown(one.get('s'))}")
         if update and self.names and one["s"].upper() not in self.names:
             mine = next(iter(self.names))
             raise DataError(
@@ -553,7 +553,7 @@ class UpdateReader:
         except RiskrouteError:
             return False
 
-    def __init__(self, path: Path, options: ImportOptions) -> None:
+    def __init__(self, path: Path, options: ReadingOptions) -> None:
         self.source, self.options = path, options
         self.unit, self.zone = options.unit or 1.0, options.zone or "UTC"
         self.depth = options.kept(options.depth or 50)  # updates do not state how many levels the feed has
@@ -565,7 +565,7 @@ class UpdateReader:
         )
         first = self._file.first
         day = options.date or (local_day(first, self.zone) if first is not None else date_in_name(path.name))
-        self.date = require_option("date", day, path.name)
+        self.date = require_reading_option("date", day, path.name)
 
     def parts(self) -> Iterator[ReaderPart]:
         """Yield a part per book and chunk of the file."""
@@ -594,7 +594,7 @@ class UpdateReader:
 
 def _first_line(path: Path) -> str:
     """Return the first line that is not empty."""
-    return next((line for line in map(str.strip, text_lines(path)) if line), "")
+    return next((line for line in map(str.strip, csv_lines(path)) if line), "")
 
 
 def _is_binance(path: Path) -> bool:

@@ -20,8 +20,9 @@ from typing import Any, ClassVar
 
 import polars
 
-from riskroute.core.errors import DataError, InputError, one_line_error, shown
-from riskroute.core.validation import path_of, real_number
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.text import one_line_error, shown
+from riskroute.core.validation import real_number, valid_path
 from riskroute.market.clock import YEARS
 from riskroute.market.schema import MOST_LEVELS, TIME, level_columns
 
@@ -49,7 +50,7 @@ UNITS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
 _COUNTED = (1990, 2200)  # first and last year accepted for Unix times
 
 
-def is_tardis_table(given: Sequence[str]) -> bool:
+def has_tardis_columns(given: Sequence[str]) -> bool:
     """Return whether the columns are those of a Tardis ``book_snapshot`` table."""
     return {_TARDIS[name].format(0) for name in _TARDIS} <= set(given)
 
@@ -66,7 +67,7 @@ def table_columns(given: Sequence[str], declared: Mapping[str, str]) -> dict[str
         candidates = [lower[alias] for alias in (name, *_ALIASES.get(name, ())) if alias in lower]
         if candidates:
             found[name] = candidates[0]
-    if is_tardis_table(given):
+    if has_tardis_columns(given):
         found |= _expanded(given, _TARDIS)
         found |= {"ts_event": "local_timestamp"} if "local_timestamp" in given else {}
     patterns = {ours: theirs for ours, theirs in declared.items() if "{}" in ours or "{}" in theirs}
@@ -109,7 +110,7 @@ def _expanded(given: Sequence[str], patterns: Mapping[str, str]) -> dict[str, st
 
 def load_columns(path: str | os.PathLike[str]) -> dict[str, str]:
     """Read column names from a TOML or JSON file with entries ``ours = "theirs"``."""
-    file = path_of("columns", path)
+    file = valid_path("columns", path)
     ending = file.suffix.lower()
     if ending not in (".toml", ".json"):
         raise InputError(f"columns must be a .toml or .json file, was {str(file)!r}")
@@ -223,10 +224,10 @@ def _first_has(column: polars.Series, pattern: str) -> bool:
 
 
 @dataclass(frozen=True)
-class SizeUnit:
+class SizeColumn:
     """One share in units of a source, such as 0.0001 coins: counts shares, and explains sizes that are not whole.
 
-    >>> SizeUnit(1).explain([2.0, 0.5, 0.125]), SizeUnit(0.1).explain([0.5, 0.125]), str(SizeUnit(1e-05))
+    >>> SizeColumn(1).explain([2.0, 0.5, 0.125]), SizeColumn(0.1).explain([0.5, 0.125]), str(SizeColumn(1e-05))
     ('0.5; unit = 0.001 fits all sizes', '0.125; unit = 0.001 fits all sizes', '0.00001')
     """
 

@@ -23,8 +23,9 @@ from numba import njit
 
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.validation import LONGEST_SYMBOL, is_name, name_rule
-from riskroute.market.clock import SECOND, date_in_name, local_day, utc_stamp
+from riskroute.core.validation import LONGEST_SYMBOL, is_valid_name, valid_name_rule
+from riskroute.market.clock import SECOND, clock_stamp, date_in_name, local_day
+from riskroute.market.readers.csv_files import csv_header
 from riskroute.market.readers.databento_files import (
     BOOK_DEPTHS,
     CONSOLIDATED,
@@ -36,14 +37,13 @@ from riskroute.market.readers.databento_files import (
 from riskroute.market.readers.reading import (
     ITCH_LEVELS,
     MOST_SYMBOLS,
-    ImportOptions,
     ReaderPart,
+    ReadingOptions,
     label_rows,
     require_symbols,
     to_events,
     to_snapshots,
 )
-from riskroute.market.readers.streams import csv_header
 from riskroute.market.schema import keep_levels, level_columns
 
 _NO_LEVEL = -1  # price of an absent level
@@ -247,7 +247,7 @@ class DatabentoReader:
         """Return whether a CSV file has Databento's header."""
         return {"rtype", "publisher_id", "instrument_id"} <= set(csv_header(path))
 
-    def __init__(self, path: Path, options: ImportOptions) -> None:
+    def __init__(self, path: Path, options: ReadingOptions) -> None:
         self.source, self.options = path, options
         self._file = open_databento(path)
         self.schema, self.us_equity = self._file.schema, self._file.us_equity
@@ -258,7 +258,7 @@ class DatabentoReader:
         self._names = self._file.symbols(self.date)
         self._time = "ts_recv" if self.schema.startswith("bbo") else "ts_event"
         self._feeds: dict[tuple[int, str], _Feed] = {}
-        self._begin, self._end = (utc_stamp(self.date + dt.timedelta(k), dt.time(0)) for k in (0, 1))
+        self._begin, self._end = (clock_stamp(self.date + dt.timedelta(k), dt.time(0)) for k in (0, 1))
         self._other = ""
         self._nameless: dict[int, None] = {}
         self._publishers: dict[str, int] = {}
@@ -363,9 +363,9 @@ class DatabentoReader:
         table = table.with_columns(polars.col("symbol").str.strip_chars().str.to_uppercase())
         if not self.options.symbols:
             for symbol in table["symbol"].unique(maintain_order=True):
-                if not is_name(symbol, longest=LONGEST_SYMBOL):
+                if not is_valid_name(symbol, longest=LONGEST_SYMBOL):
                     raise DataError(
-                        f"{self.source}: symbol must be {name_rule(LONGEST_SYMBOL)}, was {symbol!r}; "
+                        f"{self.source}: symbol must be {valid_name_rule(LONGEST_SYMBOL)}, was {symbol!r}; "
                         "request symbols by name to skip others"
                     )
         return table

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import polars
 
-from riskroute.core.errors import DataError, one_line_error
+from riskroute.core.errors import DataError, NoBooksError
 from riskroute.core.runtime import require_extra
+from riskroute.core.text import one_line_error
 from riskroute.market.clock import SECOND
-from riskroute.market.readers.reading import NoBooksError
-from riskroute.market.readers.streams import csv_frames, csv_member, file_errors, read_fully, unpacked
+from riskroute.market.readers.csv_files import csv_file_errors, csv_frames, csv_member, read_fully, unpacked_file
 
 PRICE_UNIT = 1_000_000_000  # units of a price per dollar
 NO_PRICE, NO_TIME = 2**63 - 1, 2**64 - 1  # placeholders of an absent price and time
@@ -115,7 +115,7 @@ def _check_schema(schema: str, path: Path) -> str:
 
 def open_databento(path: Path) -> _DbnFile | _CsvFile:
     """Open a DBN or CSV file, told apart by its first bytes."""
-    with file_errors(path), unpacked(path) as file:
+    with csv_file_errors(path), unpacked_file(path) as file:
         start = read_fully(file, 3)
     return _DbnFile(path) if start == b"DBN" else _CsvFile(path)
 
@@ -126,7 +126,7 @@ class _DbnFile:
     def __init__(self, path: Path) -> None:
         require_extra("DBN files", "market", "databento_dbn", "pyarrow")
         self.path = path
-        with file_errors(path), unpacked(path) as file:
+        with csv_file_errors(path), unpacked_file(path) as file:
             self._about = self._metadata(file)
             head = read_fully(file, 2)
         if len(head) < 2:
@@ -175,7 +175,7 @@ class _DbnFile:
         if self._about.ts_out:
             layout = np.dtype([*((name, layout[name]) for name in layout.names or ()), ("ts_out", "<u8")])
         before = 0
-        with file_errors(self.path), unpacked(self.path) as file:
+        with csv_file_errors(self.path), unpacked_file(self.path) as file:
             self._metadata(file)
             while block := read_fully(file, rows * layout.itemsize):
                 whole = len(block) // layout.itemsize

@@ -19,17 +19,17 @@ from numba import njit
 
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.core.runtime import require_extra
-from riskroute.market.clock import date_in_name, utc_stamp
+from riskroute.market.clock import clock_stamp, date_in_name
+from riskroute.market.readers.csv_files import read_fully, unpacked_file
 from riskroute.market.readers.reading import (
     ITCH_LEVELS,
-    ImportOptions,
     ReaderPart,
+    ReadingOptions,
     label_rows,
-    require_option,
+    require_reading_option,
     require_symbols,
     to_events,
 )
-from riskroute.market.readers.streams import read_fully, unpacked
 from riskroute.market.schema import keep_levels, level_columns
 
 BLOCK = 1 << 24  # bytes that `_scan_symbols` reads at once
@@ -62,7 +62,7 @@ def looks_like_itch(head: bytes) -> bool:
 def _scan_symbols(path: Path) -> dict[int, str]:
     """Return symbols by locate code from the messages that add orders: excerpts of a day lack the directory."""
     names: dict[int, str] = {}
-    with unpacked(path) as file:
+    with unpacked_file(path) as file:
         rest = b""
         while block := read_fully(file, BLOCK):
             whole = np.frombuffer(rest + block, dtype=np.uint8)
@@ -124,9 +124,9 @@ class ItchReader:
     name = "itch"
     ROWS, BYTES = 100_000, 1 << 21  # rows per part and bytes read at once for books of 10 levels; less for deeper ones
 
-    def __init__(self, path: Path, options: ImportOptions) -> None:
+    def __init__(self, path: Path, options: ReadingOptions) -> None:
         self.source, self.options, self.depth = path, options, options.kept(ITCH_LEVELS)
-        self.date = require_option("date", options.date or date_in_name(path.name), path.name)
+        self.date = require_reading_option("date", options.date or date_in_name(path.name), path.name)
         self.venue = options.venue or _venue_in_name(path.name)
         self.stats: dict[str, Any] = {}
         self._known = min(self.depth + 1, ITCH_LEVELS)
@@ -152,7 +152,7 @@ class ItchReader:
 
     def _reading(self, names: dict[int, str], wanted: tuple[str, ...]) -> Iterator[ReaderPart]:
         """Yield parts of the ``wanted`` symbols of the directory, or of those in ``names`` if none are wanted."""
-        latest = utc_stamp(self.date, dt.time(0))
+        latest = clock_stamp(self.date, dt.time(0))
         try:
             for batch in _ahead(self._batches(wanted)):
                 if wanted:
@@ -199,7 +199,7 @@ class ItchReader:
         stamps = messages["ts_event"]
         if not len(stamps):
             return latest
-        ends = utc_stamp(self.date, dt.time(23, 59, 59)) + 10**9
+        ends = clock_stamp(self.date, dt.time(23, 59, 59)) + 10**9
         unpriced = (messages["action"] == b"F") & (messages["side"] != b"N") & np.isnan(messages["price"])
         wrong = {
             "a time not before that of the previous message": (np.diff(stamps, prepend=latest) < 0, stamps),

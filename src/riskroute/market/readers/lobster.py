@@ -13,17 +13,17 @@ import polars
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.validation import one_of
-from riskroute.market.clock import date_in_name, utc_stamp
+from riskroute.market.clock import clock_stamp, date_in_name
+from riskroute.market.readers.csv_files import csv_frames, csv_members
 from riskroute.market.readers.reading import (
-    ImportOptions,
     ReaderPart,
+    ReadingOptions,
     from_ten_thousandths,
     label_rows,
     refuse_rows,
     to_events,
     to_snapshots,
 )
-from riskroute.market.readers.streams import csv_frames, csv_members
 from riskroute.market.schema import keep_levels
 
 _NAME = re.compile(
@@ -47,7 +47,7 @@ class LobsterReader:
         """Return whether a file, or a member of an archive, has a LOBSTER name."""
         return any(_NAME.search(member) for member in csv_members(path))
 
-    def __init__(self, path: Path, options: ImportOptions, given: Sequence[Path] = ()) -> None:
+    def __init__(self, path: Path, options: ReadingOptions, given: Sequence[Path] = ()) -> None:
         self.source, self.options = path, options
         self._places = _pair(path, given)
         found = self._name()
@@ -97,7 +97,7 @@ class LobsterReader:
             match.add(message, book)
             row += some.height
             nanoseconds = (message["time"] * 1e9).round().cast(polars.Int64)
-            stamps = (nanoseconds + utc_stamp(self.date, dt.time(0))).cast(polars.Datetime("ns", "UTC"))
+            stamps = (nanoseconds + clock_stamp(self.date, dt.time(0))).cast(polars.Datetime("ns", "UTC"))
             keys = polars.DataFrame({"ts_event": stamps, "sequence": message["sequence"]})
             known = min(self.depth + 1, self.levels)
             books = label_rows(polars.concat([keys, _priced(book)], how="horizontal"), self.venue, self.symbol)

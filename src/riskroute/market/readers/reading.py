@@ -13,10 +13,19 @@ from typing import TypeVar
 import numpy as np
 import polars
 
-from riskroute.core.errors import DataError, InputError, one_line_error, shown
-from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, as_name, day_of, instance_of, list_of, whole_number
-from riskroute.market.clock import TRADING_ZONE, YEARS, check_zone, utc_stamp
-from riskroute.market.readers.columns import SizeUnit
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.text import one_line_error, shown
+from riskroute.core.validation import (
+    LONGEST_SYMBOL,
+    LONGEST_VENUE,
+    as_name,
+    instance_of,
+    valid_day,
+    valid_list,
+    whole_number,
+)
+from riskroute.market.clock import TRADING_ZONE, YEARS, check_zone, clock_stamp
+from riskroute.market.readers.columns import SizeColumn
 from riskroute.market.schema import EVENT_SCHEMA, MOST_LEVELS, snapshot_schema
 
 ITCH_LEVELS = 50  # largest number of levels per side of order-by-order files; itch-book provides no more
@@ -34,7 +43,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class ImportOptions:
+class ReadingOptions:
     """Which symbols, levels and hours to import, and facts that the file does not state.
 
     Parameters
@@ -82,7 +91,7 @@ class ImportOptions:
             whole_number("lot", self.lot, maximum=10_000)
         if isinstance(self.symbols, str):
             raise InputError(f"symbols must be a list of names, was {self.symbols!r}")
-        symbols = list_of("symbols", self.symbols, str, "names")
+        symbols = valid_list("symbols", self.symbols, str, "names")
         symbols = [as_name("symbol", symbol, longest=LONGEST_SYMBOL).upper() for symbol in symbols]
         object.__setattr__(self, "symbols", tuple(dict.fromkeys(symbols)))
         if self.venue is not None:
@@ -98,7 +107,7 @@ class ImportOptions:
         if self.zone is not None:
             check_zone("zone", self.zone)
         if self.unit is not None:
-            SizeUnit(self.unit)
+            SizeColumn(self.unit)
             object.__setattr__(self, "unit", float(self.unit))
         for name in ("start", "end"):
             moment = getattr(self, name)
@@ -109,7 +118,7 @@ class ImportOptions:
             raise InputError(f"columns must map names to names, was {shown(columns)}")
         if self.start is not None and self.end is not None and self.start >= self.end:
             raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
-        if self.date is not None and day_of("date", self.date).year not in YEARS:
+        if self.date is not None and valid_day("date", self.date).year not in YEARS:
             raise InputError(f"date must be between {YEARS[0]} and {YEARS[-1]}, was {self.date}")
 
     def kept(self, levels: int) -> int:
@@ -120,14 +129,10 @@ class ImportOptions:
         """Return the rows in the requested part of the day."""
         stamp = polars.col("ts_event").cast(polars.Int64)
         if self.start is not None:
-            frame = frame.filter(stamp >= utc_stamp(day, self.start, zone))
+            frame = frame.filter(stamp >= clock_stamp(day, self.start, zone))
         if self.end is not None:
-            frame = frame.filter(stamp < utc_stamp(day, self.end, zone))
+            frame = frame.filter(stamp < clock_stamp(day, self.end, zone))
         return frame
-
-
-class NoBooksError(DataError):
-    """Raised for a complete file without books: no market data at all, or only trades."""
 
 
 @dataclass
@@ -150,7 +155,7 @@ class ReaderPart:
     notes: dict[str, int] = field(default_factory=dict)
 
 
-def require_option(name: str, value: T | None, file: str) -> T:
+def require_reading_option(name: str, value: T | None, file: str) -> T:
     """Return ``value``; if it is None, ask for the option ``name``, which ``file`` does not state."""
     if value is None:
         raise InputError(f"{file!r} does not state its {name}; give {name}")
@@ -197,7 +202,7 @@ def to_snapshots(
         for side in ("bid", "ask"):
             price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
             there = _priced(price) & (polars.col(size) != 0)
-            count, fraction = SizeUnit(unit).count(size, given[size])
+            count, fraction = SizeColumn(unit).count(size, given[size])
             if fraction is not None:
                 fractions.append(there & fraction)
             levels += [
@@ -282,13 +287,13 @@ def _typed(
     unit: float = 1,
 ) -> polars.DataFrame:
     """Cast a frame to a schema; the error for the first row that does not fit names its place."""
-    expected = f"prices must be numbers and {SizeUnit(unit).requirement}"
+    expected = f"prices must be numbers and {SizeColumn(unit).requirement}"
     changed = frame
     try:
         odd = frame.filter(polars.any_horizontal(faults)) if faults else frame.head(0)
         if odd.height:
             sizes = odd.select(name for name in schema if "_sz_" in name).to_numpy()
-            raise DataError(f"{_where(odd, place)}: {expected}, was {SizeUnit(unit).explain(sizes.ravel())}")
+            raise DataError(f"{_where(odd, place)}: {expected}, was {SizeColumn(unit).explain(sizes.ravel())}")
         changed = frame.with_columns(changes)
         return changed.select([polars.col(name).cast(kind) for name, kind in schema.items()])
     except polars.exceptions.PolarsError as error:

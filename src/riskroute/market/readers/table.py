@@ -8,28 +8,28 @@ from pathlib import Path
 
 import polars
 
-from riskroute.core.errors import DataError, one_line_error
+from riskroute.core.errors import DataError, NoBooksError
 from riskroute.core.runtime import require_extra
-from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_name, name_rule
+from riskroute.core.text import one_line_error
+from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_valid_name, valid_name_rule
 from riskroute.market.clock import TRADING_ZONE, date_in_name, day_limits, local_day
-from riskroute.market.readers.columns import TimeColumn, is_tardis_table, table_columns
-from riskroute.market.readers.reading import (
-    ImportOptions,
-    NoBooksError,
-    ReaderPart,
-    count_half_levels,
-    label_rows,
-    require_option,
-    require_symbols,
-    to_snapshots,
-)
-from riskroute.market.readers.streams import (
+from riskroute.market.readers.columns import TimeColumn, has_tardis_columns, table_columns
+from riskroute.market.readers.csv_files import (
+    csv_file_errors,
+    csv_frame_from_arrow,
     csv_frames,
     csv_header,
     csv_member,
     csv_members,
-    file_errors,
-    frame_from_arrow,
+)
+from riskroute.market.readers.reading import (
+    ReaderPart,
+    ReadingOptions,
+    count_half_levels,
+    label_rows,
+    require_reading_option,
+    require_symbols,
+    to_snapshots,
 )
 from riskroute.market.schema import keep_levels, level_columns
 
@@ -40,7 +40,7 @@ class TableReader:
     name = "table"
     ROWS = 100_000  # per chunk of a table with 24 columns; wider tables have fewer
 
-    def __init__(self, path: Path, options: ImportOptions) -> None:
+    def __init__(self, path: Path, options: ReadingOptions) -> None:
         self.source, self.options = path, options
         self._names: dict[str, str] = {}
         if path.suffix.lower() != ".parquet" and len(csv_members(path)) == 1:
@@ -62,11 +62,11 @@ class TableReader:
             )
         self.depth = options.kept(self.levels)
         self.unit = options.unit or 1.0
-        self.zone = options.zone or ("UTC" if is_tardis_table(first.columns) else TRADING_ZONE)
+        self.zone = options.zone or ("UTC" if has_tardis_columns(first.columns) else TRADING_ZONE)
         self._times = TimeColumn(path, "ts_event", self.zone)
         stamp = self._times.read(first[self._names["ts_event"]]).cast(polars.Int64)[0]
         day = options.date or (local_day(stamp, self.zone) if stamp is not None else date_in_name(path.name))
-        self.date = require_option("date", day, path.name)
+        self.date = require_reading_option("date", day, path.name)
 
     def _check_times(self, columns: list[str]) -> None:
         declared = tuple(theirs.partition("{}")[0] for theirs in self.options.columns.values())
@@ -111,13 +111,13 @@ class TableReader:
             types = {theirs: kinds[ours] for ours, theirs in self._names.items() if ours != "ts_event"}
             yield from csv_frames(self.source, csv_member(self.source), types, header=True)
             return
-        with file_errors(self.source):
+        with csv_file_errors(self.source):
             try:
                 with ParquetFile(self.source) as file:
                     wide = max(file.metadata.num_columns, 24)
                     for batch in file.iter_batches(max(self.ROWS * 24 // wide, 1)):
                         if batch.num_rows:
-                            yield frame_from_arrow(batch)
+                            yield csv_frame_from_arrow(batch)
             except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
                 raise DataError(f"{self.source} must be a Parquet file: {one_line_error(error)}") from error
 
@@ -126,7 +126,7 @@ class TableReader:
         given = {"venue": self.options.venue, "symbol": next(iter(self.options.symbols), None)}
         for name, value in given.items():
             if name not in table.columns:
-                value = require_option(name, value, self.source.name)
+                value = require_reading_option(name, value, self.source.name)
                 table = table.with_columns(polars.lit(value).alias(name))
             table = table.with_columns(polars.col(name).cast(polars.String).str.strip_chars())
         return table.with_columns(polars.col("symbol").str.to_uppercase())
@@ -138,10 +138,10 @@ class TableReader:
         for name, longest in (("venue", LONGEST_VENUE), ("symbol", LONGEST_SYMBOL)):
             for value in table[name].unique(maintain_order=True):
                 renamed = name == "venue" and value in self.options.venue_names
-                if not renamed and not is_name(value, longest=longest):
+                if not renamed and not is_valid_name(value, longest=longest):
                     row = table.filter(polars.col(name).eq_missing(value))["sequence"][0]
                     hint = "; request symbols by name to skip others" if name == "symbol" and value else ""
-                    expected = f"{name} must be {name_rule(longest)}"
+                    expected = f"{name} must be {valid_name_rule(longest)}"
                     raise DataError(f"row {row:,} of {self.source.name}: {expected}, was {value!r}{hint}")
         return table
 

@@ -17,22 +17,21 @@ from pathlib import Path
 
 import polars
 
-from riskroute.core.errors import DataError, InputError
-from riskroute.core.validation import LONGEST_SYMBOL, is_name, name_rule
-from riskroute.market.clock import SECOND, date_in_name, utc_stamp
+from riskroute.core.errors import DataError, InputError, NoBooksError
+from riskroute.core.validation import LONGEST_SYMBOL, is_valid_name, valid_name_rule
+from riskroute.market.clock import SECOND, clock_stamp, date_in_name
+from riskroute.market.readers.csv_files import csv_frames, csv_header, csv_member
 from riskroute.market.readers.reading import (
     EXCHANGE_CODES,
     MOST_SYMBOLS,
-    ImportOptions,
-    NoBooksError,
     ReaderPart,
+    ReadingOptions,
     label_rows,
     refuse_rows,
-    require_option,
+    require_reading_option,
     require_symbols,
     to_snapshots,
 )
-from riskroute.market.readers.streams import csv_frames, csv_header, csv_member
 
 # Both formats by separator: required columns, and our names for theirs.
 _NEEDED = {
@@ -73,7 +72,7 @@ class TaqReader:
         """Return whether a file begins like TAQ or WRDS quotes."""
         return bool(_separator({mark: csv_header(path, mark) for mark in _NEEDED}))
 
-    def __init__(self, path: Path, options: ImportOptions) -> None:
+    def __init__(self, path: Path, options: ReadingOptions) -> None:
         self.source, self.options, self.depth = path, options, 1
         self._member = csv_member(path)
         heads = {mark: csv_header(path, mark) for mark in _NEEDED}
@@ -106,7 +105,7 @@ class TaqReader:
             for frame in self._frames():
                 day = _dates(frame["date"].head(1), self.source)[0]
                 break
-        return require_option("date", day, self.source.name)
+        return require_reading_option("date", day, self.source.name)
 
     def _frames(self) -> Iterator[polars.DataFrame]:
         import pyarrow
@@ -152,9 +151,9 @@ class TaqReader:
         if symbols > MOST_SYMBOLS:
             raise InputError(f"{self.source.name} has more than {MOST_SYMBOLS} symbols; give symbol")
         for symbol in table["symbol"].unique(maintain_order=True):
-            if not is_name(symbol, longest=LONGEST_SYMBOL):
+            if not is_valid_name(symbol, longest=LONGEST_SYMBOL):
                 row = table.filter(polars.col("symbol") == symbol)["sequence"][0]
-                rule = name_rule(LONGEST_SYMBOL)
+                rule = valid_name_rule(LONGEST_SYMBOL)
                 raise DataError(f"row {row:,} of {self.source.name}: symbol must be {rule}, was {symbol!r}")
         return table
 
@@ -238,7 +237,7 @@ class TaqReader:
         rows = rows.with_columns(valid=valid)
         refuse_rows(rows, ~polars.col("valid"), f"a time such as {form}", self.source, "time")
         total = ((hours * 60 + minutes) * 60 + seconds) * SECOND + nanoseconds + extra
-        return (total + utc_stamp(self.date, dt.time(0))).alias("stamp")
+        return (total + clock_stamp(self.date, dt.time(0))).alias("stamp")
 
     def _ended(self) -> Iterator[ReaderPart]:
         """Check that the file was complete, and yield the notes on skipped quotes."""

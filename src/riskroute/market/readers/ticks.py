@@ -23,20 +23,19 @@ import polars
 from numba import njit
 
 from riskroute.core.arrays import Integers
-from riskroute.core.errors import InputError
-from riskroute.market.clock import date_in_name, utc_stamp
+from riskroute.core.errors import InputError, NoBooksError
+from riskroute.market.clock import clock_stamp, date_in_name
+from riskroute.market.readers.csv_files import csv_frames, csv_member, csv_members
 from riskroute.market.readers.reading import (
     EXCHANGE_CODES,
-    ImportOptions,
-    NoBooksError,
     ReaderPart,
+    ReadingOptions,
     from_ten_thousandths,
     label_rows,
     refuse_rows,
-    require_option,
+    require_reading_option,
     to_snapshots,
 )
-from riskroute.market.readers.streams import csv_frames, csv_member, csv_members
 
 _VENUE_NUMBERS = {mic: k for k, mic in enumerate(dict.fromkeys(EXCHANGE_CODES.values()))}
 _SIDES = ["bid_px_00", "bid_sz_00", "ask_px_00", "ask_sz_00"]
@@ -55,13 +54,13 @@ class TickReader:
         """Return whether a file name has a date followed by ``quote`` or ``trade``."""
         return bool(re.search(r"(?<!\d)\d{8}_.*(quote|trade)", path.name.lower() + csv_members(path)[0].lower()))
 
-    def __init__(self, path: Path, options: ImportOptions) -> None:
+    def __init__(self, path: Path, options: ReadingOptions) -> None:
         self.source, self.options, self.depth = path, options, 1
         self.member = csv_member(path)
         if "trade" in self.member.lower():
             raise NoBooksError(f"{path} holds trades; quotes are needed to build a book")
         day = options.date or date_in_name(self.member) or date_in_name(path.name)
-        self.date, self.symbol = require_option("date", day, path.name), self._symbol()
+        self.date, self.symbol = require_reading_option("date", day, path.name), self._symbol()
 
     def _symbol(self) -> str:
         if len(self.options.symbols) > 1:
@@ -69,7 +68,7 @@ class TickReader:
         if self.options.symbols:
             return self.options.symbols[0]
         named = re.match(r"\d{8}_([A-Za-z.]+)_quote", self.member, re.IGNORECASE)
-        return require_option("symbol", str(named[1]).upper() if named else None, self.member)
+        return require_reading_option("symbol", str(named[1]).upper() if named else None, self.member)
 
     def parts(self) -> Iterator[ReaderPart]:
         """Yield a part per venue and chunk of the file."""
@@ -90,7 +89,7 @@ class TickReader:
         codes = ticks["letter"].replace_strict(numbers).to_numpy()
         sides = ticks.select(_SIDES).to_numpy().astype(np.int64, order="C")
         rows, venues, books = _follow(codes.astype(np.int64), sides, known)
-        stamps = polars.col("ms").cast(polars.Int64) * 1_000_000 + utc_stamp(self.date, dt.time(0))
+        stamps = polars.col("ms").cast(polars.Int64) * 1_000_000 + clock_stamp(self.date, dt.time(0))
         table = ticks[rows].select(
             "sequence",
             stamps.cast(polars.Datetime("ns", "UTC")).alias("ts_event"),

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskroute.core.arrays import Integers
-from riskroute.core.errors import InputError, shown
+from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_whole
-from riskroute.core.validation import function_of, real_number, whole_number
-from riskroute.market.clock import SECOND, utc_stamp
+from riskroute.core.text import shown
+from riskroute.core.validation import real_number, valid_function, whole_number
+from riskroute.market.clock import SECOND, clock_stamp
 from riskroute.market.synthetic.order_flow import COLUMN, MESSAGE, venue_messages
 from riskroute.market.synthetic.venues import DEFAULT_VENUES, SyntheticVenue
 
@@ -55,10 +56,10 @@ def generate_market(
     """
     names = _checked(seed, symbols, hours, date, venues)
     if progress is not None:
-        function_of("progress", progress)
+        valid_function("progress", progress)
     scaled = real_number("rate", rate, minimum=0.001, maximum=100)
-    midnight = utc_stamp(date, dt.time(0))
-    begin, end = (utc_stamp(date, moment) - midnight for moment in hours)
+    midnight = clock_stamp(date, dt.time(0))
+    begin, end = (clock_stamp(date, moment) - midnight for moment in hours)
     folder, paths = writable_folder("out", out), []
     for done, venue in enumerate(venues):
         parts = []

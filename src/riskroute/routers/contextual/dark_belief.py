@@ -19,8 +19,8 @@ from riskroute.core.records import Count, from_plain
 from riskroute.core.validation import real_number
 from riskroute.learning.hazards import Hazards
 from riskroute.learning.mean_variance_regression import ResidualTest
-from riskroute.routers.contextual.market_features import horizon_class
-from riskroute.routers.router import PlaceBelief
+from riskroute.routers.contextual.market_features import horizon_feature
+from riskroute.routers.router import RouterBelief
 
 PoolUse = tuple[str, float]  # a pool, and the seconds an order rests there; 0: a ping
 
@@ -139,7 +139,7 @@ class DarkBelief:
             found = self._stacked[uses] = (alpha, beta, alpha / (alpha + beta))
         return found
 
-    def beliefs(self, symbol: str) -> list[PlaceBelief]:
+    def beliefs(self, symbol: str) -> list[RouterBelief]:
         """Return the fill probability of every use of a pool, with its posterior standard deviation."""
         found = []
         for key in sorted(self.sizes):
@@ -152,7 +152,7 @@ class DarkBelief:
             else:
                 pool, _, seconds = key.rpartition(_REST)
                 what = f"resting order fills within {seconds}"
-            found.append(PlaceBelief(pool, what, passed / total, deviation, "probability", belief.trials, symbol))
+            found.append(RouterBelief(pool, what, passed / total, deviation, "probability", belief.trials, symbol))
         return found
 
     def state(self) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class DarkBelief:
 
 
 def _key(pool: str, horizon: float) -> str:
-    return f"{pool}{_PING}" if horizon <= 0 else f"{pool}{_REST}{2.0 ** horizon_class(horizon):g} s"
+    return f"{pool}{_PING}" if horizon <= 0 else f"{pool}{_REST}{2.0 ** horizon_feature(horizon):g} s"
 
 
 @njit(cache=True)

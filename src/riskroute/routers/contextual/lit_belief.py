@@ -29,8 +29,8 @@ from riskroute.learning.mean_variance_regression import (
     ResidualTest,
 )
 from riskroute.routers.context import Context
-from riskroute.routers.contextual.market_features import MarketFeatures, horizon_class
-from riskroute.routers.contextual.wait_or_trade import HorizonModel
+from riskroute.routers.contextual.market_features import MarketFeatures, horizon_feature
+from riskroute.routers.contextual.wait_or_trade import WaitOrTradeModel
 from riskroute.routers.public_data import PublicData
 
 _POSTING_FEATURES = 11  # features of a limit order with a coefficient
@@ -150,7 +150,7 @@ def _prior_coefficients() -> Floats:
 
 
 def _key(horizon: float) -> str:
-    return str(horizon_class(horizon))
+    return str(horizon_feature(horizon))
 
 
 class _PostingForecast(NamedTuple):
@@ -160,7 +160,7 @@ class _PostingForecast(NamedTuple):
     cost: Matrix  # (m, n)
     variance: Matrix  # (m, n), without the component common to all waiting shares
     common: float  # variance common to all waiting shares, per squared share
-    horizon: HorizonModel
+    horizon: WaitOrTradeModel
 
 
 class LitBelief:
@@ -313,7 +313,7 @@ class LitBelief:
         there, cost, variance, model = tables
         spread = self._variance_rate(market) * context.horizon
         rise = float((_sweep_features(market) @ self.horizon_sweep.estimate.mean_coef)[0])
-        horizon = HorizonModel(model, fills[1:3], market.sweep + half * rise, math.sqrt(spread))
+        horizon = WaitOrTradeModel(model, fills[1:3], market.sweep + half * rise, math.sqrt(spread))
         return _PostingForecast(there.tolist(), cost, variance, float(var_coef[0]) * spread, horizon)
 
     def _fill_coefficients(self, horizon: float) -> Floats:

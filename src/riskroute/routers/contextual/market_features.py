@@ -52,6 +52,6 @@ def _imbalance_and_mid(
     return (bids - asks) / max(bids + asks, 1.0), mid
 
 
-def horizon_class(seconds: float) -> int:
+def horizon_feature(seconds: float) -> int:
     """Return the class of a horizon: its base-2 logarithm, rounded."""
     return round(math.log2(max(seconds, 1e-3)))

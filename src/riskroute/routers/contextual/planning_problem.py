@@ -13,11 +13,17 @@ from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import DarkBelief
 from riskroute.routers.contextual.lit_belief import LitBelief
 from riskroute.routers.contextual.market_features import MarketFeatures
-from riskroute.routers.contextual.wait_or_trade import HorizonModel, Moments, OrderTables, UnitPlan, WaitOrTrade
+from riskroute.routers.contextual.wait_or_trade import (
+    Moments,
+    WaitOrTrade,
+    WaitOrTradeModel,
+    WaitOrTradePlan,
+    WaitOrTradeTables,
+)
 from riskroute.routers.plan import Plan
 from riskroute.routing.allocations import unit_shares
 
-_NO_HORIZON = HorizonModel(np.zeros((0, 4)), np.zeros(2), 0.0, 0.0)  # nothing waits
+_NO_HORIZON = WaitOrTradeModel(np.zeros((0, 4)), np.zeros(2), 0.0, 0.0)  # nothing waits
 
 
 class PlanningProblem:
@@ -58,7 +64,7 @@ class PlanningProblem:
             self.places = [("limit", name) for name in names] + [("dark_rest", pool) for pool in self.pools]
             # never a bonus: estimates below 0 are noise
             extra = half * np.array([max(dark.adverse_selection(pool), 0.0) for pool in self.pools])
-        self.order = OrderTables(
+        self.order = WaitOrTradeTables(
             *(self.shares, sweep, cost, variance, common, model),
             *(np.array([prices[name] for name in self.pools]), extra, self.market.sweep),
             leak * context.shares**2 / 1000 * context.tick,  # expected cost of a ping's leak
@@ -94,12 +100,14 @@ class PlanningProblem:
         """Cost tables under the posterior mean, without the tail charge."""
         return self.order._replace(weight=0.0).with_pools(self._fills())[0]
 
-    def plan_under_draw(self, drawn: Moments, price: float, allowance: float) -> tuple[UnitPlan, tuple[str, ...]]:
-        """Return the best plan under a posterior draw, and the pools to ping; see `OrderTables.plan_under_draw`."""
+    def plan_under_draw(
+        self, drawn: Moments, price: float, allowance: float
+    ) -> tuple[WaitOrTradePlan, tuple[str, ...]]:
+        """Return the best plan under a posterior draw, and the pools to ping; as in `WaitOrTradeTables`."""
         plan, worth = self.order.plan_under_draw(self._fills(), drawn, price, allowance)
         return plan, self._named(worth)
 
-    def excess(self, plan: UnitPlan, level: float) -> tuple[float, float]:
+    def excess(self, plan: WaitOrTradePlan, level: float) -> tuple[float, float]:
         """Return the probability that a plan costs more than ``level``, and its expected excess, in basis points."""
         if self.posting is None:
             raise StateError("tail cost is defined for orders with a horizon only")
@@ -107,7 +115,7 @@ class PlanningProblem:
         chance, excess = self.uncharged.excess(self.order, plan, resting, level / self.per_bp)
         return chance, excess * self.per_bp
 
-    def quantile_level(self, plan: UnitPlan, chance: float) -> float:
+    def quantile_level(self, plan: WaitOrTradePlan, chance: float) -> float:
         """Return the basis points that a plan's cost exceeds with probability ``chance``, by bisection."""
         low = -(high := 100 * max(self.mid_sd_bps, 1.0))
         for _ in range(20):
@@ -120,29 +128,29 @@ class PlanningProblem:
         """Standard deviation of the mid until the horizon, in basis points."""
         return self.order.horizon.mid_sd * self.per_bp * self.context.shares
 
-    def simple_rule(self, price: float) -> UnitPlan:
+    def simple_rule(self, price: float) -> WaitOrTradePlan:
         """Return the best simple rule at a price of variance; the tail guard uses it as benchmark."""
         tables = self.uncharged
         return min(self._simple_rules(tables.units), key=lambda rule: tables.forecast(rule).objective(price))
 
-    def _simple_rules(self, units: int) -> list[UnitPlan]:
+    def _simple_rules(self, units: int) -> list[WaitOrTradePlan]:
         """Return dark-first+sweep, dark-first+post+sweep and rest-even+sweep as unit plans, if possible."""
         nothing = np.zeros(len(self.places), dtype=np.int64)
-        rules = [UnitPlan(nothing, before=True)]
+        rules = [WaitOrTradePlan(nothing, before=True)]
         venue = self.context.quickest_venue
         if ("limit", venue) in self.places:
             posted = nothing.copy()
             posted[self.places.index(("limit", venue))] = units
-            rules.append(UnitPlan(posted, before=True))
+            rules.append(WaitOrTradePlan(posted, before=True))
         resting = [place for place, (kind, _) in enumerate(self.places) if kind == "dark_rest"]
         if resting:
             even = nothing.copy()
             even[resting] = units // len(resting)
             even[resting[0]] += units - int(even.sum())
-            rules.append(UnitPlan(even, before=False))
+            rules.append(WaitOrTradePlan(even, before=False))
         return rules
 
-    def plan(self, chosen: UnitPlan, pools: tuple[str, ...]) -> Plan:
+    def plan(self, chosen: WaitOrTradePlan, pools: tuple[str, ...]) -> Plan:
         """Return the child orders of a unit plan; ``pools`` are pinged if there are shares to ping with."""
         context = self.context
         sent = _shares(chosen.units, self.unit, context.shares)

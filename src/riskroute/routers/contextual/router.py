@@ -17,20 +17,20 @@ from riskroute.core.validation import parameter, real_number, true_or_false, who
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import DarkBelief, PoolUse
 from riskroute.routers.contextual.lit_belief import MOST_VENUES, LitBelief
-from riskroute.routers.contextual.market_features import MarketFeatures, horizon_class
+from riskroute.routers.contextual.market_features import MarketFeatures, horizon_feature
 from riskroute.routers.contextual.planning_problem import PlanningProblem
 from riskroute.routers.contextual.tail_guard import TailGuard
-from riskroute.routers.contextual.wait_or_trade import UnitPlan
+from riskroute.routers.contextual.wait_or_trade import WaitOrTradePlan
 from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport
-from riskroute.routers.router import PlaceBelief, Router
+from riskroute.routers.router import Router, RouterBelief
 
 
 @lru_cache(maxsize=1024)
 def _order_class(seconds: float, shares: int) -> str:
     """Return the class of an order, by rounded base-2 logarithms of horizon and size."""
-    return f"{horizon_class(seconds)} {round(math.log2(shares))}"
+    return f"{horizon_feature(seconds)} {round(math.log2(shares))}"
 
 
 @dataclass
@@ -160,7 +160,7 @@ class ContextualGreedy(Router):
             charge, level = guard.charge, guard.level
         return PlanningProblem(context, *beliefs, self.units, self.leak, charge, level)
 
-    def choose(self, problem: PlanningProblem, price: float) -> tuple[UnitPlan, tuple[str, ...]]:
+    def choose(self, problem: PlanningProblem, price: float) -> tuple[WaitOrTradePlan, tuple[str, ...]]:
         """Return the plan to send at a price of variance, and the pools it pings."""
         return problem.mean.best_plan(price), problem.pinged
 
@@ -182,7 +182,7 @@ class ContextualGreedy(Router):
         guarded = self.guarded_kappa * min(max(self._guard(problem.context).price / 0.1, 0.67), 1.0)
         return max(self.kappa, guarded) * problem.per_bp
 
-    def _update_tail_guard(self, problem: PlanningProblem, chosen: UnitPlan) -> None:
+    def _update_tail_guard(self, problem: PlanningProblem, chosen: WaitOrTradePlan) -> None:
         """Compare the tails of the chosen plan and the benchmark rule; only every few orders, because it is slow."""
         if not self._guards(problem.context) or self.routed % TailGuard.update_every:
             return
@@ -193,14 +193,14 @@ class ContextualGreedy(Router):
         chance, allowed = problem.excess(rule, guard.level)
         posted = None
         if rule.before and rule.units.any():  # the rule posts: the outcome of its limit order alone is public
-            posted = problem.excess(UnitPlan(rule.units, before=False), guard.level)[1]
+            posted = problem.excess(WaitOrTradePlan(rule.units, before=False), guard.level)[1]
         ours = problem.excess(chosen, guard.level)[1]
         mid_sd = max(problem.mid_sd_bps, 1e-3)
         guard.update(ours, allowed, chance=chance, mid_sd=mid_sd, posted=posted, room=self.tail_room)
 
     # learning
 
-    def beliefs(self) -> tuple[PlaceBelief, ...]:
+    def beliefs(self) -> tuple[RouterBelief, ...]:
         return tuple(one for symbol, belief in self.dark_beliefs.items() for one in belief.beliefs(symbol))
 
     def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
@@ -295,7 +295,7 @@ class Contextual(ContextualGreedy):
         super().begin()
         self.ready, self.last_asked = {}, {}
 
-    def choose(self, problem: PlanningProblem, price: float) -> tuple[UnitPlan, tuple[str, ...]]:
+    def choose(self, problem: PlanningProblem, price: float) -> tuple[WaitOrTradePlan, tuple[str, ...]]:
         if not problem.pools or problem.posting is None:
             return super().choose(problem, price)
         return problem.plan_under_draw(self._take_draw(problem), price, self.budget / problem.per_bp)
@@ -355,7 +355,7 @@ class ContextualIds(Contextual):
     draws: int = parameter(8, whole_number, maximum=1000)
     orders_left: float = parameter(1000.0, real_number, minimum=0)
 
-    def choose(self, problem: PlanningProblem, price: float) -> tuple[UnitPlan, tuple[str, ...]]:
+    def choose(self, problem: PlanningProblem, price: float) -> tuple[WaitOrTradePlan, tuple[str, ...]]:
         mean = problem.mean
         best, pools = mean.best_plan(price), problem.pinged
         if not problem.pools or not problem.places:
@@ -376,7 +376,7 @@ class ContextualIds(Contextual):
         return (candidates[chosen] if worth else best), pools
 
 
-def _information(problem: PlanningProblem, plan: UnitPlan) -> float:
+def _information(problem: PlanningProblem, plan: WaitOrTradePlan) -> float:
     """Return the approximate information gain of a plan about pool sizes, in nats."""
     total = 0.0
     for (kind, pool), units in zip(problem.places, plan.units.tolist(), strict=True):
@@ -389,7 +389,7 @@ def _information(problem: PlanningProblem, plan: UnitPlan) -> float:
     return total
 
 
-def _neighbours(problem: PlanningProblem, plan: UnitPlan, units: int) -> list[UnitPlan]:
+def _neighbours(problem: PlanningProblem, plan: WaitOrTradePlan, units: int) -> list[WaitOrTradePlan]:
     """Return the plan with each resting child halved and doubled, within ``units`` in total."""
     found = []
     for place, (kind, _) in enumerate(problem.places):
@@ -398,5 +398,5 @@ def _neighbours(problem: PlanningProblem, plan: UnitPlan, units: int) -> list[Un
                 other = plan.units.copy()
                 other[place] = count
                 if count != plan.units[place] and other.sum() <= units:
-                    found.append(UnitPlan(other, plan.before))
+                    found.append(WaitOrTradePlan(other, plan.before))
     return found

@@ -15,8 +15,8 @@ excess of single children over their share of the level; the sum bounds the exce
 `WaitOrTrade.excess` evaluates a whole plan on fixed scenarios: equally likely moves of the mid, and several fill
 outcomes for each.
 
-The arithmetic is compiled. `OrderTables.with_pools` checks the shapes, because compiled code would read past the end of
-a short array.
+The arithmetic is compiled. `WaitOrTradeTables.with_pools` checks the shapes, because compiled code would read past
+the end of a short array.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from numba import njit
 
 from riskroute.core.arrays import Flags, Floats, Matrix, Units
 from riskroute.core.errors import InputError
-from riskroute.routing.separable import cheapest_totals, units_of_total
+from riskroute.routing.separable import cheapest_totals, separable_units
 
 EXPOSURE_SAVED = 0.4  # fraction of the exposure to the mid that shares filled in a pool avoid: they fill early
 
@@ -50,14 +50,14 @@ class _PlanForecast(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class UnitPlan:
+class WaitOrTradePlan:
     """Units that wait at each place, ``(m,)``, and whether pools are pinged with the whole order first."""
 
     units: Units
     before: bool
 
 
-class HorizonModel(NamedTuple):
+class WaitOrTradeModel(NamedTuple):
     """Fill model of limit orders until the horizon, and the market at the horizon; amounts in dollars per share.
 
     ``venues (V, 4)`` holds by venue the cost of a filled share, the log-odds of no fill for a zero move and log-ratio,
@@ -96,16 +96,18 @@ class WaitOrTrade(NamedTuple):
         """Units of the whole order."""
         return len(self.shares) - 1
 
-    def best_plan(self, price: float) -> UnitPlan:
+    def best_plan(self, price: float) -> WaitOrTradePlan:
         """Return the plan that minimises cost plus ``price`` times variance."""
         units, before = _best_plan(self, price)
-        return UnitPlan(units, bool(before))
+        return WaitOrTradePlan(units, bool(before))
 
-    def forecast(self, plan: UnitPlan) -> _PlanForecast:
+    def forecast(self, plan: WaitOrTradePlan) -> _PlanForecast:
         """Return the predicted cost and variance of a plan."""
         return _PlanForecast(*_forecast(self, plan.units, plan.before))
 
-    def excess(self, order: OrderTables, plan: UnitPlan, resting: Matrix, level: float) -> tuple[float, float]:
+    def excess(
+        self, order: WaitOrTradeTables, plan: WaitOrTradePlan, resting: Matrix, level: float
+    ) -> tuple[float, float]:
         """Return the probability that a plan costs more than ``level`` dollars, and its expected excess.
 
         ``resting (J, U + 1)`` are the fills expected of orders that rest in pools.
@@ -114,7 +116,7 @@ class WaitOrTrade(NamedTuple):
         return chance, excess
 
 
-class OrderTables(NamedTuple):
+class WaitOrTradeTables(NamedTuple):
     """Costs of one order without pool fills, in dollars: tables by unit of sweeps and limit orders, and pool prices."""
 
     shares: Floats  # as in WaitOrTrade
@@ -122,7 +124,7 @@ class OrderTables(NamedTuple):
     cost: Matrix  # of limit orders, (V, U + 1)
     variance: Matrix
     common: float
-    horizon: HorizonModel
+    horizon: WaitOrTradeModel
     prices: Floats  # cost per share filled in each pool, (J,)
     extra: Floats  # adverse selection per share that rests in each pool, (J,); empty if none can rest
     share_sweep: float  # cost per share of sweeping the whole order now
@@ -135,14 +137,16 @@ class OrderTables(NamedTuple):
         tables, worth = _charged_with_pools(self, fills)
         return tables, worth
 
-    def plan_under_draw(self, mean: Moments, drawn: Moments, price: float, allowance: float) -> tuple[UnitPlan, Flags]:
+    def plan_under_draw(
+        self, mean: Moments, drawn: Moments, price: float, allowance: float
+    ) -> tuple[WaitOrTradePlan, Flags]:
         """Return the best plan under a posterior draw of the pool fills, and the pools worth a ping under their mean.
 
         If the plan's objective under the mean exceeds the greedy plan's by more than ``allowance`` dollars, the greedy
         plan is returned.
         """
         units, before, worth = _plan_under_draw(self, mean, drawn, price, allowance)
-        return UnitPlan(units, bool(before)), worth
+        return WaitOrTradePlan(units, bool(before)), worth
 
 
 @njit(cache=True)
@@ -158,7 +162,7 @@ def _interpolate(x: float, shares: Floats, values: Floats) -> float:
 
 
 @njit(cache=True)
-def _ping_in_turn(order: OrderTables, fills: Matrix) -> tuple[_PingedPools, Flags]:
+def _ping_in_turn(order: WaitOrTradeTables, fills: Matrix) -> tuple[_PingedPools, Flags]:
     """Return the joint fills of pools pinged in turn, and which pools are worth a ping."""
     shares, prices, share_sweep, least = order.shares, order.prices, order.share_sweep, order.least
     width = len(shares)
@@ -180,7 +184,7 @@ def _ping_in_turn(order: OrderTables, fills: Matrix) -> tuple[_PingedPools, Flag
 
 
 @njit(cache=True)
-def _with_pools(order: OrderTables, moments: Moments) -> tuple[WaitOrTrade, Flags]:
+def _with_pools(order: WaitOrTradeTables, moments: Moments) -> tuple[WaitOrTrade, Flags]:
     """Append rows for orders resting in pools to those of limit orders, and price the pings.
 
     A fill costs the price of its pool, the remainder a sweep at the horizon, and every share the pool's adverse
@@ -308,14 +312,14 @@ def _best_plan(tables: WaitOrTrade, price: float) -> tuple[Units, bool]:
         objective = best[n] + price * common * shares[n] * shares[n] + now[n]
         if objective < lowest:
             chosen, lowest = n, objective
-    units, before = units_of_total(choices, chosen), False
+    units, before = separable_units(choices, chosen), False
     if not tables.pools.pinged:
         return units, before
     step, middle = max(width // 25, 1), 0
     for stage in range(2):  # every few totals, then those around the best
         first, last = (0, width) if stage == 0 else (max(middle - step + 1, 0), min(middle + step, width))
         for n in range(first, last, step if stage == 0 else 1):
-            rival = units_of_total(choices, n)
+            rival = separable_units(choices, n)
             money, square = _forecast(tables, rival, True)
             if money + price * square < lowest:
                 units, before, lowest, middle = rival, True, money + price * square, n
@@ -324,9 +328,9 @@ def _best_plan(tables: WaitOrTrade, price: float) -> tuple[Units, bool]:
 
 @njit(cache=True)
 def _plan_under_draw(
-    order: OrderTables, mean: Moments, drawn: Moments, price: float, allowance: float
+    order: WaitOrTradeTables, mean: Moments, drawn: Moments, price: float, allowance: float
 ) -> tuple[Units, bool, Flags]:
-    """Return the fields of a `UnitPlan`, and the pools worth a ping; one kernel, for speed."""
+    """Return the fields of a `WaitOrTradePlan`, and the pools worth a ping; one kernel, for speed."""
     charged = _charged(order)
     ours, worth = _with_pools(charged, mean)
     world = _with_pools(charged, drawn)[0]
@@ -374,7 +378,7 @@ _LOGITS = _correlated_logits(_UNIFORMS)
 
 
 @njit(cache=True)
-def _share_excess(horizon: HorizonModel, missed: Floats, filled: float, drift: float, level: float) -> float:
+def _share_excess(horizon: WaitOrTradeModel, missed: Floats, filled: float, drift: float, level: float) -> float:
     """Return the expected excess of one share's cost over a level; ``missed (M,)`` is P(no fill) by move."""
     total = 0.0
     for k in range(len(_MID_MOVES)):
@@ -384,7 +388,7 @@ def _share_excess(horizon: HorizonModel, missed: Floats, filled: float, drift: f
 
 
 @njit(cache=True)
-def _limit_excess(horizon: HorizonModel, shares: Floats, level: float) -> Matrix:
+def _limit_excess(horizon: WaitOrTradeModel, shares: Floats, level: float) -> Matrix:
     """Return the expected excess of limit orders of ``shares (n,)`` over a level per share, in dollars, ``(V, n)``."""
     model, slopes = horizon.venues, horizon.slopes
     count, width = len(model), len(shares)
@@ -408,26 +412,26 @@ def _limit_excess(horizon: HorizonModel, shares: Floats, level: float) -> Matrix
 
 
 @njit(cache=True)
-def _charged(order: OrderTables) -> OrderTables:
+def _charged(order: WaitOrTradeTables) -> WaitOrTradeTables:
     """Return the tables with the tail charge on sweeps and limit orders."""
     if not order.weight > 0:
         return order
     shares, sweep, weight, level = order.shares, order.sweep, order.weight, order.level
     cost = order.cost + weight * _limit_excess(order.horizon, shares, level)
     sweep = sweep + weight * np.maximum(sweep - level * shares, 0.0)
-    return OrderTables(
+    return WaitOrTradeTables(
         *(shares, sweep, cost, order.variance, order.common, order.horizon),
         *(order.prices, order.extra, order.share_sweep, order.least, weight, level),
     )
 
 
 @njit(cache=True)
-def _charged_with_pools(order: OrderTables, moments: Moments) -> tuple[WaitOrTrade, Flags]:
+def _charged_with_pools(order: WaitOrTradeTables, moments: Moments) -> tuple[WaitOrTrade, Flags]:
     return _with_pools(_charged(order), moments)
 
 
 @njit(cache=True)
-def _resting_excess(horizon: HorizonModel, prices: Floats, fills: Matrix, shares: Floats, level: float) -> Matrix:
+def _resting_excess(horizon: WaitOrTradeModel, prices: Floats, fills: Matrix, shares: Floats, level: float) -> Matrix:
     """Return the expected excess of orders resting in pools, ``(J, n)``; ``fills (J, n)`` are expected fills."""
     excess, missed = np.zeros(fills.shape), np.empty(len(_MID_MOVES))
     for j in range(len(fills)):
@@ -443,7 +447,7 @@ def _resting_excess(horizon: HorizonModel, prices: Floats, fills: Matrix, shares
 
 @njit(cache=True)
 def _plan_excess(
-    tables: WaitOrTrade, order: OrderTables, resting: Matrix, units: Units, before: bool, level: float
+    tables: WaitOrTrade, order: WaitOrTradeTables, resting: Matrix, units: Units, before: bool, level: float
 ) -> tuple[float, float]:
     """Return the probability that a plan costs more than ``level`` dollars, and its expected excess."""
     waits = _waiting_shares(tables, units)

@@ -24,13 +24,13 @@ from riskroute.core.arrays import Floats, Integers, Vector
 from riskroute.core.records import Count, NonNegative
 from riskroute.core.validation import parameter, real_number, true_or_false, whole_number
 from riskroute.routers.context import Context
-from riskroute.routers.literature.cont_kukanov import queues_now
+from riskroute.routers.literature.cont_kukanov import cont_kukanov_queues
 from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
-from riskroute.routers.rules import plan_sweep
-from riskroute.routing.allocations import proportional_lots
+from riskroute.routers.rules import sweep_rule_plan
+from riskroute.routing.allocations import proportional_allocation
 
 # representative filled fraction of each class: 0, up to 1/4, up to 1/2, up to 3/4, below 1, and 1
 FILL_SHARES = np.array([0.0, 0.125, 0.375, 0.625, 0.875, 1.0])
@@ -119,14 +119,14 @@ class BayesFill(Router):
     Examples
     --------
     >>> from riskroute.routers.context import read_context
-    >>> from riskroute.routers.public_data import MarketAtHorizon, QueueOutflow
+    >>> from riskroute.routers.public_data import PublicMarketAtHorizon, PublicQueueOutflow
     >>> books = {"A": {"bids": [[10.00, 200]], "asks": [[10.01, 900]], "taker": 0.003, "maker": -0.002}}
     >>> def order(name):
     ...     return read_context({"venues": books}, side="buy", shares=400, horizon=60, order=name)
     >>> router = BayesFill(decay=1.0)
     >>> for name in "abcdef":
-    ...     queues = {"A": QueueOutflow(10.0, 200, 900)}
-    ...     router.on_public_data(PublicData(order(name), {}, queues, MarketAtHorizon(10.005, 0.008)))
+    ...     queues = {"A": PublicQueueOutflow(10.0, 200, 900)}
+    ...     router.on_public_data(PublicData(order(name), {}, queues, PublicMarketAtHorizon(10.005, 0.008)))
     >>> router.weights("A", _venue_state(order("g"), "A"), 400).round(2).tolist()
     [0.25, 0.25, 0.25, 0.25, 0.25, 10.75]
     >>> router.route(order("g")).limit
@@ -166,9 +166,9 @@ class BayesFill(Router):
 
     def decide(self, context: Context) -> Plan:
         self.decisions += 1
-        standing = {venue: queue for venue, queue in queues_now(context).items() if queue[0] == 0}
+        standing = {venue: queue for venue, queue in cont_kukanov_queues(context).items() if queue[0] == 0}
         if context.horizon <= 0 or not standing:
-            return plan_sweep(context)
+            return sweep_rule_plan(context)
         states = {venue: _venue_state(context, venue) for venue in standing}
         quickest = sorted(standing, key=lambda venue: (standing[venue][1] / self.rate(venue, states[venue]), venue))
         del quickest[6:]  # all splits over the rest are enumerated
@@ -177,10 +177,10 @@ class BayesFill(Router):
         taking = float(context.displayed.costs(context.shares)) / context.shares
         split = _best_split(np.array(tables), taking, self.kappa / context.mid * 1e4, context.shares)
         taken = self.parts - int(split.sum())
-        shares = proportional_lots(np.append(float(taken), split), context.shares, context.lot)[1:]
+        shares = proportional_allocation(np.append(float(taken), split), context.shares, context.lot)[1:]
         posted = {venue: int(some) for venue, some in zip(quickest, shares, strict=True) if some}
         self.pending[context.order] = {venue: states[venue] for venue in posted}
-        return plan_sweep(context, posted)
+        return sweep_rule_plan(context, posted)
 
     def table(
         self, context: Context, venue: str, state: str, gain: float, rng: np.random.Generator | None = None
@@ -233,7 +233,7 @@ class BayesFill(Router):
                 values[:] = [self.decay * value for value in values]
         move = context.sign * (public.at_horizon.mid - context.mid)
         known = self.learned.pop(context.order, [])
-        for venue, (ticks, _, _) in queues_now(context).items():
+        for venue, (ticks, _, _) in cont_kukanov_queues(context).items():
             if ticks == 0 and venue in public.queues:
                 queue, state = public.queues[venue], _venue_state(context, venue)
                 for size in self._sizes(context.shares):

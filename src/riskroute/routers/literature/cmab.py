@@ -11,7 +11,7 @@ from riskroute.core.arrays import Floats, Units, Vector
 from riskroute.core.records import Count, NonNegative
 from riskroute.core.validation import one_of, parameter, true_or_false, whole_number
 from riskroute.routers.context import Context
-from riskroute.routers.literature.dark_allocation import AllocationTask, DarkAllocation, PendingAllocation
+from riskroute.routers.literature.dark_allocation import DarkAllocation, DarkAllocationTask, PendingDarkAllocation
 from riskroute.routers.plan import Plan
 from riskroute.routing.allocations import unit_shares
 
@@ -62,12 +62,12 @@ class Cmab(DarkAllocation):
     def unit_of(self, context: Context) -> int:
         return unit_shares(context.shares, context.lot, self.grid)
 
-    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
+    def allocate(self, task: DarkAllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         key = str(task.unit)
         self.played[key] = self.played.get(key, 0) + 1
         return self._best(task, self.index, self.played[key]), {}
 
-    def _best(self, task: AllocationTask, index: str, time: int) -> Units:
+    def _best(self, task: DarkAllocationTask, index: str, time: int) -> Units:
         """Return the jointly best sizes by an index."""
         values = np.zeros((len(task.pools), task.units))
         for k, pool in enumerate(task.pools):
@@ -82,7 +82,7 @@ class Cmab(DarkAllocation):
         task = self.task_of(context)
         return None if task is None else self.plan_of(context, task, self._best(task, "mean", 0))
 
-    def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
+    def learn_child(self, order: PendingDarkAllocation, pool: str, sent: int, filled: float) -> None:
         arms = self.arms.setdefault(f"{pool} {order.unit}", ([0.0] * self.grid, [0.0] * self.grid))
         for size in range(1 if self.share else sent, sent + 1):
             arms[0][size - 1] += 1

@@ -32,8 +32,8 @@ from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.router import Router
-from riskroute.routers.rules import DarkFirst, plan_sweep
-from riskroute.routing.allocations import proportional_lots
+from riskroute.routers.rules import DarkFirstRule, sweep_rule_plan
+from riskroute.routing.allocations import proportional_allocation
 
 
 @dataclass(frozen=True)
@@ -193,13 +193,13 @@ class ContKukanov(Router):
     Examples
     --------
     >>> from riskroute.routers.context import read_context
-    >>> from riskroute.routers.public_data import MarketAtHorizon, QueueOutflow
+    >>> from riskroute.routers.public_data import PublicMarketAtHorizon, PublicQueueOutflow
     >>> books = {"A": {"bids": [[10.00, 200]], "asks": [[10.02, 900]], "taker": 0.003, "maker": -0.002}}
     >>> router = ContKukanov(least=2)
     >>> for name, outflow in (("a", 500), ("b", 700)):
     ...     past = read_context({"venues": books}, side="buy", shares=1000, horizon=60, order=name)
-    ...     queues = {"A": QueueOutflow(10.0, 200, outflow)}
-    ...     router.on_public_data(PublicData(past, {}, queues, MarketAtHorizon(10.02, 0.033)))
+    ...     queues = {"A": PublicQueueOutflow(10.0, 200, outflow)}
+    ...     router.on_public_data(PublicData(past, {}, queues, PublicMarketAtHorizon(10.02, 0.033)))
     >>> plan = router.route(read_context({"venues": books}, side="buy", shares=1000, lot=100, horizon=60))
     >>> plan.take, plan.limit  # 300 shares always filled, the next 200 half the time, which still pays
     ({'A': 500}, {'A': 500})
@@ -230,13 +230,13 @@ class ContKukanov(Router):
 
     def decide(self, context: Context) -> Plan:
         placed = self.placement(context)
-        return plan_sweep(context, placed)
+        return sweep_rule_plan(context, placed)
 
     def placement(self, context: Context) -> dict[str, int] | None:
         """Return the shares to post by venue; None without enough samples."""
         if context.horizon <= 0 or len(self.moments) < self.least:
             return None
-        standing = {venue: queue for venue, queue in queues_now(context).items() if queue[0] <= self.behind}
+        standing = {venue: queue for venue, queue in cont_kukanov_queues(context).items() if queue[0] <= self.behind}
         outflows = {venue: self._outflows(context, venue, ticks) for venue, (ticks, _, _) in standing.items()}
         known = {venue: samples for venue, samples in outflows.items() if samples is not None}
         if not known:
@@ -245,7 +245,7 @@ class ContKukanov(Router):
         prices = self.prices(context, {venue: standing[venue][2] for venue in known})
         problem = prices.problem(context.shares, ahead, np.column_stack(list(known.values())))
         found = _stochastic_placement(problem, self.steps)
-        lots = proportional_lots(found, context.shares, context.lot)[1:]
+        lots = proportional_allocation(found, context.shares, context.lot)[1:]
         return {venue: int(shares) for venue, shares in zip(known, lots, strict=True) if shares}
 
     def prices(self, context: Context, gains: dict[str, float]) -> _PlacementPrices:
@@ -292,7 +292,7 @@ class ContKukanov(Router):
             return
         queues: dict[str, tuple[int, int, float]] = {}
         unfilled = []
-        for venue, (ticks, _, _) in queues_now(context).items():
+        for venue, (ticks, _, _) in cont_kukanov_queues(context).items():
             if venue in public.queues:
                 one = public.queues[venue]
                 filled = one.filled(context.shares)
@@ -320,7 +320,7 @@ class ContKukanov(Router):
 
 
 @dataclass
-class DarkFirstContKukanov(DarkFirst):
+class DarkFirstContKukanov(DarkFirstRule):
     """Ping dark pools with the whole order, then place the remainder as cont-kukanov does.
 
     Pool fills reduce the shares to take first: with one exchange the optimal limit order does not depend on the size of
@@ -329,14 +329,14 @@ class DarkFirstContKukanov(DarkFirst):
     Parameters
     ----------
     mode, memory_weight, cap, min_saving
-        Of `DarkFirst`.
+        Of `DarkFirstRule`.
     steps, remembered, least, adverse, scaled, behind
         Of `ContKukanov`.
     """
 
     name: ClassVar[str] = "dark-first+cont-kukanov"
     feedback: ClassVar[str] = "F3"
-    memory: ClassVar[tuple[str, ...]] = (*DarkFirst.memory, "lit_memory")
+    memory: ClassVar[tuple[str, ...]] = (*DarkFirstRule.memory, "lit_memory")
     steps: int = 2000
     remembered: int = 300
     least: int = 20
@@ -368,7 +368,7 @@ class DarkFirstContKukanov(DarkFirst):
         self.lit.load_memory(memory["lit_memory"])
 
 
-def queues_now(context: Context) -> dict[str, tuple[int, float, float]]:
+def cont_kukanov_queues(context: Context) -> dict[str, tuple[int, float, float]]:
     """Return by venue: ticks behind the best own-side price, shares ahead, dollars gained by a fill against the mid."""
     books = context.books
     best = books.best_bid if context.sign > 0 else books.best_ask

@@ -18,10 +18,10 @@ from riskroute.core.arrays import Units
 from riskroute.core.records import Count, NonNegative
 from riskroute.core.validation import parameter, real_number, true_or_false, whole_number
 from riskroute.routers.literature.dark_allocation import (
-    AllocationTask,
     DarkAllocation,
-    PendingAllocation,
-    systematic_units,
+    DarkAllocationTask,
+    PendingDarkAllocation,
+    sample_dark_allocation,
 )
 
 _FLOOR_ROUNDS = 100  # rounds with a minimum share per pool of a tenth of the equal share
@@ -39,7 +39,7 @@ class _DarkShares(DarkAllocation):
         super().begin()
         self.shares = {}
 
-    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
+    def allocate(self, task: DarkAllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         for pool in task.pools:
             if pool not in self.shares:  # a new pool starts with the average share
                 known = len(self.shares)
@@ -47,7 +47,7 @@ class _DarkShares(DarkAllocation):
         some = np.array([self.shares[pool] for pool in task.pools])
         even = np.full(len(some), 1 / len(some))
         parts = task.units * (some / some.sum() if some.sum() > 0 else even)
-        return systematic_units(parts, task.rng), {}
+        return sample_dark_allocation(parts, task.rng), {}
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Lagrangian(_DarkShares):
         super().begin()
         self.learned, self.mean_size, self.mean_saving = 0, 0.0, 0.0
 
-    def learn_round(self, order: PendingAllocation) -> None:
+    def learn_round(self, order: PendingDarkAllocation) -> None:
         savings = order.savings
         size = float(order.units * order.unit)
         self.learned += 1
@@ -154,7 +154,7 @@ class Reinforcement(_DarkShares):
         super().begin()
         self.scale = 0.0
 
-    def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
+    def learn_child(self, order: PendingDarkAllocation, pool: str, sent: int, filled: float) -> None:
         savings = order.savings if self.weighted else dict.fromkeys(order.savings, 1.0)
         if not self.scale:
             self.scale = max(savings.values()) * order.units * order.unit * self.start

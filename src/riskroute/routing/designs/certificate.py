@@ -18,7 +18,7 @@ so for whole ones: any point between grid points is a mean of grid points with t
 rounded up or down, and a function whose second derivative is at least ``-c`` loses at most ``c / 8`` squared steps by
 that.
 
-`bound_by_majorant` needs no symmetry. A leverage is a quadratic form ``f' P f`` of the features, two per slot. ``P``
+`certify_by_majorant` needs no symmetry. A leverage is a quadratic form ``f' P f`` of the features, two per slot. ``P``
 is increased until one block per slot is left: the form is then a sum over slots, and its maximum is bounded by its
 Lagrangian dual, with a price per unit. Three steps keep the increase small. The amounts sum to the units, so any
 multiple of the square of their sum is a known number. In the few directions in which slots are most coupled, the
@@ -371,7 +371,7 @@ class _Power:
         return self._unfold(copies // 2, taken) + self._unfold(copies // 2, units - taken)
 
 
-def bound_by_majorant(lattice: Lattice, whitening: Matrix, cut: _LinearCut | None = None) -> float:
+def certify_by_majorant(lattice: Lattice, whitening: Matrix, cut: _LinearCut | None = None) -> float:
     """Bound ``|f @ whitening|^2`` over all vectors of the lattice, or those that pass a cut.
 
     Features ``f`` are ``(v, v^2)`` of amounts in units, all ``v`` first; ``whitening`` is ``(2 m, r)``.

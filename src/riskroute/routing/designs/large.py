@@ -7,7 +7,7 @@ The bound returned is the proven one times the loss factor of the last step.
 Sets with many kinds of slots have next to no symmetry. Their candidates are searched for: allocations with some slots
 full and others sharing the rest evenly, and then those farthest along the gradient of the leverage. A leverage is
 convex, so following its gradient never lowers it. The design on these candidates is close to optimal on the whole set;
-the proven bound is looser (`bound_by_majorant`).
+the proven bound is looser (`certify_by_majorant`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Floats, Matrix, Units, Vector
-from riskroute.learning.design.g_optimal import Design, DesignError
+from riskroute.core.errors import DesignError
+from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import few_wide_rows, wide_design
-from riskroute.routing.designs.certificate import bound_by_majorant, certify
+from riskroute.routing.designs.certificate import certify, certify_by_majorant
 from riskroute.routing.designs.support import explicit_support
 from riskroute.routing.designs.symmetry import (
     Orbit,
@@ -30,10 +31,10 @@ from riskroute.routing.designs.symmetry import (
 )
 from riskroute.routing.lattice import Lattice
 from riskroute.routing.separable import (
-    greedy_units,
+    greedy_separable,
     maximise_tables,
     minimise_one_concave,
-    tabulate,
+    tabulate_separable,
 )
 
 OUTSIDE = 1e-6  # features are of order one, so a larger component is not rounding
@@ -97,7 +98,7 @@ def _outside(information: SymmetricInformation, lattice: Lattice) -> Orbit | Non
     slots, scale = len(lattice.lows), groups.slot_scales
     for direction in np.concatenate([unseen.T, -unseen.T]):
         alpha, beta = -direction[:slots] / scale, -direction[slots:] / scale**2
-        tables = tabulate(alpha, beta, lattice.lows, lattice.highs, lattice.units)
+        tables = tabulate_separable(alpha, beta, lattice.lows, lattice.highs, lattice.units)
         if sum(float(table.max()) for table in tables) <= OUTSIDE:  # even without the constraint on the sum
             continue
         if (lattice.highs >= lattice.units).all():
@@ -126,7 +127,7 @@ def _first_orbits(lattice: Lattice, groups: SymmetryGroups) -> list[Orbit]:
             cost = np.full(slots, 10.0)  # preferred slots share evenly, the others take the excess
             cost[order[:count]] = 0.0
             steep = np.where(cost == 0, 1.0 / lattice.units, 10.0)
-            orbits.add(groups.orbit(greedy_units(100 * cost, steep, lattice.units, lattice.lows, lattice.highs)))
+            orbits.add(groups.orbit(greedy_separable(100 * cost, steep, lattice.units, lattice.lows, lattice.highs)))
     if len(groups) == 1:
         orbits |= {(amounts,) for amounts in _full_and_even(lattice.units, slots, groups.highs[0])}
     return sorted(orbits)
@@ -185,7 +186,7 @@ def _asymmetric_design(lattice: Lattice, tolerance: float) -> Design | None:
     index, chosen, whitening = few_wide_rows(features, found)
     if whitening.shape[1] < int(np.minimum(highs, 2).sum()):
         return None
-    bound = bound_by_majorant(lattice, whitening / np.concatenate([scale, scale**2])[:, None])
+    bound = certify_by_majorant(lattice, whitening / np.concatenate([scale, scale**2])[:, None])
     return Design(candidates[index], chosen, bound, whitening.shape[1])
 
 

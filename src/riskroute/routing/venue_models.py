@@ -21,18 +21,18 @@ from riskroute.core.validation import (
     as_name,
     exact_array,
     finite_array,
-    list_of,
     one_of,
-    path_of,
     real_number,
-    sized_number,
+    valid_list,
+    valid_magnitude,
+    valid_path,
     whole_number,
 )
 from riskroute.learning.actions import ActionSet
 from riskroute.learning.problem import Problem
 from riskroute.routing.allocations import MOST_SHARES, Allocations
 from riskroute.routing.quadratic_search import QuadraticResult, minimise_quadratic
-from riskroute.routing.splits import COMFORTABLE_LIST, list_limit
+from riskroute.routing.splits import COMFORTABLE_LIST, split_list_limit
 
 KINDS = ("market", "limit", "dark")  # market or limit orders on a lit venue, or a dark pool
 
@@ -79,7 +79,7 @@ class VenueModel:
 
     def mean_of(self, shares: float) -> float:
         """Expected profit from ``shares``."""
-        shares = sized_number("shares", shares, smallest=0)
+        shares = valid_magnitude("shares", shares, smallest=0)
         return self.mean[0] * shares + self.mean[1] * shares**2
 
     def nonnegative(self, shares: int) -> VenueModel:
@@ -100,7 +100,7 @@ class VenueModel:
 
     def variance_of(self, shares: float) -> float:
         """Variance of the profit from ``shares``; may be negative outside the fitted range."""
-        shares = sized_number("shares", shares, smallest=0)
+        shares = valid_magnitude("shares", shares, smallest=0)
         return self.variance[0] * shares + self.variance[1] * shares**2
 
 
@@ -141,7 +141,7 @@ def venue_problem(
     models = _checked_models(models)
     allocations = Allocations(shares, len(models), lot, caps)
     scale = allocations.scale
-    few = allocations.size <= list_limit(len(models), most_listed)
+    few = allocations.size <= split_list_limit(len(models), most_listed)
     actions: ActionSet = allocations.listed() if few else allocations
     columns = [[getattr(model, field)[power] for model in models] for field in ("mean", "variance") for power in (0, 1)]
     mean_coef, var_coef = scale * np.array(columns[0] + columns[1]), scale * np.array(columns[2] + columns[3])
@@ -213,7 +213,7 @@ def best_correlated_split(
 
 
 def _checked_models(models: Sequence[VenueModel]) -> list[VenueModel]:
-    checked = list_of("models", models, VenueModel, "venue models")
+    checked = valid_list("models", models, VenueModel, "venue models")
     if not checked:
         raise InputError("models must hold at least one venue, was empty")
     names = [model.name for model in checked]
@@ -234,7 +234,7 @@ def venue_model_table(models: Sequence[VenueModel]) -> str:
     return TextTable(["", *(model.name for model in models)], rows).plain()
 
 
-def save_models(models: Sequence[VenueModel], path: str | os.PathLike[str], *, about: Sequence[str] = ()) -> Path:
+def save_venue_models(models: Sequence[VenueModel], path: str | os.PathLike[str], *, about: Sequence[str] = ()) -> Path:
     """Write models to a TOML file; ``about`` are comment lines at its head."""
     comments = {
         "mean": "dollars per share, per squared share",
@@ -242,15 +242,15 @@ def save_models(models: Sequence[VenueModel], path: str | os.PathLike[str], *, a
         "mean_error": "standard errors",
         "variance_error": "standard errors",
     }
-    lines = [f"# {line}" for text in list_of("about", about, str, "strings") for line in text.splitlines()]
-    for model in list_of("models", models, VenueModel, "venue models"):
+    lines = [f"# {line}" for text in valid_list("about", about, str, "strings") for line in text.splitlines()]
+    for model in valid_list("models", models, VenueModel, "venue models"):
         lines += ["", "[[venues]]", f"name = {_quoted(model.name)}", f"kind = {_quoted(model.kind)}"]
         for field, comment in comments.items():
             pair = getattr(model, field)
             if pair is not None:
                 lines.append(f"{field} = [{pair[0]!r}, {pair[1]!r}]  # {comment}")
     whole = "\n".join(lines).lstrip("\n") + "\n"
-    return write_whole(path_of("path", path), lambda beside: beside.write_text(whole, encoding="utf-8"))
+    return write_whole(valid_path("path", path), lambda beside: beside.write_text(whole, encoding="utf-8"))
 
 
 def _quoted(text: str) -> str:
@@ -258,9 +258,9 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def load_models(path: str | os.PathLike[str]) -> list[VenueModel]:
-    """Read models from a TOML file, as `save_models` writes it."""
-    file = path_of("path", path)
+def load_venue_models(path: str | os.PathLike[str]) -> list[VenueModel]:
+    """Read models from a TOML file, as `save_venue_models` writes it."""
+    file = valid_path("path", path)
     try:
         venues = tomllib.loads(file.read_text(encoding="utf-8"))["venues"]
         return [VenueModel(**venue) for venue in venues]

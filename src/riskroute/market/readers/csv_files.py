@@ -13,15 +13,16 @@ from typing import Any
 
 import polars
 
-from riskroute.core.errors import DataError, one_line_error
+from riskroute.core.errors import DataError
 from riskroute.core.runtime import require_extra
+from riskroute.core.text import one_line_error
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"  # first bytes of compressed files
 BLOCK = 4 << 20  # bytes per chunk
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[Any]:
+def unpacked_file(path: Path) -> Iterator[Any]:
     """Open a file for reading, decompressed by its first bytes whatever its name."""
     with path.open("rb") as file:
         start = file.peek(4)[:4]
@@ -46,7 +47,7 @@ def read_fully(file: Any, count: int) -> bytes:
 
 def csv_members(path: Path) -> list[str]:
     """Return the names of the CSV files in an archive, or the file's own name."""
-    with file_errors(path):
+    with csv_file_errors(path):
         if _is_zip(path):
             with zipfile.ZipFile(path) as archive:
                 return [name for name in archive.namelist() if name.lower().endswith(".csv")]
@@ -65,7 +66,7 @@ def csv_member(path: Path) -> str:
 def csv_header(path: Path, separator: str = ",") -> list[str]:
     """Return the cells of the first line, without quotes; of the first CSV file in an archive."""
     members = csv_members(path)
-    with file_errors(path), _opened(path, members[0]) as file:
+    with csv_file_errors(path), _opened(path, members[0]) as file:
         line = file.read(1 << 16).split(b"\n", 1)[0].decode("utf-8-sig", errors="replace")
     return [cell.strip().strip('"') for cell in line.split(separator)]
 
@@ -97,14 +98,14 @@ def csv_frames(
     parse = csv.ParseOptions(delimiter=separator, invalid_row_handler=skipped if skips is not None else None)
     names = None if header else list(types)
     kinds, rows = dict(types), 0
-    with file_errors(path, member), _opened(path, member) as file:
+    with csv_file_errors(path, member), _opened(path, member) as file:
         for block in _blocks(file, path):
             # Multi-threaded parsing reports errors without row numbers.
             read = csv.ReadOptions(block_size=len(block), column_names=names, use_threads=False)
             convert = csv.ConvertOptions(column_types=kinds)
             try:
                 table = csv.read_csv(pyarrow.BufferReader(block), read, parse, convert)
-                frame = frame_from_arrow(table)
+                frame = csv_frame_from_arrow(table)
             except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
                 raise refused(_counted(str(error), rows)) from error
             rows += frame.height + (names is None)
@@ -115,10 +116,10 @@ def csv_frames(
             raise refused("Empty CSV file")
 
 
-def text_lines(path: Path) -> Iterator[str]:
+def csv_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a text file: plain, gzip, or the only CSV or JSON file in a zip archive."""
     member = path.name
-    with file_errors(path):
+    with csv_file_errors(path):
         if _is_zip(path):
             with zipfile.ZipFile(path) as archive:
                 names = [name for name in archive.namelist() if re.search(r"\.(csv|jsonl?|ndjson)$", name.lower())]
@@ -160,7 +161,7 @@ def _counted(text: str, before: int) -> str:
     return re.sub(r"\bRow #(\d+)", lambda found: f"Row #{int(found[1]) + before}", text, count=1)
 
 
-def frame_from_arrow(batch: Any) -> polars.DataFrame:
+def csv_frame_from_arrow(batch: Any) -> polars.DataFrame:
     """Convert pyarrow data to polars, which aborts the process on strings that are not UTF-8.
 
     Strings in cells and in types, such as time zones, are therefore validated first, and metadata dropped.
@@ -190,11 +191,11 @@ def _opened(path: Path, member: str) -> Iterator[Any]:
             archive = stack.enter_context(zipfile.ZipFile(path))
             yield stack.enter_context(archive.open(member))
         else:
-            yield stack.enter_context(unpacked(path))
+            yield stack.enter_context(unpacked_file(path))
 
 
 @contextmanager
-def file_errors(path: Path, member: str = "") -> Iterator[None]:
+def csv_file_errors(path: Path, member: str = "") -> Iterator[None]:
     """Convert errors of files and archives to errors that name the file."""
     where = f" ({member})" if member and member != path.name else ""
     try:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from riskroute.core.errors import InputError
-from riskroute.core.records import check_finite, from_plain
-from riskroute.core.validation import LARGEST, exact_array, finite_array, instance_of, real_number, sized_number
+from riskroute.core.records import check_finite_record, from_plain
+from riskroute.core.validation import LARGEST, exact_array, finite_array, instance_of, real_number, valid_magnitude
 from riskroute.learning.actions import as_batch
 from riskroute.learning.belief import Belief
 from riskroute.learning.observations import Observations
@@ -33,7 +33,7 @@ Check = Callable[[str, Any, "Policy"], None]
 
 def restored_field(kind: type, name: str, plain: Any) -> Any:
     """Convert a plain value to the declared type of a field of ``kind``."""
-    check_finite(plain, name)
+    check_finite_record(plain, name)
     return from_plain(_types(kind)[name], plain, name)
 
 
@@ -104,8 +104,8 @@ def check_belief(name: str, value: Belief, dim: int) -> None:
         finite_array(f"{field} of {name}", getattr(value, field), ndim=1, largest=LARGEST**3)
     for field in ("mean_precision", "var_precision"):
         _check_positive_definite(f"{field} of {name}", getattr(value, field))
-    sized_number(f"variance of {name}", value.variance, above=0, largest=LARGEST**2)
-    sized_number(f"rounds of {name}", value.rounds, minimum=0)
+    valid_magnitude(f"variance of {name}", value.variance, above=0, largest=LARGEST**2)
+    valid_magnitude(f"rounds of {name}", value.rounds, minimum=0)
 
 
 def _check_observations(name: str, value: Observations, policy: Policy) -> None:

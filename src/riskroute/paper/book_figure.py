@@ -15,14 +15,14 @@ from riskroute.core.files import write_json, write_whole
 from riskroute.core.runtime import provenance_versions
 from riskroute.core.validation import one_of
 from riskroute.market.calibration import Calibration, calibrate
-from riskroute.market.clock import SECOND, Window, zone_label
+from riskroute.market.clock import SECOND, TimeWindow, zone_label
 from riskroute.market.fitting import VenueFit
-from riskroute.market.importing import SymbolBooks
+from riskroute.market.importing import ImportedBooks
 from riskroute.market.order_profits import walk_book
-from riskroute.market.sampling import books_at, closest_books, draw_sample_times
+from riskroute.market.sampling import closest_books, draw_sample_times, sample_books
 from riskroute.paper.figures import plot_fits, plot_sampling
 from riskroute.routing.instances import PAPER_VENUES
-from riskroute.routing.venues import venue_model_table
+from riskroute.routing.venue_models import venue_model_table
 
 # Figures and tables computed from order books, in output order.
 TITLES = {
@@ -62,9 +62,9 @@ class _OrderBookFigure:
         return plot_fits(self.fits, path, title=self.title)
 
 
-def make_book_figure(name: str, data: SymbolBooks, out: Path, seed: int) -> _OrderBookFigure:
+def draw_book_figure(name: str, data: ImportedBooks, out: Path, seed: int) -> _OrderBookFigure:
     """Compute one of `TITLES`, and write table, summary and configuration below ``out``."""
-    make: dict[str, Callable[[SymbolBooks, int], _Made]] = {
+    make: dict[str, Callable[[ImportedBooks, int], _Made]] = {
         "figure1": _figure1,
         "figure3": _figure3,
         "figure5": _figure5,
@@ -83,17 +83,17 @@ def make_book_figure(name: str, data: SymbolBooks, out: Path, seed: int) -> _Ord
     return _OrderBookFigure(name, head | summary, text, files, fits)
 
 
-def _figure1(data: SymbolBooks, seed: int) -> _Made:
+def _figure1(data: ImportedBooks, seed: int) -> _Made:
     """Return linear fits at the deepest venue, over a wide range of quantities."""
     return _fitted(_calibrated(data, seed, quantities=range(10, 201, 10), venues=(data.deepest,)))
 
 
-def _figure5(data: SymbolBooks, seed: int) -> _Made:
+def _figure5(data: ImportedBooks, seed: int) -> _Made:
     """Return linear fits at all venues."""
     return _fitted(_calibrated(data, seed))
 
 
-def _calibrated(data: SymbolBooks, seed: int, quantities: Sequence[int] = _QUANTITIES, **options: Any) -> Calibration:
+def _calibrated(data: ImportedBooks, seed: int, quantities: Sequence[int] = _QUANTITIES, **options: Any) -> Calibration:
     options |= {"quantities": quantities, "seed": seed, "date": data.date, "levels": LEVELS}
     return calibrate(data.store, data.symbol, **options)
 
@@ -102,7 +102,7 @@ def _fitted(found: Calibration) -> _Made:
     return found.summary(), repr(found), found.to_frame(), found.fits
 
 
-def _table(data: SymbolBooks, seed: int) -> _Made:
+def _table(data: ImportedBooks, seed: int) -> _Made:
     """Return calibrated parameters, with dark pools drawn relative to them, beside the paper's."""
     found = _calibrated(data, seed, dark_pools=2)
     rows = [
@@ -116,10 +116,10 @@ def _table(data: SymbolBooks, seed: int) -> _Made:
     return found.summary(), text, polars.DataFrame(rows), found.fits
 
 
-def _figure3(data: SymbolBooks, seed: int) -> _Made:
+def _figure3(data: ImportedBooks, seed: int) -> _Made:
     """Return the first buckets: sampled times, the matched books, and one walked book."""
     recordings = data.recordings
-    window = Window()
+    window = TimeWindow()
     sample_times = draw_sample_times(recordings[0].date, window, seed, recordings[0].zone)
     begin, end = int(sample_times.edges[0]), int(sample_times.edges[_BUCKETS])
     minutes = 1 / (60 * SECOND)
@@ -159,13 +159,13 @@ def _course(snapshots: polars.DataFrame, begin: int, minutes: float) -> dict[str
     return {"minutes": ((stamps - begin) * minutes).tolist(), "mids": mids}
 
 
-def _walked(data: SymbolBooks, time: int, begin: int, end: int) -> dict[str, Any]:
+def _walked(data: ImportedBooks, time: int, begin: int, end: int) -> dict[str, Any]:
     """Return the bids of the deepest venue at a time, and the shares of each that an order takes."""
     recording = next(one for one in data.recordings if one.venue == data.deepest)
     snapshots = data.store.snapshots(recording, begin, end)
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
     row = int(np.abs(stamps - time).argmin())
-    book = books_at(snapshots, np.array([row]), levels=LEVELS)
+    book = sample_books(snapshots, np.array([row]), levels=LEVELS)
     prices, sizes = book.bid_px[0], book.bid_sz[0]
     shares = int(0.7 * sizes.sum())  # enough to walk most levels
     taken = np.clip(shares - (sizes.cumsum() - sizes), 0, sizes)

@@ -18,10 +18,10 @@ from riskroute.core.arrays import Floats, Matrix, Units, Vector
 from riskroute.core.records import Count
 from riskroute.core.validation import parameter, true_or_false, whole_number
 from riskroute.routers.literature.dark_allocation import (
-    AllocationTask,
     DarkAllocation,
-    PendingAllocation,
-    systematic_units,
+    DarkAllocationTask,
+    PendingDarkAllocation,
+    sample_dark_allocation,
 )
 
 
@@ -57,15 +57,15 @@ class ExpGrad(DarkAllocation):
         """Return the learning rate (eta)."""
         return _expgrad_rate(pools, rounds)
 
-    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
+    def allocate(self, task: DarkAllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         _, weights = self.weights(task)
-        given = systematic_units(weights.sum(axis=0), task.rng)
+        given = sample_dark_allocation(weights.sum(axis=0), task.rng)
         for pool, units, worth in zip(task.pools, given, task.savings / task.savings.max(), strict=True):
             if units == 0:  # a child of 0 units counts as filled in full
                 self.move(str(task.unit), pool, np.full(task.units, worth))
         return given, {}
 
-    def weights(self, task: AllocationTask) -> tuple[float, Matrix]:
+    def weights(self, task: DarkAllocationTask) -> tuple[float, Matrix]:
         """Return the learning rate and the weights of pools, ``(units, K)``."""
         key = str(task.unit)
         self.played[key] = self.played.get(key, 0) + 1
@@ -80,7 +80,7 @@ class ExpGrad(DarkAllocation):
             known[pool] = some + [0.0] * (long - len(some))
         return rate, _softmax_weights(rate, np.array([known[pool][: task.units] for pool in task.pools]).T)
 
-    def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
+    def learn_child(self, order: PendingDarkAllocation, pool: str, sent: int, filled: float) -> None:
         worth = order.savings[pool] / max(order.savings.values())
         if filled == sent:
             self.move(str(order.unit), pool, np.full(order.units, worth))
@@ -140,7 +140,7 @@ class Exp3(ExpGrad):
     def rate(self, pools: int, units: int, rounds: int) -> float:
         return _exp3_rate(pools, units, rounds, printed=self.printed)
 
-    def allocate(self, task: AllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
+    def allocate(self, task: DarkAllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         rate, weights = self.weights(task)
         drawn = _draw_units(weights, _exp3_mixing(rate, task.units), task.rng)
         notes: dict[str, dict[str, float]] = {"floors": {}, "chances": {}, "lower": {}}
@@ -154,7 +154,7 @@ class Exp3(ExpGrad):
                 self.move(str(task.unit), pool, worth * _estimate_gradient(task.units, *sizes))
         return drawn.units, notes
 
-    def learn_child(self, order: PendingAllocation, pool: str, sent: int, filled: float) -> None:
+    def learn_child(self, order: PendingDarkAllocation, pool: str, sent: int, filled: float) -> None:
         worth = order.savings[pool] / max(order.savings.values())
         floor, chance, lower = (order.notes[name][pool] for name in ("floors", "chances", "lower"))
         self.move(
@@ -195,7 +195,7 @@ def _draw_units(weights: Matrix, mixing: float, rng: np.random.Generator) -> _Dr
     more = round(float(fractions.sum()))
     chances = (1 - mixing) * fractions + mixing * more / len(parts)
     chances *= more / chances.sum() if more else 0.0  # an integer, up to rounding errors
-    up = systematic_units(chances, rng)
+    up = sample_dark_allocation(chances, rng)
     lower = (np.cumsum(weights, axis=0) <= floors + 1e-9).sum(axis=0)
     return _DrawnUnits(floors.astype(np.int64) + up, floors.astype(np.int64), chances, lower)
 

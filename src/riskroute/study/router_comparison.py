@@ -16,9 +16,15 @@ from riskroute.core.arrays import Integers, Vector
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable, fixed_text
 from riskroute.study.candidates import BENCHMARKS, CLAIRVOYANT
-from riskroute.study.costs import expected_shortfall, objective_cost, order_costs_bps, volume_shares
-from riskroute.study.statistics import Difference, block_means, bootstrap_difference, superior_pvalue
-from riskroute.study.tables import Tables
+from riskroute.study.costs import objective_cost, order_costs_bps, volume_fractions
+from riskroute.study.day_tables import DayTables
+from riskroute.study.statistics import (
+    BootstrapDifference,
+    block_means,
+    bootstrap_difference,
+    expected_shortfall,
+    superior_pvalue,
+)
 
 ORDER = ("symbol", "day", "number")
 
@@ -72,7 +78,7 @@ class _RouterResult:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RouterComparison:
     """All routers, the benchmark rule (``bar``), and whether any router beats it.
 
     ``p_value`` is that of Hansen's test for superior predictive ability over all routers; None if there are too few.
@@ -165,14 +171,14 @@ def choose_benchmark(
 
 
 def compare_routers(
-    tables: Tables, bar: str, feedback: dict[str, str], *, kappa: float, impact: float = 0.0, seed: int = 0
-) -> Comparison:
+    tables: DayTables, bar: str, feedback: dict[str, str], *, kappa: float, impact: float = 0.0, seed: int = 0
+) -> RouterComparison:
     """Compare the judged orders of all routers with those of the benchmark rule ``bar``."""
     orders = order_costs_bps(tables.orders.filter(polars.col("judged")), impact)
     names = orders["router"].unique(maintain_order=True).to_list()
     per_order = orders.group_by("router", *ORDER, "block", maintain_order=True).agg(polars.col("cost_bps").mean())
     wide = per_order.pivot("router", index=[*ORDER, "block"], values="cost_bps").drop_nulls().sort(ORDER)
-    blocks = block_numbers(wide)
+    blocks = time_block_numbers(wide)
     filled = _filled(tables, orders)
     results = {}
     for name in names:
@@ -182,7 +188,7 @@ def compare_routers(
         own = bootstrap_difference(values, blocks, rng)
         pair = None if name == bar else bootstrap_difference(_gaps(wide, name, bar), blocks, rng)
         results[name] = _router_result(mine, filled[name], own, pair, bar, feedback.get(name, ""), kappa, impact)
-    return Comparison(wide.height, bar, _p_value(wide, blocks, bar, names, seed), results)
+    return RouterComparison(wide.height, bar, _p_value(wide, blocks, bar, names, seed), results)
 
 
 def _gaps(wide: polars.DataFrame, name: str, bar: str) -> Vector:
@@ -191,26 +197,26 @@ def _gaps(wide: polars.DataFrame, name: str, bar: str) -> Vector:
     return np.where(np.abs(gaps) < ROUNDING, 0.0, gaps)
 
 
-def block_numbers(orders: polars.DataFrame) -> Integers:
+def time_block_numbers(orders: polars.DataFrame) -> Integers:
     """Return the time block of each order ``(n,)``, numbered through symbols and days."""
     numbered = orders.select(polars.struct("symbol", "day", "block").rank("dense").cast(polars.Int64))
     return numbered.to_series().to_numpy()
 
 
-def _filled(tables: Tables, orders: polars.DataFrame) -> dict[str, dict[str, float]]:
+def _filled(tables: DayTables, orders: polars.DataFrame) -> dict[str, dict[str, float]]:
     """Return, by router, the fractions of the volume by kind of fill, and at estimated prices."""
     judged = tables.fills.join(orders.select("router", "seed", *ORDER), on=["router", "seed", *ORDER], how="semi")
     shares = polars.col("shares")
     estimated = shares.filter(polars.col("estimated")).sum() / shares.sum()
-    rows = judged.group_by("router").agg(**volume_shares(), estimated_share=estimated).to_dicts()
+    rows = judged.group_by("router").agg(**volume_fractions(), estimated_share=estimated).to_dicts()
     return {row.pop("router"): row for row in rows}
 
 
 def _router_result(
     mine: polars.DataFrame,
     filled: dict[str, float],
-    own: Difference,
-    pair: Difference | None,
+    own: BootstrapDifference,
+    pair: BootstrapDifference | None,
     bar: str,
     feedback: str,
     kappa: float,
@@ -239,7 +245,7 @@ def _router_result(
     )
 
 
-def _paired(pair: Difference, bar: str) -> PairedDifference:
+def _paired(pair: BootstrapDifference, bar: str) -> PairedDifference:
     return PairedDifference(bar, pair.mean, _known(pair.low), _known(pair.high), pair.blocks, _known(pair.detectable))
 
 
@@ -275,7 +281,7 @@ REASONS = {
 }
 
 
-# meaning of the columns of `Comparison.table`
+# meaning of the columns of `RouterComparison.table`
 LEGEND = (
     "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance",
     "estimated: volume beyond the recorded depth, at estimated prices",

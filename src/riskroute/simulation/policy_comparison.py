@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from riskroute.core.arrays import Floats
-from riskroute.core.errors import InputError, one_line_error, shown
+from riskroute.core.errors import InputError
 from riskroute.core.results import SimulationResult
-from riskroute.core.text import count_text
-from riskroute.core.validation import one_of, path_of, whole_number
+from riskroute.core.text import count_text, one_line_error, shown
+from riskroute.core.validation import one_of, valid_path, whole_number
 from riskroute.learning.actions import Actions, ActionSet
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES
 from riskroute.routing.instances import routing_actions
-from riskroute.routing.splits import count_splits, list_limit
+from riskroute.routing.splits import count_splits, split_list_limit
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.runner import Progress, simulate
 
@@ -34,14 +34,14 @@ COMPARED = ("adaptive", *PAPER_POLICIES)  # the recommended policy beside the pa
 
 def compared_policies(slots: int, shares: int) -> tuple[str, ...]:
     """Return the compared policies that can handle this many splits."""
-    if count_splits(shares, slots) <= list_limit(slots):
+    if count_splits(shares, slots) <= split_list_limit(slots):
         return COMPARED
     return tuple(name for name in COMPARED if not POLICIES[name].needs_list)
 
 
 def comparison_must_list(policies: Sequence[str], slots: int, shares: int) -> bool | None:
     """Return True if a policy needs a list of all splits, None if either form will do; refuse too long a list."""
-    size, limit = count_splits(shares, slots), list_limit(slots)
+    size, limit = count_splits(shares, slots), split_list_limit(slots)
     listers = [name for name in policies if POLICIES[one_of("policy", name, tuple(POLICIES))].needs_list]
     if listers and size > limit:
         raise InputError(
@@ -89,7 +89,7 @@ def read_features(path: str | os.PathLike[str]) -> Floats:
     """
     import polars
 
-    file = path_of("features", path)
+    file = valid_path("features", path)
     kind = one_of("ending of the features file", file.suffix.lower(), (".npy", ".csv", ".parquet"))
     try:
         if kind == ".npy":

@@ -20,21 +20,22 @@ import numpy as np
 import polars
 
 from riskroute.core.arrays import Flags, Integers, Stamps
-from riskroute.core.errors import DataError, InputError, one_line_error
+from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import in_file_name, write_json
+from riskroute.core.text import one_line_error
 from riskroute.core.validation import (
     LONGEST_SYMBOL,
     LONGEST_VENUE,
     as_name,
-    day_of,
     instance_of,
-    list_of,
     one_of,
-    path_of,
+    valid_day,
+    valid_list,
+    valid_path,
     whole_number,
 )
-from riskroute.market.clock import SECOND, TRADING_ZONE, check_zone, utc_stamp
-from riskroute.market.readers.columns import SizeUnit
+from riskroute.market.clock import SECOND, TRADING_ZONE, check_zone, clock_stamp
+from riskroute.market.readers.columns import SizeColumn
 from riskroute.market.readers.reading import ITCH_LEVELS
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
@@ -94,7 +95,7 @@ class Recording:
         as_name("venue", self.venue, longest=LONGEST_VENUE)
         as_name("symbol", self.symbol, longest=LONGEST_SYMBOL)
         check_zone("zone", self.zone)
-        SizeUnit(self.unit)
+        SizeColumn(self.unit)
         self.us_equity = self.us_equity or self.reader in ("itch", "lobster", "taq", "ticks")
 
     @property
@@ -124,7 +125,7 @@ class Recording:
         facts = {
             self.cut: bool(self.cut),
             f"Updates of {self.stem} are missing {times}; its book is unknown until the next snapshot.": self.gaps,
-            f"Sizes of {self.stem} are in units of {SizeUnit(self.unit)}, and prices are per unit.": self.unit != 1,
+            f"Sizes of {self.stem} are in units of {SizeColumn(self.unit)}, and prices are per unit.": self.unit != 1,
             f"Days and hours of {self.stem} are in {self.zone} time.": self.zone != TRADING_ZONE,
         }
         notes = [f"{self.stem}: {text}." for text in _remarks_on(self.notes)]
@@ -170,7 +171,7 @@ class _BookWatch:
     """Tracks the longest gap of one recording, and the seconds crossed or locked in total and at a stretch."""
 
     def __init__(self, day: dt.date) -> None:
-        self._session = [utc_stamp(day, moment) for moment in (dt.time(9, 30), dt.time(16))]  # New York
+        self._session = [clock_stamp(day, moment) for moment in (dt.time(9, 30), dt.time(16))]  # New York
         self._last: int | None = None
         self._since: int | None = None
         self._first = 0
@@ -334,11 +335,11 @@ class RecordingWriter:
             raise InputError(f"out must be a writable folder, was {where!r}: {text}") from error
 
 
-class Store:
+class RecordingStore:
     """Recordings in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = path_of("folder", folder)
+        self.folder = valid_path("folder", folder)
         if not self.folder.is_dir():
             raise InputError(f"folder must hold imported market data, was {str(folder)!r}, which is not a folder")
 
@@ -349,8 +350,8 @@ class Store:
     def of_symbol(self, symbol: str, date: dt.date | None = None, venues: Sequence[str] = ()) -> list[Recording]:
         """Return the recordings of a symbol on ``date``; default: the only day there is."""
         if date is not None:
-            day_of("date", date)
-        venues = list_of("venues", venues, str, "venues")
+            valid_day("date", date)
+        venues = valid_list("venues", venues, str, "venues")
         found = self.recordings()
         if not found:
             raise DataError(f"{self.folder} holds no imported market data; run `riskroute market import` first")
@@ -362,7 +363,7 @@ class Store:
         day = date or days[0]
         one_of("date", str(day), tuple(map(str, days)))
         mine = [one for one in mine if one.date == day]
-        check_comparable(symbol, [one for one in mine if not venues or one.venue in venues])
+        comparable_recordings(symbol, [one for one in mine if not venues or one.venue in venues])
         for venue in venues:
             one_of("venue", venue, tuple(one.venue for one in mine))
         return [one for one in mine if not venues or one.venue in venues]
@@ -411,7 +412,7 @@ class Store:
         return _collect(path, polars.scan_parquet(path, glob=False).filter(*rules).select(columns))
 
 
-def check_comparable(symbol: str, recordings: Sequence[Recording]) -> None:
+def comparable_recordings(symbol: str, recordings: Sequence[Recording]) -> None:
     """Refuse recordings with different units or time zones: an order is split over them at one time of the day."""
     for name, what in (("unit", "the same unit of size"), ("zone", "the same time zone")):
         found = {getattr(one, name): one.venue for one in recordings}

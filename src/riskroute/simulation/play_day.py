@@ -27,8 +27,8 @@ from riskroute.routers.execution import PUBLIC_AFTER
 from riskroute.routers.report import Report
 from riskroute.routers.router import Router
 from riskroute.simulation.clairvoyant import Clairvoyant
-from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMoments, PoolModel
-from riskroute.simulation.exchange import Exchange, ExecutedOrder, Latency
+from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMarketMoments, DarkMarketPool
+from riskroute.simulation.exchange import Exchange, ExchangeExecution, Latency
 from riskroute.simulation.execution import execute_plan
 
 # Seconds after which a venue's book is stale, with and without events: a feed of all events is silent when nothing
@@ -104,7 +104,7 @@ class TradingDay:
         Orders to route.
     takers, makers : Floats
         ``(V,)``, fees in dollars per share.
-    pools : tuple[PoolModel, ...]
+    pools : tuple[DarkMarketPool, ...]
         Dark pools.
     queue : QueueReplay, optional
         Fills of limit orders; default: none can be posted.
@@ -119,7 +119,7 @@ class TradingDay:
     orders: DayOrders
     takers: Floats
     makers: Floats
-    pools: tuple[PoolModel, ...] = ()
+    pools: tuple[DarkMarketPool, ...] = ()
     queue: QueueReplay | None = None
     symbol: str = ""
     protection: str = NO_PROTECTION
@@ -130,7 +130,7 @@ class TradingDay:
         spreads = self.books.spreads(times)
         usual = max(float(np.nanmedian(spreads)), 1e-9) if np.isfinite(spreads).any() else 1.0
         relative = np.clip(np.nan_to_num(spreads, nan=usual) / usual, 0.05, 20.0)
-        moments = DarkMoments(times, relative, self._regretted(signs, times))
+        moments = DarkMarketMoments(times, relative, self._regretted(signs, times))
         return DarkMarket(
             self.pools,
             moments,
@@ -155,7 +155,7 @@ class PlayedOrder(NamedTuple):
     """
 
     number: int
-    done: ExecutedOrder
+    done: ExchangeExecution
     foreseen: float
     stale: int
     decision_us: float
@@ -171,7 +171,7 @@ class PlayedDay:
     skipped: int = 0  # orders without a two-sided market at any venue
 
     @property
-    def executed(self) -> list[ExecutedOrder]:
+    def executed(self) -> list[ExchangeExecution]:
         """Execution of each order."""
         return [one.done for one in self.orders]
 

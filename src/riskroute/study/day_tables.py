@@ -12,13 +12,14 @@ import numpy as np
 import polars
 
 from riskroute.core.arrays import Floats, Integers, Stamps
-from riskroute.core.errors import DataError, one_line_error
+from riskroute.core.errors import DataError
 from riskroute.core.files import write_json, write_whole
+from riskroute.core.text import one_line_error
 from riskroute.market.clock import SECOND, TRADING_ZONE
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
-from riskroute.simulation.backtest import PlayedDay, PlayedOrder
+from riskroute.simulation.play_day import PlayedDay, PlayedOrder
 
 Schema = dict[str, polars.DataType | type[polars.DataType]]
 
@@ -103,7 +104,7 @@ MARKOUTS = (1, 10, 60)  # seconds
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
+class DayTables:
     """Orders, child orders and fills, and optionally the final state of the router."""
 
     orders: polars.DataFrame
@@ -118,7 +119,7 @@ class Tables:
         return kept + [write_whole(folder / f"{name}.parquet", frame.write_parquet) for name, frame in frames.items()]
 
     @classmethod
-    def read(cls, folder: Path) -> Tables:
+    def read(cls, folder: Path) -> DayTables:
         """Read the tables from a folder of `write`."""
         try:
             orders, children, fills = (
@@ -131,7 +132,7 @@ class Tables:
         return cls(orders, children, fills, state)
 
     @classmethod
-    def together(cls, parts: Sequence[Tables]) -> Tables:
+    def together(cls, parts: Sequence[DayTables]) -> DayTables:
         """Concatenate tables, without states."""
         return cls(
             *(polars.concat([getattr(part, name) for part in parts]) for name in ("orders", "children", "fills"))
@@ -147,7 +148,7 @@ def day_tables(
     queue: QueueReplay | None = None,
     block_seconds: float,
     judged_from: int = 0,
-) -> Tables:
+) -> DayTables:
     """Return the tables of a played day.
 
     ``key`` holds router, seed, symbol and day of every row. Without a ``queue`` the impact of orders is unknown. Orders
@@ -163,7 +164,7 @@ def day_tables(
     fills = [(one.number, *fill) for one in played.orders for fill in one.done.fills]
     times = np.array([row[4] for row in fills], dtype=np.int64)
     mids = [books.mids(times), *(_later_mids(books, times, seconds) for seconds in MARKOUTS)]
-    return Tables(
+    return DayTables(
         _frame(orders, ORDERS, key),
         _frame(_columns(children, list(CHILDREN)[4:]), CHILDREN, key),
         _frame(_columns(fills, list(FILLS)[4:-4]) | dict(zip(list(FILLS)[-4:], mids, strict=True)), FILLS, key),
