@@ -101,5 +101,5 @@ def test_every_public_name_is_called(
         "DesignError",
     }
     not_called |= {"BacktestResult", "Decision", "StudyResult", "ROUTERS"}
-    not_called |= {"SplitList", "Noise", "QuadraticResult", "Recording", "SweepResult"}  # made by others
+    not_called |= {"SplitList", "EnvironmentNoise", "QuadraticResult", "Recording", "SweepResult"}  # made by others
     assert {name.rpartition(".")[2] for name in PUBLIC} - called == not_called

@@ -182,7 +182,7 @@ def test_a_router_is_named_whatever_its_case_and_one_of_a_file_is_played(
     kept_days: Path, dark_days: list[MarketDay], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = tmp_path / "own.py"
-    own.write_text("from riskroute.routers.rules import Sweep\n\n\nclass Own(Sweep):\n    name = 'own'\n")
+    own.write_text("from riskroute.routers.rules import SweepRule\n\n\nclass Own(SweepRule):\n    name = 'own'\n")
     words = ["--days", "2", "--orders", "6", "--kept", str(kept_days), "--router", "SPRAY"]
     assert (
         run_app(["backtest", *words, "--router", f"{own}:Own:discretion=0", "--json", str(tmp_path / "out.json")]) == 0

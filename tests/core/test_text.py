@@ -82,7 +82,7 @@ def test_a_very_long_value_is_not_said_in_full() -> None:
 _ENTRIES: dict[str, Callable[[str], Any]] = {
     "VenueModel": lambda name: VenueModel(name, (0.0, 0.0), (0.0, 0.0)),
     "DarkPool": lambda name: DarkPool(0.5, 1.0, name=name),
-    "Slot": ScenarioSlot,
+    "ScenarioSlot": ScenarioSlot,
     "Fee": lambda name: Fee(name, dt.date(2019, 1, 1), 0.0, 0.0),
     "ReadingOptions symbol": lambda name: ReadingOptions((name,)),
     "ReadingOptions venue": lambda name: ReadingOptions(venue=name),

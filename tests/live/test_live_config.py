@@ -89,7 +89,7 @@ def test_public_allows_other_addresses() -> None:
 
 
 def test_the_file_of_a_router_is_relative_to_the_configuration(tmp_path: Path) -> None:
-    own = "from riskroute.routers.rules import Sweep\n\n\nclass Own(Sweep):\n    name = 'own'\n"
+    own = "from riskroute.routers.rules import SweepRule\n\n\nclass Own(SweepRule):\n    name = 'own'\n"
     (tmp_path / "own.py").write_text(own)
     write_template(tmp_path / "live.toml")
     text = (tmp_path / "live.toml").read_text()

@@ -69,7 +69,7 @@ def test_a_router_of_your_own_whose_code_has_changed_is_played_again(
     """A module is pickled by its name, so that its content does not show in a hash of the router."""
     monkeypatch.syspath_prepend(tmp_path)
     costs = []
-    for rule in ("Primary", "Sweep"):
+    for rule in ("PrimaryRule", "SweepRule"):
         (tmp_path / "my_router.py").write_text(
             f"from riskroute.routers.router import Router\nfrom riskroute.routers.rules import {rule}\n"
             f"class Mine(Router):\n    name = 'mine'\n    def decide(self, context): return {rule}().decide(context)\n"
@@ -110,14 +110,14 @@ def test_orders_too_large_for_a_replay_are_named(kept_days: Path) -> None:
 
 OWN = """
 from riskroute.routers.plan import Plan
-from riskroute.routers.rules import Primary
+from riskroute.routers.rules import PrimaryRule
 from riskroute.routers.router import Router
 
 class Own(Router):
     name = "own"
 
     def decide(self, context):
-        return Primary().decide(context)
+        return PrimaryRule().decide(context)
 """
 
 
@@ -143,7 +143,7 @@ def test_an_edited_file_is_played_again(dark_days: list[MarketDay], tmp_path: Pa
 
     path.write_text(OWN)
     first, again = identity(), identity()
-    path.write_text(OWN.replace("Primary().decide(context)", "Plan(context.order)"))
+    path.write_text(OWN.replace("PrimaryRule().decide(context)", "Plan(context.order)"))
     assert first == again != identity()
 
 

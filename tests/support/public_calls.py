@@ -410,7 +410,7 @@ def experiments() -> Iterator[tuple[str, Call]]:
 
 
 def market() -> Iterator[tuple[str, Call]]:
-    yield "Window", (rr.market.TimeWindow, {"start": dt.time(11), "end": dt.time(12), "buckets": 10})
+    yield "TimeWindow", (rr.market.TimeWindow, {"start": dt.time(11), "end": dt.time(12), "buckets": 10})
     yield "Window.edges", (WINDOW.edges, {"day": DAY})
     yield (
         "ReadingOptions",
@@ -427,7 +427,7 @@ def market() -> Iterator[tuple[str, Call]]:
             },
         ),
     )
-    yield "Slot", (lambda **a: rr.market.ScenarioSlot(**a).name, {"venue": "XNAS", "kind": "market", "pool": None})
+    yield "ScenarioSlot", (lambda **a: rr.market.ScenarioSlot(**a).name, {"venue": "XNAS", "kind": "market", "pool": None})
     pool = {"presence": 0.5, "tail": 1.0, "smallest": 1, "improvement": 0.0, "fee": 0.0, "name": "Dark"}
     yield "DarkPool", (lambda **a: rr.market.DarkPool(**a).hidden_sizes(3, seed=1), pool)
     for method in ("mean_fill", "fill_variance", "chance_of"):
@@ -454,7 +454,7 @@ def of_recordings(store: rr.market.RecordingStore, folder: Path) -> dict[str, Ca
     study, out = rr.SplitStudy(**hours, **small), folder / "study"
     found = study.run(backend=ONE_WORKER, out=out)
     return {
-        "Store": (rr.market.RecordingStore, {"folder": store.folder}),
+        "RecordingStore": (rr.market.RecordingStore, {"folder": store.folder}),
         "Store.of_symbol": (store.of_symbol, {"symbol": "QVEX", "date": None, "venues": ["XNAS"]}),
         "Store.snapshots": (store.snapshots, {"recording": recording, "begin": None, "end": None}),
         "Store.events": (store.events, {"recording": recording, "begin": None, "end": None}),

@@ -136,7 +136,7 @@ def benchmark_plan(context: Context) -> Plan:
     """Return the standard routing rule's plan: all pools that save something in turn, then a sweep."""
     savings = context.pool_savings if context.pools else {}
     dark = {pool: context.shares for pool, saving in savings.items() if saving > 0}
-    return Plan(context.order, dark=dark, in_turn=bool(dark))
+    return Plan(context.order, dark=dark, in_turn=True)
 
 
 def _horizon(order: ParentOrder) -> float:

@@ -27,7 +27,7 @@ def check_router(router: Router, *, seed: int = 0) -> None:
 
     Examples
     --------
-    >>> from riskroute.routers.rules import Sweep
+    >>> from riskroute.routers.rules import SweepRule
     >>> check_router(SweepRule())
     """
     instance_of("router", router, Router, "a router")
