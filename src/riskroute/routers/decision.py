@@ -108,7 +108,7 @@ def price_decision(context: Context, plan: Plan) -> Decision:
     Examples
     --------
     >>> from riskroute.routers.context import read_context
-    >>> from riskroute.routers.rules import Sweep
+    >>> from riskroute.routers.rules import SweepRule
     >>> books = {"venues": {"A": {"bids": [[10.00, 300]], "asks": [[10.02, 300]], "taker": 0.003}}, "pools": {"P": {}}}
     >>> context = read_context(books, side="sell", shares=200)
     >>> decision = price_decision(context, SweepRule().route(context))

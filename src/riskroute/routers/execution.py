@@ -83,7 +83,7 @@ class Execution:
     >>> execution = Execution(plan, context)
     >>> execution.finish(execution.pings()[0], 150)
     >>> execution.pings()
-    [Child(kind='dark', place='Q', shares=350, limit=None, stage='plan')]
+    [ExecutionChild(kind='dark', place='Q', shares=350, limit=None, stage='plan')]
     >>> execution.finish(execution.pings()[0], 0)
     >>> [(child.kind, child.shares) for child in execution.plan_children()]
     [('take', 50), ('limit', 300)]

@@ -228,7 +228,7 @@ def restore_router(state: Any) -> Router:
     Examples
     --------
     >>> restore_router(make_router("sweep", discretion=1).state())
-    Sweep(discretion=1, minimums={})
+    SweepRule(discretion=1, minimums={})
     """
     if not isinstance(state, dict) or not isinstance(state.get("router"), str):
         raise StateError(f"state must be one that a router's state() returned, was {described(state)}")
