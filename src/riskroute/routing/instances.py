@@ -82,7 +82,7 @@ def random_order_sizes(
     whole = random_problem(
         sets[orders.index(largest)], seed, risk_tolerance=risk_tolerance, base_variance=base_variance
     )
-    # a child of the seed: the seed itself has drawn the coefficients
+    # a child stream: the seed itself drew the coefficients
     source = np.random.SeedSequence(whole_number("seed", seed, minimum=0)).spawn(1)[0]
     sequence = np.random.default_rng(source).integers(len(orders), size=length)
     return [dataclasses.replace(whole, actions=actions) for actions in sets], sequence

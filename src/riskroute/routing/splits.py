@@ -25,8 +25,8 @@ class SplitList(Actions):
     """Explicit list of allocations of one order; handles are tuples of shares, as in `Allocations`.
 
     Designs over many slots avoid tables of all pairs of coordinates, which would fill the memory. If the list holds all
-    allocations within bounds, in lexicographic order, ``whole`` describes them: the best ones for many scores are then
-    computed, which is faster than scanning every row. ``whole`` is None for other lists.
+    allocations within bounds, in lexicographic order, ``whole`` solves for the best ones under many scores, which is
+    faster than scanning every row. ``whole`` is None for other lists.
 
     Examples
     --------

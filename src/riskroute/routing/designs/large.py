@@ -4,7 +4,7 @@ Three steps: optimal weights on the orbits known so far (`symmetry`); a proof ov
 that refutes it and joins the orbits (`certificate`); a few allocations with nearly the same information (`support`).
 The bound returned is the proven one times the loss factor of the last step.
 
-Sets with many kinds of slots have next to no symmetry. Their candidates are searched for: allocations with some slots
+Sets with many kinds of slots have next to no symmetry. A search finds their candidates: allocations with some slots
 full and others sharing the rest evenly, and then those farthest along the gradient of the leverage. A leverage is
 convex, so following its gradient never lowers it. The design on these candidates is close to optimal on the whole set;
 the proven bound is looser (`certify_by_majorant`).
@@ -44,7 +44,7 @@ MOST_KINDS = 4  # with more kinds of slots, symmetry reduces the problem too lit
 def large_design(lattice: Lattice, tolerance: float) -> Design:
     """Return a design over all vectors of the lattice; its handles are vectors of units.
 
-    Aims at ``bound <= (1 + tolerance) * rank``; with many different bounds of slots the stated bound may be larger.
+    The target is ``bound <= (1 + tolerance) * rank``; with many different bounds of slots ``bound`` may be larger.
     """
     # the sum is fixed, so amounts above the minimums span the same features, and more slots are identical
     lows = np.maximum(lattice.lows, lattice.units - (lattice.highs.sum() - lattice.highs))

@@ -260,7 +260,7 @@ def _both_ways(change: Vector, modulus: int) -> None:
 
 @njit(cache=True)
 def _lowered(total: Vector, change: Vector, modulus: int) -> float:
-    """Return the decrease of the sum of squares by a change."""
+    """Return the decrease of the sum of squares of ``total`` by ``change``."""
     gain = 0.0
     for d in range(modulus):
         for a in range(2):
@@ -274,8 +274,8 @@ def explicit_support(
 ) -> tuple[Units, Vector, float]:
     """Return allocations ``(n, m)`` in units, ``n <= limit``, their weights, and the loss factor of leverages.
 
-    The number of families grows until the factor is below ``enough``; where ``limit`` does not allow that, the best are
-    chosen among many.
+    The number of families grows until the factor is at most ``enough``; if ``limit`` prevents that, the best are
+    selected from many more.
     """
     used = np.flatnonzero(weights > 1e-9)
     kept, shares = [orbits[i] for i in used], weights[used]
@@ -327,7 +327,7 @@ def _exact(information: SymmetricInformation, families: list[Units], most: int) 
 
 
 def _fitted(groups: SymmetryGroups, families: list[Units], root: Vector, limit: int) -> tuple[Units, Vector, float]:
-    """Return at most ``limit`` allocations of some families, the closest weights, and the loss factor."""
+    """Return at most ``limit`` allocations of some families, the best-fitting weights, and the loss factor."""
     rank = root.shape[1]
     upper = np.triu_indices(rank)
     twice = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))  # entries off the diagonal count twice
