@@ -66,7 +66,7 @@ NAMES = (
 
 
 def router_name(name: Any, names: Sequence[str] = (*ROUTERS, *POLICIES)) -> str:
-    """Return the registered spelling of a router's name; case is ignored. An error suggests the nearest name.
+    """Return the registered spelling of a router's name, ignoring case; an error suggests the nearest name.
 
     Examples
     --------
