@@ -64,7 +64,7 @@ def test_a_day_before_the_first_entry_names_what_is_known() -> None:
         schedule.fee("XNAS", dt.date(2018, 12, 31))
     with pytest.raises(InputError, match=f"no fee for XPSX on 2019-03-27; {known}"):
         schedule.fee("XPSX", dt.date(2019, 3, 27))
-    with pytest.raises(InputError, match="was none"):
+    with pytest.raises(InputError, match="the schedule has none"):
         FeeSchedule([]).fee("XNAS", NEW_YEAR)
 
 

@@ -115,7 +115,7 @@ class Allocations(LatticeSet):
             k = int(np.argmax(low > high))
             raise InputError(
                 f"expected a multiple of the lot of {self.lot} between the minimum and the cap of every slot, "
-                f"got minimum {least[k]} and cap {most[k]} for slot {k}"
+                f"slot {k} has minimum {least[k]} and cap {most[k]}"
             )
         if int(low.sum()) * self.lot > self.shares:
             raise InputError(f"minimums must add up to at most {self.shares} shares, was {int(low.sum()) * self.lot}")

@@ -97,7 +97,7 @@ def _corners(splits: Sequence[Split]) -> list[Split]:
 
 
 def _beside(corners: Sequence[Split], one: Split, other: Split, risk_tolerance: float) -> bool:
-    """Return whether one of two neighbours is the best corner at a risk tolerance."""
+    """Return whether ``one`` or ``other`` is the best corner at a risk tolerance."""
     best = min(corners, key=lambda split: split[2] - risk_tolerance * split[1])
     return best in (one, other)
 

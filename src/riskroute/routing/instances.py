@@ -95,8 +95,8 @@ def riskless_slot(problem: Problem, slot: int = 0, remaining: float = 1e-3) -> P
     whole order in it; all others stay. No variance becomes negative if ``var_coef`` obeyed the theory's norm: with a
     fraction ``r`` of the order elsewhere, this slot leaves at least ``r * base_variance``, and the others subtract at
     most that. The norm of ``var_coef`` may then exceed ``base_variance``, up to ``sqrt(2)`` times for features with
-    the scale of the whole order, so norms are not checked: within them, all other slots would have nearly equal
-    variances.
+    the scale of the whole order. Norms are therefore not checked: a problem within them would have nearly equal
+    variances in all other slots.
 
     Examples
     --------

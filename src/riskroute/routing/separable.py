@@ -3,10 +3,10 @@
 Choose units ``v_k`` with ``low_k <= v_k <= high_k`` and ``sum_k v_k = units`` so that ``sum_k f_k(v_k)`` is smallest
 (or largest). Every query of an allocation set reduces to this.
 
-Convex quadratics are solved by greedy allocation by marginal cost, any other function by dynamic programming: the
-optimum over the last slots is a (max, +) convolution of tables, whose inner loop is one vectorised addition and
-maximum. Ties go to the lexicographically smallest optimum. `SeparableScores` solves many scores in one compiled call,
-with the same results as `minimise_separable`, its plain definition.
+Greedy allocation by marginal cost minimises convex quadratics, dynamic programming any other function: the optimum over
+the last slots is a (max, +) convolution of tables, whose inner loop is one vectorised addition and maximum. Ties go to
+the lexicographically smallest optimum. `SeparableScores` solves many scores in one compiled call, with the same results
+as `minimise_separable`, its plain definition.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def convolve(first: Vector, second: Vector, limit: int) -> tuple[Vector, Choices
 
 @njit(cache=True)
 def greedy_separable(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
-    """Minimise ``sum alpha v + beta v^2`` with every ``beta >= 0`` by greedy allocation by marginal cost.
+    """Minimise ``sum alpha v + beta v^2`` with every ``beta >= 0``, greedily by marginal cost.
 
     Ties go to the last slot, which makes the result lexicographically smallest.
     """

@@ -1,7 +1,7 @@
 """Explicit lists of the splits of an order of S shares over m slots.
 
 A slot is a venue with an order type (market or limit orders on a lit venue) or a dark pool. A split is a vector of
-whole numbers that sum to S. Its features are the numbers and their squares, so the dimension is ``2 m``.
+whole numbers that sum to S. Its features are its entries and their squares, so the dimension is ``2 m``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Survivors of elimination: an allocation set cut by one separable constraint after another, and designs over it.
 
-Up to a million survivors are listed exactly. Larger sets stay implicit: membership is a test, the best allocation is
-searched for under Lagrange multipliers on the cuts, and uniform draws come from a random walk of exchanges between two
-slots, whose stationary distribution is uniform on the set.
+Up to a million survivors are listed exactly. Larger sets stay implicit: membership is a test, a search under Lagrange
+multipliers on the cuts approximates the best allocation, and uniform draws are states of a random walk of exchanges
+between two slots, whose stationary distribution is uniform on the set.
 
 The set has no symmetry left, so a search finds the candidates of a design: uniform draws, the members farthest along
 many directions, and hill climbs of the leverage itself. The bound does not rely on the search. It is the smallest of
@@ -104,7 +104,7 @@ class _Survivors(ActionSet):
         return self.root.largest_norm()
 
     def best(self, coef: Vector) -> Action:
-        """Return the best member found: exact if the best allocation of the root survived, a search otherwise."""
+        """Return the best member, exactly if the best allocation of the root survived, otherwise by a search."""
         coef = finite_array("coef", coef, ndim=1, length=self.dim)
         free = self.root.best(coef)
         if self._has(free):

@@ -157,8 +157,8 @@ class _Search:
     def _split_the_quadratic(self) -> None:
         """Write ``p' Q p`` as a constant, a linear term, and convex and concave squares along single directions.
 
-        All amounts sum to the units, so one sum is known: ``p = fixed + basis s`` with free ``s``. Sums are scaled by
-        the width of their range over the set, so that no direction looks wide because of its unit.
+        All amounts sum to the units, which fixes one direction: ``p = fixed + basis s`` with free ``s``. Sums are
+        scaled by the width of their range over the set, so that no direction looks wide because of its unit.
         """
         count = 2 * len(self.groups)
         whole: Part = tuple(() for _ in range(len(self.groups)))

@@ -235,7 +235,7 @@ def _filled(order: Units, full: int, even: int, highs: Units, units: int) -> Uni
 
 @njit(cache=True)
 def _climb(starts: Units, form: Matrix, scale: Vector, highs: Units, units: int) -> tuple[Units, Vector]:
-    """Follow the leverage ``f' form f`` uphill from every start; return the ends and their leverages."""
+    """Climb the leverage ``f' form f`` from every start; return the ends and their leverages."""
     ends = starts.copy()
     levers = np.zeros(len(starts))
     slots = len(scale)
@@ -262,7 +262,7 @@ def _climb(starts: Units, form: Matrix, scale: Vector, highs: Units, units: int)
 
 @njit(cache=True)
 def _near_best(linear: Vector, square: Vector, highs: Units, units: int) -> Units:
-    """Approximately maximise ``sum linear v + square v^2``: each slot chooses at a common price per unit."""
+    """Approximately maximise ``sum linear v + square v^2`` slot by slot, with a common multiplier per unit."""
     size = 0.0
     for k in range(len(highs)):
         size = max(size, abs(linear[k]) + 2 * abs(square[k]) * highs[k])

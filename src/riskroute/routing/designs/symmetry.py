@@ -118,7 +118,7 @@ class SymmetricInformation:
 
     @classmethod
     def of(cls, groups: SymmetryGroups, parts: _OrbitMoments, weights: Floats) -> SymmetricInformation:
-        """Return the information of ``weights`` on orbits, each shared evenly over its allocations."""
+        """Return the information matrix of ``weights`` on orbits, each shared evenly over its allocations."""
         totals = (parts.totals * weights[:, None]).T @ parts.totals
         spread = np.einsum("n,ngij->gij", weights, parts.moments)
         return cls(groups, totals, spread / np.maximum(groups.sizes - 1, 1)[:, None, None])
