@@ -3,10 +3,10 @@
 Choose units ``v_k`` with ``low_k <= v_k <= high_k`` and ``sum_k v_k = units`` so that ``sum_k f_k(v_k)`` is smallest
 (or largest). Every query of an allocation set reduces to this.
 
-Greedy allocation by marginal cost minimises convex quadratics, dynamic programming any other function: the optimum over
-the last slots is a (max, +) convolution of tables, whose inner loop is one vectorised addition and maximum. Ties go to
-the lexicographically smallest optimum. `SeparableScores` solves many scores in one compiled call, with the same results
-as `minimise_separable`, its plain definition.
+Greedy allocation by marginal cost minimises convex quadratics. Dynamic programming optimises any other function: the
+optimum over the last slots is a (max, +) convolution of tables, whose inner loop is one vectorised addition and
+maximum. Ties go to the lexicographically smallest optimum. `SeparableScores` solves many scores in one compiled call,
+with the same results as `minimise_separable`, its plain definition.
 """
 
 from __future__ import annotations
