@@ -175,7 +175,7 @@ def test_mistakes_are_named() -> None:
         Replay(problem, profits, [broken])
     capped = Problem(actions=Allocations(4, 3, caps=[1, 2, 4]), mean_coef=np.zeros(6), var_coef=np.zeros(6))
     assert Replay(capped, np.zeros((3, 3, 5)), [broken]).beyond((1, 2, 1)) == 1.0
-    with pytest.raises(InputError, match=r"a shared book needs at least two slots, was \(1,\)"):
+    with pytest.raises(InputError, match=r"a shared book needs at least two slots, got \(1,\)"):
         book(slots=(1,))
     with pytest.raises(InputError, match=r"rests must have shape \(2, 3, 5\), was \(2, 3, 4\)"):
         SharedBook((0, 1), np.zeros((3, 5)), np.zeros((2, 3, 4), dtype=np.int64), np.zeros(3))  # type: ignore[arg-type]

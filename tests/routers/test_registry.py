@@ -133,7 +133,7 @@ def test_parameters_follow_the_class(text: str, expected: tuple[str, dict[str, o
         ("halves.py:NUMBER", "NUMBER in halves.py is not a subclass of riskroute.routers.Router"),
         ("halves.py:Idle", "Idle in halves.py does not implement decide"),
         ("halves.py:Nameless", "Nameless in halves.py must have a name, such as name = 'nameless'"),
-        ("halves.py:Impostor", "name of Impostor in halves.py must differ from all names of riskroute, was 'sweep'"),
+        ("halves.py:Impostor", "name of Impostor in halves.py must differ from all built-in names, was 'sweep'"),
         ("halves.py:Deaf", "feedback of Deaf in halves.py must be one of F0, F1, F2, F3, F4, was 'F9'"),
         ("halves.py:Broken", "halves.py:Broken cannot be made: ZeroDivisionError: no parts"),
         ("thirds.py:Thirds", "cannot read 'thirds.py' of router thirds.py:Thirds: No such file"),

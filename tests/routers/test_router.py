@@ -154,7 +154,7 @@ def test_pools_in_turn_are_pinged_with_the_remainder() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"filled": 101}, "filled must be at most sent, was 101 of 100"),
+        ({"filled": 101}, "filled must be at most the 100 shares sent, was 101"),
         ({"kind": "light"}, "kind must be one of dark, dark_rest, limit, take, sweep, was 'light'"),
         ({"sent": -1}, "sent must be a non-negative integer, was -1"),
     ],

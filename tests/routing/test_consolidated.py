@@ -232,7 +232,7 @@ def test_the_cost_of_empty_books_is_unknown() -> None:
     [
         ({"side": "bye"}, r"side must be one of buy, sell, was 'bye' \(did you mean buy\?\)"),
         ({"mid": np.nan}, "mid must be a finite number, was nan"),
-        ({"prices": np.array([[10.0, 11.0], [10.0, 9.0]])}, r"start with the best level, was \[10.0, 11.0\]"),
+        ({"prices": np.array([[10.0, 11.0], [10.0, 9.0]])}, r"in order, best level first, was \[10.0, 11.0\]"),
         ({"sizes": np.array([[-1.0, 1], [1, 1]])}, "sizes must be at least 0, one is negative"),
         ({"takers": np.zeros(3)}, r"takers must have shape \(2,\), was \(3,\)"),
     ],

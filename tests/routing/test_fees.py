@@ -53,18 +53,18 @@ def test_schedules_equal_a_search_by_hand(entries: set[tuple[str, int]], asked: 
     if begun:
         assert schedule.fee(asked[0], day(asked[1])).since == day(max(begun))
     else:
-        with pytest.raises(InputError, match=f"fees must have an entry for {asked[0]} on {day(asked[1])}, was"):
+        with pytest.raises(InputError, match=f"no fee for {asked[0]} on {day(asked[1])}; the schedule has"):
             schedule.fee(asked[0], day(asked[1]))
 
 
 def test_a_day_before_the_first_entry_names_what_is_known() -> None:
     schedule = FeeSchedule([Fee("XNAS", NEW_YEAR, 0.003, -0.002), Fee("XBOS", NEW_YEAR, -0.001, 0.002)])
-    known = "was XBOS from 2019-01-01, XNAS from 2019-01-01"
-    with pytest.raises(InputError, match=f"fees must have an entry for XNAS on 2018-12-31, {known}"):
+    known = "the schedule has XBOS from 2019-01-01, XNAS from 2019-01-01"
+    with pytest.raises(InputError, match=f"no fee for XNAS on 2018-12-31; {known}"):
         schedule.fee("XNAS", dt.date(2018, 12, 31))
-    with pytest.raises(InputError, match=f"fees must have an entry for XPSX on 2019-03-27, {known}"):
+    with pytest.raises(InputError, match=f"no fee for XPSX on 2019-03-27; {known}"):
         schedule.fee("XPSX", dt.date(2019, 3, 27))
-    with pytest.raises(InputError, match="was none"):
+    with pytest.raises(InputError, match="the schedule has none"):
         FeeSchedule([]).fee("XNAS", NEW_YEAR)
 
 
@@ -78,7 +78,7 @@ def test_inverted_venues_pay_takers_and_charge_makers(taker: float, maker: float
 
 def test_two_entries_of_a_venue_and_day_are_refused() -> None:
     entries = [Fee("XNAS", NEW_YEAR, 0.003, 0.0), Fee("XBOS", NEW_YEAR, 0.0, 0.0), Fee("XNAS", NEW_YEAR, 0.001, 0.0)]
-    with pytest.raises(InputError, match="one entry per venue and day, was XNAS 2019-01-01 twice"):
+    with pytest.raises(InputError, match="one fee per venue and day, got two for XNAS from 2019-01-01"):
         FeeSchedule(entries)
 
 

@@ -160,8 +160,8 @@ class Context:
     tick : float
         Tick size in dollars.
     features : Mapping[str, float]
-        Further features known at arrival, by name; ``outflow NAME`` is the recent outflow in shares per second of the
-        best own-side queue of venue NAME.
+        Further features at arrival, by name; ``outflow NAME`` is the recent outflow of the best own-side queue of venue
+        NAME, in shares per second.
     symbol : str
         Instrument; learning routers keep separate estimates per symbol.
     protection : str
@@ -264,7 +264,7 @@ class Context:
         return min(delays, key=lambda name: (delays[name], name)) if delays else ""
 
     def book(self, prices: Matrix, sizes: Matrix, takers: Vector) -> ConsolidatedBook:
-        """Return a consolidated book of other levels, such as later ones, with the same mid, side and protection."""
+        """Return the consolidated book of other levels, such as later ones, with the same mid, side and protection."""
         mid = real_number("mid", self.mid)
         return ConsolidatedBook.of_checked(prices, sizes, takers, mid=mid, sign=self.sign, protect=self.protected)
 
@@ -352,7 +352,7 @@ def _venue(name: str, value: Any) -> dict[str, Any]:
         for level in valid_list(f"{side} of {name}", given.get(side, []), object, "price and size"):
             if not isinstance(level, list | tuple) or len(level) != 2:
                 raise DataError(f"{side} of {name} must be pairs of price and size, was {shown(level)}")
-            price = real_number(f"price of {name}", level[0], above=0, maximum=1e7)  # more is in other units
+            price = real_number(f"price of {name}", level[0], above=0, maximum=1e7)  # a higher price is in other units
             size = real_number(f"size of {name}", level[1], minimum=0, maximum=1e12)
             whole = float(round(size))
             if abs(size - whole) > 1e-9 * max(whole, 1.0):  # tolerance for rescaled sizes

@@ -71,7 +71,7 @@ class Decision:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons to doubt the costs: crossed books, and shares beyond the displayed depth."""
+        """Reasons to doubt the costs: locked or crossed books, and shares beyond the displayed depth."""
         found = []
         if (crossed := _crossed(self.context)) is not None:
             found.append(crossed)

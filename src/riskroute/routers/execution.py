@@ -51,7 +51,7 @@ class ExecutionChild(NamedTuple):
 
 
 class ExecutionFill(NamedTuple):
-    """Own fill of displayed shares: index of the venue, price, shares, number of the book snapshot, and time."""
+    """Own fill of displayed shares: venue index, price, shares, number of the book snapshot, UTC nanoseconds."""
 
     venue: int
     price: float
@@ -72,7 +72,7 @@ class ExecutionLevels(NamedTuple):
 class Execution:
     """Progress of one plan.
 
-    Its methods return the children to send; `sent` and `done` record their progress. Shares may be expected values.
+    Its methods return the children to send; `sent` and `done` update the progress. Shares may be expected values.
 
     Examples
     --------

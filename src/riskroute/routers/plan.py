@@ -105,7 +105,7 @@ class Plan:
                 whole_number(f"{name} shares of {place}", shares, minimum=0)
         true_or_false("in_turn", self.in_turn)
         if true_or_false("before", self.before) and not self.in_turn:
-            raise InputError("before requires in_turn: pools are pinged one after the other first")
+            raise InputError("before requires in_turn: it pings pools one after the other")
         if self.sent > context.shares:
             raise InputError(f"child orders must add up to at most {context.shares} shares, was {self.sent}")
         if type(self.take_limits) is not dict:
@@ -120,7 +120,7 @@ class Plan:
         if rule in ("venue", "post"):
             one_of("venue of rest", venue, venues)
             if rule == "post" and self.limit.get(venue):
-                raise InputError(f"{venue} is in limit and in rest: post at a venue once")
+                raise InputError(f"{venue} must not be in both limit and rest: post at a venue only once")
         else:
             one_of("rest", self.rest, rules)
         true_or_false("trade_through", self.trade_through)

@@ -1,4 +1,4 @@
-"""Router that plays a bandit policy: one split for all orders, learned from their profits alone."""
+"""Router that follows a bandit policy: one split for all orders, learned from their profits alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from riskroute.routing.allocations import Allocations
 
 @dataclass
 class _OpenOutcome:
-    """Order with an open profit: its ticket, notional in dollars, and split if it is not the policy's."""
+    """Order whose profit is not reported yet: its ticket, notional in dollars, and split if not the policy's."""
 
     ticket: Count
     notional: Positive
@@ -36,9 +36,9 @@ class _OpenOutcome:
 class PolicyRouter(Router):
     """Split orders over venues and pools by a policy of `riskroute.policies`.
 
-    An order has ``units`` units. Its splits are the policy's actions; the reward is the order's profit in basis points.
-    While ``awaited`` outcomes are open, further orders repeat the last split, and nothing is learned from them. Venues
-    and pools are those of the first order; shares for a missing one are swept.
+    An order is divided into ``units`` units. The policy's actions are the splits of an order; the reward is its profit
+    in basis points. While ``awaited`` outcomes are open, further orders repeat the last split without being learned.
+    Venues and pools are those of the first order; shares for a venue or pool missing from a later one are swept.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class PolicyRouter(Router):
     units : int
         Number of equal units per order.
     rounds : int
-        Horizon in orders, for policies that need it; afterwards the recommended split is sent.
+        Horizon in orders, for policies that need one; afterwards the recommended split is sent.
     seed : int
         Seed of the policy.
     parameters_of_policy : dict[str, Any]

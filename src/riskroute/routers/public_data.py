@@ -51,7 +51,7 @@ class PublicData:
     at_horizon : PublicMarketAtHorizon, optional
         None for a horizon of 0 or without event data.
     trades : Mapping[str, Mapping[str, Sequence[tuple[int, int]]]]
-        All trades since the last such message, by venue and side of the resting order (``bid``, ``ask``): shares
+        All trades since the previous public data, by venue and side of the resting order (``bid``, ``ask``): shares
         traded, and shares displayed at that price before the trade.
     """
 

@@ -66,7 +66,7 @@ NAMES = (
 
 
 def router_name(name: Any, names: Sequence[str] = (*ROUTERS, *POLICIES)) -> str:
-    """Return the registered spelling of a router's name; case is ignored. An error suggests the nearest name.
+    """Return the registered spelling of a router's name, ignoring case; an error suggests the nearest name.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def _file_router(name: str, source: str) -> type[Router]:
     if not isinstance(getattr(kind, "name", None), str):
         raise InputError(f"{wanted} in {path} must have a name, such as name = {wanted.lower()!r}")
     if kind.name in (*ROUTERS, *POLICIES):  # a saved state refers to its router by name
-        raise InputError(f"name of {wanted} in {path} must differ from all names of riskroute, was {kind.name!r}")
+        raise InputError(f"name of {wanted} in {path} must differ from all built-in names, was {kind.name!r}")
     if kind.feedback not in FEEDBACK:
         raise InputError(f"feedback of {wanted} in {path} must be one of {', '.join(FEEDBACK)}, was {kind.feedback!r}")
     return kind

@@ -17,7 +17,7 @@ class ChildReport:
     Parameters
     ----------
     child : int
-        Number within the order; a router learns from each number once.
+        Number within the order; a router learns from each child once.
     kind : str
         One of `KINDS`.
     place : str
@@ -31,9 +31,9 @@ class ChildReport:
     last_fill : int
         Time of the last fill, UTC nanoseconds; 0 without fills.
     known : int
-        Time at which the sender learned the outcome.
+        Time at which the sender received the outcome, UTC nanoseconds.
     posted : int
-        Time at which the child was sent; 0 if unknown.
+        Time at which the child was sent, UTC nanoseconds; 0 if unknown.
     """
 
     child: int
@@ -53,7 +53,7 @@ class ChildReport:
         whole_number("sent", self.sent, minimum=0)
         whole_number("filled", self.filled, minimum=0)
         if self.filled > self.sent:
-            raise InputError(f"filled must be at most sent, was {self.filled} of {self.sent}")
+            raise InputError(f"filled must be at most the {self.sent} shares sent, was {self.filled}")
         real_number("price", self.price, minimum=0)
         real_number("fee", self.fee)
 
@@ -67,7 +67,7 @@ class Report:
     order : str
         Key of the order.
     children : tuple[ChildReport, ...]
-        Children with a known outcome; others come in earlier or later reports.
+        Children with a known outcome; others are in earlier or later reports.
     complete : bool
         Whether the order is complete, so that no report will follow.
     profit : float, optional

@@ -106,7 +106,7 @@ class Router(ABC):
     def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         """Learn from ``children`` of an order that were not reported before.
 
-        ``profit`` is that of the whole order in dollars, with the report that completes it; otherwise None.
+        ``profit`` is the profit of the whole order in dollars if the report completes it, otherwise None.
         """
 
     def on_public_data(self, public: PublicData) -> None:

@@ -95,7 +95,7 @@ def take_rule_plan(context: Context, taken: ConsolidatedTake, discretion: int = 
 
 
 def sweep_rule_plan(context: Context, posted: Mapping[str, int] | None = None) -> Plan:
-    """Return the plan that posts some shares by venue, and takes the remainder where it is cheapest."""
+    """Return the plan that posts the given shares by venue, and takes the remainder where it is cheapest."""
     limit = dict(posted or {})
     taken = context.displayed.take(context.shares - sum(limit.values()), lot=context.lot)
     return dataclasses.replace(take_rule_plan(context, taken), limit=limit)
@@ -130,7 +130,7 @@ class NbboRule(Router):
 
 @dataclass
 class PrimaryRule(Router):
-    """Send the whole order to one venue, and resend there what it returns.
+    """Send the whole order to one venue, and resend returned shares there.
 
     Parameters
     ----------
@@ -346,12 +346,12 @@ class DelayRule(Router):
 class HiddenRule(Router):
     """Sweep books whose best level is enlarged by each venue's estimated hidden reserve.
 
-    After Almgren and Harts: the reserve estimate is theirs, the routing is a reconstruction. By venue and side, in
-    trade time: a trade of ``S`` shares where ``s`` were displayed updates the reserve ``R <- delta R + (S - s)^+``, a
-    discounted sum; ``(1 - delta) R`` is the mean excess of a trade.
+    After Almgren and Harts: the reserve estimate is theirs, the routing is a reconstruction. For each venue and side, a
+    trade of ``S`` shares where ``s`` were displayed updates the reserve ``R <- delta R + (S - s)^+``, a discounted sum;
+    ``(1 - delta) R`` is the mean excess of a trade.
 
-    A backtest does not know which hidden shares an order would have met. It fills shares beyond the display up to the
-    hidden volume that traded at that venue and price within the next second, and returns the remainder.
+    A backtest cannot observe the hidden shares that an order would have met. It fills shares beyond the display up to
+    the hidden volume that traded at that venue and price within the next second, and returns the remainder.
 
     Parameters
     ----------
@@ -422,7 +422,7 @@ class StaticSplitRule(Router):
     dark : Mapping[str, float]
         Weights of pools.
     rest : str
-        Venue that gets the shares pools return; default: sweep them.
+        Venue for the shares that pools return; default: sweep them.
 
     Examples
     --------
@@ -480,7 +480,7 @@ class StaticSweepRule(Router):
     pools : Sequence[str]
         Pools to ping first, in this order, with all shares that neither rest nor are posted.
     rest : float
-        Fraction that rests until the horizon, split equally among the pools that save against the sweep.
+        Fraction rested until the horizon, split equally among the pools that save against the sweep.
     post : float
         Fraction posted until the horizon at the quickest queue.
 

@@ -2,8 +2,8 @@
 
 An allocation gives every slot a multiple of the lot between its minimum and its cap, S shares in total. Its features
 are the shares and their squares, divided by their largest norm, so the dimension is ``2 m``. Linear scores of these
-features are separable over slots, so no query lists the members: there are 1,287 for 8 shares
-over 6 slots, and about 1e40 for 1,000 over 20.
+features are separable over slots, so no query lists the members: 1,287 for 8 shares over 6 slots, about 1e40 for 1,000
+over 20.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Bounds = int | Sequence[int] | None
 
 @dataclass(frozen=True)
 class _AllocationMargin:
-    """Best allocation of a score, the smallest cost of moving one lot away from it, and the gap to the second best.
+    """Best allocation for a score, the smallest cost of moving one lot away from it, and the gap to the second best.
 
     The paper claims ``gap >= margin`` if costs are convex in every slot.
     """
@@ -106,7 +106,7 @@ class Allocations(LatticeSet):
         self._largest = self._largest_size()
         self.scale = self._largest if scale is None else real_number("scale", scale, above=0)
         if not 1 / LARGEST <= self.largest_norm() <= LARGEST:
-            raise InputError(f"scale must give features between {1 / LARGEST:g} and {LARGEST:g} in size, was {scale:g}")
+            raise InputError(f"scale must give a largest norm from {1 / LARGEST:g} to {LARGEST:g}, was {scale:g}")
         self._designs: dict[float, Design] = {}
 
     def _check_room(self, least: Integers, most: Integers) -> None:
@@ -114,7 +114,7 @@ class Allocations(LatticeSet):
         if (low > high).any():
             k = int(np.argmax(low > high))
             raise InputError(
-                f"caps must leave room for a lot of {self.lot} above the minimum in every slot, "
+                f"expected a multiple of the lot of {self.lot} between the minimum and the cap of every slot, "
                 f"slot {k} has minimum {least[k]} and cap {most[k]}"
             )
         if int(low.sum()) * self.lot > self.shares:
@@ -163,7 +163,7 @@ class Allocations(LatticeSet):
         return self.scores.best_each(coefs)
 
     def two_best(self, coef: Floats) -> tuple[Action, Action | None]:
-        """Return the best and the second-best allocation; None if there is only one."""
+        """Return the best and the second-best allocation; the second is None if there is only one."""
         alpha, beta = self.separable(coef)
         lattice = self.lattice
         if (beta >= 0).all():
@@ -221,7 +221,7 @@ class Allocations(LatticeSet):
         return self.lattice.sample(checked_rng(rng), count) * self.lot
 
     def rank(self, action: Action) -> int:
-        """Return the number of allocations before this one in lexicographic order."""
+        """Return the number of lexicographically smaller allocations."""
         try:
             row = as_batch(tuple(action) if isinstance(action, list) else action)
             known = bool(self.contains(row)[0])
@@ -257,7 +257,7 @@ class Allocations(LatticeSet):
         lattice = self.lattice
         part = _quotas(given / max(float(given.max()), np.finfo(float).tiny), lattice.free, lattice.room)
         units = np.floor(part).astype(np.int64)
-        first = np.argsort(np.round(units - part, 6), kind="stable")  # differences by rounding are ties
+        first = np.argsort(np.round(units - part, 6), kind="stable")  # rounding errors count as ties
         units[first[: lattice.free - int(units.sum())]] += 1
         return as_action((units + lattice.lows) * self.lot)
 
@@ -303,7 +303,7 @@ def proportional_allocation(weights: Vector, shares: int, lot: int = 1) -> Units
         return np.zeros(len(weights), dtype=np.int64)
     part = weights / total * (shares // lot)
     units = np.floor(part + 1e-9).astype(np.int64)
-    first = np.argsort(np.round(units - part, 6), kind="stable")  # differences by rounding are ties
+    first = np.argsort(np.round(units - part, 6), kind="stable")  # rounding errors count as ties
     units[first[: shares // lot - int(units.sum())]] += 1
     units *= lot
     units[int(np.argmax(weights))] += shares % lot
@@ -351,7 +351,7 @@ class AllocationDesign:
             return cls(allocations, design, time.perf_counter() - began - compiling())
 
     def patterns(self) -> list[tuple[str, int, float]]:
-        """Return amounts in descending order with their number of allocations and total weight, heaviest first."""
+        """Return patterns such as ``4 + 2``, each with its number of allocations and total weight, heaviest first."""
         count: defaultdict[str, int] = defaultdict(int)
         weight: defaultdict[str, float] = defaultdict(float)
         for row, share in zip(self.design.actions, self.design.weights, strict=True):
@@ -362,7 +362,7 @@ class AllocationDesign:
         return [(pattern, count[pattern], weight[pattern]) for pattern in sorted(weight, key=lambda p: -weight[p])]
 
     def summary(self) -> dict[str, Any]:
-        """Return the content of the JSON file."""
+        """Return the content of the JSON file that `save` writes."""
         return {
             "actions": str(self.allocations.size),
             "dim": self.allocations.dim,

@@ -1,8 +1,8 @@
 """The displayed books of all venues as one: the cost of taking any number of shares, and the venues to take them from.
 
-Within a venue the best level is taken first, so the cost of taking is convex and piecewise linear, and taking every
-share (or lot) where it is cheapest is exact. Venues with a minimum order size are not convex, and are solved by
-dynamic programming.
+Within a venue the best level is taken first, so the cost of taking is convex and piecewise linear, and greedy
+allocation by marginal cost is optimal. With minimum order sizes the cost is not convex, and dynamic programming solves
+the split.
 
 References
 ----------
@@ -28,7 +28,8 @@ class ConsolidatedTake(NamedTuple):
     """Shares taken from a consolidated book, by venue.
 
     ``shares (V,)`` are taken at each venue, at no worse than ``limits (V,)`` (NaN where none are). ``cost`` is in
-    dollars against the mid, with fees. ``beyond`` shares exceed the displayed depth, and are in neither.
+    dollars against the mid, with fees. ``beyond`` shares are in neither: they exceed the displayed depth or, with
+    minimum order sizes, fit no venue.
     """
 
     shares: Integers
@@ -48,7 +49,7 @@ class ConsolidatedBook:
     takers : Vector
         ``(V,)``, fee in dollars per share taken; a rebate is negative.
     mid : float
-        Benchmark price of costs, the same for all venues.
+        Benchmark price, the same for all venues.
     side : str
         ``buy`` or ``sell``.
     protect : bool
@@ -84,7 +85,7 @@ class ConsolidatedBook:
     def of_checked(
         cls, prices: Matrix, sizes: Matrix, takers: Vector, *, mid: float, sign: int, protect: bool = False
     ) -> ConsolidatedBook:
-        """Make a book from valid, contiguous arrays and a sign, without checks."""
+        """Build a book without checks, from valid, contiguous arrays and a sign (1 to buy, -1 to sell)."""
         made = cls.__new__(cls)
         made._merge(prices, sizes, takers, sign, mid, protect)
         return made
@@ -97,7 +98,7 @@ class ConsolidatedBook:
         )
         if wrong != _RIGHT:
             raise _refusal(wrong, prices)
-        # cumulated shares and costs, (N + 1,) from 0, and the cost of a share on each level, (N,)
+        # cumulative shares and costs, (N + 1,) from 0, and the cost per share on each level, (N,)
         self._steps: tuple[Floats, Floats, Floats] = (ends, totals, each)
 
     @cached
@@ -106,12 +107,12 @@ class ConsolidatedBook:
         return int(self._steps[0][-1])
 
     def costs(self, shares: Any) -> Floats:
-        """Return the cost in dollars of taking each number of shares (any shape): the function C(n).
+        """Return the cost C(n) in dollars of taking ``n`` shares, for each entry of ``shares`` (any shape).
 
         Beyond the displayed depth the cost is an estimate that extrapolates the books. With a depth of ``n`` and a last
         level ``d`` worse than the mid, share ``m > n`` of a purchase trades at ``mid + d m / n``; that of a sale at
         ``mid / (1 + r m / n)`` with ``r = d / (mid - d)``, the mirror image in relative prices, which stays above zero.
-        No estimate is better than the last level. NaN if nothing is displayed.
+        No estimated price is better than the last level's. The cost is NaN if nothing is displayed.
         """
         wanted = np.asarray(shares, dtype=np.float64)
         found = _displayed_costs(wanted.ravel(), *self._steps, self.last_taker, self.sign, self.mid)
@@ -129,8 +130,8 @@ class ConsolidatedBook:
     def take(self, shares: int, *, lot: int = 1, minimums: Units | None = None) -> ConsolidatedTake:
         """Take ``shares`` at the least displayed cost, or the whole depth if that is less.
 
-        Child orders are multiples of ``lot``; an odd lot goes where it is cheapest. ``minimums`` ``(V,)`` are minimum
-        order sizes.
+        Child orders are multiples of ``lot``, with an odd lot where it is cheapest. ``minimums`` ``(V,)`` are minimum
+        order sizes; with them, an odd lot is not taken.
         """
         wanted = min(whole_number("shares", shares, minimum=0), self.depth)
         whole_number("lot", lot)
@@ -159,14 +160,14 @@ class ConsolidatedBook:
         return chosen * lot
 
 
-_RIGHT, _NEGATIVE = -1, -2  # outcomes of the checks in `_consolidated`; others are the number of a venue
+_RIGHT, _NEGATIVE = -1, -2  # results of the checks in `_consolidated`; any other is the index of a venue
 
 
 def _refusal(wrong: int, prices: Matrix) -> InputError:
     """Return the error for invalid books."""
     if wrong == _NEGATIVE:
         return InputError("sizes must be at least 0, one is negative")
-    return InputError(f"prices of a venue must start with the best level, was {prices[wrong].tolist()}")
+    return InputError(f"prices of a venue must be in order, best level first, was {prices[wrong].tolist()}")
 
 
 def sweep_cost(
@@ -193,7 +194,7 @@ def _sweep_cost(
 def displayed_cost(
     prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, mid: float, shares: float, protect: bool = False
 ) -> tuple[float, float]:
-    """Return how many of ``shares`` are displayed, and their cost, in one compiled call; see `sweep_cost`."""
+    """Return the number of ``shares`` displayed, and their cost in dollars, in one compiled call; see `sweep_cost`."""
     wrong, inside, cost = _displayed_cost(prices, sizes, takers, sign, mid, float(shares), protect)
     if wrong != _RIGHT:
         raise _refusal(wrong, prices)
@@ -235,8 +236,8 @@ def _consolidated(
 ) -> tuple[int, Matrix, Integers, Integers, Floats, Floats, Floats]:
     """Merge the books.
 
-    Returns an error code (`_RIGHT`, `_NEGATIVE`, or a venue whose levels are not in order), whole sizes, venue and
-    number of all levels in taking order, cumulative shares and costs ``(N + 1,)`` from 0, and the cost per share.
+    Return an error code (`_RIGHT`, `_NEGATIVE`, or a venue whose levels are not in order), whole sizes, venue and
+    index of all levels in taking order, cumulative shares and costs ``(N + 1,)`` from 0, and the cost per share.
     """
     venues, depth = prices.shape
     signed, whole = np.empty((venues, depth)), np.empty((venues, depth))
@@ -268,7 +269,7 @@ def _consolidated(
 def _displayed_costs(
     wanted: Floats, ends: Floats, totals: Floats, each: Floats, taker: float, sign: int, mid: float
 ) -> Floats:
-    """Return the cost of each number of shares; ``taker`` is the fee on the last level."""
+    """Return the cost of taking each number of shares in ``wanted``; ``taker`` is the fee on the last level."""
     count = len(each)
     costs = np.empty(len(wanted))
     for i in range(len(wanted)):
@@ -288,7 +289,7 @@ def _displayed_costs(
 
 @njit(cache=True)
 def _beyond_cost(shares: float, depth: float, last: float, taker: float, sign: int, mid: float) -> float:
-    """Return the cost of shares beyond a depth; its last level costs ``last`` per share, with the fee ``taker``."""
+    """Return the cost of shares beyond the depth; the last level costs ``last`` per share, fee ``taker`` included."""
     distance = last - taker
     if distance <= 0:  # books crossed at all their levels: prices do not improve further
         return shares * last
@@ -307,10 +308,9 @@ def _same(one: float, other: float) -> bool:
 
 @njit(cache=True)
 def _merged(signed: Matrix, sizes: Matrix, takers: Vector, protect: bool) -> tuple[Integers, Integers]:
-    """Return venue and number of all non-empty levels, in taking order.
+    """Return venue and index of all non-empty levels, in taking order.
 
-    By price after fees, then by price (the other way round with ``protect``), then the larger size, then the first
-    venue.
+    Levels are ordered by price after fees, then price (with ``protect``, price first), then larger size, then venue.
     """
     venues, depth = signed.shape
     at = np.zeros(venues, dtype=np.int64)
@@ -371,7 +371,7 @@ def _next_cost(signed: Matrix, sizes: Matrix, venue: int, level: int, used: floa
 
 @njit(cache=True)
 def _take_lots(signed: Matrix, sizes: Matrix, takers: Vector, wanted: int, lot: int, protect: bool) -> Units:
-    """Take one lot after the other where it costs least, then the odd lot; with ``protect``, fees only break ties."""
+    """Take lot by lot at the lowest marginal cost, then the odd lot; with ``protect``, fees only break ties."""
     venues = len(takers)
     chosen = np.zeros(venues, dtype=np.int64)
     level = np.zeros(venues, dtype=np.int64)
@@ -388,7 +388,7 @@ def _take_lots(signed: Matrix, sizes: Matrix, takers: Vector, wanted: int, lot: 
             equal = best >= 0 and _same(major, least)
             if (major < least and not equal) or (equal and minor < tie and not _same(minor, tie)):
                 best, least, tie = v, major, minor
-        if best < 0:  # no venue has that many left: take smaller pieces
+        if best < 0:  # no venue has a full lot left: take smaller pieces
             size -= 1
             if size == 0:
                 break
@@ -410,7 +410,7 @@ def _take_lots(signed: Matrix, sizes: Matrix, takers: Vector, wanted: int, lot: 
 def _walked(
     prices: Matrix, sizes: Matrix, takers: Vector, chosen: Units, sign: int, mid: float
 ) -> tuple[Floats, float]:
-    """Return the worst price at each venue, and the total cost."""
+    """Return the worst price taken at each venue, and the total cost."""
     limits = np.full(len(takers), np.nan)
     total = 0.0
     for v in range(len(takers)):
@@ -425,7 +425,7 @@ def _walked(
 
 
 def _venue_costs(prices: Vector, sizes: Vector, shares: Integers, sign: int, mid: float) -> Floats:
-    """Return the cost before fees of taking numbers of shares from one venue, within its depth."""
+    """Return the cost before fees of taking each number of shares from one venue, within its depth."""
     ends = np.append(0.0, np.cumsum(sizes))
     totals = np.append(0.0, np.cumsum(np.where(sizes > 0, sizes * sign * (np.nan_to_num(prices) - mid), 0.0)))
     return np.asarray(np.interp(shares, ends, totals))

@@ -36,9 +36,9 @@ class CutLattice:
         return self.limits + slack * np.maximum(1.0, np.abs(self.limits))
 
     def listed(self, limit: int, visits: int = 60_000_000) -> Units | None:
-        """Return all vectors ``(n, m)`` in lexicographic order; None if more than ``limit`` or ``visits`` steps.
+        """Return all vectors ``(n, m)`` in lexicographic order; None above ``limit`` vectors or ``visits`` steps.
 
-        Vectors just above a limit are included, since scores are sums of many terms: test them exactly.
+        Vectors within rounding of a cut's limit are included: the caller must test them exactly.
         """
         slots = len(self.lattice.lows)
         arguments = self._search_arguments(1e-9)
@@ -51,7 +51,7 @@ class CutLattice:
     def count(self, visits: int = 300_000_000) -> int | None:
         """Return the exact number of vectors; None if that takes more than ``visits`` steps.
 
-        Only the surface of the set is walked, so sets far too large to list can be counted if there are few slots.
+        Only the boundary of the set is traversed, so sets far too large to list can be counted if there are few slots.
         """
         if self.lattice.size >= 2**63:
             return None
@@ -116,10 +116,10 @@ def _traverse(
     limit: int,
     visits: int,
 ) -> int:
-    """Depth-first search of the vectors that pass all cuts; return their number, -1 if above ``limit`` or ``visits``.
+    """Search depth-first for the vectors that pass all cuts; return their number, -1 above ``limit`` or ``visits``.
 
-    Writes vectors to ``rows`` if it has room. Backtracks where even the cheapest completion breaks a cut; if only
-    counting, counts all ``ways[k, n]`` completions at once where even the costliest passes.
+    Write vectors to ``rows`` unless it is empty. Backtrack where even the cheapest completion breaks a cut; without
+    ``rows``, count all ``ways[k, n]`` completions at once where even the costliest passes.
     """
     slots = len(lows)
     n_cuts = len(limits)
@@ -164,7 +164,7 @@ def _traverse(
 def _keeps_cuts(
     scores: Vector, alphas: Vector, betas: Vector, limits: Vector, units: Units, i: int, j: int, amount: int
 ) -> bool:
-    """Return whether moving ``amount`` from slot ``i`` to ``j`` keeps every cut; ``scores`` are the current ones."""
+    """Return whether moving ``amount`` from slot ``i`` to ``j`` keeps every cut; ``scores`` are those of ``units``."""
     for c in range(len(limits)):
         a, b = units[i], units[j]
         change = -alphas[c, i] * amount + betas[c, i] * ((a - amount) * (a - amount) - a * a)

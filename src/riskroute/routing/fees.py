@@ -69,16 +69,16 @@ class FeeSchedule:
         self.fees = sorted(valid_list("fees", fees, Fee, "fees"), key=lambda fee: (fee.venue, fee.since))
         for one, other in zip(self.fees, self.fees[1:], strict=False):
             if (one.venue, one.since) == (other.venue, other.since):
-                raise InputError(f"fees must have one entry per venue and day, was {one.venue} {one.since} twice")
+                raise InputError(f"expected one fee per venue and day, got two for {one.venue} from {one.since}")
 
     def fee(self, venue: str, day: dt.date) -> Fee:
-        """Return the fees of a venue on a day; `InputError` if there are none."""
+        """Return the fees of a venue on a day; raise `InputError` if there are none."""
         instance_of("venue", venue, str, "a string")
         valid_day("day", day)
         holding = [fee for fee in self.fees if fee.venue == venue and fee.since <= day]
         if not holding:
             known = ", ".join(f"{fee.venue} from {fee.since}" for fee in self.fees) or "none"
-            raise InputError(f"fees must have an entry for {venue} on {day}, was {known}")
+            raise InputError(f"no fee for {venue} on {day}; the schedule has {known}")
         return holding[-1]
 
 

@@ -25,7 +25,7 @@ class _FrontierPoint:
 
 
 Split = tuple[Action, float, float]  # a split with its mean and variance
-Best = Callable[[float], Split]  # the best split at a risk tolerance; at infinity only the mean counts
+Best = Callable[[float], Split]  # returns the best split at a risk tolerance; at infinity, the one of largest mean
 
 
 def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100) -> list[_FrontierPoint]:
@@ -56,8 +56,8 @@ def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> 
     """Return all splits that are best at some risk tolerance, calling ``best`` only where two of them tie.
 
     If a third split beats both at their tie, it lies between them; if none does, the best split changes exactly there.
-    Stops at ``most`` splits, with the widest gaps filled first. The best splits at the tolerances ``at`` are always
-    included, with the tolerances between which they are best, even beyond ``most``.
+    The search stops at ``most`` splits, and fills the widest gaps first. The best splits at the tolerances ``at`` are
+    always included, with the ranges of tolerances in which they are best, even beyond ``most``.
     """
     whole_number("most", most, minimum=2)
     asked = [
@@ -84,7 +84,7 @@ def _corners(splits: Sequence[Split]) -> list[Split]:
     """Return the splits that are best at some tolerance, lowest variance first: a convex hull of mean and variance."""
     largest = max(abs(mean) for _, mean, _ in splits)
     spread = max(1e-9 * largest**2, *(variance for _, _, variance in splits), 0.0)
-    # ties at smaller tolerances are rounding; variances below 1e-9 squared means count as none
+    # ties at smaller tolerances are rounding errors; variances below 1e-9 squared means count as zero
     noise = _ROUNDING * spread / (largest or 1.0)
     corners: list[Split] = []
     for split in sorted(splits, key=lambda one: (one[2], -one[1])):
@@ -97,7 +97,7 @@ def _corners(splits: Sequence[Split]) -> list[Split]:
 
 
 def _beside(corners: Sequence[Split], one: Split, other: Split, risk_tolerance: float) -> bool:
-    """Return whether one of two neighbours is the best corner at a risk tolerance."""
+    """Return whether ``one`` or ``other`` is the best corner at a risk tolerance."""
     best = min(corners, key=lambda split: split[2] - risk_tolerance * split[1])
     return best in (one, other)
 

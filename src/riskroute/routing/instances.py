@@ -82,7 +82,7 @@ def random_order_sizes(
     whole = random_problem(
         sets[orders.index(largest)], seed, risk_tolerance=risk_tolerance, base_variance=base_variance
     )
-    # a child of the seed: the seed itself has drawn the coefficients
+    # a child stream: the seed itself drew the coefficients
     source = np.random.SeedSequence(whole_number("seed", seed, minimum=0)).spawn(1)[0]
     sequence = np.random.default_rng(source).integers(len(orders), size=length)
     return [dataclasses.replace(whole, actions=actions) for actions in sets], sequence
@@ -95,8 +95,8 @@ def riskless_slot(problem: Problem, slot: int = 0, remaining: float = 1e-3) -> P
     whole order in it; all others stay. No variance becomes negative if ``var_coef`` obeyed the theory's norm: with a
     fraction ``r`` of the order elsewhere, this slot leaves at least ``r * base_variance``, and the others subtract at
     most that. The norm of ``var_coef`` may then exceed ``base_variance``, up to ``sqrt(2)`` times for features with
-    the scale of the whole order, so norms are not checked: within them, all other slots would have nearly equal
-    variances.
+    the scale of the whole order. Norms are therefore not checked: a problem within them would have nearly equal
+    variances in all other slots.
 
     Examples
     --------

@@ -65,10 +65,10 @@ class Lattice:
         slots = len(self.lows)
         places = self.free + slots
         digits = (math.lgamma(places + 1) - math.lgamma(slots + 1) - math.lgamma(self.free + 1)) / math.log(2)
-        limit = int(400_000_000 / rows / (44 + digits / 7.5))  # 44 bytes and one per 7.5 bits for a Python integer
+        limit = int(400_000_000 / rows / (44 + digits / 7.5))  # a Python integer takes 44 bytes and one per 7.5 bits
         if self.free > limit:
-            purpose = f"over {slots} slots to count or draw allocations"
-            raise InputError(f"lots must be at most {limit:,} {purpose}, was {self.free:,}")
+            size = f"{self.free:,} lots above the minimums of {slots} slots"
+            raise InputError(f"too many lots to count or draw allocations (limit {limit:,}): {size}")
 
     @cached_property
     def ways(self) -> Units:
@@ -83,7 +83,7 @@ class Lattice:
         return table
 
     def rank(self, vector: Units) -> int:
-        """Return the number of vectors before this one."""
+        """Return the number of lexicographically smaller vectors."""
         left, before = self.free, 0
         for k, value in enumerate((np.asarray(vector) - self.lows).tolist()):
             after = self._sums[k + 1]
@@ -131,7 +131,7 @@ def _random_integer(rng: np.random.Generator, limit: int) -> int:
 
 @dataclass(frozen=True)
 class LatticeCut:
-    """Cut of an allocation set: scores ``<coef, features>`` of at most ``limit``."""
+    """Constraint ``<coef, features> <= limit`` on an allocation set."""
 
     coef: Vector
     limit: float
@@ -167,7 +167,7 @@ class LatticeSet(ActionSet):
 
     @property
     def scores(self) -> SeparableScores:
-        """The whole lattice, to be minimised for many scores at once."""
+        """Solver for many scores over the whole lattice."""
         lattice = self.lattice
         return SeparableScores(lattice.units, self.lot, lattice.lows, lattice.highs, self.scale)
 
@@ -177,5 +177,5 @@ class LatticeSet(ActionSet):
         return np.asarray(np.minimum(self.lattice.highs, self.lattice.units) * self.lot)
 
     def listed_rows(self, allocations: ActionBatch) -> SplitList:
-        """Return some allocations as an explicit list, under their own handles."""
+        """Return ``allocations`` as an explicit list; they are their own handles."""
         return SplitList(self.features(allocations), coordinates=self.slots, handles=allocations)

@@ -28,7 +28,7 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import exact_array, finite_array, whole_number
 from riskroute.routing.separable import check_separable_size
 
-_ROUNDING = 1e-12  # relative size of differences that count as rounding
+_ROUNDING = 1e-12  # smaller relative differences count as rounding errors
 
 
 @dataclass(frozen=True)
@@ -140,14 +140,14 @@ def _rounded(split: Vector, most: Units, units: int) -> Units:
 
 
 def _filled(chosen: Units, most: Units, units: int) -> Units:
-    """Give missing units to the first slots with room."""
+    """Assign missing units to the first slots below their caps."""
     for k in range(len(chosen)):
         chosen[k] += min(int(most[k] - chosen[k]), units - int(chosen.sum()))
     return chosen
 
 
 def _starts(most: Units, units: int, count: int = 7) -> list[Units]:
-    """Return starting splits: as much as possible in one slot for the slots with the largest caps, then random ones."""
+    """Return starting splits: first with one slot filled to its cap, largest caps first, then random ones."""
     rng, starts = np.random.default_rng(0), []
     for number in range(count):
         weights = rng.exponential(size=len(most)) * (most > 0)
@@ -189,7 +189,7 @@ def _envelope(row: Vector) -> None:
 
 @njit(cache=True)
 def _relax(matrix: Matrix, hull: Matrix, most: Units, split: Vector, units: int) -> tuple[Vector, float]:
-    """Minimise the relaxation by moves between pairs; return the solution and its duality gap."""
+    """Minimise the relaxation by moves between pairs of slots; return the solution and its duality gap."""
     m = len(split)
     slope = 2 * (matrix @ split)
     left, right, scale = 0.0, 0.0, 0.0
@@ -257,7 +257,7 @@ def _duality_gap(slope: Vector, hull: Matrix, most: Units, split: Vector, units:
 
 @njit(cache=True)
 def _exchange(matrix: Matrix, costs: Matrix, most: Units, split: Units) -> None:
-    """Move single units between pairs, the best move first, until none helps."""
+    """Move single units between pairs, the best move first, until none lowers the cost."""
     m = len(split)
     slope = np.zeros(m)
     size = 0.0

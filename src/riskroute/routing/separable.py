@@ -3,10 +3,10 @@
 Choose units ``v_k`` with ``low_k <= v_k <= high_k`` and ``sum_k v_k = units`` so that ``sum_k f_k(v_k)`` is smallest
 (or largest). Every query of an allocation set reduces to this.
 
-Convex quadratics are solved by greedy marginal costs, any other function by dynamic programming: the optimum over the
-last slots is a (max, +) convolution of tables, whose inner loop is one vectorised addition and maximum. Both return the
-lexicographically smallest of several optima. `SeparableScores` solves many scores in one compiled call and chooses
-exactly what `minimise_separable`, its plain definition, chooses.
+Greedy allocation by marginal cost minimises convex quadratics. Dynamic programming optimises any other function: the
+optimum over the last slots is a (max, +) convolution of tables, whose inner loop is one vectorised addition and
+maximum. Ties go to the lexicographically smallest optimum. `SeparableScores` solves many scores in one compiled call,
+with the same results as `minimise_separable`, its plain definition.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from riskroute.learning.kernels import build_tournament, padded_length, padded_t
 
 Choices = NDArray[np.int32]  # amount of a slot for every total
 
-_LARGEST_TABLES = 30_000_000  # entries of the tables of one problem: with the rest, a third of a gigabyte
+_LARGEST_TABLES = 30_000_000  # entries per problem: values and choices take a third of a gigabyte
 
 
 @njit(cache=True)
 def _offer(value: float, j: int, second: Vector, best: Vector, choice: Choices) -> None:
-    """Raise ``best`` to ``value + second`` where that is larger; the compiler vectorises this loop."""
+    """Update ``best`` and ``choice`` where ``value + second`` is larger; the compiler vectorises this loop."""
     for i in range(len(second)):
         total = value + second[i]
         if total > best[i]:
@@ -58,9 +58,9 @@ def convolve(first: Vector, second: Vector, limit: int) -> tuple[Vector, Choices
 
 @njit(cache=True)
 def greedy_separable(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
-    """Minimise ``sum alpha v + beta v^2`` with every ``beta >= 0``: give each unit to the slot where it costs least.
+    """Minimise ``sum alpha v + beta v^2`` with every ``beta >= 0``, greedily by marginal cost.
 
-    The last of several slots with equal cost takes the unit, which makes the result lexicographically smallest.
+    Ties go to the last slot, which makes the result lexicographically smallest.
     """
     chosen = np.empty_like(lows)
     _write_greedy(alpha, beta, units, lows, highs, chosen)
@@ -83,7 +83,7 @@ def _write_greedy(alpha: Vector, beta: Vector, units: int, lows: Units, highs: U
                     cheapest, taker = cost_of_one, j
             chosen[taker] += 1
         return
-    cost = np.empty(slots)  # of one more unit, slots in reverse order so that ties go to the last
+    cost = np.empty(slots)  # marginal costs, slots in reverse order so that ties go to the last
     for k in range(slots):
         j = slots - 1 - k
         cost[k] = alpha[j] + beta[j] * (2 * chosen[j] + 1) if chosen[j] < highs[j] else np.inf
@@ -101,8 +101,8 @@ def check_separable_size(slots: int, units: int) -> None:
     """Raise `InputError` if tables of all amounts of every slot would not fit in memory."""
     if slots * (units + 1) > _LARGEST_TABLES:
         raise InputError(
-            f"lots times slots must be at most {_LARGEST_TABLES:,} for tables of all amounts, "
-            f"was {units:,} lots over {slots} slots"
+            f"too many amounts for tables: {units:,} lots over {slots} slots "
+            f"(limit on lots times slots: {_LARGEST_TABLES:,})"
         )
 
 
@@ -117,9 +117,9 @@ def tabulate_separable(alpha: Vector, beta: Vector, lows: Units, highs: Units, u
 
 
 def maximise_tables(tables: list[Vector], units: int) -> tuple[float, Units]:
-    """Maximise ``sum_k tables[k][v_k]`` with ``sum v = units``: value and lexicographically smallest maximiser.
+    """Return the maximum of ``sum_k tables[k][v_k]`` with ``sum v = units``, and its lexicographically first maximiser.
 
-    The value is minus infinity when nothing is feasible.
+    The maximum is minus infinity if no ``v`` is feasible.
     """
     suffix = np.full(units + 1, -np.inf)
     last = tables[-1][: units + 1]
@@ -141,7 +141,7 @@ def maximise_tables(tables: list[Vector], units: int) -> tuple[float, Units]:
 def _convolve_two(
     table: Vector, best: Vector, second: Vector, limit: int
 ) -> tuple[Vector, Vector, Choices, Choices, Flags]:
-    """Return best and second best of ``table[j] + {best, second}[n - j]``, and their choices."""
+    """Return best and second best of ``table[j] + {best, second}[n - j]`` for each ``n``, and their choices."""
     out = np.full(limit + 1, -np.inf)
     runner = np.full(limit + 1, -np.inf)
     choice = np.zeros(limit + 1, dtype=np.int32)
@@ -162,7 +162,7 @@ def _convolve_two(
 
 
 def two_best_of_tables(tables: list[Vector], units: int) -> tuple[Units, Units | None]:
-    """Return the best and second-best units for tables to be maximised; None if there is only one choice."""
+    """Return the best and the second-best units for tables to be maximised; the second is None if only one exists."""
     best = np.full(units + 1, -np.inf)
     last = tables[-1][: units + 1]
     best[: len(last)] = last
@@ -187,11 +187,11 @@ def two_best_of_tables(tables: list[Vector], units: int) -> tuple[Units, Units |
 
 @njit(cache=True)
 def minimise_one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) -> tuple[Units, bool]:
-    """Minimise ``sum alpha v + beta v^2`` without upper bounds; also return whether the minimum is clearly unique.
+    """Minimise ``sum alpha v + beta v^2`` without upper bounds; also return whether the minimiser is clearly unique.
 
     Between two slots with ``beta < 0`` the cost is concave in the amount moved from one to the other, so some optimum
-    has one of them at its lower bound: at most one such slot takes more. The other slots are served greedily, and
-    every amount left to that slot is tried.
+    has one of them at its lower bound: at most one such slot exceeds its bound. Every such slot is tried with every
+    amount, and greedy allocation over the convex slots takes the remainder.
     """
     free = units - lows.sum()
     chosen, order, spent = np.empty_like(lows), np.empty(free, dtype=np.int64), np.empty(free + 1)
@@ -217,7 +217,7 @@ def _write_one_concave(alpha: Vector, beta: Vector, lows: Units, order: Units, s
                 best, taker = cost, j
         order[n] = taker
         chosen[taker] += 1
-        step = best - lost  # Kahan summation: the sum is as exact as its terms
+        step = best - lost  # Kahan summation: errors do not accumulate over the terms
         spent[n + 1] = spent[n] + step
         lost = (spent[n + 1] - spent[n]) - step
         size += abs(best)
@@ -240,7 +240,7 @@ def _write_one_concave(alpha: Vector, beta: Vector, lows: Units, order: Units, s
 
 
 def minimise_separable(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
-    """Return units that minimise ``sum alpha v + beta v^2``: greedily if that is exact, else by dynamic programming."""
+    """Minimise ``sum alpha v + beta v^2``: by greedy allocation if that is optimal, else by dynamic programming."""
     if (beta >= 0).all():
         chosen: Units = greedy_separable(alpha, beta, units, lows, highs)
         return chosen
@@ -251,7 +251,7 @@ def minimise_separable(alpha: Vector, beta: Vector, units: int, lows: Units, hig
     return maximise_tables(tabulate_separable(alpha, beta, lows, highs, units), units)[1]
 
 
-# Infimal convolution of cost tables ``(m, U + 1)``, for routers that cost every amount of every slot.
+# Infimal convolution of cost tables ``(m, U + 1)``, for routers that tabulate the cost of every amount in every slot.
 
 
 @njit(cache=True)
@@ -283,7 +283,7 @@ def cheapest_totals(tables: Matrix) -> tuple[Vector, Choices]:
 
 @njit(cache=True)
 def separable_units(choices: Choices, total: int) -> Units:
-    """Return the units ``(m,)`` of the cheapest way to reach ``total``; the lexicographically smallest of equals."""
+    """Return the cheapest split ``(m,)`` of ``total`` units; ties go to the lexicographically smallest."""
     units = np.zeros(len(choices), dtype=np.int64)
     for k in range(len(choices)):
         units[k] = choices[k, total]
@@ -302,15 +302,15 @@ class SeparableScores:
     scale: float
 
     def best_each(self, coefs: Floats) -> Integers:
-        """Return shares ``(n, m)`` of the best allocation for each score ``(n, 2 m)``; of equals, the first."""
+        """Return the best allocation in shares ``(n, m)`` for each score ``(n, 2 m)``; ties go to the first."""
         slots, fewest, most = len(self.lows), int(self.lows.sum()), int(self.highs.sum())
         if not fewest <= self.units <= most:
-            raise InputError(f"bounds must leave room for {self.units} units, was {fewest} to {most}")
+            raise InputError(f"expected bounds that admit {self.units} units, got {fewest} to {most}")
         coefs = finite_array("coefs", coefs, ndim=2)
         if coefs.shape[1] != 2 * slots:
             raise InputError(f"coefs must have {2 * slots} columns, had {coefs.shape[1]}")
         chosen = np.zeros((len(coefs), slots), dtype=np.int64)
-        # factors from coefficients of shares and squared shares to costs of lots and squared lots
+        # convert coefficients of shares and squared shares to costs per lot and per squared lot
         factors = self.lot / self.scale, self.lot**2 / self.scale
         tables_fit = slots * (self.units + 1) <= _LARGEST_TABLES
         if not _minimise_each(coefs, *factors, self.units, self.lows, self.highs, tables_fit, chosen):
@@ -363,7 +363,7 @@ def _minimise_each(
 
 @njit(cache=True)
 def _offer_each(value: Vector, suffix: Vector, best: Vector, choice: Integers, v: int) -> None:
-    """Choose ``v`` units where that is better; the compiler vectorises this loop."""
+    """Update ``best`` and ``choice`` in each row where ``v`` units are better; the compiler vectorises this loop."""
     for i in range(len(value)):
         total = value[i] + suffix[i]
         before, chosen = best[i], choice[i]
@@ -375,7 +375,7 @@ def _offer_each(value: Vector, suffix: Vector, best: Vector, choice: Integers, v
 def _tables_abreast(
     alphas: Matrix, betas: Matrix, units: int, lows: Units, highs: Units, rows: Integers, chosen: Units
 ) -> None:
-    """Solve some rows by dynamic programming; the innermost loop runs over rows, so that it vectorises."""
+    """Solve ``rows`` of scores by dynamic programming; the innermost loop runs over rows, so that it vectorises."""
     count, slots = padded_length(len(rows)), len(lows)
     best, suffix = np.empty((units + 1, count)), np.empty((units + 1, count))
     choices = np.zeros((slots, units + 1, count), dtype=np.int64)
@@ -408,7 +408,7 @@ def _tables_abreast(
 
 @register_jitable
 def _table(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units, chosen: Units) -> None:
-    """Solve one row with many units by dynamic programming."""
+    """Solve one row of scores by dynamic programming."""
     slots = len(alpha)
     suffix = np.full(units + 1, -np.inf)
     choices = np.zeros((slots, units + 1), dtype=np.int32)

@@ -47,7 +47,7 @@ class SharedBook:
             whole_number("a slot", slot, minimum=0) for slot in valid_list("slots", self.slots, object, "slots")
         )
         if len(set(slots)) < 2:
-            raise InputError(f"a shared book needs at least two slots, was {slots}")
+            raise InputError(f"a shared book needs at least two slots, got {slots}")
         if len(set(slots)) < len(slots):
             raise InputError(f"slots of a shared book must be different, was {slots}")
         crossing = exact_array("crossing", self.crossing, np.float64, (None, None))
@@ -79,7 +79,7 @@ class SharedBook:
             raise InputError(f"splits must put 0 to {self.crossing.shape[1] - 1} shares into a slot")
 
     def crossed(self, splits: Integers) -> Integers:
-        """Return the shares that cross the book from all slots, ``(n, scenarios)``."""
+        """Return the total number of shares that cross the book, over all its slots, ``(n, scenarios)``."""
         self._check(splits)
         return np.asarray(sum(rests.T[splits[:, slot]] for slot, rests in zip(self.slots, self.rests, strict=True)))
 

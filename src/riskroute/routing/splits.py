@@ -1,7 +1,7 @@
 """Explicit lists of the splits of an order of S shares over m slots.
 
 A slot is a venue with an order type (market or limit orders on a lit venue) or a dark pool. A split is a vector of
-whole numbers that sum to S. Its features are the numbers and their squares, so the dimension is ``2 m``.
+whole numbers that sum to S. Its features are its entries and their squares, so the dimension is ``2 m``.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class SplitList(Actions):
     """Explicit list of allocations of one order; handles are tuples of shares, as in `Allocations`.
 
     Designs over many slots avoid tables of all pairs of coordinates, which would fill the memory. If the list holds all
-    allocations within bounds, in lexicographic order, ``whole`` describes them: the best ones for many scores are then
-    computed, which is faster than scanning every row. ``whole`` is None for other lists.
+    allocations within bounds, in lexicographic order, ``whole`` solves for the best ones under many scores, which is
+    faster than scanning every row. ``whole`` is None for other lists.
 
     Examples
     --------

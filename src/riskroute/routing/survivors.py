@@ -1,14 +1,14 @@
 """Survivors of elimination: an allocation set cut by one separable constraint after another, and designs over it.
 
-Up to a million survivors are listed exactly. Larger sets stay implicit: membership is a test, the best allocation is
-searched for under Lagrange multipliers on the cuts, and uniform draws come from a random walk of exchanges between two
-slots, whose stationary distribution is uniform on the set.
+Up to a million survivors are listed exactly. Larger sets stay implicit: membership is a test, a search under Lagrange
+multipliers on the cuts approximates the best allocation, and uniform draws are states of a random walk of exchanges
+between two slots, whose stationary distribution is uniform on the set.
 
-The set has no symmetry left, so the candidates of a design are searched for: uniform draws, the members farthest along
-many directions, and hill climbs of the leverage itself. The bound stated does not rely on the search. It is the
-smallest of three that hold for every member: a separable function nowhere below the leverage (`certify_by_majorant`);
-the leverage as a sum of squares of linear functions, with the range of each bounded; and the certificate of the root
-set. The first two relax the latest cut with a Lagrange multiplier.
+The set has no symmetry left, so a search finds the candidates of a design: uniform draws, the members farthest along
+many directions, and hill climbs of the leverage itself. The bound does not rely on the search. It is the smallest of
+three that hold for every member: the maximum of a separable majorant of the leverage (`certify_by_majorant`); the
+leverage as a sum of squares of linear functions, with the range of each bounded; and the certificate of the root set.
+The first two relax the latest cut with a Lagrange multiplier.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class _Survivors(ActionSet):
         return self.root.largest_norm()
 
     def best(self, coef: Vector) -> Action:
-        """Return the best member found: exact if the best allocation of the root survived, a search otherwise."""
+        """Return the best member, exactly if the best allocation of the root survived, otherwise by a search."""
         coef = finite_array("coef", coef, ndim=1, length=self.dim)
         free = self.root.best(coef)
         if self._has(free):
@@ -136,7 +136,7 @@ class _Survivors(ActionSet):
         return _cut_lattice(self.root, self.cuts)
 
     def sample(self, rng: np.random.Generator, count: int) -> ActionBatch:
-        """Draw uniformly: exactly without cuts, by a long random walk with them."""
+        """Draw ``count`` members uniformly: exactly if there are no cuts, otherwise by a long random walk."""
         count = whole_number("count", count, minimum=0, maximum=MOST_DRAWN)
         if not self.cuts:
             return self.root.sample(rng, count)
@@ -153,7 +153,7 @@ class _Survivors(ActionSet):
         return survivors_of(self.root, (*self.cuts, cut), best)
 
     def top(self, coef: Vector, count: int) -> ActionSet:
-        """Keep about the ``count`` best members, by a quantile of uniform draws; exactly if they can be listed."""
+        """Keep about the ``count`` best members, by a quantile of uniform draws; exactly ``count`` if listed."""
         count = whole_number("count", count, maximum=self.size)
         coef = finite_array("coef", coef, ndim=1, length=self.dim).copy()
         draws = 2000
@@ -181,7 +181,7 @@ class _Survivors(ActionSet):
         raise InputError(f"too many survivors to list (limit {limit:,})")
 
     def _estimate_size(self) -> int:
-        """Estimate by nested sampling: multiply the shares that nested cuts keep, about a fifth at a time."""
+        """Estimate the size by nested sampling: multiply the fractions kept by nested cuts, about a fifth each."""
         rng = np.random.default_rng(0)
         share = 0.0  # log of the fraction of the root set
         for k, cut in enumerate(self.cuts):
@@ -227,7 +227,7 @@ def _design(survivors: _Survivors, tolerance: float) -> Design:
 
 
 def _spans(survivors: _Survivors, features: Matrix, rank: int) -> bool:
-    """Return whether every survivor provably lies in the span of the support, whose features are given."""
+    """Return whether every survivor provably lies in the span of ``features``, those of the support."""
     unseen = np.linalg.svd(np.linalg.qr(features, mode="r"))[2][rank:]
     return all(_largest(survivors, sign * direction) <= OUTSIDE for direction in unseen for sign in (1.0, -1.0))
 
@@ -240,7 +240,7 @@ def _highest(survivors: _Survivors, drawn: Units, design: WideDesign) -> Units:
 
 
 def _climb(survivors: _Survivors, start: Units, design: WideDesign) -> Units:
-    """Follow the leverage uphill: it is convex, so the member farthest along its gradient never has less."""
+    """Climb the leverage: it is convex, so moving to the member farthest along its gradient never lowers it."""
     here = start
     for _ in range(6):
         gradient = design.whitening @ (design.whitening.T @ survivors.features(here[None, :])[0])

@@ -85,7 +85,7 @@ class VenueModel:
     def nonnegative(self, shares: int) -> VenueModel:
         """Return the model if its variance is non-negative up to ``shares``, else one with a purely quadratic variance.
 
-        That has the same variance at ``shares``, or zero if it is negative there.
+        The replacement has the same variance at ``shares``, or zero if that is negative.
 
         Examples
         --------
@@ -120,13 +120,13 @@ def venue_problem(
     Parameters
     ----------
     units : str
-        ``money`` for unscaled coefficients, or ``norm-1`` for the norms of the theory.
+        ``money`` for unscaled coefficients, or ``norm-1`` to scale them to the norms of the theory.
     base_variance : float
         Variance of an order in addition to the venues', the paper's omega.
     lot, caps
         Bounds of a slot, see `Allocations`.
     most_listed : int
-        Up to this many splits are listed, for which a lookup is faster than a search.
+        Largest number of splits to list; for so few, a lookup is faster than a search.
 
     Examples
     --------

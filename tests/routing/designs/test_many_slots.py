@@ -77,16 +77,16 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "an instance": (lambda: random_routing_problem(100, 500, seed=0), r"^slots must be at most 200, was 500$"),
     "draws": (
         lambda: LONG.sample(np.random.default_rng(0), 1),
-        r"^lots must be at most [\d,]+ over 200 slots to count or draw allocations, was 1,000,000$",
+        r"^too many lots to count or draw allocations \(limit [\d,]+\): 1,000,000 lots .* of 200 slots$",
     ),
-    "ranks": (lambda: LONG.rank(np.full(200, 5000)), r"^lots must be at most .* was 1,000,000$"),
+    "ranks": (lambda: LONG.rank(np.full(200, 5000)), r"^too many lots to count or draw .*: 1,000,000 lots"),
     "survivors": (
         lambda: Allocations(10**6, 200).within(np.ones(400), 0.1),
-        r"^lots times slots must be at most 30,000,000 for tables of all amounts, was 1,000,000 lots over 200 slots$",
+        r"^too many amounts for tables: 1,000,000 lots over 200 slots \(limit on lots times slots: 30,000,000\)$",
     ),
     "a best allocation": (
         lambda: Allocations(10**6, 200).two_best(-np.ones(400)),
-        r"^lots times slots must be at most 30,000,000 for tables of all amounts, was 1,000,000 lots over 200 slots$",
+        r"^too many amounts for tables: 1,000,000 lots over 200 slots \(limit on lots times slots: 30,000,000\)$",
     ),
 }
 

@@ -29,19 +29,19 @@ _PING, _REST = " at once", " within "  # key of a use: "POOL at once" or "POOL w
 
 
 def _prior(key: str) -> Hazards:
-    """Return the prior of an unused pool, worth two trials; optimistic, because only shares sent there inform."""
+    """Return the prior of an unused pool, worth two trials; optimistic, because only shares sent are informative."""
     # P(fill) of a ping is 0.5, times 0.85 per doubling of the size; that of a resting order 0.85, times 0.92
     some, factor = (0.5, 0.85) if key.endswith(_PING) else (0.85, 0.92)
     return Hazards.from_tails(EDGES, [some * factor**k for k in range(len(EDGES))], 2.0)
 
 
 class DarkBelief:
-    """Posterior of available shares, by pool and use.
+    """Posterior of the shares available in dark pools, by pool and use.
 
     Parameters
     ----------
     half_life : float
-        Days after which an observation counts half.
+        Half-life of observations, in days.
     """
 
     borrowed_trials: ClassVar[float] = 20.0  # maximum weight of other symbols' evidence
@@ -50,10 +50,10 @@ class DarkBelief:
         self.half_life = real_number("half_life", half_life, above=0)
         self.sizes: dict[str, Hazards] = {}
         self.tests: dict[str, ResidualTest] = {}
-        self.adverse: dict[str, list[float]] = {}  # by pool: sum of unpredicted cost, half-spreads per share; children
+        self.adverse: dict[str, list[float]] = {}  # by pool: sum of unpredicted costs (half-spreads per share), number
         self.lenders: Sequence[DarkBelief] = ()  # beliefs of other symbols, to borrow evidence from
         self.last, self.resets = 0, 0
-        # caches, valid until the next observation: fills by the last shares asked for, and stacked posteriors
+        # caches, valid until the next observation: moments for the last ``shares`` requested, and stacked posteriors
         self._moments: dict[tuple[PoolUse, ...], tuple[Floats, Matrix, Matrix]] = {}
         self._stacked: dict[tuple[PoolUse, ...], tuple[Matrix, Matrix, Matrix]] = {}
 
@@ -97,7 +97,7 @@ class DarkBelief:
     def moments(self, uses: Sequence[PoolUse], shares: Floats, hazards: Matrix | None = None) -> tuple[Matrix, Matrix]:
         """Return mean and variance of the fills of children of ascending ``shares (n,)``, ``(m, n)`` each.
 
-        Under posterior mean hazards, or under those given, ``(m, B)``.
+        ``hazards`` are ``(m, B)``; default: the posterior means.
         """
         if hazards is not None:
             drawn: tuple[Matrix, Matrix] = _capped_moments(EDGES, hazards, shares)
@@ -114,9 +114,9 @@ class DarkBelief:
         return np.asarray(rng.beta(alpha, beta))
 
     def information(self, pool: str, horizon: float, shares: float) -> float:
-        """Return the approximate information gain of a child of that many shares, in nats.
+        """Return the approximate information gain of a child of ``shares``, in nats.
 
-        The sum over bins of ``log(1 + P(bin is reached) / trials) / 2``.
+        This is the sum over bins of ``log(1 + P(bin is reached) / trials) / 2``.
         """
         use = [(pool, horizon)]
         alpha, beta, _ = (one[0] for one in self._posteriors(tuple(use)))

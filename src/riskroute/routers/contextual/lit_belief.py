@@ -5,7 +5,7 @@ belief is a heteroscedastic linear regression with venue effects shrunk towards 
 share, which makes coefficients comparable across symbols and times.
 
 The variance has a component common to all waiting shares, the move of the mid until the horizon, and one per place.
-Products of the residuals of two venues identify the common one.
+Products of the residuals of two venues identify the common component.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from riskroute.routers.contextual.market_features import MarketFeatures, horizon
 from riskroute.routers.contextual.wait_or_trade import WaitOrTradeModel
 from riskroute.routers.public_data import PublicData
 
-_POSTING_FEATURES = 11  # features of a limit order with a coefficient
+_POSTING_FEATURES = 11  # features of a limit order, without venue effects
 _LEAST_FLOW = 1e-6  # shares added to every outflow, which is a divisor
 MOST_VENUES = 24  # venues with an effect of their own; later ones have none
 
@@ -107,7 +107,7 @@ class _FillModel:
         context, at_horizon = public.context, public.at_horizon
         if at_horizon is None or not mid_sd > 0:
             return
-        # covariates: move in standard deviations, log of shares ahead over outflow, ticks behind the best, imbalance
+        # covariates: move in standard deviations, log of queue and own shares over outflow, ticks behind, imbalance
         regression = self.classes.setdefault(_key(context.horizon), _fill_prior())
         move = context.sign * (at_horizon.mid - context.mid) / mid_sd
         for v, name in enumerate(context.books.venues):
@@ -156,7 +156,7 @@ def _key(horizon: float) -> str:
 class _PostingForecast(NamedTuple):
     """Predicted outcome of limit orders of ``n`` sizes at ``m`` venues until the horizon, in dollars."""
 
-    venues: list[int]  # numbers of the venues to post at
+    venues: list[int]  # indices of the venues to post at
     cost: Matrix  # (m, n)
     variance: Matrix  # (m, n), without the component common to all waiting shares
     common: float  # variance common to all waiting shares, per squared share
@@ -169,9 +169,9 @@ class LitBelief:
     Parameters
     ----------
     half_life : float
-        Days after which an observation counts half.
+        Half-life of observations, in days.
     venues : list[str], optional
-        Venues by column; beliefs of several symbols share the list, so that they can borrow from each other.
+        Venues with an effect, in column order; all symbols share the list, so that they can borrow from each other.
     """
 
     refit_every: ClassVar[int] = 20  # observed orders between fits
@@ -244,7 +244,7 @@ class LitBelief:
         self.estimate = self.limit.borrowed(others, self.borrowed_rows).estimate if others else self.limit.estimate
 
     def _variance_rate(self, market: MarketFeatures) -> float:
-        """Return the variance of the mid, squared dollars per second: own, other symbols', or a guess."""
+        """Return the variance of the mid in squared dollars per second; before any data, from other symbols."""
         if self.moments:
             return self.volatility
         others = [other.roughness for other in self.lenders if other.moments]
@@ -261,7 +261,7 @@ class LitBelief:
         self.last = time
 
     def _rows(self, public: PublicData, market: MarketFeatures, posted: _PostingFeatures) -> MeanVarianceRows | None:
-        """Return regression rows of all venues: smallest, middle and largest size each, pairs of the largest."""
+        """Return regression rows for the smallest, middle and largest size at every venue, and pairs of the largest."""
         context, half = public.context, market.half_spread
         venues = [v for v, name in enumerate(context.books.venues) if public.outcomes.get(name, {}).get("limit")]
         venues = [v for v in venues if posted.there[v]]
@@ -293,14 +293,14 @@ class LitBelief:
         )
 
     def _columns(self, context: Context) -> Integers:
-        """Return the columns of the venue effects; -1 for venues without."""
+        """Return the columns of the venue effects, ``(V,)``; -1 for a venue without one."""
         for name in context.books.venues:
             if name not in self.venues and len(self.venues) < MOST_VENUES:
                 self.venues.append(name)
         return np.array([self.venues.index(name) if name in self.venues else -1 for name in context.books.venues])
 
     def forecast(self, context: Context, market: MarketFeatures, shares: Floats) -> _PostingForecast:
-        """Return the predicted outcome of waiting with ``shares (n,)``."""
+        """Return the predicted outcome of limit orders of ``shares (n,)`` at every venue."""
         books, known, half = context.books, context.features, market.half_spread
         coef, var_coef = self.estimate.mean_coef, self.estimate.var_coef
         prices, sizes = books.side("bid" if context.sign > 0 else "ask")
@@ -317,7 +317,7 @@ class LitBelief:
         return _PostingForecast(there.tolist(), cost, variance, float(var_coef[0]) * spread, horizon)
 
     def _fill_coefficients(self, horizon: float) -> Floats:
-        """Return the coefficients of the own fill model, or of another symbol's before the first own outcome."""
+        """Return the coefficients of the symbol's fill model, or of another symbol's before its first outcome."""
         models = (self.fills, *(other.fills for other in self.lenders))
         return next((model for model in models if model.knows(horizon)), self.fills).coefficients(horizon)
 
@@ -379,7 +379,7 @@ def _mean_features(
 
 
 def _var_features(posted: _PostingFeatures, venues: Integers, spread: float) -> Matrix:
-    """Return features of the variance per share, in squared half-spreads: common move, queue luck, distance behind."""
+    """Return features of the variance per share, in squared half-spreads: common move, constant, distance behind."""
     count = len(venues)
     return np.stack([np.full(count, spread), np.ones(count), np.maximum(posted.behind[venues], 0.0)], axis=1)
 
@@ -390,7 +390,7 @@ def _posting_tables(
 ) -> tuple[Integers, Matrix, Matrix, Matrix]:
     """Return the venues to post at, cost and own variance of limit orders there, ``(m, n)``, and their fill model.
 
-    The same arithmetic as `_posting_features` and `_fill_fraction` times the coefficients, without building the matrix.
+    The result equals `_posting_features` and `_fill_fraction` times the coefficients; the matrix is not built.
     """
     prices, queues, bids, asks = venues[0], venues[1], venues[2], venues[3]
     makers, flows, effects, trust = venues[4], venues[5], venues[6], coef[-1]

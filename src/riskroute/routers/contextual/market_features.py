@@ -15,8 +15,8 @@ class MarketFeatures(NamedTuple):
     """Features of the consolidated book, signed by the side of the order; dollars per share unless stated otherwise.
 
     ``imbalance`` compares the sizes at the best prices, from -1 to 1; above 0 the order's own side is larger, and the
-    price tends to move away. ``lean`` is the distance of the venues' mean mid from the consolidated mid, which tends to
-    revert towards it. ``sweep`` is the cost of sweeping the whole order now, fees included.
+    price tends to move away. ``lean`` is the venues' mean mid minus the consolidated mid, which tends to revert to the
+    mean mid. ``sweep`` is the cost of sweeping the whole order now, fees included.
     """
 
     half_spread: float

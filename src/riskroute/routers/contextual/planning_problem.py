@@ -29,8 +29,8 @@ _NO_HORIZON = WaitOrTradeModel(np.zeros((0, 4)), np.zeros(2), 0.0, 0.0)  # nothi
 class PlanningProblem:
     """Order, its books, and the router's beliefs about its symbol.
 
-    The order is cut into at most ``units`` units. ``leak`` is the probability per 1,000 shares sent to a pool that the
-    best price fades; ``weight`` is the price of a dollar of excess over ``level`` basis points.
+    The order is divided into at most ``units`` units. ``leak`` is the probability per 1,000 shares sent to a pool that
+    the best price fades; ``weight`` is the charge per dollar of excess over ``level`` basis points.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class PlanningProblem:
     def plan_under_draw(
         self, drawn: Moments, price: float, allowance: float
     ) -> tuple[WaitOrTradePlan, tuple[str, ...]]:
-        """Return the best plan under a posterior draw, and the pools to ping; as in `WaitOrTradeTables`."""
+        """Return the plan of `WaitOrTradeTables.plan_under_draw`, and the names of the pools to ping."""
         plan, worth = self.order.plan_under_draw(self._fills(), drawn, price, allowance)
         return plan, self._named(worth)
 
@@ -116,7 +116,7 @@ class PlanningProblem:
         return chance, excess * self.per_bp
 
     def quantile_level(self, plan: WaitOrTradePlan, chance: float) -> float:
-        """Return the basis points that a plan's cost exceeds with probability ``chance``, by bisection."""
+        """Return the level in basis points that a plan's cost exceeds with probability ``chance``, by bisection."""
         low = -(high := 100 * max(self.mid_sd_bps, 1.0))
         for _ in range(20):
             level = (low + high) / 2
@@ -129,7 +129,7 @@ class PlanningProblem:
         return self.order.horizon.mid_sd * self.per_bp * self.context.shares
 
     def simple_rule(self, price: float) -> WaitOrTradePlan:
-        """Return the best simple rule at a price of variance; the tail guard uses it as benchmark."""
+        """Return the best simple rule if variance is charged at ``price``: the benchmark of the tail guard."""
         tables = self.uncharged
         return min(self._simple_rules(tables.units), key=lambda rule: tables.forecast(rule).objective(price))
 
@@ -151,7 +151,7 @@ class PlanningProblem:
         return rules
 
     def plan(self, chosen: WaitOrTradePlan, pools: tuple[str, ...]) -> Plan:
-        """Return the child orders of a unit plan; ``pools`` are pinged if there are shares to ping with."""
+        """Convert a unit plan to child orders; ``pools`` are pinged if there are shares to ping with."""
         context = self.context
         sent = _shares(chosen.units, self.unit, context.shares)
         held: dict[str, dict[str, int]] = {"limit": {}, "dark_rest": {}}
@@ -172,7 +172,7 @@ class PlanningProblem:
 
 @lru_cache(maxsize=64)
 def _cut(shares: int, lot: int, units: int) -> tuple[int, Floats]:
-    """Return the shares per unit, and in 0, 1 .. units of an order; the cached array must not be modified."""
+    """Return the shares per unit, and those in 0, 1 .. units of an order; the cached array must not be modified."""
     unit = unit_shares(shares, lot, units)
     return unit, np.minimum(np.arange(-(-shares // unit) + 1.0) * unit, shares)
 

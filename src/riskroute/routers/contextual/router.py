@@ -53,11 +53,11 @@ class _PendingOrder:
 
 @dataclass
 class ContextualGreedy(Router):
-    """Send the greedy plan: trade now, post or rest each share at least predicted cost plus risk charge.
+    """Send the greedy plan: trade now, post or rest each share to minimise predicted cost plus risk charge.
 
     Given the books, the cost of market orders is known and enters as an offset. Outcomes of limit orders are learned
     from public data of all venues, pool sizes from the router's own fills. The plan minimises expected cost plus
-    ``kappa`` times its variance, exactly.
+    ``kappa`` times its variance.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ class ContextualGreedy(Router):
     tail_room : float
         Basis points by which the expected shortfall may exceed the cap.
     units : int
-        Maximum number of units an order is cut into.
+        Maximum number of units per order.
     lit_half_life, dark_half_life : float
-        Days after which an observation of lit venues, or of dark pools, counts half.
+        Half-life of observations of lit venues and of dark pools, in days.
     leak : float
         Probability per 1,000 shares sent to a pool that the best price fades: the cost of pinging.
     seed : int
@@ -99,8 +99,8 @@ class ContextualGreedy(Router):
     feedback: ClassVar[str] = "F3"
     memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "tails", "venues", "pending", "routed")
     most_pending: ClassVar[int] = 10_000  # maximum number of open orders; the oldest are dropped
-    # Minimum kappa under the tail guard. The charged excess is summed over children, which ignores that several places
-    # diversify; variance does not ignore it. It falls to two thirds as the multiplier falls below 0.1.
+    # Minimum kappa under the tail guard: the charged excess is a sum over children, which ignores diversification over
+    # places; variance does not. The minimum falls by a third as the multiplier falls below 0.1.
     guarded_kappa: ClassVar[float] = 0.15
     kappa: float = parameter(0.05, real_number, minimum=0, maximum=1000)
     guard_tails: bool = parameter(True, true_or_false)
@@ -131,7 +131,7 @@ class ContextualGreedy(Router):
         return self.lit_beliefs[symbol], self.dark_beliefs[symbol]
 
     def _link_lenders(self) -> None:
-        """Let every symbol borrow from all others; beliefs with data do so at their next fit."""
+        """Let every symbol borrow from all others; beliefs with data use the evidence at their next fit."""
         for name, lit in self.lit_beliefs.items():
             self.dark_beliefs[name].lenders = [other for key, other in self.dark_beliefs.items() if key != name]
             lit.lenders = [other for key, other in self.lit_beliefs.items() if key != name]
@@ -161,7 +161,7 @@ class ContextualGreedy(Router):
         return PlanningProblem(context, *beliefs, self.units, self.leak, charge, level)
 
     def choose(self, problem: PlanningProblem, price: float) -> tuple[WaitOrTradePlan, tuple[str, ...]]:
-        """Return the plan to send at a price of variance, and the pools it pings."""
+        """Return the plan to send if variance is charged at ``price``, and the pools it pings."""
         return problem.mean.best_plan(price), problem.pinged
 
     # tail guard
@@ -287,7 +287,7 @@ class Contextual(ContextualGreedy):
 
     name: ClassVar[str] = "contextual"
     budget: float = parameter(0.2, real_number, minimum=0)
-    # by symbol: pool uses, sizes, and drawn moments of their fills, prepared for the next decision after each update
+    # by symbol: pool uses, sizes, and drawn moments of their fills; computed after each update, for the next decision
     ready: dict[str, tuple[list[PoolUse], Floats, tuple[Matrix, Matrix]]] = field(init=False, repr=False)
     last_asked: dict[str, tuple[list[PoolUse], Floats]] = field(init=False, repr=False)  # of the last decision
 
@@ -309,7 +309,7 @@ class Contextual(ContextualGreedy):
             self.dark_beliefs[symbol].moments(*self.last_asked[symbol])
 
     def _take_draw(self, problem: PlanningProblem) -> tuple[Matrix, Matrix]:
-        """Return the moments of pool fills under a posterior draw: the prepared one if it fits, or a new one."""
+        """Return the moments of pool fills under a posterior draw: the prepared draw if it fits, or a new one."""
         symbol = problem.context.symbol
         found = self.ready.pop(symbol, None)
         if found is None or found[0] != problem.uses or found[1] is not problem.shares:

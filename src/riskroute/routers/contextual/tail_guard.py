@@ -25,7 +25,7 @@ _MEMORY = 0.998  # discount factor of the sums, per update
 
 @dataclass
 class _TailCorrection:
-    """Discounted sums of predicted and realised excess, and their numbers of terms."""
+    """Discounted sums of predicted and realised excess, and discounted numbers of their terms."""
 
     predicted: NonNegative = 0.0
     predictions: NonNegative = 0.0
@@ -45,7 +45,7 @@ class _TailCorrection:
         self.outcomes += 1
 
     def ratio(self, prior: float) -> float:
-        """Return realised over predicted excess, shrunk towards 1 by ``prior`` basis points on both sides."""
+        """Return realised over predicted excess, shrunk towards 1 by adding ``prior`` basis points to both."""
         predicted = self.outcomes * self.predicted / self.predictions + prior if self.predictions else 0.0
         return (self.realised + prior) / predicted if predicted > 0 else 1.0
 
@@ -59,9 +59,9 @@ class TailGuard:
     price: Positive = 0.3  # multiplier: dollars charged per dollar of expected shortfall
     level: float = 2.0  # basis points that 4 % of the simple rule's orders exceed
     gap: float = 0.0  # smoothed expected shortfall of plans less that of the rule, in basis points
-    updates: NonNegative = 0.0  # number so far
+    updates: NonNegative = 0.0  # number of updates
     plans: _TailCorrection = field(default_factory=_TailCorrection)  # for the router's plans
-    posted: _TailCorrection = field(default_factory=_TailCorrection)  # for orders posted as the rule posts them
+    posted: _TailCorrection = field(default_factory=_TailCorrection)  # for the rule's limit order
 
     @property
     def charge(self) -> float:
@@ -98,5 +98,5 @@ class TailGuard:
         self.plans.add_realised(max(cost - self.level, 0.0))
 
     def learn_posted(self, cost: float) -> None:
-        """Record the counterfactual cost of an order posted as the rule posts it, in basis points."""
+        """Record the counterfactual cost of the rule's limit order, in basis points."""
         self.posted.add_realised(max(cost - self.level, 0.0))

@@ -1,15 +1,16 @@
 """Wait-or-trade decision of the contextual routers: how much to trade now, and how much to rest where.
 
-Costs and variances of waiting come as tables, one row per place where shares can wait. Shares traded now cost what the
-books display, less the expected saving of pools pinged first. All waiting shares are exposed to the same move of the
-mid, whose variance depends on their total alone; the best plan is therefore found exactly by an infimal convolution
-over places (`riskroute.routing.separable`) and a search over totals.
+Costs and variances of waiting are tables with one row per place where shares can wait. The cost of shares traded now is
+that of the displayed books, less the expected saving from pools pinged first. All waiting shares are exposed to the
+same move of the mid, whose contribution to the variance depends on their total alone. An infimal convolution over
+places (`riskroute.routing.separable`) and a search over totals therefore find the best plan, exactly unless pools are
+pinged with the whole order.
 
 A limit order that fills has a known cost; one that does not is swept at the horizon, mostly when the mid has moved
-away. Its cost is therefore a mixture, skewed to the costly side, and variance understates its tail. Given the move,
-fills at different venues remain correlated, because a price that left early comes back late.
+away. Its cost is therefore a right-skewed mixture, and variance understates its tail. Given the move until the horizon,
+fills at different venues remain correlated, because they also depend on the path of the price.
 
-The tail charge is a price per dollar of expected excess over a level: the expected shortfall at 5 % is the minimum over
+The tail charge is proportional to the expected excess over a level: the expected shortfall at 5 % is the minimum over
 levels of ``level + E(cost - level)+ / 0.05``, attained at the level that 5 % of costs exceed. The tables charge the
 excess of single children over their share of the level; the sum bounds the excess of a plan from above.
 `WaitOrTrade.excess` evaluates a whole plan on fixed scenarios: equally likely moves of the mid, and several fill
@@ -129,7 +130,7 @@ class WaitOrTradeTables(NamedTuple):
     extra: Floats  # adverse selection per share that rests in each pool, (J,); empty if none can rest
     share_sweep: float  # cost per share of sweeping the whole order now
     least: float  # minimum expected saving of a ping
-    weight: float = 0.0  # price of a dollar of excess over the level
+    weight: float = 0.0  # charge per dollar of excess over the level
     level: float = 0.0  # dollars per share
 
     def with_pools(self, fills: Moments) -> tuple[WaitOrTrade, Flags]:
@@ -189,7 +190,7 @@ def _with_pools(order: WaitOrTradeTables, moments: Moments) -> tuple[WaitOrTrade
 
     A fill costs the price of its pool, the remainder a sweep at the horizon, and every share the pool's adverse
     selection. The own variance is that of the fills times the squared saving of a fill. Filled shares are exposed to
-    the common move for part of the time only, so that part is subtracted.
+    the common move for part of the time only: the variance that they avoid is subtracted.
     """
     fills, spread = moments
     # fields are read once: reading an array field in a loop counts references each time
@@ -226,7 +227,7 @@ def _with_pools(order: WaitOrTradeTables, moments: Moments) -> tuple[WaitOrTrade
 
 @njit(cache=True)
 def _waiting_shares(tables: WaitOrTrade, units: Units) -> float:
-    """Return the shares that a plan lets wait."""
+    """Return the number of shares that wait under a plan."""
     shares, waits = tables.shares, 0.0
     for k in range(len(units)):
         waits += shares[units[k]]
@@ -249,7 +250,7 @@ def _waiting_moments(tables: WaitOrTrade, units: Units, factor: float) -> tuple[
 
 @njit(cache=True)
 def _pinged(tables: WaitOrTrade, waits: float, before: bool) -> tuple[float, float, float]:
-    """Return, if some pool fills: shares filled, shares left to trade now, factor on the waiting children."""
+    """Return shares filled, shares left to trade now, and the factor on the waiting children, if some pool fills."""
     total = tables.shares[-1]
     now = total - waits
     size = total if before else now
@@ -279,7 +280,7 @@ def _forecast(tables: WaitOrTrade, units: Units, before: bool) -> tuple[float, f
 
 @njit(cache=True)
 def _trade_now_objectives(tables: WaitOrTrade, price: float) -> Floats:
-    """Return, by waiting units, the objective of trading the remainder now, pools pinged first."""
+    """Return, for 0, 1 .. U waiting units, the objective of pinging pools with the remainder and trading the rest."""
     shares, sweep, pools = tables.shares, tables.sweep, tables.pools
     fills, empty = pools.fills_if_any, pools.empty
     found = np.empty(len(shares))
@@ -297,9 +298,9 @@ def _trade_now_objectives(tables: WaitOrTrade, price: float) -> Floats:
 def _best_plan(tables: WaitOrTrade, price: float) -> tuple[Units, bool]:
     """Return the waiting units of the best plan, and whether pools are pinged with the whole order first.
 
-    One infimal convolution gives the best allocation of every waiting total. For pools pinged with the remainder the
-    search over totals is exact. Pools pinged with the whole order scale all waiting children down; for them every few
-    totals are evaluated, then all around the best.
+    One infimal convolution gives the best allocation of every waiting total. If pools are pinged with the remainder,
+    the search over totals is exact. Pings with the whole order scale all waiting children down; for these plans a grid
+    of totals is evaluated, then every total around the best.
     """
     slots, width = tables.cost.shape
     if slots == 0:
@@ -316,7 +317,7 @@ def _best_plan(tables: WaitOrTrade, price: float) -> tuple[Units, bool]:
     if not tables.pools.pinged:
         return units, before
     step, middle = max(width // 25, 1), 0
-    for stage in range(2):  # every few totals, then those around the best
+    for stage in range(2):  # a grid of totals, then those around the best
         first, last = (0, width) if stage == 0 else (max(middle - step + 1, 0), min(middle + step, width))
         for n in range(first, last, step if stage == 0 else 1):
             rival = separable_units(choices, n)
@@ -330,7 +331,7 @@ def _best_plan(tables: WaitOrTrade, price: float) -> tuple[Units, bool]:
 def _plan_under_draw(
     order: WaitOrTradeTables, mean: Moments, drawn: Moments, price: float, allowance: float
 ) -> tuple[Units, bool, Flags]:
-    """Return the fields of a `WaitOrTradePlan`, and the pools worth a ping; one kernel, for speed."""
+    """Return the fields of a `WaitOrTradePlan`, and the pools worth a ping, in one kernel for speed."""
     charged = _charged(order)
     ours, worth = _with_pools(charged, mean)
     world = _with_pools(charged, drawn)[0]
@@ -347,7 +348,7 @@ def _plan_under_draw(
 
 
 def _mid_moves(count: int = 20) -> Floats:
-    """Return the means of ``count`` equally likely slices of a standard normal distribution, ascending."""
+    """Return the means of ``count`` equally likely intervals of a standard normal distribution, ascending."""
     normal = NormalDist()
     edges = [normal.inv_cdf(k / count) for k in range(1, count)]
     heights = [0.0, *(normal.pdf(edge) for edge in edges), 0.0]
@@ -355,7 +356,7 @@ def _mid_moves(count: int = 20) -> Floats:
 
 
 def _uniforms(rows: int, columns: int) -> Matrix:
-    """Return evenly spread uniform numbers ``(rows, columns)``: multiples of square roots of primes, modulo 1."""
+    """Return quasi-random uniform numbers ``(rows, columns)``: multiples of square roots of primes, modulo 1."""
     primes = [n for n in range(2, 400) if all(n % k for k in range(2, int(n**0.5) + 1))]
     roots = np.sqrt(np.array(primes[:columns], dtype=np.float64))
     return np.asarray(np.clip((np.arange(1, rows + 1)[:, None] * roots) % 1.0, 1e-6, 1 - 1e-6))

@@ -1,7 +1,7 @@
 """Bayesian limit order placement after Baldacci and Manziuk: conjugate beliefs about fills in each state of a venue.
 
-A one-shot form: theirs is a control problem, solved again after each update of the conjugate beliefs; here an order is
-split once, and only the update is theirs.
+The paper solves a control problem again after each update of the conjugate beliefs. Here an order is split once; only
+the update follows the paper.
 
 References
 ----------
@@ -34,7 +34,7 @@ from riskroute.routing.allocations import proportional_allocation
 
 # representative filled fraction of each class: 0, up to 1/4, up to 1/2, up to 3/4, below 1, and 1
 FILL_SHARES = np.array([0.0, 0.125, 0.375, 0.625, 0.875, 1.0])
-_PRIOR_STRENGTH = 6.0  # observations that a prior is worth
+_PRIOR_STRENGTH = 6.0  # weight of a prior, in observations
 
 
 def _fill_class(filled: int, sent: int) -> int:
@@ -52,7 +52,7 @@ def _dirichlet_moments(weights: Vector) -> tuple[float, float]:
 
 
 class _Drift(NamedTuple):
-    """Normal-inverse-gamma posterior of price moves; ``mean`` has the weight of ``times`` observations."""
+    """Normal-inverse-gamma posterior of price moves in dollars; ``mean`` has the weight of ``times`` observations."""
 
     mean: float
     times: float
@@ -81,7 +81,7 @@ class _Drift(NamedTuple):
 
 
 def _dirichlet_weights(levels: list[Floats], strength: float) -> Floats:
-    """Return the Dirichlet parameters of a cell; ``levels`` are counts, from the most general to the cell's own."""
+    """Return Dirichlet parameters by hierarchical shrinkage; ``levels`` are counts, the most general first."""
     frequencies = np.full(len(FILL_SHARES), 1 / len(FILL_SHARES))
     weights = frequencies
     for counts in levels:
@@ -92,27 +92,27 @@ def _dirichlet_weights(levels: list[Floats], strength: float) -> Floats:
 
 @dataclass
 class BayesFill(Router):
-    """Post and take at least predictive cost plus ``kappa`` times predictive variance, by conjugate Bayes.
+    """Post and take to minimise predictive cost plus ``kappa`` times predictive variance, under conjugate posteriors.
 
     A venue's state is its spread (1, 2 or more ticks) and the imbalance of its best sizes, signed by the order's side
-    (below -0.3, above 0.3, between); order sizes are up to 100 shares, up to 500, or more. For each, the posterior of
-    the filled fraction is Dirichlet over six classes, with the venue's frequencies, and above them the market's, as
-    prior; outflow rates are Gamma; moves of the mid until the horizon are Normal-inverse-gamma, separately for filled
-    and unfilled orders. Unfilled shares are swept at the horizon, at today's cost plus the move. Moves are common to
-    all venues; fills are independent. Only venues at the market's best price are used, shortest expected delay first.
+    (below -0.3, above 0.3, between); order sizes are up to 100 shares, up to 500, or more. The filled fraction of each
+    state and size has a Dirichlet posterior over six classes, shrunk towards the venue's frequencies and these towards
+    the market's. Outflow rates are Gamma, moves of the mid until the horizon Normal-inverse-gamma, separately for
+    filled and unfilled orders. Unfilled shares are swept at the horizon, at the cost at arrival plus the move. Moves
+    are common to all venues; fills are independent. Only the six quickest venues at the market's best price are used.
 
-    Public data of every order update every venue; fills of own limit orders replace them where available.
+    Public data of every order update every venue; own fills replace public outcomes where available.
 
     Parameters
     ----------
     parts : int
-        Posted sizes are multiples of the order divided by this.
+        Number of equal parts of an order; posted sizes are multiples of a part.
     kappa : float
         Basis points charged per squared basis point of variance.
     decay : float
         Discount factor of past observations, per order.
     sample : bool
-        Thompson sampling: draw from the posteriors instead of averaging over them.
+        Use Thompson sampling: draw from the posteriors instead of averaging over them.
     seed : int
         Seed of the draws.
 
@@ -141,7 +141,7 @@ class BayesFill(Router):
     decay: float = parameter(0.995, real_number, above=0, maximum=1)
     sample: bool = parameter(False, true_or_false)
     seed: int = parameter(0, whole_number, minimum=0)
-    # priors: no drift with a variance of a squared cent (dollars), and an outflow of one share in one second
+    # priors: no drift with a variance of one squared cent, and an outflow of one share in one second
     drift_prior: ClassVar[_Drift] = _Drift(0.0, 1.0, 2.0, 1e-4)
     rate_prior: ClassVar[tuple[float, float]] = (1.0, 1.0)
     # counts of fill classes, by size, venue and state
@@ -171,7 +171,7 @@ class BayesFill(Router):
             return sweep_rule_plan(context)
         states = {venue: _venue_state(context, venue) for venue in standing}
         quickest = sorted(standing, key=lambda venue: (standing[venue][1] / self.rate(venue, states[venue]), venue))
-        del quickest[6:]  # all splits over the rest are enumerated
+        del quickest[6:]  # all splits over the remaining venues are enumerated
         rng = np.random.default_rng([self.seed, self.decisions]) if self.sample else None
         tables = [self.table(context, venue, states[venue], standing[venue][2], rng) for venue in quickest]
         taking = float(context.displayed.costs(context.shares)) / context.shares
@@ -257,7 +257,7 @@ class BayesFill(Router):
                 del self.learned[next(iter(self.learned))]
 
     def _sizes(self, shares: int) -> list[int]:
-        """Return the largest part of an order in each size class."""
+        """Return the largest multiple of a part in each size class."""
         sizes = {_size_class(size): size for part in range(1, self.parts + 1) if (size := shares * part // self.parts)}
         return list(sizes.values())
 
@@ -284,7 +284,7 @@ def _size_class(size: float) -> int:
 
 
 def _best_split(tables: Floats, taking: float, kappa: float, shares: int) -> Integers:
-    """Return the parts to post at each venue that are best for tables of `BayesFill.table`; ties go to fewer parts."""
+    """Return the best numbers of parts to post by venue, from tables of `BayesFill.table`; ties go to fewer parts."""
     splits = _compositions(len(tables), tables.shape[1] - 1)
     chosen = tables[np.arange(len(tables)), splits]
     size, filled, spread, gain, move, risk = np.moveaxis(chosen, -1, 0)

@@ -21,10 +21,10 @@ class Cmab(DarkAllocation):
     """Combinatorial bandit: choose a size for every dark pool by index, jointly by dynamic programming, then sweep.
 
     A reconstruction from the abstract. An arm is a pool and a size, one of at most ``grid`` multiples of a unit. With
-    ``share``, a child updates all smaller sizes too, and the filled fraction is taken to decrease with the size. A
-    partial fill would also reveal the outcome of larger sizes, but only in bad times, which would bias them downwards;
-    it is not used. The best sizes that fit into the order are found exactly. The paper also chooses limit prices; pools
-    here have one price.
+    ``share``, a child updates all smaller sizes too, and the filled fraction is assumed to decrease with the size. A
+    partial fill also reveals the outcome of larger sizes, but using it would bias their estimates downwards, since
+    partial fills occur when pools are small. Dynamic programming finds the best sizes that fit into the order. The
+    paper also chooses limit prices; pools here have one price.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Cmab(DarkAllocation):
         return self._best(task, self.index, self.played[key]), {}
 
     def _best(self, task: DarkAllocationTask, index: str, time: int) -> Units:
-        """Return the jointly best sizes by an index."""
+        """Return the sizes with the largest total saving under an index."""
         values = np.zeros((len(task.pools), task.units))
         for k, pool in enumerate(task.pools):
             tried, sums = np.array(self.arms.get(f"{pool} {task.unit}", [[0.0] * self.grid] * 2))[:, : task.units]

@@ -49,7 +49,7 @@ class _PlacementPrices:
     rebates: tuple[float, ...]  # by exchange: rebate of a fill (r_k), net of adverse selection
     under: float  # penalty of a share missing at the horizon (lambda_u)
     over: float  # penalty of a surplus share (lambda_o)
-    impact: float = 0.0  # of every share sent (theta)
+    impact: float = 0.0  # impact cost of every share sent (theta)
 
     @property
     def taking(self) -> float:
@@ -58,7 +58,7 @@ class _PlacementPrices:
 
     @property
     def gains(self) -> Floats:
-        """By exchange: gain of a filled limit order share against the mid, ``(K,)``."""
+        """Gain of a filled limit order share against the mid, by exchange, ``(K,)``."""
         return self.half_spread + np.array(self.rebates, dtype=np.float64)
 
     def problem(self, shares: int, ahead: Vector, outflows: Matrix) -> _Placement:
@@ -146,12 +146,12 @@ def _into_simplex(placed: Floats, shares: float, ranked: Floats) -> None:
         placed[k] = max(placed[k] - level, 0.0)
 
 
-_FURTHEST = 2  # ticks behind the best price, capped: at the best price, one tick behind, further
+_FURTHEST = 2  # ticks behind the best price are capped here: 0, 1, or at least 2
 
 
 @dataclass(frozen=True)
 class _OutflowSample:
-    """Horizon of a past order and, by venue, ticks behind the best price, outflow, and trades per second before."""
+    """Horizon of a past order and, by venue, ticks behind the best price, outflow, and earlier outflow per second."""
 
     horizon: Positive
     queues: dict[str, tuple[int, Count, NonNegative]]
@@ -186,7 +186,7 @@ class ContKukanov(Router):
     adverse : float
         Fraction of the mean adverse move after fills that is deducted from rebates.
     scaled : bool
-        Scale outflows by the ratio of recent trading now and then.
+        Scale outflows by the ratio of the recent outflow now to that at the time of the sample.
     behind : int
         Maximum ticks behind the market's best price at which a queue is joined; 0 is the paper's setting.
 
@@ -217,7 +217,7 @@ class ContKukanov(Router):
     scaled: bool = parameter(True, true_or_false)
     behind: int = parameter(0, whole_number, minimum=0, maximum=_FURTHEST)
     moments: list[_OutflowSample] = field(init=False, repr=False)
-    # the same by venue as an array, (n, 4): ticks, outflow, trades per second, horizon; NaN where the venue was absent
+    # the same by venue as an array, (n, 4): ticks, outflow, earlier outflow per second, horizon; NaN if it was absent
     past: dict[str, Floats] = field(init=False, repr=False, compare=False)
     missing: tuple[NonNegative, float] = field(init=False, repr=False)  # unfilled weight, weighted rise of the sweep
     moves: dict[str, tuple[NonNegative, float]] = field(init=False, repr=False)  # by venue: filled weight, adverse move
@@ -233,7 +233,7 @@ class ContKukanov(Router):
         return sweep_rule_plan(context, placed)
 
     def placement(self, context: Context) -> dict[str, int] | None:
-        """Return the shares to post by venue; None without enough samples."""
+        """Return the shares to post by venue; None with too few samples or a horizon of 0."""
         if context.horizon <= 0 or len(self.moments) < self.least:
             return None
         standing = {venue: queue for venue, queue in cont_kukanov_queues(context).items() if queue[0] <= self.behind}
@@ -321,7 +321,7 @@ class ContKukanov(Router):
 
 @dataclass
 class DarkFirstContKukanov(DarkFirstRule):
-    """Ping dark pools with the whole order, then place the remainder as cont-kukanov does.
+    """Ping dark pools with the whole order, then place the remainder as `ContKukanov` does.
 
     Pool fills reduce the shares to take first: with one exchange the optimal limit order does not depend on the size of
     an order that is large enough.
@@ -383,7 +383,7 @@ def cont_kukanov_queues(context: Context) -> dict[str, tuple[int, float, float]]
 
 
 def _nearest(rows: Integers, count: int) -> Integers:
-    """Return the index of the nearest of the ascending ``rows`` for 0 .. ``count - 1``; the earlier one of two."""
+    """Return, for 0 .. ``count - 1``, the index of the nearest of the ascending ``rows``; ties go to the earlier."""
     at = np.arange(count)
     after = np.minimum(np.searchsorted(rows, at), len(rows) - 1)
     before = np.maximum(after - 1, 0)

@@ -1,6 +1,6 @@
 """Dark pool methods: split an order over pools, ping them at once, and learn sizes from censored fills.
 
-A child filled in full only shows that the pool held at least as much: its size is right-censored.
+A child filled in full shows only that the pool held at least as much: the pool's size is right-censored.
 
 References
 ----------
@@ -211,9 +211,9 @@ class _BinCounts:
 class KaplanMeier(DarkAllocation):
     """Allocate lots greedily by Kaplan-Meier estimates of dark pool sizes, then sweep.
 
-    Assumes that a pool holds at least ``s`` lots with probability ``T(s)``, independently over time and pools. The
+    The model: a pool holds at least ``s`` lots with probability ``T(s)``, independently over time and pools. The
     product-limit estimator handles the censoring. Estimates are trusted up to the largest size with enough trials; the
-    next bin beyond counts as likely as the last trusted one, which makes the method explore.
+    next bin is assumed to be as likely as the last trusted one, which makes the method explore.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ class KaplanMeier(DarkAllocation):
         ``theory``: the theorem's number of trials, practically never reached; ``practical``: ``least`` trials;
         ``discounted``: as practical, with counts that halve every ``half_life`` seconds.
     least : int
-        Trials of a size before its estimate is trusted (n0). The first unit needs this times the logarithm of the
+        Trials of a size before its estimate is trusted (n0). The first unit needs ``least`` times the logarithm of the
         number of orders: otherwise bad luck at the start would exclude a pool for ever.
     delay_cost : float
         Cost of an unfilled share, in dollars (e); lots not worth it are swept immediately.
@@ -234,7 +234,7 @@ class KaplanMeier(DarkAllocation):
 
     Notes
     -----
-    Fills are weighted by their saving, which the paper does not do.
+    Unlike in the paper, fills are weighted by their saving.
     """
 
     name: ClassVar[str] = "kaplan-meier+sweep"
@@ -281,7 +281,7 @@ class KaplanMeier(DarkAllocation):
     def learn_child(self, order: PendingDarkAllocation, pool: str, sent: int, filled: float) -> None:
         time = order.time
         counts = self.counts.setdefault(f"{pool} {order.unit}", _BinCounts(time))
-        # reports may come late: both the old counts and the new ones are discounted to the later time
+        # reports may arrive late: old and new counts are discounted to the later of the two times
         old, late = self._decay(time - counts.time), self._decay(counts.time - time)
         ended, tried = _count_fills([(sent, int(filled))])
         counts.ended = _discounted_sum(old, counts.ended, late, ended.tolist())
@@ -369,7 +369,7 @@ class ParMl(DarkAllocation):
 
     The model is ``p(0) = a`` and ``p(s) = (1 - a) s^-b / sum of u^-b over u = 1 .. V``, in lots of orders up to ``V``,
     as the authors fitted to their data. Two parameters per pool are learned quickly, but stay biased where the model is
-    wrong. The censored likelihood separates: ``a`` is the fraction of unfilled children, ``b`` found by grid search.
+    wrong. The censored likelihood separates: ``a`` is the fraction of unfilled children; a grid search finds ``b``.
 
     Parameters
     ----------
@@ -438,7 +438,7 @@ def _power_tails(empty: float, exponent: float, largest: int) -> Vector:
 
 
 def _fit_exponent(some: float, logs: float, full: Floats, largest: int, less: float = 0.0) -> float:
-    """Return the smallest exponent of a power law over 1 .. ``largest`` within ``less`` of the maximum likelihood.
+    """Return the smallest power law exponent over 1 .. ``largest`` within ``less`` of the maximum log-likelihood.
 
     ``full`` counts full fills of 1, 2 .. units, all right-censored; ``logs`` sums the logs of ``some`` other sizes.
     """

@@ -86,7 +86,7 @@ class ExpGrad(DarkAllocation):
             self.move(str(order.unit), pool, np.full(order.units, worth))
 
     def move(self, key: str, pool: str, gradient: Vector) -> None:
-        """Add to the gradient sums of a pool."""
+        """Add ``gradient (units,)`` to the gradient sums of a pool."""
         sums = self.gradients[key][pool]
         for unit, some in enumerate(gradient.tolist()):
             sums[unit] += some
@@ -120,7 +120,7 @@ class Exp3(ExpGrad):
     """Exp3 over dark pools: whole units drawn at random, gradients estimated from their fills, then sweep.
 
     Sizes may be adversarial. The regret against the best fixed pool for each unit is of the order of
-    ``(V T K)^(2/3) (ln K)^(1/3)`` units, slower than `ExpGrad`, which may send fractional units.
+    ``(V T K)^(2/3) (ln K)^(1/3)`` units, which grows faster with ``T`` than that of `ExpGrad`.
 
     Parameters
     ----------
@@ -165,8 +165,8 @@ class Exp3(ExpGrad):
 class _DrawnUnits(NamedTuple):
     """Units drawn for pools, ``(K,)`` each.
 
-    ``floors`` are certain, ``chances`` are the probabilities of one more, and ``lower`` counts the order's units below
-    the floor.
+    ``floors`` are certain, ``chances`` are the probabilities of one more, and ``lower`` counts the units of the order
+    up to which the cumulative weight is at most the floor.
     """
 
     units: Units

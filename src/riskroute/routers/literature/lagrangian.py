@@ -128,7 +128,7 @@ def _project_on_simplex(point: Sequence[float], floor: float = 0.0) -> list[floa
 
 @dataclass
 class Reinforcement(_DarkShares):
-    """Reinforcement: each pool's share of an order is its share of all savings so far, then sweep.
+    """Split each order over the pools in proportion to their savings so far, then sweep.
 
     Order and pool sizes may be any stationary sequence. Shares converge to equal *average* savings per share sent, not
     marginal ones, and pools that cannot keep up die out: simple, but not optimal.

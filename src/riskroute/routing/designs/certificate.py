@@ -15,15 +15,15 @@ either way.
 Tables have one entry per unit if there are few units. Otherwise they are laid out on a grid of about a thousand steps,
 so that the cost of the proof does not depend on the order size. The maxima then hold for all fractional amounts, and
 so for whole ones: any point between grid points is a mean of grid points with the same sum of amounts, each amount
-rounded up or down, and a function whose second derivative is at least ``-c`` loses at most ``c / 8`` squared steps by
-that.
+rounded up or down, and rounding lowers a function whose second derivative is at least ``-c`` by at most ``c / 8``
+squared steps.
 
 `certify_by_majorant` needs no symmetry. A leverage is a quadratic form ``f' P f`` of the features, two per slot. ``P``
 is increased until one block per slot is left: the form is then a sum over slots, and its maximum is bounded by its
-Lagrangian dual, with a price per unit. Three steps keep the increase small. The amounts sum to the units, so any
-multiple of the square of their sum is a known number. In the few directions in which slots are most coupled, the
-square is bounded by its chord over its range. The rest is covered by enlarging the blocks a little. For survivors of
-cuts, the excess of a cut's score over its limit may be subtracted at any price: members have none.
+Lagrangian dual, with a multiplier per unit. Three steps keep the increase small. The amounts sum to the units, so any
+multiple of the square of their sum is constant. In the few directions in which slots are most coupled, the square is
+bounded by its chord over its range. The rest is covered by enlarging the blocks a little. For survivors of a cut, any
+non-negative multiple of the excess over its limit may be subtracted: no member exceeds the limit.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ _CAP_STEPS = 60  # minimum steps of the smallest cap
 
 @dataclass(frozen=True)
 class _Certificate:
-    """Leverage ``bound`` of all allocations, and the orbits ``found`` by the search with their leverages."""
+    """Upper ``bound`` on all leverages, and the orbits ``found`` by the search with their leverages."""
 
     bound: float
     found: list[tuple[float, Orbit]]
 
 
 def certify(information: SymmetricInformation, target: float, max_parts: int) -> _Certificate:
-    """Bound the largest leverage, aiming below ``target``, with at most ``max_parts`` parts.
+    """Bound the largest leverage, if possible by ``target``, with at most ``max_parts`` parts.
 
-    Stops early at an allocation above the target: then the design, not the proof, must be improved.
+    The search stops early at an allocation above the target: then the design, not the proof, must be improved.
     """
     search = _Search(information)
     numbers = itertools.count()
@@ -115,7 +115,7 @@ class _Grid:
         return cls(groups, steps, step, tuple(math.ceil(high / step - 1e-9) for high in groups.highs))
 
     def orbit(self, amounts: list[list[int]]) -> Orbit:
-        """Return an orbit near amounts on the grid: rounded down, the remainder by largest fractions."""
+        """Return an orbit near ``amounts`` on the grid, rounded to units by largest remainders."""
         if self.step == 1:
             return tuple(tuple(sorted(group, reverse=True)) for group in amounts)
         caps = np.repeat(self.groups.highs, [len(group) for group in amounts])
@@ -157,8 +157,8 @@ class _Search:
     def _split_the_quadratic(self) -> None:
         """Write ``p' Q p`` as a constant, a linear term, and convex and concave squares along single directions.
 
-        All amounts sum to the units, so one sum is known: ``p = fixed + basis s`` with free ``s``. Sums are scaled by
-        the width of their range over the set, so that no direction looks wide because of its unit.
+        All amounts sum to the units, which fixes one direction: ``p = fixed + basis s`` with free ``s``. Sums are
+        scaled by the width of their range over the set, so that no direction looks wide because of its unit.
         """
         count = 2 * len(self.groups)
         whole: Part = tuple(() for _ in range(len(self.groups)))
@@ -199,7 +199,7 @@ class _Search:
         return -np.inf if orbit is None else self.leverage(orbit)[0]
 
     def bound(self, part: Part, tangent: Vector, target: float) -> tuple[float, Vector]:
-        """Return an upper bound on all leverages in a part, and the sums at the best tangent found."""
+        """Return an upper bound on all leverages in a part, and the point of tangency of the best tangent found."""
         slope, offset = self.linear.copy(), self.constant
         for curvature, axis in self.convex:
             direction = self.back.T @ axis
@@ -238,10 +238,10 @@ class _Search:
         return best, best_tangent
 
     def _maximum(self, part: Part, slope: Vector, *, own: bool) -> tuple[float, Orbit | None]:
-        """Maximise ``slope . sums``, plus the slots' own terms with ``own``, over a part; None if it is empty."""
+        """Maximise ``slope . sums``, plus the slots' own terms with ``own``, over a part; None if the part is empty."""
         units = self.grid.steps
         items: list[tuple[int, Vector, int]] = []
-        between = 0.0  # largest excess of the maximum over fractional amounts over that on the grid
+        between = 0.0  # bound on how far the maximum over fractional amounts exceeds that on the grid
         for g, ranges in enumerate(part):
             y, square = self.powers[g]
             table = slope[2 * g] * y + slope[2 * g + 1] * square + (self.separate[g] if own else 0.0)
@@ -271,7 +271,7 @@ class _Search:
         return float(joint[units]) + between, self.grid.orbit(amounts)
 
     def _between(self, g: int, bend: Vector, low: int, high: int, copies: int) -> float:
-        """Bound the loss by rounding to the grid of slots with ``slope y + bend . (y^2, y^3, y^4)``."""
+        """Bound the loss by rounding ``copies`` slots with terms ``slope y + bend . (y^2, y^3, y^4)`` to the grid."""
         step = self.grid.step / self.groups.scales[g]
         flattest = -bend[1] / (4 * bend[2]) if bend[2] > 0 else 0.0  # where the second derivative is least
         y = min(max(flattest, low * step), high * step)
@@ -332,7 +332,7 @@ def _restricted(table: Vector, low: int, high: int) -> Vector:
 
 
 def _quartic(coefs: Vector, y: Vector) -> Vector:
-    """``coefs . (y^2, y^3, y^4)``."""
+    """Return ``coefs . (y^2, y^3, y^4)``."""
     return np.asarray(y**2 * (coefs[0] + y * (coefs[1] + y * coefs[2])))
 
 
@@ -377,7 +377,7 @@ def certify_by_majorant(lattice: Lattice, whitening: Matrix, cut: _LinearCut | N
     Features ``f`` are ``(v, v^2)`` of amounts in units, all ``v`` first; ``whitening`` is ``(2 m, r)``.
     """
     form = _Form(lattice, whitening, cut)
-    tried = {price: form.bound(price) for price in (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0)}  # of the known sum
+    tried = {price: form.bound(price) for price in (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0)}  # of the known square
     for width in (0.5, 0.25):
         best = min(tried, key=lambda price: tried[price])
         for price in (best * (1 - width), best * (1 + width)):
@@ -414,12 +414,12 @@ class _Form:
             self.cut = score * (self.rank / width), limit * (self.rank / width)
 
     def bound(self, price: float) -> float:
-        """Return the bound for a price on the square of the sum, in units of the rank."""
+        """Return the bound for a multiplier of the square of the sum, in units of the rank."""
         slots = len(self.blocks)
         rest = self.form - price * self.rank * np.outer(self.total, self.total)
         pairs = np.arange(2 * slots).reshape(slots, 2)
         rest[pairs[:, :, None], pairs[:, None, :]] -= self.blocks
-        for _ in range(2):  # in coordinates in which the blocks are the identity
+        for _ in range(2):  # whiten rows, then columns: the blocks become the identity
             rest = np.linalg.solve(self.roots, rest.reshape(slots, 2, -1)).reshape(2 * slots, -1).T
         values, axes = np.linalg.eigh((rest + rest.T) / 2)
         chords = min(2, 2 * slots - 1)
@@ -433,11 +433,11 @@ class _Form:
         return float(offset) + self.reach_within(slope, (1 + larger) * self.blocks)
 
     def reach_within(self, slope: Vector, blocks: Matrix | None = None) -> float:
-        """Bound the function of `reach` over the vectors that pass the cut, at the best of some prices of the cut."""
+        """Bound the function of `reach` over the vectors that pass the cut, with the best of some multipliers of it."""
         best = self.reach(slope, blocks)
         if self.cut is not None:
             score, limit = self.cut
-            for multiplier in 4.0 ** np.arange(-2, 16):  # the bound is convex in the price: stop when it rises
+            for multiplier in 4.0 ** np.arange(-2, 16):  # the bound is convex in it: stop when it rises
                 found = multiplier * limit + self.reach(slope - multiplier * score, blocks)
                 if found > best:
                     break

@@ -4,7 +4,7 @@ Three steps: optimal weights on the orbits known so far (`symmetry`); a proof ov
 that refutes it and joins the orbits (`certificate`); a few allocations with nearly the same information (`support`).
 The bound returned is the proven one times the loss factor of the last step.
 
-Sets with many kinds of slots have next to no symmetry. Their candidates are searched for: allocations with some slots
+Sets with many kinds of slots have next to no symmetry. A search finds their candidates: allocations with some slots
 full and others sharing the rest evenly, and then those farthest along the gradient of the leverage. A leverage is
 convex, so following its gradient never lowers it. The design on these candidates is close to optimal on the whole set;
 the proven bound is looser (`certify_by_majorant`).
@@ -44,7 +44,7 @@ MOST_KINDS = 4  # with more kinds of slots, symmetry reduces the problem too lit
 def large_design(lattice: Lattice, tolerance: float) -> Design:
     """Return a design over all vectors of the lattice; its handles are vectors of units.
 
-    Aims at ``bound <= (1 + tolerance) * rank``; with many different bounds of slots the stated bound may be larger.
+    The target is ``bound <= (1 + tolerance) * rank``; with many different bounds of slots ``bound`` may be larger.
     """
     # the sum is fixed, so amounts above the minimums span the same features, and more slots are identical
     lows = np.maximum(lattice.lows, lattice.units - (lattice.highs.sum() - lattice.highs))
@@ -235,7 +235,7 @@ def _filled(order: Units, full: int, even: int, highs: Units, units: int) -> Uni
 
 @njit(cache=True)
 def _climb(starts: Units, form: Matrix, scale: Vector, highs: Units, units: int) -> tuple[Units, Vector]:
-    """Follow the leverage ``f' form f`` uphill from every start; return the ends and their leverages."""
+    """Climb the leverage ``f' form f`` from every start; return the ends and their leverages."""
     ends = starts.copy()
     levers = np.zeros(len(starts))
     slots = len(scale)
@@ -262,7 +262,7 @@ def _climb(starts: Units, form: Matrix, scale: Vector, highs: Units, units: int)
 
 @njit(cache=True)
 def _near_best(linear: Vector, square: Vector, highs: Units, units: int) -> Units:
-    """Approximately maximise ``sum linear v + square v^2``: each slot chooses at a common price per unit."""
+    """Approximately maximise ``sum linear v + square v^2`` slot by slot, with a common multiplier per unit."""
     size = 0.0
     for k in range(len(highs)):
         size = max(size, abs(linear[k]) + 2 * abs(square[k]) * highs[k])

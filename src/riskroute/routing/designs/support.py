@@ -1,13 +1,13 @@
 """Explicit support of an invariant design: allocations with weights.
 
-An orbit stands for all its permutations, which may be astronomically many. A few families of each do nearly as well,
-with weights fitted so that their information matrix is as close as possible to the invariant one: if the invariant
-matrix is at most ``1 / s`` times the explicit one (as matrices), no leverage grows by more than a factor of ``1 / s``.
+An orbit stands for all its permutations, which may be astronomically many. A few families of each are nearly as
+informative, with weights fitted so that the explicit information matrix is close to the invariant one: if the invariant
+matrix is at most ``1 / s`` times the explicit one (in the Loewner order), no leverage grows by more than ``1 / s``.
 In coordinates in which the invariant matrix is the identity, ``s`` is the smallest eigenvalue of the explicit one, so
 the loss is known exactly. Every family has one weight, and there are at most a few hundred families, so neither time
 nor memory grows with the square of the number of allocations.
 
-A family is the set of cyclic shifts of one arrangement of an orbit's amounts. A design only needs the orbit's second
+A family is the set of cyclic shifts of one arrangement of an orbit's amounts. A design needs only the orbit's second
 moments: how often any two amounts meet in any two slots. Shifts visit every slot equally often; which amounts meet at
 which distance depends on the arrangement, and several arrangements together suffice if these meetings are the same at
 every distance, as in a difference family. Arrangements are therefore improved jointly, by swapping two slots of one of
@@ -260,7 +260,7 @@ def _both_ways(change: Vector, modulus: int) -> None:
 
 @njit(cache=True)
 def _lowered(total: Vector, change: Vector, modulus: int) -> float:
-    """Return the decrease of the sum of squares by a change."""
+    """Return the decrease of the sum of squares of ``total`` by ``change``."""
     gain = 0.0
     for d in range(modulus):
         for a in range(2):
@@ -274,8 +274,8 @@ def explicit_support(
 ) -> tuple[Units, Vector, float]:
     """Return allocations ``(n, m)`` in units, ``n <= limit``, their weights, and the loss factor of leverages.
 
-    The number of families grows until the factor is below ``enough``; where ``limit`` does not allow that, the best are
-    chosen among many.
+    The number of families grows until the factor is at most ``enough``; if ``limit`` prevents that, the best are
+    selected from many more.
     """
     used = np.flatnonzero(weights > 1e-9)
     kept, shares = [orbits[i] for i in used], weights[used]
@@ -327,7 +327,7 @@ def _exact(information: SymmetricInformation, families: list[Units], most: int) 
 
 
 def _fitted(groups: SymmetryGroups, families: list[Units], root: Vector, limit: int) -> tuple[Units, Vector, float]:
-    """Return at most ``limit`` allocations of some families, the closest weights, and the loss factor."""
+    """Return at most ``limit`` allocations of some families, the best-fitting weights, and the loss factor."""
     rank = root.shape[1]
     upper = np.triu_indices(rank)
     twice = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))  # entries off the diagonal count twice

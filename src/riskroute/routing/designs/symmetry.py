@@ -1,9 +1,8 @@
 """Symmetry of allocation sets, and optimal designs that are invariant under it.
 
-Slots with the same smallest and largest amount form a *group*. Some optimal design is invariant when slots of a group
-swap places, and it depends on a few power sums only. With ``y = v / high`` (each group in units of its own, which
-leverages do not depend on) and ``p_r = sum y^r`` over a group of ``m`` slots, the features ``(y, y^2)`` of an
-allocation split into
+Slots with the same smallest and largest amount form a *group*. Some optimal design is invariant under permutations
+within groups, and depends only on a few power sums. With ``y = v / high`` (leverages do not depend on the unit of each
+group) and ``p_r = sum y^r`` over a group of ``m`` slots, the features ``(y, y^2)`` of an allocation split into
 
 - the group totals ``t = (p_1, p_2) / sqrt(m)``, two numbers per group, and
 - the deviations from the group's average, with second moments
@@ -13,8 +12,8 @@ The invariant information matrix is then ``M0 = E[t t']`` on the totals and ``B_
 ``m_g - 1`` directions of deviation, and the leverage of an allocation is ``t' M0^-1 t + sum_g trace(B_g^-1 C_g)``.
 
 An invariant design is a set of weights on orbits, and ``log det`` of its information matrix is a sum over small blocks.
-Newton's quadratic model of it is a non-negative least-squares problem with a handful of rows: the argument of
-`riskroute.learning.design.g_optimal` carries over, with ``z z'`` replaced by the whitened blocks of an orbit.
+Newton's quadratic model of it is a non-negative least-squares problem with few rows, as in
+`riskroute.learning.design.g_optimal` with ``z z'`` replaced by the whitened blocks of an orbit.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ class SymmetricInformation:
 
     @classmethod
     def of(cls, groups: SymmetryGroups, parts: _OrbitMoments, weights: Floats) -> SymmetricInformation:
-        """Return the information of ``weights`` on orbits, each shared evenly over its allocations."""
+        """Return the information matrix of ``weights`` on orbits, each shared evenly over its allocations."""
         totals = (parts.totals * weights[:, None]).T @ parts.totals
         spread = np.einsum("n,ngij->gij", weights, parts.moments)
         return cls(groups, totals, spread / np.maximum(groups.sizes - 1, 1)[:, None, None])
@@ -185,7 +184,7 @@ def solve_orbit_design(groups: SymmetryGroups, orbits: list[Orbit], tolerance: f
 def _blocks(information: SymmetricInformation, parts: _OrbitMoments) -> tuple[Vector, Vector]:
     """Return the whitened blocks of each orbit as one row ``(n, q)``, and the row of the identity.
 
-    Inner products of rows are those of the whole whitened matrices.
+    Inner products of rows equal those of the full whitened matrices.
     """
     root, others = information.roots()
     rows, target = [], []
