@@ -1,7 +1,9 @@
-"""Stand-ins for the modules of the standard library that the live service uses, in simulated time."""
+"""Stand-ins for the modules and executors of the standard library that the live service uses, in simulated time."""
 
 from __future__ import annotations
 
+import concurrent.futures
+import concurrent.futures.thread
 import multiprocessing
 import pickle
 import queue
@@ -200,12 +202,13 @@ _STAND_INS = {
     id(queue): QUEUE,
     id(time): TIME,
     id(multiprocessing): MULTIPROCESSING,
+    id(concurrent.futures.ThreadPoolExecutor): ThreadPool,
 }
 
 
 @contextmanager
 def stand_ins(package: str = "riskroute.live") -> Iterator[None]:
-    """Replace modules in all modules of a package, and in futures."""
+    """Replace modules and executors in all modules of a package, and in futures."""
     futures: Any = _base  # where futures get their conditions
     replaced: list[tuple[Any, str, Any]] = [(futures, "threading", futures.threading)]
     futures.threading = THREADING
