@@ -618,25 +618,25 @@ class TradingEngine:
                 learner.prepare_belief(work.result(), after)
                 self.outbox.post_last(lambda: adopt(work.result()))
             elif not self._closed:
-                self._on_failed_refit(learner, error)
+                with self.lock:
+                    self.failed_refits += 1
+                    if learner is self.learner:
+                        self._refitting, self._refit_not_before = (
+                            False,
+                            self.monotonic() + self.pause_after_failed_refit,
+                        )
+                said, waiting = one_line_error(error) or type(error).__name__, len(learner.unlearned)
+                LOGGER.warning(
+                    "a refit failed: %s; the last belief decides, and %d settled orders wait to be learned",
+                    said,
+                    waiting,
+                )
             self.wake()
 
         if self._worker is None:
             adopt(job())
         else:
             self._worker.submit(job).add_done_callback(on_fitted)
-
-    def _on_failed_refit(self, learner: Learner, error: BaseException) -> None:
-        with self.lock:
-            self.failed_refits += 1
-            if learner is self.learner:
-                self._refitting, self._refit_not_before = False, self.monotonic() + self.pause_after_failed_refit
-            waiting = len(self.learner.unlearned)
-        LOGGER.warning(
-            "a refit failed: %s; the last belief decides, and %d settled orders wait to be learned",
-            one_line_error(error) or type(error).__name__,
-            waiting,
-        )
 
     # the engine's thread
 

@@ -173,21 +173,14 @@ def _operations(service: Service) -> dict[str, Any]:
     engine = service.engine
     learner, snapshots, archive = engine.learner, engine.snapshots, engine.ledger.archive
     commits = getattr(engine.log, "times", None)
+    refits = {"every": learner.refit_every, "age": engine.belief_age, "overdue": engine.refit_overdue}
     return {
         "queue": engine.queue_length,
         "decisions": _durations(engine.decider.times),
         "commits": commits and _durations(commits.histogram) | {"longest": commits.longest},
         "snapshots": snapshots and {name: getattr(snapshots, name) for name in ("saved", "failed", "seconds", "bytes")},
         "unsaved": {"orders": len(archive.unsaved), "bytes": archive.unsaved_bytes},
-        "refits": {
-            "every": learner.refit_every,
-            "age": engine.belief_age,
-            "overdue": engine.refit_overdue,
-            "failed": engine.failed_refits,
-            "lags": service.learning_lags,
-        }
-        if learner.refit_every
-        else None,
+        "refits": refits | {"failed": engine.failed_refits, "lags": service.learning_lags} if refits["every"] else None,
     }
 
 
