@@ -182,6 +182,36 @@ def test_a_router_that_does_not_return_does_not_keep_the_service(
     assert "the engine does not return from a call, and is left: the next start recovers from the log" in caplog.text
 
 
+HANGING = """
+import time
+from riskroute.routers.rules import DarkFirst
+
+
+class Hanging(DarkFirst):
+    name = "hanging"
+
+    def route(self, context):
+        if context.order == "hang":
+            time.sleep(600)
+        return super().route(context)
+"""
+
+
+def test_a_decision_that_hangs_does_not_keep_the_process(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(HANGING)
+    config = write_config(tmp_path)
+    router = f'[router]\nname = "{tmp_path}/own.py:Hanging"\ndecision_ms = 100.0\n'
+    config.write_text(f"{config.read_text()}{router}")
+    service = ServiceProcess(config)
+    try:
+        service.said("live on")
+        assert "the router took longer than" in service.waited(order_json("hang")).json()["safe"]
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(LONGEST) == 0
+    finally:
+        service.end()
+
+
 def test_a_snapshot_that_hangs_does_not_keep_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
