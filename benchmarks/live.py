@@ -29,8 +29,9 @@ import msgspec
 import numpy as np
 
 from riskroute.core.runtime import extra_is_installed
+from riskroute.live.background import RefitWorker
 from riskroute.live.engine import TradingEngine
-from riskroute.live.learner import Learner, RefitWorker
+from riskroute.live.learner import Learner
 from riskroute.live.log.interface import Entry, Log, entries_of
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.recovery import recover

@@ -115,6 +115,40 @@ def test_the_page_updates_when_orders_arrive(served: ServedRouter, browser: Any)
     assert errors(browser) == []
 
 
+def test_the_panel_of_the_service_has_units_and_learning_that_lags_is_an_alert(
+    served: ServedRouter, browser: Any
+) -> None:
+    state = served.ask("GET", "/state", "read")[1]
+    state["service"] = {
+        "queue": 12,
+        "decisions": {"count": 503, "mean": 0.000127, "within": 0.002},
+        "commits": {"count": 80, "mean": 0.0123, "within": 0.05, "longest": 0.0321},
+        "snapshots": {"saved": 4, "failed": 1, "seconds": 1.5, "bytes": 1_234_567},
+        "unsaved": {"orders": 7, "bytes": 3400},
+        "refits": {"every": 20, "age": 200.0, "overdue": 180.0, "failed": 2, "lags": True},
+    }
+    state["router"] |= {"waiting_to_learn": 240, "belief": 12}
+    show = "import('/static/panels.js').then((panels) => arguments[1](panels.showState(arguments[0])))"
+    browser.execute_async_script(show, state)
+    said = text(browser, "service").replace("\u00a0", " ")
+    for words in (
+        *("127 µs", "mean of 503; 99 % within 2.0 ms"),
+        *("12 ms", "mean of 80; 99 % within 32 ms, longest 32 ms"),
+        *("12\ncalls and reports", "1.5 s\n1.2 MB; 4 saved; 1 failed", "7\n3 kB until the next snapshot"),
+        "3 min before the last change; 240 settled orders wait, refit after 20; 2 failed",
+    ):
+        assert words in said
+    assert "Learning lags: a refit has been due for 3 min, and 240 settled orders wait; belief 12 decides." in text(
+        browser, "alerts"
+    )
+    with narrow(browser, 360):
+        assert browser.execute_script("return document.documentElement.scrollWidth") == 360
+    browser.refresh()
+    eventually(lambda: browser.find_element("id", "main").is_displayed())
+    assert "Learning lags" not in text(browser, "alerts")
+    assert errors(browser) == []
+
+
 def test_the_token_is_in_no_address_and_a_reload_keeps_it(browser: Any) -> None:
     browser.refresh()
     eventually(lambda: browser.find_element("id", "main").is_displayed())

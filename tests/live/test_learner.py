@@ -10,8 +10,10 @@ import msgspec
 import pytest
 
 from live_engines import World, parent_order, stored_events
+from live_logs import MemoryLog
 from riskroute.core.errors import DataError
 from riskroute.live.learner import Learner
+from riskroute.live.log.interface import WriteError
 from riskroute.live.log.recovery import replay, verify
 from riskroute.live.state.events import Planned
 from riskroute.live.state.trading_state import encode_state
@@ -95,7 +97,7 @@ def test_the_log_restores_the_router_after_every_crash(refit_every: int) -> None
     assert learned >= 40
 
 
-def test_a_refit_that_fails_leaves_the_belief_as_it_is() -> None:
+def test_a_refit_that_fails_leaves_the_belief_and_is_tried_again_later(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Lazy):
         def work(self) -> None:
             for done, _ in self.jobs:
@@ -103,14 +105,57 @@ def test_a_refit_that_fails_leaves_the_belief_as_it_is() -> None:
             self.jobs = []
 
     worker, world = Broken(), World()
-    world.start(bandit(), refit_every=5, worker=worker)
+    engine = world.start(bandit(), refit_every=5, worker=worker)
     for number in range(30):
         submit(world, number)
         world.pass_time(0.05)
         worker.work()
-    assert world.engine.learner.belief == 0
+    assert engine.learner.belief == 0
     assert not world.state.halted
     assert world.state.settled >= 29
+    assert engine.failed_refits == 1  # and the next is not due yet
+    assert caplog.messages == [
+        "a refit failed: MemoryError; the last belief decides, and 5 settled orders wait to be learned"
+    ]
+    assert 1.0 < engine.refit_overdue < engine.belief_age < 2.0
+    world.clock.now += engine.pause_after_failed_refit
+    world.pass_time(0.05)
+    Lazy.work(worker)
+    world.pass_time(0.05)
+    assert engine.learner.belief == 1
+    assert engine.failed_refits == 1
+    assert engine.refit_overdue == 0.0
+    assert engine.belief_age < 0.1
+
+
+def test_a_refit_from_before_a_failed_write_is_not_adopted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have learned from orders that the log lacks."""
+
+    def refuse(log: MemoryLog, entries: object) -> list[int]:
+        raise WriteError("the disk is full", definite=True)
+
+    worker, world = Lazy(), World()
+    engine = world.start(bandit(), refit_every=5, worker=worker)
+    for number in range(6):
+        submit(world, number)
+        world.pass_time(0.05)
+    (under_way,) = worker.jobs
+    worker.jobs = []
+    with monkeypatch.context() as full:
+        full.setattr(MemoryLog, "_append", refuse)
+        with pytest.raises(WriteError):
+            submit(world, 6)
+    assert engine.revive()
+    engine.resume("desk")
+    worker.jobs = [under_way]
+    worker.work()
+    world.pass_time(0.05)
+    assert engine.learner.belief == 0
+    assert len(worker.jobs) == 1, "another refit from the orders in the log"
+    worker.work()
+    world.pass_time(0.05)
+    assert engine.learner.belief == 1
+    assert verify(engine.log, refits=True).holds
 
 
 def test_a_belief_of_another_router_is_refused() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 SERVICE = """
 import os, time
-from riskroute.live.learner import RefitWorker
+from riskroute.live.background import RefitWorker
 if __name__ == "__main__":
     worker = RefitWorker()
     print(worker.submit(os.getpid).result(), flush=True)

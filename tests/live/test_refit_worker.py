@@ -1,36 +1,97 @@
-"""The process in which a router learns."""
+"""The process in which a router learns: it may die, stop, or take too long."""
 
 from __future__ import annotations
 
 import os
-from concurrent.futures.process import BrokenProcessPool
+import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from riskroute.live.learner import Refit, RefitWorker, router_bytes
+from riskroute.core.errors import StateError
+from riskroute.live.background import RefitWorker
+from riskroute.live.learner import Refit, router_bytes
 from riskroute.routers.registry import make_router
 
+LONG = 1_000_000  # bytes, more than a pipe holds
 
-def test_a_worker_that_dies_is_started_again() -> None:
+
+@pytest.fixture
+def worker() -> Iterator[RefitWorker]:
     worker = RefitWorker()
-    try:
-        with pytest.raises(BrokenProcessPool):
-            worker.submit(os._exit, 3).result(60)
-        assert worker.submit(abs, -3).result(60) == 3
-    finally:
-        worker.shutdown()
+    yield worker
+    worker.shutdown()
 
 
-def test_a_router_of_a_file_learns_in_the_worker(tmp_path: Path) -> None:
+def test_a_worker_that_dies_is_started_again(worker: RefitWorker) -> None:
+    with pytest.raises(StateError, match="the worker process died, exit code 3"):
+        worker.submit(os._exit, 3).result(60)
+    assert worker.submit(abs, -3).result(60) == 3
+
+
+def test_a_worker_that_is_killed_while_it_works_is_started_again(worker: RefitWorker) -> None:
+    pid = worker.submit(os.getpid).result(60)
+    working = worker.submit(time.sleep, 600)
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(StateError, match="the worker process died, exit code -9"):
+        working.result(60)
+    assert worker.submit(os.getpid).result(60) != pid
+
+
+def test_a_call_that_fails_gives_its_error_and_the_worker_stays(worker: RefitWorker) -> None:
+    pid = worker.submit(os.getpid).result(60)
+    with pytest.raises(StateError, match="invalid literal for int"):
+        worker.submit(int, "three").result(60)
+    assert worker.submit(os.getpid).result(60) == pid
+
+
+@pytest.mark.parametrize("size", [0, LONG])
+def test_a_stopped_worker_is_given_up_and_replaced(worker: RefitWorker, size: int) -> None:
+    """It does not even read a long call."""
+    pid = worker.submit(os.getpid).result(60)
+    os.kill(pid, signal.SIGSTOP)
+    worker.least = worker.limit = 0.2
+    with pytest.raises(StateError, match=r"the worker process was killed: no answer within 0\.2 s"):
+        worker.submit(len, b"x" * size).result(60)
+    assert worker.limit == 0.4
+    worker.limit = 60.0
+    assert worker.submit(os.getpid).result(60) != pid
+
+
+def test_a_slow_call_gets_more_time_until_it_succeeds(worker: RefitWorker) -> None:
+    worker.submit(abs, 0).result(60)
+    worker.least = worker.limit = 0.1
+    failures = 0
+    while worker.submit(time.sleep, 1.0).exception(60) is not None:
+        failures += 1
+        assert failures < 20
+    assert failures >= 4
+    assert worker.limit >= 4.0
+    worker.submit(abs, 0).result(60)
+    assert worker.limit < 4.0
+
+
+@pytest.mark.parametrize("size", [0, LONG])
+def test_a_stopped_worker_does_not_delay_the_shutdown(size: int) -> None:
+    worker = RefitWorker()
+    pid = worker.submit(os.getpid).result(60)
+    os.kill(pid, signal.SIGSTOP)
+    waiting = [worker.submit(len, b"x" * size) for _ in range(2)]
+    began = time.monotonic()
+    worker.shutdown()
+    assert time.monotonic() - began < worker.least / 2
+    assert all(isinstance(one.exception(60), StateError) for one in waiting)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_router_of_a_file_learns_in_the_worker(tmp_path: Path, worker: RefitWorker) -> None:
     """The class is in no module that the worker could import."""
     (tmp_path / "own.py").write_text(
         "from riskroute.routers.rules import DarkFirstRule\n\n\nclass Own(DarkFirstRule):\n    name = 'own'\n"
     )
     router = make_router(f"{tmp_path / 'own.py'}:Own", cap=50)
-    worker = RefitWorker()
-    try:
-        body = worker.submit(Refit(type(router), router_bytes(router), [], [], [])).result(60)
-    finally:
-        worker.shutdown()
+    body = worker.submit(Refit(type(router), router_bytes(router), [], [], [])).result(60)
     assert body == router_bytes(router)

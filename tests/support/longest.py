@@ -22,6 +22,7 @@ LONGEST = (
     "test_adaptive_compiled.py",
     "test_service_requests.py",
     "test_service_server.py",
+    "test_refit_faults.py",
     "test_certificate.py",
     "test_reproduce.py",
     "test_cli.py",

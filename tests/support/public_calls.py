@@ -427,7 +427,10 @@ def market() -> Iterator[tuple[str, Call]]:
             },
         ),
     )
-    yield "ScenarioSlot", (lambda **a: rr.market.ScenarioSlot(**a).name, {"venue": "XNAS", "kind": "market", "pool": None})
+    yield (
+        "ScenarioSlot",
+        (lambda **a: rr.market.ScenarioSlot(**a).name, {"venue": "XNAS", "kind": "market", "pool": None}),
+    )
     pool = {"presence": 0.5, "tail": 1.0, "smallest": 1, "improvement": 0.0, "fee": 0.0, "name": "Dark"}
     yield "DarkPool", (lambda **a: rr.market.DarkPool(**a).hidden_sizes(3, seed=1), pool)
     for method in ("mean_fill", "fill_variance", "chance_of"):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as LateError
 
 import msgspec
 
 from riskroute.core.runtime import DurationHistogram
+from riskroute.live.background import BackgroundThread
 from riskroute.live.children import ChildMaker, Children, Quotes, context_of
 from riskroute.live.counterfactual import Counterfactual, benchmark_plan
 from riskroute.live.learner import SLOW, Learner, RouterError, plain_plan, router_bytes, router_from
@@ -54,12 +55,12 @@ class Decider:
         self.safe = SweepRule()
         self.counterfactual = Counterfactual()
         self.times = DurationHistogram()
-        self._thread = None if seconds is None else ThreadPoolExecutor(1, "riskroute router")
+        self._thread = None if seconds is None else BackgroundThread("riskroute router")
 
     def close(self) -> None:
         """Stop the thread that runs the router, without waiting for a decision that does not end."""
         if self._thread is not None:
-            self._thread.shutdown(wait=False, cancel_futures=True)
+            self._thread.shutdown(wait=False)
 
     def warm_up(self, now: int) -> None:
         """Let a copy of the router and the safe router decide once, so that everything is compiled and loaded."""
@@ -141,7 +142,7 @@ class Decider:
             return asked.result(self.seconds)
         except LateError:
             self.close()
-            self._thread = ThreadPoolExecutor(1, "riskroute router")
+            self._thread = BackgroundThread("riskroute router")
             raise RouterError(f"{SLOW} {self.seconds:g} s") from None
 
     def settled(self, order: ParentOrder, outcome: Outcome, at: int, number: int) -> Settled:

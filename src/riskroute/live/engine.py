@@ -128,6 +128,8 @@ class TradingEngine:
     longest_backoff = 5  # a silent venue is queried after the patience, twice that, ... up to 2^5 times
     most_observed = 5  # public outcomes computed per tick, since each takes long
     most_unobserved = 10_000  # orders that wait for their public outcomes
+    pause_after_failed_refit = 10 * NANO  # a worker that dies at once would be started again without end
+    longest_call = 5.0  # seconds until a router that does not return is abandoned in `close`
 
     def __init__(
         self,
@@ -172,7 +174,10 @@ class TradingEngine:
         self._looked_up_at = 0  # number of archived orders then
         self._unbooked: list[ExecutionReport] = []  # reports that could not be written, for `revive`
         self._unobserved: dict[str, ParentOrder] = {}  # public data are awaited until after their deadlines
+        self.failed_refits = 0
         self._started = self._closed = self._refitting = False
+        self._refit_not_before = 0
+        self._adopted = self._not_due = monotonic()  # when the last belief was adopted, and when no refit was due
         self._stale = 0  # orders with old quotes in a row
         self._clocks = (0, 0)
         self._ticked = self._silent_until = self._observed = 0
@@ -262,6 +267,7 @@ class TradingEngine:
                 )
             self.decider.warm_up(self.clock())
             self._started = True
+            self._adopted = self._not_due = self.monotonic()
             self._clocks = self.clock(), self.monotonic()
             open_children = {name: child.order for name, child in self.state.children.items() if not child.done}
             if lost := {child.place for child in open_children.values()} - set(self.outbox.gateways):
@@ -503,6 +509,16 @@ class TradingEngine:
         """Calls and reports that wait for the engine's thread."""
         return self._inbox.qsize() + len(self._taken)
 
+    @property
+    def belief_age(self) -> float:
+        """Seconds since the last belief was adopted, or since the start."""
+        return (self.monotonic() - self._adopted) / NANO
+
+    @property
+    def refit_overdue(self) -> float:
+        """Seconds since a refit was due without a new belief; 0 if none is due."""
+        return (self.monotonic() - self._not_due) / NANO if self.learner.refit_due else 0.0
+
     # time
 
     def tick(self) -> None:
@@ -578,28 +594,44 @@ class TradingEngine:
             self.timers.add(now + wait, "child", name, attempts + 1)
 
     def _refit(self) -> None:
-        if self._refitting:
+        learner, now = self.learner, self.monotonic()
+        if not learner.refit_due:
+            self._not_due = now
             return
-        job, learned = self.learner.next_refit()
-        if job is None:
+        if self._refitting or now < self._refit_not_before:
             return
-        after, self._refitting = self.state.events, True
+        job, learned, after, self._refitting = learner.next_refit(), len(learner.unlearned), self.state.events, True
 
         def adopt(state: bytes) -> None:
             with self.lock:
+                if learner is not self.learner:
+                    return  # `revive` has begun anew: this belief may include events that were never written
                 self._refitting = False
                 if not (self._closed or self.failed):
-                    name, belief = self.learner.router.name, self.learner.belief + 1
+                    name, belief = learner.router.name, learner.belief + 1
                     self.ledger.record(
                         Planned(at=self.clock(), belief=belief, router=name, after=after, learned=learned, state=state)
                     )
+                    self._adopted = self._not_due = self.monotonic()
 
         def on_fitted(work: Future[bytes]) -> None:
-            if work.exception() is None:
-                self.learner.prepare_belief(work.result(), after)
+            if (error := work.exception()) is None:
+                learner.prepare_belief(work.result(), after)
                 self.outbox.post_last(lambda: adopt(work.result()))
-            else:
-                self._refitting = False
+            elif not self._closed:
+                with self.lock:
+                    self.failed_refits += 1
+                    if learner is self.learner:
+                        self._refitting, self._refit_not_before = (
+                            False,
+                            self.monotonic() + self.pause_after_failed_refit,
+                        )
+                said, waiting = one_line_error(error) or type(error).__name__, len(learner.unlearned)
+                LOGGER.warning(
+                    "a refit failed: %s; the last belief decides, and %d settled orders wait to be learned",
+                    said,
+                    waiting,
+                )
             self.wake()
 
         if self._worker is None:
@@ -632,9 +664,10 @@ class TradingEngine:
         self._inbox.put(())
 
     def flush(self, seconds: float = 10.0) -> None:
-        """Wait until everything recorded is durable and its tasks are done."""
+        """Wait until everything recorded is durable and its tasks are done, for some seconds at most."""
         self.ledger.append_batch()
-        while (last := self.ledger.last) is not None:
+        until = self.monotonic() + int(seconds * NANO)
+        while (last := self.ledger.last) is not None and self.monotonic() < until:
             last.exception(seconds)
             self.pump()
             if self.failed or (last is self.ledger.last and self.outbox.empty):
@@ -714,7 +747,12 @@ class TradingEngine:
         self._closed = True
         self._inbox.put(())
         if self.ledger.thread is not None:
-            self.ledger.thread.join()
+            self.ledger.thread.join(self.longest_call)
+            if self.ledger.thread.is_alive():  # it may hold the lock, which the rest needs
+                LOGGER.warning(
+                    "the engine does not return from a call, and is left: the next start recovers from the log"
+                )
+                return
         self.outbox.close()
         self.decider.close()
         if self.snapshots is not None:

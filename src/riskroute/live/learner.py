@@ -8,18 +8,10 @@ Either way the router follows from the log alone: `Learner` sees every event, li
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-import pickle
-import threading
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
-import cloudpickle
 import msgspec
 
 from riskroute.core.errors import DataError, RiskrouteError, StateError
@@ -251,12 +243,14 @@ class Learner:
             if one[0] > done:
                 _follow_quietly(self.router, one)
 
-    def next_refit(self) -> tuple[Callable[[], bytes] | None, int]:
-        """Return the refit to run now and its number of orders; None while too few are settled."""
-        if not self.refit_every or len(self.unlearned) < self.refit_every:
-            return None, 0
-        work = Refit(self.kind, self.planned, list(self.followed), list(self.unlearned), list(self.observed))
-        return work, len(self.unlearned)
+    @property
+    def refit_due(self) -> bool:
+        """Whether enough orders are settled for a refit."""
+        return 0 < self.refit_every <= len(self.unlearned)
+
+    def next_refit(self) -> Refit:
+        """Return the refit from all that is settled."""
+        return Refit(self.kind, self.planned, list(self.followed), list(self.unlearned), list(self.observed))
 
     def state(self) -> bytes:
         """Encode the learner."""
@@ -276,19 +270,12 @@ class Learner:
 
 
 class Refit:
-    """A refit, picklable for the worker process."""
+    """A refit, for the worker process."""
 
     def __init__(
         self, kind: type[Router], body: bytes, followed: list[_Followed], outcomes: _Outcomes, observed: _Observed
     ) -> None:
         self.parts = kind, body, followed, outcomes, observed
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        # The class may come from a file, which pickle cannot import.
-        return (cloudpickle.dumps(self.parts[0]), *self.parts[1:])
-
-    def __setstate__(self, saved: tuple[Any, ...]) -> None:
-        self.parts = (pickle.loads(saved[0]), *saved[1:])
 
     def __call__(self) -> bytes:
         """Return the state of the router after decisions, outcomes and market data, in the sequence of their events."""
@@ -322,47 +309,3 @@ def _are_plain(values: dict[str, Any]) -> bool:
         elif type(value) not in plain:
             return False
     return True
-
-
-_Arguments = ParamSpec("_Arguments")
-_Value = TypeVar("_Value")
-
-
-class RefitWorker(Executor):
-    """A worker process, started when first needed and again if it dies."""
-
-    def __init__(self) -> None:
-        self._pool: ProcessPoolExecutor | None = None
-
-    def submit(
-        self, job: Callable[_Arguments, _Value], /, *arguments: _Arguments.args, **more: _Arguments.kwargs
-    ) -> Future[_Value]:
-        for _ in range(2):
-            if self._pool is None:
-                self._pool = ProcessPoolExecutor(
-                    1, multiprocessing.get_context("spawn"), initializer=_end_with_parent, initargs=(os.getpid(),)
-                )
-            try:
-                return self._pool.submit(job, *arguments, **more)
-            except BrokenProcessPool:
-                self._pool = None
-        failed: Future[_Value] = Future()
-        failed.set_exception(BrokenProcessPool("the worker process cannot be started"))
-        return failed
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait, cancel_futures=cancel_futures)
-
-
-def _end_with_parent(parent: int) -> None:
-    """Lower the priority of a worker, and end it when its parent is gone, even by `kill -9`."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(0)
-
-    threading.Thread(target=watch, name="riskroute orphan", daemon=True).start()
-    if hasattr(os, "nice"):
-        os.nice(10)  # decisions come first

@@ -7,17 +7,19 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from riskroute.core.errors import InputError, StateError
+from riskroute.live.background import BackgroundThread, RefitWorker
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import RefusedError, TradingEngine, new_answer
 from riskroute.live.http.requests import OrderRequest, QuotesRequest, RequestParser, ShadowRequest
-from riskroute.live.learner import Refit, RefitWorker, router_bytes
+from riskroute.live.learner import Refit, router_bytes
+from riskroute.live.ledger import LOGGER
 from riskroute.live.limits import check_order, check_quotes, order_digest
 from riskroute.live.log.interface import LeaseError, Log, events_after
 from riskroute.live.log.state_store import StateStore
@@ -50,6 +52,7 @@ class Service:
     """
 
     belief_seconds = 2.0  # beliefs about venues take long to compute: they are shown up to this old
+    patience = 10.0  # seconds for the orders that wait when it stops; each takes milliseconds
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class Service:
         self._parser = RequestParser(config)
         router = config.build_router()
         self._worker: Executor | None = RefitWorker() if config.router.refit_every else None
-        self._saver = ThreadPoolExecutor(1, "riskroute snapshots")
+        self._saver = BackgroundThread("riskroute snapshots")
         self.engine = TradingEngine(
             config.open_log() if log is None else log,
             config.build_venues(self.history, clock),
@@ -150,22 +153,29 @@ class Service:
             self.history.put(order.symbol, order.quotes)
 
     def close(self) -> None:
-        """Stop: answer waiting orders first; everything that was answered is durable."""
+        """Stop: answer waiting orders first; everything that was answered is durable.
+
+        Whatever does not end in time is left: orders that were not answered, snapshots and refits.
+        """
         self._closing.set()
         if self._watch is not None:
-            self._watch.join()
+            self._watch.join(self.patience)
             self._watch = None
+        taken = threading.Event()  # calls are made in sequence: after this one, all earlier orders are decided
         if self.engine.serving:
-            taken = threading.Event()  # calls are made in sequence: after this one, all earlier orders are decided
             self.engine.call_soon(taken.set)
-            taken.wait()
+        else:
+            taken.set()
         try:
-            self.engine.flush()
+            if taken.wait(self.patience):
+                self.engine.flush(self.patience)
+            else:
+                LOGGER.warning("calls and reports left undone at the stop: %d", self.engine.queue_length - 1)
         finally:
             self.engine.close()
-            self._saver.shutdown()
+            self._saver.shutdown(wait=False)  # the engine has waited for the snapshot under way
             if self._worker is not None:
-                self._worker.shutdown(wait=True, cancel_futures=True)
+                self._worker.shutdown()
 
     # requests
 
@@ -303,9 +313,14 @@ class Service:
         at, settled, _ = self._beliefs
         return settled != self.engine.state.settled and time.monotonic() - at > self.belief_seconds
 
+    @property
+    def learning_lags(self) -> bool:
+        """Whether a refit is overdue for longer than a worker is waited for."""
+        return self.engine.refit_overdue > RefitWorker.least
+
     def mark(self) -> tuple[Any, ...]:
         """Return a value that changes whenever the dashboard must."""
-        return self.engine.state.events, self.engine.state.halted, self.status, self._beliefs_due()
+        return self.engine.state.events, self.engine.state.halted, self.status, self._beliefs_due(), self.learning_lags
 
     # the halt file
 

@@ -15,9 +15,11 @@ from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.events import ExecutionReport, Reported
 from riskroute.live.state.trading_state import ChildState, Effect, ParentState, Send, TradingState
 from simulated_service.disk import SimulatedLog
+from simulated_service.standard_library import THREADING
 
 _engine: Any = engine_module
 _fold: Any = fold
+_threading: Any = THREADING
 
 
 def tell_reports_apart_by_exec_id_alone() -> None:
@@ -139,6 +141,10 @@ def save_snapshots_ahead_of_the_log() -> None:
     SnapshotWriter.take = ahead  # type: ignore[assignment]  # the mistake
 
 
+def wait_for_a_stopped_worker_for_ever() -> None:
+    _threading.Timer.run = lambda alarm: None
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     mistake.__name__: mistake
     for mistake in (
@@ -153,5 +159,6 @@ MUTANTS: dict[str, Callable[[], None]] = {
         book_a_fill_again_after_a_reconnection,
         forget_a_halt_in_recovery,
         lose_timers_in_a_restart,
+        wait_for_a_stopped_worker_for_ever,
     )
 }

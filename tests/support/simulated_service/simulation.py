@@ -26,6 +26,7 @@ from uvicorn.server import ServerState
 from riskroute.core.errors import DataError, RiskrouteError
 from riskroute.live import engine as engine_module
 from riskroute.live import service as service_module
+from riskroute.live.background import RefitWorker
 from riskroute.live.config import LiveConfig, token_hash
 from riskroute.live.http import api, server
 from riskroute.live.learner import Learner
@@ -49,11 +50,12 @@ from simulated_service.disk import SimulatedDisk, SimulatedLog, SimulatedStateSt
 from simulated_service.network import Answer, Connection, Network, SimulatedLoop, read_answer, request
 from simulated_service.scenario import PLACES, POOLS, SYMBOLS, VENUES, Fault, Order, Scenario
 from simulated_service.scheduler import NANO, NEVER, Crash, Process, Scheduler, Thread, active
-from simulated_service.standard_library import refit_process, stand_ins
+from simulated_service.standard_library import refit_faults, stand_ins
 from simulated_service.venues import Line, Venue
 
 TOKENS = {name: f"the-token-that-is-good-for-{name}" for name in ("trade", "halt", "read")}
 PATIENCE = 0.5
+LONGEST_REFIT = 5.0  # seconds; a refit takes 0.3
 
 
 class CountingRouter(DarkFirstPostRule):
@@ -580,9 +582,10 @@ class Simulation:
         elif kind == "half-open connections":
             Thread(target=self.hold_connections, args=(fault.seconds,), name="holder", process=self.world).start()
         elif kind == "stopped worker":
-            refit_process.stopped_until = now + length
+            # Longer than a refit may take, it is for good: only a new process goes on.
+            refit_faults.stopped_until = now + length if fault.seconds < LONGEST_REFIT else NEVER
         elif kind == "dead worker":
-            refit_process.dies = 1
+            refit_faults.dies = 1
         self.survived[kind] += 1
 
     def _set_clock(self) -> None:
@@ -615,7 +618,7 @@ class Simulation:
     def run(self) -> Outcome:
         """Play the scenario, let everything settle, and check it all."""
         timer = self.timer
-        refit_process.__init__()  # type: ignore[misc]  # a new simulation has a new worker
+        refit_faults.__init__()  # type: ignore[misc]  # a new simulation has a new worker
         timer.on_step = self.on_step
         timer.errors = BrokenGuaranteeError.noted
         timer.errors.clear()
@@ -638,6 +641,7 @@ class Simulation:
                 pass
             broken = timer.errors[0] if timer.errors else ""
             self._abandon()
+        self.survived += Counter({"refit given up": refit_faults.given_up, "worker died in a refit": refit_faults.died})
         return Outcome(
             broken,
             timer.now / NANO,
@@ -658,7 +662,8 @@ class Simulation:
         if engine.failed:
             return self.timer.now
         due = engine.timers.next_due
-        return NEVER if due is None else due - self.timer.start - self.timer.skew
+        when = NEVER if due is None else due - self.timer.start - self.timer.skew
+        return min(when, engine._refit_not_before) if engine.learner.refit_due and not engine._refitting else when
 
     def _halt_file_due(self) -> int:
         return self.timer.now if self.halt_file else NEVER
@@ -674,7 +679,6 @@ class Simulation:
         self._set_clock()
         self._quicken_disk()
         self._remove_halt_file()
-        refit_process.stopped_until, refit_process.dies = timer.now, 0
         end = timer.now + 240 * NANO
         while timer.now < end and not timer.errors:
             timer.run(timer.now + 10 * NANO)
@@ -690,7 +694,7 @@ class Simulation:
         if service is None or not service.engine.ready or self.placing:
             return False
         state = self.checks.durable.state
-        return not (state.unsettled or state.unknown or state.waiting)
+        return not (state.unsettled or state.unknown or state.waiting or service.engine.learner.refit_due)
 
     def _explain_unrest(self) -> None:
         service, state = self.service, self.checks.durable.state
@@ -702,6 +706,8 @@ class Simulation:
             said = f"{len(state.unsettled)} orders are not settled, such as {next(iter(state.unsettled))}"
         elif state.unknown or state.waiting:
             said = "children are unknown, or wait for fills"
+        elif service.engine.learner.refit_due:
+            said = f"{len(service.engine.learner.unlearned)} settled orders wait for a refit"
         else:
             said = f"{self.placing} clients wait"
         self.timer.errors.append(f"240 s after the last fault, {said}")
@@ -764,8 +770,9 @@ class Simulation:
         engine["recover"], parts["warm_up"] = checked, lambda *_: None
         # A few orders are enough to archive some, and snapshots follow each other:
         few: dict[str, Any] = {"SETTLED_KEPT": 20, "ARCHIVED_TOGETHER": 5}
+        quick = mock.patch.object(SnapshotWriter, "pause", 1), mock.patch.object(RefitWorker, "least", LONGEST_REFIT)
         try:
-            with mock.patch.multiple(fold, **few), mock.patch.object(SnapshotWriter, "pause", 1):
+            with mock.patch.multiple(fold, **few), quick[0], quick[1]:
                 yield
         finally:
             engine["recover"], parts["warm_up"] = recovered, warmed

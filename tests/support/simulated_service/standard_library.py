@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import concurrent.futures
 import concurrent.futures.thread
+import multiprocessing
+import pickle
 import queue
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, _base
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,6 +30,21 @@ class _Module:
         return getattr(self._module, name)
 
 
+class _Alarm(simulated.Thread):
+    """A `threading.Timer`: makes a call after some seconds, unless it is cancelled before."""
+
+    def __init__(self, interval: float, function: Callable[[], Any]) -> None:
+        super().__init__(name="alarm")
+        self._seconds, self._function, self._cancelled = interval, function, simulated.Event()
+
+    def run(self) -> None:
+        if not self._cancelled.wait(self._seconds):
+            self._function()
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+
 THREADING = _Module(
     threading,
     Thread=simulated.Thread,
@@ -36,6 +52,7 @@ THREADING = _Module(
     RLock=simulated.RLock,
     Condition=simulated.Condition,
     Event=simulated.Event,
+    Timer=_Alarm,
     current_thread=simulated.current_thread,
 )
 QUEUE = _Module(queue, SimpleQueue=simulated.SimpleQueue, Queue=simulated.SimpleQueue)
@@ -97,76 +114,95 @@ class ThreadPool(Executor):
                 thread.join()
 
 
-class RefitProcess:
-    """What may be wrong with the process of the refit worker: it stops, or dies with its next job."""
+class RefitFaults:
+    """What is wrong with the worker process that runs, and how often a refit was given up or its process died."""
 
     def __init__(self) -> None:
-        self.stopped_until = 0
-        self.dies = 0
-        self.jobs = self.died = 0
+        self.stopped_until = self.dies = 0
+        self.given_up = self.died = 0
 
 
-refit_process = RefitProcess()
+refit_faults = RefitFaults()
 
 
-class ProcessPool(Executor):
-    """A worker process: jobs take simulated time, and the process may stop or die."""
+class WorkerLine:
+    """Both ends of the pipe to a worker process."""
 
-    def __init__(self, max_workers: int | None = None, *_: Any, **__: Any) -> None:
-        self._jobs: Any = simulated.SimpleQueue()
-        self._thread: simulated.Thread | None = None
-        self._broken = False
+    def __init__(self) -> None:
+        self.jobs: Any = simulated.SimpleQueue()
+        self._answers: Any = simulated.SimpleQueue()
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        if self._broken:
-            raise BrokenProcessPool("the worker died")
-        if self._thread is None:
-            self._thread = simulated.Thread(target=self._run, name="worker process")
-            self._thread.start()
-        future: Future[Any] = Future()
-        self._jobs.put((future, fn, args, kwargs))
-        return future
+    def send_bytes(self, job: bytes) -> None:
+        self.jobs.put(job)
+
+    def send(self, answer: Any) -> None:
+        self._answers.put(answer)
+
+    def recv(self) -> Any:
+        if (answer := self._answers.get()) is None:
+            raise EOFError
+        return answer
+
+    def close(self) -> None:
+        """Do nothing: the end of the process is the end of the line."""
+
+
+class WorkerProcess:
+    """A worker process: calls take simulated time, and the process may be stopped or die; a new one is sound."""
+
+    def __init__(self, *, args: tuple[WorkerLine, int], **_: Any) -> None:
+        self._line = args[0]
+        self._thread = simulated.Thread(target=self._run, name="worker process")
+        self.exitcode: int | None = None
+
+    def start(self) -> None:
+        refit_faults.stopped_until = refit_faults.dies = 0
+        self._thread.start()
 
     def _run(self) -> None:
         timer = scheduler()
-        while (job := self._jobs.get()) is not None:
-            future, call, arguments, more = job
-            if not future.set_running_or_notify_cancel():
-                continue
-            refit_process.jobs += 1
+        while self.exitcode is None:
+            job = self._line.jobs.get()
             timer.sleep(timer.random.expovariate(1 / 0.3))
-            while refit_process.stopped_until > timer.now:
-                timer.sleep((refit_process.stopped_until - timer.now) / NANO)
-            if refit_process.dies > 0:
-                refit_process.dies -= 1
-                refit_process.died += 1
-                self._broken = True
-                future.set_exception(BrokenProcessPool("the worker died"))
-                continue
-            try:
-                result = call(*arguments, **more)
-            except Exception as error:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
+            while self.exitcode is None and refit_faults.stopped_until > timer.now:
+                timer.sleep(1.0)
+            if self.exitcode is None and refit_faults.dies:
+                refit_faults.died += 1
+                self._end(1)
+            if self.exitcode is None:
+                self._line.send(("", pickle.loads(job)()))
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        if self._thread is None:
-            return
-        if cancel_futures:
-            while not self._jobs.empty():
-                self._jobs.get_nowait()[0].cancel()
-        self._jobs.put(None)
-        if wait:
-            self._thread.join()
+    def _end(self, code: int) -> None:
+        self.exitcode = code
+        self._line.send(None)
+
+    def kill(self) -> None:
+        if self.exitcode is None:
+            refit_faults.given_up += simulated.current_thread().name == "alarm"
+            self._end(-9)
+
+    def is_alive(self) -> bool:
+        return self.exitcode is None
+
+    def join(self, timeout: float | None = None) -> None:
+        """Do nothing: a process has ended when its line has."""
+
+
+def _pipe() -> tuple[WorkerLine, WorkerLine]:
+    line = WorkerLine()
+    return line, line
+
+
+_SPAWN = _Module(multiprocessing, Pipe=_pipe, Process=WorkerProcess)
+MULTIPROCESSING = _Module(multiprocessing, get_context=lambda _: _SPAWN)
 
 
 _STAND_INS = {
     id(threading): THREADING,
     id(queue): QUEUE,
     id(time): TIME,
+    id(multiprocessing): MULTIPROCESSING,
     id(concurrent.futures.ThreadPoolExecutor): ThreadPool,
-    id(concurrent.futures.ProcessPoolExecutor): ProcessPool,
 }
 
 

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from riskroute.core.errors import InputError
+from riskroute.core.runtime import DurationHistogram
 from riskroute.core.text import shown
 from riskroute.live.limits import Limits
 from riskroute.live.service import Service
@@ -157,6 +158,7 @@ def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
                 name: {"open": use.open, "rejects": use.rejects, "rejects_in_a_row": use.rejects_in_a_row}
                 for name, use in state.venues.items()
             },
+            "service": _operations(service),
             "limits": _limits(engine.limits, state),
             "order_limits": {
                 "quantity": engine.limits.order_quantity,
@@ -165,6 +167,30 @@ def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
                 "quote_seconds": engine.limits.quote_age / NANO,
             },
         }
+
+
+def _operations(service: Service) -> dict[str, Any]:
+    """Return the speed and the backlog of a service, in seconds and bytes; None for a part that it does without."""
+    engine = service.engine
+    learner, snapshots, archive = engine.learner, engine.snapshots, engine.ledger.archive
+    commits = getattr(engine.log, "times", None)
+    refits = {"every": learner.refit_every, "age": engine.belief_age, "overdue": engine.refit_overdue}
+    return {
+        "queue": engine.queue_length,
+        "decisions": _durations(engine.decider.times),
+        "commits": commits and _durations(commits.histogram) | {"longest": commits.longest},
+        "snapshots": snapshots and {name: getattr(snapshots, name) for name in ("saved", "failed", "seconds", "bytes")},
+        "unsaved": {"orders": len(archive.unsaved), "bytes": archive.unsaved_bytes},
+        "refits": refits | {"failed": engine.failed_refits, "lags": service.learning_lags} if refits["every"] else None,
+    }
+
+
+def _durations(times: DurationHistogram) -> dict[str, Any]:
+    """Return the number of durations, their mean, and a bound on the 99th percentile, None if it is unknown."""
+    buckets = times.cumulative()
+    count = buckets[-1][1]
+    within = next((float(bound) for bound, number in buckets[:-1] if count and number >= 0.99 * count), None)
+    return {"count": count, "mean": times.total / count if count else None, "within": within}
 
 
 def viewer_view(service: Service, by: str) -> dict[str, Any]:
@@ -252,6 +278,13 @@ class Metrics(Collector):
                 "unsaved_orders": ("Archived orders in memory, not in the state store", float(len(archive.unsaved))),
                 "unsaved_bytes": ("Bytes of archived orders in memory", float(archive.unsaved_bytes)),
             }
+            if engine.learner.refit_every:
+                counters["refit_failures"] = ("Refits that failed or were given up", engine.failed_refits)
+                gauges |= {
+                    "belief_age_seconds": ("Seconds since a belief was adopted, or since the start", engine.belief_age),
+                    "refit_overdue_seconds": ("Seconds since a refit was due", engine.refit_overdue),
+                    "unlearned_orders": ("Settled orders that wait for a refit", float(len(engine.learner.unlearned))),
+                }
             if (snapshots := engine.snapshots) is not None:
                 counters |= {
                     "snapshots": ("Snapshots saved", snapshots.saved),

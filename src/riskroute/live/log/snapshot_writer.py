@@ -51,6 +51,7 @@ class SnapshotWriter:
     pause = 20  # a snapshot is taken no sooner than this many times the duration of the last one after it
     pause_after_failure = 10 * NANO
     most_unsaved = 1 << 24  # bytes of archived orders in memory that make a snapshot due at once
+    longest_wait = 5.0  # seconds for a snapshot when the engine stops; it usually takes less than one
     expired_together = 200  # orders removed from the store in one transaction
 
     def __init__(
@@ -129,7 +130,12 @@ class SnapshotWriter:
         self.seconds, self._not_before = took / NANO, self._monotonic() + self.pause * took
 
     def close(self) -> None:
-        """Wait for a snapshot that is being saved, take no other, and close the store."""
+        """Take no other snapshot; wait for one that is being saved, `longest_wait` at most, and close the store."""
         self._closed = True
-        with self._saving:
+        if not self._saving.acquire(timeout=self.longest_wait):
+            LOGGER.warning("a snapshot that is being saved is left: the next start recovers from one before it")
+            return
+        try:
             self.store.close()
+        finally:
+            self._saving.release()

@@ -1,6 +1,6 @@
 // The panels; every new state of the service renders them again.
 
-import { $, brief, clock, dollars, draw, make, number, percent, plural, show, table, within } from "/static/words.js";
+import { $, brief, clock, dollars, draw, duration, make, number, percent, plural, seconds, show, size, table, within } from "/static/words.js";
 
 const STATUS = { ready: "Ready", halted: "Halted", starting: "Starting", failed: "Failed" };
 const NEAR = 0.8;
@@ -20,6 +20,7 @@ export function showState(state) {
   show($("beliefs"), beliefs(state));
   show($("orders"), orders(state.orders_now));
   show($("positions"), positions(state.positions));
+  show($("service"), service(state));
   $("unknown-card").hidden = state.unknown_children.length === 0;
   show($("unknown"), unknown(state.unknown_children));
 }
@@ -31,6 +32,8 @@ function alerts(state) {
   if (state.halted) say(true, make("b", {}, `Trading is halted, by ${state.halted_by}: `), state.halted);
   if (state.status === "starting") say(false, "Starting: waiting for venues to report children sent before the start.");
   if (state.router.out) say(false, make("b", {}, "The safe router decides: "), state.router.out);
+  const { refits } = state.service;
+  if (refits?.lags) say(false, make("b", {}, "Learning lags: "), `a refit has been due for ${seconds(refits.overdue)}, and ${plural(state.router.waiting_to_learn, "settled order waits", "settled orders wait")}; belief ${number(state.router.belief)} decides.`);
   if (state.unknown) say(false, `${plural(state.unknown, "unknown child", "unknown children")}: no report since sending. The router is querying the venue.`);
   for (const one of state.limits) {
     if (one.most > 0 && one.used / one.most >= NEAR)
@@ -209,6 +212,19 @@ function positions(held) {
   if (!names.length) return make("p", { class: "soft" }, "None.");
   return table("", [{ name: "Symbol", left: true }, { name: "Shares" }, { name: "Cash" }, { name: "Fees paid" }],
     names.map((name) => [name, number(held[name].shares), dollars(held[name].cash), dollars(held[name].fees)]));
+}
+
+function service({ now, service: { queue, decisions, commits, snapshots, unsaved, refits }, router }) {
+  const figure = (name, value, more, bad = false) => make("div", {}, make("dt", {}, name), make("dd", { class: bad ? "bad-text" : "" }, make("b", {}, value), more));
+  const speed = (name, times, more = "") => figure(name, duration(times.mean), times.count ? `mean of ${number(times.count)}; 99\u00a0% ${times.within == null ? "not within 1 s" : `within ${duration(Math.min(times.within, times.longest ?? times.within))}`}${more}` : "none yet");
+  const failed = (count) => (count ? `; ${number(count)} failed` : "");
+  return make("dl", { class: "pairs across" },
+    speed("Decision", decisions),
+    commits ? speed("Commit of the log", commits, `, longest ${duration(commits.longest)}`) : null,
+    figure("Queue of the engine", number(queue), "calls and reports"),
+    snapshots ? figure("Last snapshot", snapshots.saved ? duration(snapshots.seconds) : "–", `${snapshots.saved ? `${size(snapshots.bytes)}; ` : ""}${number(snapshots.saved)} saved${failed(snapshots.failed)}`, snapshots.failed > 0) : null,
+    figure("Settled orders in memory", number(unsaved.orders), `${size(unsaved.bytes)} until the next snapshot`),
+    refits ? figure("Last belief", clock(now - 1e9 * refits.age), `${seconds(refits.age)} before the last change; ${plural(router.waiting_to_learn, "settled order waits", "settled orders wait")}, refit after ${number(refits.every)}${failed(refits.failed)}`, refits.lags) : null);
 }
 
 function unknown(list) {

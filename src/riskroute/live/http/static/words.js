@@ -44,6 +44,17 @@ export function seconds(value) {
   return value < 7200 ? `${number(value / 60)} min` : `${number(value / 3600, 1)} h`;
 }
 
+export function duration(value) {
+  if (value == null) return "–";
+  if (value < 1e-3) return `${number(1e6 * value)}\u00a0µs`;
+  return value < 1 ? `${number(1e3 * value, value < 0.01 ? 1 : 0)}\u00a0ms` : seconds(value);
+}
+
+export function size(bytes) {
+  if (bytes < 1e3) return `${number(bytes)} B`;
+  return bytes < 1e6 ? `${number(bytes / 1e3)} kB` : `${number(bytes / 1e6, 1)} MB`;
+}
+
 export const clock = (nanoseconds) => new Date(nanoseconds / 1e6).toLocaleTimeString("en-GB");
 
 export const within = ({ low, high }) => (low == null ? "" : `95 %: ${number(low, 2)} to ${number(high, 2)}`);

@@ -1,0 +1,244 @@
+"""A refit worker that stops, hangs or dies under a service: trading continues, the service ends, learning resumes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from live_logs import MemoryStore
+from live_services import Running, ServiceProcess, order_json, running, service_config, write_config
+from riskroute.live.background import BackgroundThread, RefitWorker
+from riskroute.live.engine import TradingEngine
+from riskroute.live.http.views import state_view
+from riskroute.live.log.recovery import verify
+from riskroute.live.log.snapshot_writer import SnapshotWriter
+from riskroute.live.service import Service
+
+ROUTER = {"name": "thompson:units=4", "refit_every": 5}
+LONGEST = 60.0
+
+
+def eventually(holds: Callable[[], object]) -> None:
+    until = time.monotonic() + LONGEST
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Running]:
+    with running(service_config(tmp_path, router=ROUTER), MemoryStore()) as up:
+        yield up
+
+
+def worker_of(service: Service) -> RefitWorker:
+    assert isinstance(service._worker, RefitWorker)
+    return service._worker
+
+
+def trade(up: Running, name: str, count: int = 5) -> None:
+    for number in range(count):
+        assert up.client.post("/orders", json=order_json(f"{name} {number}")).status_code == 200
+        up.client.settled(f"{name} {number}")
+
+
+def metrics(up: Running) -> dict[str, float]:
+    lines = [line for line in up.client.get("/metrics").text.splitlines() if not line.startswith("#")]
+    return {name.removeprefix("riskroute_"): float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+def test_a_stopped_worker_is_reported_and_replaced_while_trading_continues(
+    up: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(TradingEngine, "pause_after_failed_refit", 0)
+    monkeypatch.setattr(RefitWorker, "least", 0.5)
+    worker = worker_of(up.service)
+    pid = worker.submit(os.getpid).result(LONGEST)
+    os.kill(pid, signal.SIGSTOP)
+    worker.limit = 3.0
+    trade(up, "stopped")
+    eventually(lambda: up.service.learning_lags)
+    refits = state_view(up.service)["service"]["refits"]
+    assert (refits["every"], refits["lags"]) == (5, True)
+    assert refits["overdue"] > 0.5
+    eventually(lambda: up.service.engine.failed_refits)
+    eventually(lambda: up.service.engine.learner.belief == 1)
+    assert up.service.engine.learner.unlearned == []
+    assert "a refit failed: the worker process was killed: no answer within 3 s" in caplog.text
+    assert worker.submit(os.getpid).result(LONGEST) != pid
+    values = metrics(up)
+    assert values["refit_failures_total"] == 1
+    assert values["refit_overdue_seconds"] == values["unlearned_orders"] == 0
+    assert 0 <= values["belief_age_seconds"] < LONGEST
+    assert verify(up.service.log, refits=True).holds
+
+
+def test_the_dashboard_is_sent_again_when_learning_begins_to_lag(up: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = up.service.mark()
+    monkeypatch.setattr(TradingEngine, "refit_overdue", RefitWorker.least + 1)
+    assert up.service.mark() != before
+
+
+def test_a_worker_killed_in_a_refit_is_replaced_and_learning_continues(
+    up: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TradingEngine, "pause_after_failed_refit", 0)
+    pid = worker_of(up.service).submit(os.getpid).result(LONGEST)
+    os.kill(pid, signal.SIGSTOP)  # so that it is killed while it has a refit
+    trade(up, "before")
+    eventually(lambda: up.service.engine._refitting)
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: up.service.engine.learner.belief == 1)
+    assert up.service.engine.failed_refits == 1
+    trade(up, "after")
+    eventually(lambda: up.service.engine.learner.belief == 2)
+
+
+def test_a_service_without_refits_has_no_metrics_of_them(tmp_path: Path) -> None:
+    with running(service_config(tmp_path), MemoryStore()) as up:
+        assert not any("refit" in name or "belief_age" in name for name in metrics(up))
+        assert state_view(up.service)["service"]["refits"] is None
+
+
+def stopped_worker(service: ServiceProcess) -> int:
+    """Stop the worker of a service, and return its number."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (folder / "cmdline").read_text()
+        except OSError:
+            continue
+        if parent == service.process.pid and "multiprocessing.spawn" in command:
+            os.kill(int(folder.name), signal.SIGSTOP)
+            return int(folder.name)
+    raise AssertionError("there is no worker")
+
+
+def test_a_service_with_a_stopped_worker_trades_halts_and_ends(tmp_path: Path) -> None:
+    config = write_config(tmp_path)
+    config.write_text(
+        f'{config.read_text()}[router]\nname = "{ROUTER["name"]}"\nrefit_every = {ROUTER["refit_every"]}\n'
+    )
+    service = ServiceProcess(config)
+    try:
+        service.said("live on")
+        worker = stopped_worker(service)
+        for number in range(12):
+            assert service.waited(order_json(f"{number}")).status_code == 200
+            service.settled(f"{number}")
+        assert service.http.get("/health").json() == {"status": "ready"}
+        assert service.http.get("/state").json()["router"]["belief"] == 0
+        halted = service.http.post("/halt", headers={"Authorization": "Bearer the-token-that-is-good-for-halt"})
+        assert halted.status_code == 200
+        assert service.http.post("/resume").status_code == 200
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(RefitWorker.least / 2) == 0
+        assert service.said("stopped: 12 orders, 0 unsettled, all in the log")
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)
+    finally:
+        service.end()
+    service = ServiceProcess(config)
+    try:
+        service.said("live on")
+        eventually(lambda: service.http.get("/state").json()["router"]["belief"] == 1)
+        assert service.http.get("/state").json()["router"]["waiting_to_learn"] == 0
+    finally:
+        service.end()
+
+
+# Whatever else may hang when a service stops.
+
+
+def closed_in(service: Service) -> float:
+    """Seconds that it takes to close a service."""
+    began = time.monotonic()
+    service.close()
+    return time.monotonic() - began
+
+
+def test_a_router_that_does_not_return_does_not_keep_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hangs = threading.Event()
+    monkeypatch.setattr(Service, "patience", 0.2)
+    monkeypatch.setattr(TradingEngine, "longest_call", 0.2)
+    service = Service(service_config(tmp_path))
+    service.start()
+    service.engine.call_soon(lambda: (hangs.wait(LONGEST), None)[1])
+    service.engine.call_soon(lambda: None)
+    eventually(lambda: service.engine.queue_length <= 1)
+    try:
+        assert closed_in(service) < LONGEST / 2
+    finally:
+        hangs.set()
+    assert "calls and reports left undone at the stop: 1" in caplog.text
+    assert "the engine does not return from a call, and is left: the next start recovers from the log" in caplog.text
+
+
+HANGING = """
+import time
+from riskroute.routers.rules import DarkFirstRule
+
+
+class Hanging(DarkFirstRule):
+    name = "hanging"
+
+    def route(self, context):
+        if context.order == "hang":
+            time.sleep(600)
+        return super().route(context)
+"""
+
+
+def test_a_decision_that_hangs_does_not_keep_the_process(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(HANGING)
+    config = write_config(tmp_path)
+    router = f'[router]\nname = "{tmp_path}/own.py:Hanging"\ndecision_ms = 100.0\n'
+    config.write_text(f"{config.read_text()}{router}")
+    service = ServiceProcess(config)
+    try:
+        service.said("live on")
+        assert "the router took longer than" in service.waited(order_json("hang")).json()["safe"]
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(LONGEST) == 0
+    finally:
+        service.end()
+
+
+def test_a_snapshot_that_hangs_does_not_keep_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    saving, hangs = threading.Event(), threading.Event()
+    monkeypatch.setattr(SnapshotWriter, "longest_wait", 0.2)
+
+    def save(self: SnapshotWriter, *_: object) -> None:
+        saving.set()
+        hangs.wait(LONGEST)
+
+    monkeypatch.setattr(SnapshotWriter, "_save", save)
+    service = Service(service_config(tmp_path, log={"path": str(tmp_path / "live.sqlite"), "snapshot_every": 1}))
+    service.start()
+    try:
+        assert service.halt("drill", "desk").result(LONGEST)
+        assert saving.wait(LONGEST)
+        assert closed_in(service) < LONGEST / 2
+    finally:
+        hangs.set()
+    assert "a snapshot that is being saved is left: the next start recovers from one before it" in caplog.text
+
+
+def test_a_background_thread_waits_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BackgroundThread, "patience", 0.1)
+    hangs, thread = threading.Event(), BackgroundThread("test")
+    answer = thread.submit(hangs.wait, LONGEST)
+    thread.shutdown()
+    assert not answer.done()
+    hangs.set()
+    assert answer.result(LONGEST)
