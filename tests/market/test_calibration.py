@@ -346,7 +346,7 @@ def test_limit_orders_follow_the_rule_of_their_venue(tmp_path: Path, venue: str,
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"quantities": [20]}, r"quantities must be at least two, was \[20\]"),
+        ({"quantities": [20]}, r"expected at least two quantities, got \[20\]"),
         ({"quantities": []}, r"quantities must be distinct and ascending, was \[\]"),
         ({"quantities": [40, 20]}, r"quantities must be distinct and ascending, was \[40, 20\]"),
         ({"quantities": [0, 20]}, "quantities must be a positive integer, was 0"),
