@@ -250,8 +250,8 @@ def test_a_venue_without_enough_books_is_left_out_and_named(tmp_path: Path) -> N
     assert list(calibration.fits) == list(IMPACTS)
     assert set(calibration.summary()["skipped"]) == {"XCHI", "XPHL"}
     assert "(1 buckets with a book)" in calibration.skipped["XCHI"]
-    assert "was 1 of 5 quantities (60 buckets with a book)" in calibration.skipped["XPHL"]
-    assert "XCHI: skipped, books must be deep enough" in repr(calibration)
+    assert "got 1 of 5 quantities (60 buckets with a book)" in calibration.skipped["XPHL"]
+    assert "XCHI: skipped, expected books deep enough" in repr(calibration)
 
 
 def test_no_venue_with_enough_books_is_an_error(store: RecordingStore) -> None:

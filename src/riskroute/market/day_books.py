@@ -267,7 +267,7 @@ class PreparedDay:
             record = json.loads((folder / cls.RECORD).read_text())
             if record["format"] != cls.FORMAT:
                 raise DataError(
-                    f"expected format {cls.FORMAT} in {folder}, got {record['format']!r}; prepare the day again"
+                    f"{folder} must have format {cls.FORMAT}, has {record['format']!r}; prepare the day again"
                 )
             arrays = {name: _mapped(folder / f"{name}.npy") for name in _BOOK_ARRAYS}
             books = DayBooks(tuple(record["venues"]), **arrays)

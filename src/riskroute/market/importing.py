@@ -78,7 +78,7 @@ class _Content(NamedTuple):
 
     @property
     def unknown(self) -> bool:
-        """Whether the bytes do not identify the format."""
+        """Whether the format cannot be identified."""
         return self.what in ("empty", "truncated or damaged") or self.what.startswith("unknown")
 
     def __str__(self) -> str:

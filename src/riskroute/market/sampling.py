@@ -80,7 +80,7 @@ def closest_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stam
 
 
 def closest_books(snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None) -> SampledBooks:
-    """Return the snapshots at the rows of `closest_rows`."""
+    """Return the snapshot closest to each bucket's sample time, as `closest_rows` selects it."""
     return sample_books(snapshots, closest_rows(snapshots, sample_times), levels=levels)
 
 

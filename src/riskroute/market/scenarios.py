@@ -237,7 +237,7 @@ class Scenarios:
         slot = whole_number("slot", slot, minimum=0, maximum=len(self.slots) - 1)
         largest = max(whole_number("cap", cap, minimum=0, maximum=self.shares), 2)
         if largest > self.shares:
-            raise DataError(f"{self.slots[slot].name}: expected profits of up to two shares or more, got {self.shares}")
+            raise DataError(f"{self.slots[slot].name}: expected profits of one and two shares, got up to {self.shares}")
         quantities = np.unique(np.linspace(1, largest, min(12, largest)).round().astype(np.int64))
         buckets = len(self.buckets) // self.repeats
         found = np.asarray(np.isfinite(self.profits[slot, :, 1]).reshape(self.repeats, buckets).any(axis=0))

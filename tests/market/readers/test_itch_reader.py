@@ -404,9 +404,9 @@ def test_symbols_with_and_without_a_directory_entry(tmp_path: Path) -> None:
     assert {one.symbol: (one.snapshots, one.events) for one in both} == {"ACME": (2, 2), "ZETA": (2, 2)}
     check_recordings(tmp_path / "both")
     twice = content + itch_order(Message("A", OPEN + 6, 902, "B", 100, 1_999_900), "OTHER", 2)
-    assert "must have one symbol per locate code" in refusal(written(tmp_path, twice), ReadingOptions(("ZETA",)))
+    assert "expected one symbol per locate code" in refusal(written(tmp_path, twice), ReadingOptions(("ZETA",)))
     again = content + itch_order(Message("A", OPEN + 6, 902, "B", 100, 1_999_900), "ZETA", 3)
-    assert "must have one locate code per symbol" in refusal(written(tmp_path, again), ReadingOptions(("ZETA",)))
+    assert "expected one locate code per symbol" in refusal(written(tmp_path, again), ReadingOptions(("ZETA",)))
     strange = content + itch_order(Message("A", OPEN + 6, 900, "B", 100, 1_999_900), "OTHER", 4)
     assert "reuses the reference of another" in refusal(written(tmp_path, strange), ReadingOptions(("ZETA",)))
 

@@ -229,7 +229,7 @@ def test_day_and_symbol_from_names_and_options(tmp_path: Path) -> None:
     wanted = ReadingOptions(("acme",), date=dt.date(2020, 1, 2))
     (other, *_) = import_files([tmp_path / "20190327_quote.csv"], tmp_path / "b", wanted)
     assert other.stem == "ARCX_ACME_2020-01-02"
-    assert "a file of ticks holds one symbol, was A, B" in refusal(text, tmp_path, ReadingOptions(("A", "B")))
+    assert "expected one symbol for a file of ticks, got A, B" in refusal(text, tmp_path, ReadingOptions(("A", "B")))
     (tmp_path / "quote.csv").write_text(text)
     with pytest.raises(InputError, match="does not state its date; give date"):
         import_files([tmp_path / "quote.csv"], tmp_path / "c", ReadingOptions(("ACME",)), kind="ticks")
