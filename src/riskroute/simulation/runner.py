@@ -290,7 +290,7 @@ class SimulationTask:
         _ = self.environment.comparators
 
     def perform(self, after_run: Callable[[int], bool] | None = None) -> PolicyResult:
-        """Play the runs; ``after_run`` is called with the number of finished runs; true ends the task."""
+        """Play the runs; ``after_run`` is called with the number of finished runs; if true, the task ends."""
         with compilation_timed(self.label) as compiling:
             began = time.perf_counter()
             rounds, episodes = self._play(after_run)
