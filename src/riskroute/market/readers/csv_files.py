@@ -164,7 +164,7 @@ def _counted(text: str, before: int) -> str:
 def csv_frame_from_arrow(batch: Any) -> polars.DataFrame:
     """Convert pyarrow data to polars; raise an error for strings that are not UTF-8.
 
-    Polars would abort the process on them. Types contain strings too, such as time zones; metadata are dropped.
+    Polars aborts the process on such strings. Types contain strings too, such as time zones; metadata are dropped.
     """
     batch.validate(full=True)
     types = " ".join(map(str, batch.schema.types))
