@@ -290,7 +290,7 @@ def replay_belief(replay: Replay, buckets: Integers, *, firmness: float = 0.1, s
     buckets = exact_array("buckets", buckets, np.int64, (None,))
     names = np.unique(buckets)
     if np.shape(buckets) != (replay.scenarios,) or len(names) < 2:
-        was = f"shape {np.shape(buckets)} with {len(names)} values"
+        was = f"shape {np.shape(buckets)} with {len(names)} different"
         raise InputError(f"buckets must have shape ({replay.scenarios},) and at least two different values, was {was}")
     real_number("firmness", firmness, above=0, maximum=1)
     rng = np.random.default_rng(seed_stream(whole_number("seed", seed, minimum=0), "warm start"))
