@@ -37,7 +37,7 @@ def test_nothing_is_merged_if_one_place_does_not_exist() -> None:
 
 @pytest.mark.parametrize("quotes", [np.zeros((0, 2), np.int64), np.zeros((4, 1), np.int64), np.zeros((4, 3), np.int64)])
 def test_order_flow_needs_quotes(quotes: np.ndarray) -> None:
-    with pytest.raises(InputError, match="quotes must be rows of bid and ask"):
+    with pytest.raises(InputError, match="expected rows of bid and ask"):
         _simulate_compiled(RNG, CHARACTER, quotes, 0, 10, 1)
 
 

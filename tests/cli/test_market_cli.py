@@ -139,7 +139,7 @@ def test_a_pool_in_calibration_is_its_own_simulation(folder: Path) -> None:
     np.testing.assert_allclose(found.fits["P"].variances, profits.var(axis=0, ddof=1), rtol=1e-9)
     assert found.kinds["P"] == "dark"
     assert found.models[-1].kind == "dark"
-    with pytest.raises(InputError, match="pools must have distinct names"):
+    with pytest.raises(InputError, match="expected pools with distinct names"):
         calibrate(store, "QVEX", pools=[pool, pool])
 
 

@@ -250,8 +250,8 @@ def test_a_venue_without_enough_books_is_left_out_and_named(tmp_path: Path) -> N
     assert list(calibration.fits) == list(IMPACTS)
     assert set(calibration.summary()["skipped"]) == {"XCHI", "XPHL"}
     assert "(1 buckets with a book)" in calibration.skipped["XCHI"]
-    assert "was 1 of 5 quantities (60 buckets with a book)" in calibration.skipped["XPHL"]
-    assert "XCHI: skipped, books must be deep enough" in repr(calibration)
+    assert "got 1 of 5 quantities (60 buckets with a book)" in calibration.skipped["XPHL"]
+    assert "XCHI: skipped, expected books deep enough" in repr(calibration)
 
 
 def test_no_venue_with_enough_books_is_an_error(store: RecordingStore) -> None:
@@ -346,7 +346,7 @@ def test_limit_orders_follow_the_rule_of_their_venue(tmp_path: Path, venue: str,
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"quantities": [20]}, r"quantities must be at least two, was \[20\]"),
+        ({"quantities": [20]}, r"expected at least two quantities, got \[20\]"),
         ({"quantities": []}, r"quantities must be distinct and ascending, was \[\]"),
         ({"quantities": [40, 20]}, r"quantities must be distinct and ascending, was \[40, 20\]"),
         ({"quantities": [0, 20]}, "quantities must be a positive integer, was 0"),

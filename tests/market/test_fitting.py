@@ -190,7 +190,7 @@ def test_books_that_are_short_for_large_orders_are_counted_and_said() -> None:
     fit = fit_all(profits)
     assert (fit.samples, fit.short) == (60, 5)
     assert list(fit.counts) == [60] * 8 + [55] * 2
-    assert "5 of 60 books are too thin for 10 shares and are excluded there" in fit.warnings
+    assert "5 of 60 books are too thin for 10 shares and are excluded at that size" in fit.warnings
 
 
 def test_quantities_that_most_books_cannot_fill_are_left_out() -> None:
@@ -283,16 +283,16 @@ def one_quantity() -> Floats:
 
 
 @pytest.mark.parametrize(
-    ("make", "was"),
+    ("make", "got"),
     [
-        (nothing_there, r"was 0 of 10 quantities \(0 buckets with a book\)"),
-        (one_bucket, r"was 0 of 10 quantities \(1 buckets with a book\)"),
-        (one_quantity, r"was 1 of 10 quantities \(60 buckets with a book\)"),
+        (nothing_there, r"got 0 of 10 quantities \(0 buckets with a book\)"),
+        (one_bucket, r"got 0 of 10 quantities \(1 buckets with a book\)"),
+        (one_quantity, r"got 1 of 10 quantities \(60 buckets with a book\)"),
     ],
 )
-def test_too_few_samples_are_an_error(make: Any, was: str) -> None:
-    expected = "books must be deep enough for at least two quantities in 50% of the buckets, "
-    with pytest.raises(DataError, match=expected + was):
+def test_too_few_samples_are_an_error(make: Any, got: str) -> None:
+    expected = "expected books deep enough for at least two quantities in 50% of the buckets, "
+    with pytest.raises(DataError, match=expected + got):
         fit_all(make())
 
 

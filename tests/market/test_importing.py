@@ -441,8 +441,8 @@ def test_a_writer_without_snapshots_writes_an_empty_event_table(tmp_path: Path) 
 def test_table_depth_counts_levels() -> None:
     frame = polars.DataFrame({name: [1.0, 2.0] for name in level_columns(3)})
     assert table_depth(frame) == 3
-    with pytest.raises(DataError, match="snapshots must have columns bid_px_00"):
+    with pytest.raises(DataError, match="expected snapshot columns bid_px_00"):
         table_depth(frame.drop("ask_sz_01"))
-    with pytest.raises(DataError, match="snapshots must have columns bid_px_00"):
+    with pytest.raises(DataError, match="expected snapshot columns bid_px_00"):
         table_depth(polars.DataFrame())
     assert len(snapshot_schema(5)) == 24

@@ -266,5 +266,5 @@ def test_bad_tables_are_named() -> None:
     ):
         with pytest.raises(DataError, match=message):
             limit_profits(snapshot_table([BOOK], 1), bad, DAY, [1])
-    with pytest.raises(DataError, match="snapshots must have columns"):
+    with pytest.raises(DataError, match="expected snapshot columns"):
         limit_profits(snapshot_table([BOOK], 1).drop("bid_sz_00"), good, DAY, [1])

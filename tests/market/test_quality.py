@@ -159,9 +159,9 @@ def test_a_price_at_the_limit_is_read(tmp_path: Path) -> None:
 def test_days_before_order_books_are_refused(tmp_path: Path) -> None:
     early = csv_text({"ts_event": ["1975-03-27 10:00:00"], "venue": ["XNAS"], "symbol": ["ACME"]} | _best())
     said = refusal(tmp_path, early)
-    assert "must be of 1990-01-01 or later, was 1975-03-27: are its times in another unit?" in said
+    assert "must be dated 1990-01-01 or later, was 1975-03-27: are its times in another unit?" in said
     wanted = ReadingOptions(date=dt.date(1989, 12, 31))
-    with pytest.raises(DataError, match="must be of 1990-01-01 or later"):
+    with pytest.raises(DataError, match="must be dated 1990-01-01 or later"):
         imported(tmp_path, taq_text([Quote(OPEN)], end=False), TAQ_NAME, wanted=wanted)
 
 

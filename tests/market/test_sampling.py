@@ -144,9 +144,9 @@ def test_levels_are_checked(levels: Any) -> None:
 
 
 def test_a_table_without_levels_is_refused() -> None:
-    with pytest.raises(DataError, match=r"snapshots must have columns bid_px_00.*, was \['ts_event'\]"):
+    with pytest.raises(DataError, match=r"expected snapshot columns bid_px_00.*, got \['ts_event'\]"):
         closest_books(snapshots_at([1]).select("ts_event"), THREE_BUCKETS)
-    with pytest.raises(DataError, match="snapshots must have columns"):
+    with pytest.raises(DataError, match="expected snapshot columns"):
         closest_books(snapshots_at([1], depth=2).drop(level_columns(1)[1]), THREE_BUCKETS)
 
 
@@ -246,7 +246,7 @@ def test_stamps_are_exact_to_the_microsecond() -> None:
         ({"start": "11:00"}, "start of the window must be a time without a zone such as 11:00, was '11:00'"),
         ({"end": None}, "end of the window must be a time without a zone such as 11:00, was None"),
         ({"end": dt.time(13, tzinfo=dt.UTC)}, "end of the window must be a time without a zone"),
-        ({"end": dt.time(11, 0, 0, 1), "buckets": 1001}, "buckets must last a nanosecond, was 1001 from 11:00:00"),
+        ({"end": dt.time(11, 0, 0, 1), "buckets": 1001}, "expected buckets of at least 1 ns, got 1001 from 11:00:00"),
     ],
 )
 def test_windows_are_checked(fields: dict[str, Any], message: str) -> None:

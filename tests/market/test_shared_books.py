@@ -164,7 +164,7 @@ def test_mistakes_are_named() -> None:
     problem = Problem(actions=actions, mean_coef=np.zeros(4), var_coef=np.zeros(4))
     profits = np.zeros((2, 3, 5))
     for shared, message in (
-        (book(scenarios=2), r"shared books must be of \(3, 5\) and some of 2 slots, was \(2, 5\)"),
+        (book(scenarios=2), r"shared books must be of shape \(3, 5\) over slots 0 to 1, was \(2, 5\)"),
         (book(slots=(0, 2)), r"was \(3, 5\), slots \(0, 2\)"),
     ):
         with pytest.raises(InputError, match=message):

@@ -152,7 +152,7 @@ def test_what_is_read_is_found_under_any_name(tmp_path: Path) -> None:
             b"",
             "must hold market data (ITCH 5.0, DBN, CSV, Parquet, or Binance depth updates as JSON), was empty",
         ),
-        ("data.zip", zipped({"readme.txt": b"nothing"}), "must hold CSV files, was an archive without any"),
+        ("data.zip", zipped({"readme.txt": b"nothing"}), "must be an archive of CSV files, has none"),
     ],
 )
 def test_files_under_a_wrong_name_are_refused(tmp_path: Path, name: str, content: bytes, expected: str) -> None:

@@ -91,7 +91,7 @@ def test_an_address_without_a_listener_is_refused(kind: str, address: str, monke
     [
         ({"kind": "spark"}, "backend must be one of local, dask, ray, was 'spark'"),
         ({"workers": 0}, "workers must be a positive integer, was 0"),
-        ({"address": "tcp://x"}, "the local backend takes no address, was 'tcp://x'"),
+        ({"address": "tcp://x"}, "address must be omitted for the local backend, was 'tcp://x'"),
     ],
 )
 def test_invalid_backends_are_refused(values: dict[str, Any], message: str) -> None:

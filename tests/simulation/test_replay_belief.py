@@ -123,7 +123,7 @@ def test_identical_books_give_a_belief() -> None:
 @pytest.mark.parametrize(
     ("buckets", "options", "message"),
     [
-        (np.zeros(3, dtype=np.int64), {}, r"buckets must have shape \(200,\) and at least two different, was shape"),
+        (np.zeros(3, dtype=np.int64), {}, r"buckets must have shape \(200,\) and at least two different values"),
         (np.zeros(200, dtype=np.int64), {}, r"was shape \(200,\) with 1 different"),
         (None, {"firmness": 0}, "firmness must be a number of at most 1 and above 0, was 0"),
         (None, {"firmness": 2}, "firmness must be a number of at most 1 and above 0, was 2"),

@@ -77,7 +77,7 @@ def test_the_session_is_that_of_new_york_alone(tmp_path: Path) -> None:
 def test_recordings_of_two_zones_do_not_go_together(tmp_path: Path) -> None:
     record_day(tmp_path / "books", "XNAS")
     record_day(tmp_path / "books", "BINANCE", zone="UTC", hours=AFTERNOON)
-    with pytest.raises(DataError, match=r"recordings of TARN on 2019-03-04 must have the same time zone, was .*UTC"):
+    with pytest.raises(DataError, match=r"recordings of TARN on 2019-03-04 with the same time zone, got .*UTC"):
         market_days(tmp_path / "books", kept=tmp_path / "kept", backend=HERE)
 
 

@@ -51,7 +51,7 @@ class Calibration:
         return [fit.model(name, self.kinds[name]) for name, fit in self.fits.items()] + self.dark
 
     def summary(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Return the calibration as plain values for JSON."""
         lit = {name: {"kind": self.kinds[name], **fit.summary()} for name, fit in self.fits.items()}
         dark = {pool.name: {"kind": "dark", "mean": [*pool.mean], "variance": [*pool.variance]} for pool in self.dark}
         return {"config": self.config, "venues": lit, "dark": dark, "skipped": self.skipped}
@@ -99,13 +99,13 @@ def calibrate(
     venues: Sequence[str] = (),
     levels: int | None = None,
 ) -> Calibration:
-    """Estimate the profit of orders at every recorded venue, per quantity, against the mid of the venue's own book.
+    """Fit a venue model to the profit of orders at every recorded venue, against the mid of the venue's own book.
 
     Parameters
     ----------
     quantities : Sequence[int]
-        Test quantities, at least two.
-    window : Window, optional
+        Order sizes in shares, at least two.
+    window : TimeWindow, optional
         Part of the day and its buckets; default: the paper's, 11:00 to 13:00 in 60 buckets.
     orders : Sequence[str]
         ``market``, ``limit`` or both; limit orders require recorded events.
@@ -114,17 +114,17 @@ def calibrate(
     dark_pools : int
         Number of dark pools to add with moments drawn relative to the lit venues.
     pools : Sequence[DarkPool]
-        Dark-pool mechanisms; their remainder crosses at the venue with the most snapshots.
+        Dark pools with a mechanism; their remainders cross at the venue with the most snapshots.
     levels : int, optional
         Levels that orders may walk; default: all recorded levels.
     """
-    instance_of("store", store, RecordingStore, "a Store")
-    part = TimeWindow() if window is None else instance_of("window", window, TimeWindow, "a Window")
+    instance_of("store", store, RecordingStore, "a RecordingStore")
+    part = TimeWindow() if window is None else instance_of("window", window, TimeWindow, "a TimeWindow")
     pools = valid_list("pools", pools, DarkPool, "dark pools")
     orders = valid_list("orders", orders, object, "market or limit")
     terms = ScenarioTerms(check_order_quantities(quantities), side, fees, levels)
     if len(terms.quantities) < 2:
-        raise InputError(f"quantities must be at least two, was {list(quantities)}")
+        raise InputError(f"expected at least two quantities, got {list(quantities)}")
     whole_number("dark_pools", dark_pools, minimum=0, maximum=1000)
     if not orders:
         raise InputError("orders must be market, limit or both, was empty")
@@ -136,12 +136,12 @@ def calibrate(
     one = recordings[0]
     sample_times = draw_sample_times(one.date, part, seed, one.zone)
     if len({pool.name for pool in pools}) < len(pools):
-        raise InputError(f"pools must have distinct names, was {[pool.name for pool in pools]}")
+        raise InputError(f"expected pools with distinct names, got {[pool.name for pool in pools]}")
     tables = {one.venue: ScenarioTables(store, one, part, [sample_times]) for one in recordings}
     fits: dict[str, VenueFit] = {}
     kinds: dict[str, str] = {}
     skipped: dict[str, str] = {}
-    # Dark pools cross at the venue with the most snapshots.
+    # Remainders of dark pools cross at the venue with the most snapshots.
     home = max(recordings, key=lambda one: one.snapshots).venue
     slots = [ScenarioSlot(one.venue, kind) for one in recordings for kind in ORDERS if kind in orders]
     for slot in [*slots, *(ScenarioSlot(home, "dark", pool) for pool in pools)]:

@@ -17,10 +17,10 @@ from riskroute.core.validation import valid_day, whole_number
 
 TRADING_ZONE = "America/New_York"  # default zone of days and hours
 SECOND = 1_000_000_000  # nanoseconds
-YEARS = range(1970, 2262)  # whole years that fit into 64 bits of nanoseconds
+YEARS = range(1970, 2262)  # whole years since the epoch whose nanoseconds fit into a signed 64-bit integer
 
-# Patterns of dates in file names, each with the groups that hold year, month and day. A pattern with two readings is
-# ambiguous unless only one of them is a valid date.
+# Patterns of dates in file names, each with the groups that hold year, month and day. A match with two readings is
+# ambiguous if they are different valid dates.
 _DATES: tuple[tuple[str, tuple[tuple[int, int, int], ...]], ...] = (
     (r"^(\d{2})(\d{2})(\d{4})\.(?:NASDAQ|BX|PSX)_ITCH", ((3, 1, 2),)),
     (r"^S(\d{2})(\d{2})(\d{2})-v50", ((3, 1, 2),)),
@@ -52,7 +52,7 @@ def zone_label(zone: str) -> str:
 
 
 def clock_stamp(day: dt.date, moment: dt.time, zone: str = TRADING_ZONE) -> int:
-    """Return the UTC nanoseconds of a local date and time."""
+    """Return a local date and time as a UTC timestamp in nanoseconds."""
     local = dt.datetime.combine(day, moment, tzinfo=ZoneInfo(zone))
     return int(local.timestamp()) * SECOND + moment.microsecond * 1000
 
@@ -76,7 +76,7 @@ def local_time(stamp: int, zone: str = TRADING_ZONE) -> dt.time:
 
 
 def day_limits(day: dt.date, zone: str = TRADING_ZONE) -> tuple[int, int]:
-    """Return the UTC nanoseconds at which a local day and the next one begin."""
+    """Return the start of a local day and of the next day, in UTC nanoseconds."""
     return clock_stamp(day, dt.time(0), zone), clock_stamp(day + dt.timedelta(days=1), dt.time(0), zone)
 
 
@@ -100,7 +100,7 @@ def parse_hours(text: str) -> tuple[dt.time, dt.time]:
 
 @dataclass(frozen=True)
 class TimeWindow:
-    """A part of the trading day in equal buckets; defaults are the paper's. Hours are in the recording's zone."""
+    """Part of the trading day, cut into equal buckets; defaults are the paper's. Times are in the recording's zone."""
 
     start: dt.time = dt.time(11)
     end: dt.time = dt.time(13)
@@ -117,7 +117,7 @@ class TimeWindow:
         if self.start >= self.end:
             raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
         if np.diff(self.edges(dt.date(2000, 1, 3))).min() < 1:
-            raise InputError(f"buckets must last a nanosecond, was {self.buckets} from {self.start} to {self.end}")
+            raise InputError(f"expected buckets of at least 1 ns, got {self.buckets} from {self.start} to {self.end}")
 
     def edges(self, day: dt.date, zone: str = TRADING_ZONE) -> Stamps:
         """Return the edges of the buckets on a local day, ``(buckets + 1,)`` UTC nanoseconds."""
@@ -129,7 +129,7 @@ class TimeWindow:
 
 
 def date_in_name(name: str) -> dt.date | None:
-    """Return the date in a file name, or None if it has none or is ambiguous.
+    """Return the date in a file name, or None if there is none or it is ambiguous.
 
     >>> [date_in_name(name) for name in ("12302019.NASDAQ_ITCH50.gz", "20190327.BX_ITCH_50", "S081321-v50.txt.gz")]
     [datetime.date(2019, 12, 30), datetime.date(2019, 3, 27), datetime.date(2021, 8, 13)]

@@ -1,6 +1,6 @@
 """Dark pools: random moments relative to the lit venues, or a mechanism with hidden size. No public data exist.
 
-In the mechanism a pool holds some hidden size or none, trades at the lit mid, and reveals only the fill.
+In the mechanism a pool holds some hidden size or none, trades at the lit mid by default, and reveals only the fill.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from riskroute.routing.venue_models import VenueModel
 def generated_dark_pools(lit: Sequence[VenueModel], count: int = 2, *, seed: int = 0) -> list[VenueModel]:
     """Draw dark pools with random moments: cheaper than the lit venues on average, and more volatile.
 
-    Per share a pool saves 25 % to 90 % of the best lit venue's cost (or earns that much more), with at most its
-    curvature. Its variance is at least 1.25 times that of any lit venue at every size. Pool k does not depend on
-    ``count``.
+    The linear coefficient of a pool's mean improves on the best lit venue's by 25 % to 90 %; its quadratic coefficient
+    is a random fraction of that venue's. Its variance is at least 1.25 times that of any lit venue at every size. Pool
+    k does not depend on ``count``.
 
     Examples
     --------
@@ -50,14 +50,14 @@ def generated_dark_pools(lit: Sequence[VenueModel], count: int = 2, *, seed: int
 
 @dataclass(frozen=True)
 class DarkPool:
-    """A pool with a power-law hidden size: P(size >= n) = ``presence * (smallest / n) ** tail`` for n >= ``smallest``.
+    """A pool with power-law hidden sizes: P(size >= n) = ``presence * (smallest / n) ** tail`` for n >= ``smallest``.
 
     Parameters
     ----------
     presence : float
         Probability that any size is hidden, 0 to 1.
     tail : float
-        Exponent, above 0; smaller values make large sizes more frequent. Up to 1 the mean size is infinite.
+        Exponent, above 0; smaller values make large sizes more frequent. At 1 or below, the mean size is infinite.
     smallest : int
         Smallest hidden size, in shares.
     improvement : float
@@ -151,7 +151,7 @@ class DarkPool:
 
 
 def _countable(quantities: Sequence[int] | Integers) -> tuple[Integers, Integers]:
-    """Return the quantities, and 1, 2, .. up to the largest of them."""
+    """Return ``quantities``, and the integers from 1 to the largest of them."""
     asked = check_order_quantities(quantities)
-    whole_number("quantities", asked[-1], maximum=10**7)  # the sums below take an array of that length
+    whole_number("quantities", asked[-1], maximum=10**7)  # callers sum over an array of that length
     return asked, np.arange(1, asked[-1] + 1)

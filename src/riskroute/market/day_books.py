@@ -1,4 +1,4 @@
-"""Books of one symbol on one day at all venues, looked up as of any time, never ahead of it; prepared days on disk.
+"""Books of one symbol and day at all venues, looked up as of a time without look-ahead; prepared days on disk.
 
 A prepared day is a folder with one array per file, memory-mapped by the processes that replay it, and ``day.json``,
 which is written last: a folder without it is incomplete.
@@ -40,7 +40,7 @@ class _BooksNow(NamedTuple):
     ask_px: Matrix
     ask_sz: Matrix
     ages: Integers  # ``(V,)``, nanoseconds since each venue's snapshot, -1 before its first
-    rows: Integers  # ``(V,)``, rows of the snapshots
+    rows: Integers  # ``(V,)``, rows of these snapshots in `DayBooks`
 
 
 class _DayArrays(NamedTuple):
@@ -66,7 +66,7 @@ class DayBooks:
     offsets : Integers
         ``(V + 1,)``: snapshots ``offsets[v]`` to ``offsets[v + 1]`` belong to venue ``v``, sorted by time.
     stamps, sequences : Stamps
-        ``(N,)``, times in UTC nanoseconds, and numbers of the messages behind them.
+        ``(N,)``, times in UTC nanoseconds, and sequence numbers of the messages.
     bid_px, bid_sz, ask_px, ask_sz : Matrix
         ``(N, L)``, best level first; NaN and 0 for absent levels.
     oldest : int
@@ -107,7 +107,7 @@ class DayBooks:
 
     @classmethod
     def of_tables(cls, tables: dict[str, polars.DataFrame], *, levels: int | None = None) -> Self:
-        """Combine the snapshot tables of several venues, cut to ``levels`` if given."""
+        """Combine the snapshot tables of several venues; keep the best ``levels``, default all."""
         if not tables:
             raise InputError("tables must have at least one venue, was empty")
         valid_list("tables", list(tables.values()), polars.DataFrame, "snapshot tables")
@@ -132,13 +132,13 @@ class DayBooks:
 
     @property
     def first(self) -> int:
-        """The first time at which every venue has a snapshot."""
+        """The time by which every venue with snapshots has had its first, in UTC nanoseconds."""
         begins = self.offsets[:-1][np.diff(self.offsets) > 0]
         return int(self.stamps[begins].max())
 
     @property
     def last(self) -> int:
-        """The time of the last snapshot."""
+        """The time of the last snapshot, in UTC nanoseconds."""
         return int(self.stamps.max())
 
     def as_of(self, time: int) -> _BooksNow:
@@ -155,7 +155,7 @@ class DayBooks:
         return _DayArrays(*(getattr(self, name) for name in _DayArrays._fields))
 
     def aged(self, seconds: float) -> DayBooks:
-        """Return the same books in which snapshots older than ``seconds`` are stale."""
+        """Return the same books, with snapshots older than ``seconds`` treated as stale."""
         oldest = int(seconds * SECOND) if math.isfinite(real_number("seconds", seconds, above=0)) else 2**62
         return replace(self, oldest=oldest)
 
@@ -178,7 +178,7 @@ class DayBooks:
 
 @njit(cache=True)
 def _row_at(stamps: Stamps, first: int, last: int, time: int) -> int:
-    """Return the row of the last stamp at or before ``time`` in rows ``first`` to ``last``; -1 if none."""
+    """Return the row of the last stamp at or before ``time`` in rows ``first`` to ``last - 1``; -1 if none."""
     low, high = first, last
     while low < high:
         middle = (low + high) // 2
@@ -222,7 +222,7 @@ def _touches(day: _DayArrays, times: Stamps) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class PreparedDay:
-    """Books of a day, and the queues of the venues with events; None if there are none."""
+    """Books of a day, and the queues of the venues with events; ``queue`` is None without events."""
 
     RECORD: ClassVar[str] = "day.json"
     FORMAT: ClassVar[int] = 2
@@ -231,7 +231,7 @@ class PreparedDay:
     queue: QueueReplay | None = None
 
     def write(self, folder: Path) -> Path:
-        """Write a day to a temporary folder and rename it, so that no process sees an incomplete one."""
+        """Write the day under a temporary name and rename it, so that no process reads an incomplete day."""
         beside = folder.with_name(f".{folder.name}.{os.getpid()}")
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)
@@ -262,12 +262,12 @@ class PreparedDay:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Return the day of a folder, memory-mapped."""
+        """Read the day in a folder, memory-mapped."""
         try:
             record = json.loads((folder / cls.RECORD).read_text())
             if record["format"] != cls.FORMAT:
                 raise DataError(
-                    f"{folder} must have format {cls.FORMAT}, was {record['format']!r}; prepare the day again"
+                    f"{folder} must have format {cls.FORMAT}, has {record['format']!r}; prepare the day again"
                 )
             arrays = {name: _mapped(folder / f"{name}.npy") for name in _BOOK_ARRAYS}
             books = DayBooks(tuple(record["venues"]), **arrays)

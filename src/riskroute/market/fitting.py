@@ -14,7 +14,7 @@ from riskroute.core.errors import DataError
 from riskroute.core.records import to_plain
 from riskroute.routing.venue_models import VenueModel
 
-# Share of the samples that must be deep enough for a quantity to be used: deep books alone would look cheap.
+# Fraction of books that must be deep enough for a quantity to be used: the deep books alone understate its cost.
 _USABLE = 0.5
 
 Pair = tuple[float, float]
@@ -50,7 +50,7 @@ class VenueFit:
 
     ``quantities``, ``means``, ``variances`` and ``counts`` have one entry per quantity used. ``samples`` counts the
     buckets with a book, ``short`` those whose book was too thin for the largest requested quantity. ``r2_mean`` and
-    ``r2_variance`` are the paper's, of straight lines through mean against Q and variance against Q squared;
+    ``r2_variance`` are the R^2 of straight lines, as in the paper: mean against Q, variance against Q squared.
     ``r2_mean_model`` and ``r2_variance_model`` are those of the fitted model.
     """
 
@@ -78,7 +78,7 @@ class VenueFit:
         return VenueModel(name, self.mean, self.variance, kind, self.mean_error, self.variance_error)
 
     def summary(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Return the fit as plain values for JSON."""
         plain: dict[str, Any] = to_plain(self)
         return plain
 
@@ -91,10 +91,10 @@ def fit_profits(
     seed: np.random.SeedSequence,
     draws: int = 1,
 ) -> VenueFit:
-    """Fit profits ``(draws * B, Q)`` of B buckets at Q quantities; NaN marks a missing or too thin book.
+    """Fit mean and variance of profits ``(draws * B, Q)`` by quantity; NaN marks a missing or too thin book.
 
-    ``found (B,)`` marks the buckets that have a book. With several draws per bucket, rows list all buckets of the first
-    draw, then of the next. Standard errors come from a bootstrap over buckets.
+    ``found (B,)`` marks which of the B buckets have a book. With several draws per bucket, rows list all buckets of the
+    first draw, then of the next. Standard errors come from a bootstrap over buckets.
     """
     there = ~np.isnan(profits)
     deep = there[:, -1].reshape(draws, len(found)).all(axis=0)
@@ -104,11 +104,11 @@ def fit_profits(
     usable = counts >= max(2, _USABLE * found.sum())
     if usable.sum() < 2:
         raise DataError(
-            f"books must be deep enough for at least two quantities in {_USABLE:.0%} of the buckets, "
-            f"was {int(usable.sum())} of {len(quantities)} quantities ({samples} buckets with a book)"
+            f"expected books deep enough for at least two quantities in {_USABLE:.0%} of the buckets, "
+            f"got {int(usable.sum())} of {len(quantities)} quantities ({samples} buckets with a book)"
         )
     if samples < 2:
-        raise DataError(f"at least two buckets must have a book, was {samples}")
+        raise DataError(f"expected at least two buckets with a book, got {samples}")
     kept, values, given = quantities[usable], profits[found][:, usable], there[found][:, usable]
     centre = np.where(given, values, 0.0).sum(axis=0) / given.sum(axis=0)
     shifted = np.where(given, values - centre, 0.0)
@@ -181,12 +181,12 @@ def _r2(values: Floats, fitted: Floats) -> float:
 
 
 def _worst(values: Floats, fitted: Floats) -> float:
-    """Return the largest residual as a fraction of the largest value."""
+    """Return the largest absolute residual as a fraction of the largest absolute value."""
     return float(np.abs(values - fitted).max() / max(np.abs(values).max(), 1e-300))
 
 
 def _neighbours(values: Floats) -> float:
-    """Return the correlation of neighbouring buckets."""
+    """Return the correlation of neighbouring buckets, 0 if it cannot be estimated."""
     pairs = np.column_stack([values[:-1], values[1:]])
     pairs = pairs[np.isfinite(pairs).all(axis=1)]
     if len(pairs) < 3 or (np.ptp(pairs, axis=0) <= 1e-9 * np.abs(pairs).max()).any():
@@ -195,7 +195,7 @@ def _neighbours(values: Floats) -> float:
 
 
 def _negative(variance: Pair, largest: int) -> tuple[int, int] | None:
-    """Return the first and last quantity with a negative fitted variance; per share it is a straight line in Q.
+    """Return the first and last quantity with a negative fitted variance, or None; per share it is linear in Q.
 
     >>> _negative((-0.5, 0.1), 10), _negative((0.5, -0.1), 10), _negative((0.0, 0.1), 10)
     ((1, 4), (6, 10), None)
@@ -217,7 +217,7 @@ def _warnings(fit: VenueFit, asked: Integers, usable: Flags) -> list[str]:
         )
     elif fit.short:
         warnings.append(
-            f"{fit.short} of {fit.samples} books are too thin for {asked[-1]} shares and are excluded there"
+            f"{fit.short} of {fit.samples} books are too thin for {asked[-1]} shares and are excluded at that size"
         )
     below = _negative(fit.variance, int(fit.quantities[-1]))
     if below is not None:

@@ -35,8 +35,8 @@ from riskroute.market.readers.ticks import TickReader
 from riskroute.market.recordings import Recording, RecordingStore, RecordingWriter
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 
-# Readers that support fractional sizes and other time zones also have ``unit`` and ``zone``; readers whose files may or
-# may not hold US equities have ``us_equity``.
+# Readers that support fractional sizes and other time zones also have ``unit`` and ``zone``; readers whose files may
+# hold other assets than US equities have ``us_equity``.
 _Reader = ItchReader | LobsterReader | TickReader | UpdateReader | DatabentoReader | TaqReader | TableReader
 
 READERS: dict[str, Callable[[Path, ReadingOptions], _Reader]] = {
@@ -67,7 +67,7 @@ _SIGNATURES = {
     **{GZIP: "gzip within gzip or zstd", ZSTD: "zstd within gzip or zstd"},
 }
 
-_FIRST_DAY = dt.date(1990, 1, 1)  # no order book was recorded before: an earlier date is a time in other units
+_FIRST_DAY = dt.date(1990, 1, 1)  # earlier dates come from times read in the wrong unit
 
 
 class _Content(NamedTuple):
@@ -78,7 +78,7 @@ class _Content(NamedTuple):
 
     @property
     def unknown(self) -> bool:
-        """Whether the bytes say nothing about the format."""
+        """Whether the format cannot be identified."""
         return self.what in ("empty", "truncated or damaged") or self.what.startswith("unknown")
 
     def __str__(self) -> str:
@@ -97,12 +97,12 @@ def _sniff(path: Path) -> _Content:
                 while len(head) < 1 << 16 and (part := file.read1((1 << 16) - len(head))):
                     head += part
             except (EOFError, OSError, zlib.error):
-                whole = False  # a truncated archive: its first bytes still name the format
+                whole = False  # a truncated archive: its first bytes still identify the format
     return _Content(_describe(head) if head or whole else "truncated or damaged", packing)
 
 
 def _describe(head: bytes) -> str:
-    r"""Name the format that the first bytes of a file belong to.
+    r"""Return the name of the format that the first bytes of a file indicate.
 
     >>> _describe(b"%PDF-1.7"), _describe(b"time,bid"), _describe(b"DBN\x03"), _describe(bytes(8))
     ('a PDF document', 'text', 'DBN', 'unknown bytes (00 00 00 00 00 00 00 00)')
@@ -122,7 +122,7 @@ def _describe(head: bytes) -> str:
 
 
 def _text(head: bytes) -> str:
-    """Name the kind of text, or return an empty string for binary data."""
+    """Return the kind of text, or an empty string for binary data."""
     try:
         text = head[: max(len(head) - 3, 1)].decode("utf-8-sig")  # the last character may be cut in half
     except UnicodeDecodeError:
@@ -136,7 +136,7 @@ def _text(head: bytes) -> str:
 
 
 def _detect_format(path: Path) -> str:
-    """Return the reader for a file, by its content, and by its name where several readers share a content."""
+    """Return the key in `READERS` of a file's format, by its content, and by its name where formats share a content."""
     if not path.is_file():
         raise InputError(f"no such file: {str(path)!r}")
     content = _sniff(path)
@@ -155,7 +155,7 @@ def _detect_format(path: Path) -> str:
     if UpdateReader.recognises(path):
         return "deltas"
     if claimed or not (content.what in ("a zip archive", "text") or (content.unknown and text_name)):
-        # A damaged file must not be skipped silently among the files of a folder; a foreign one may.
+        # A damaged file of a folder must not be skipped silently; one that holds no market data may.
         error = DataError if claimed or content.what == "truncated or damaged" else NoBooksError
         expected = {
             "itch": "be a complete NASDAQ ITCH 5.0 file, raw or gzip",
@@ -164,7 +164,7 @@ def _detect_format(path: Path) -> str:
         }
         raise error(f"{path} must {expected[claimed]}, was {content}")
     if not csv_members(path):
-        raise NoBooksError(f"{path} must hold CSV files, was an archive without any")
+        raise NoBooksError(f"{path} must be an archive of CSV files, has none")
     if LobsterReader.recognises(path):
         return "lobster"
     if TickReader.recognises(path):
@@ -200,7 +200,7 @@ def import_files(
     max_crossed : float
         Refuse a file if a larger fraction of its snapshots is crossed or locked.
     progress : Progress, optional
-        Called after every part that was read.
+        Called after every part read.
     skipped : _Skipped, optional
         Called for every skipped file of a folder.
     """
@@ -212,7 +212,7 @@ def import_files(
         one_of("kind", kind, tuple(READERS))
     files = [valid_path("a file", path) for path in valid_list("files", paths, object, "paths")]
     out = valid_path("out", out)
-    instance_of("options", options, ReadingOptions, "an ReadingOptions")
+    instance_of("options", options, ReadingOptions, "a ReadingOptions")
     for name, function in (("progress", progress), ("skipped", skipped)):
         if function is not None:
             valid_function(name, function)
@@ -225,7 +225,7 @@ def import_files(
             for name, whose in (("unit", "sizes are whole shares"), ("zone", f"days are in {TRADING_ZONE} time")):
                 value = getattr(options, name)
                 if value is not None and not hasattr(reader, name):
-                    raise InputError(f"omit {name} for {reader.source.name}, whose {whose}, was {value!r}")
+                    raise InputError(f"omit {name} for {reader.source.name}, whose {whose}; {name} was {value!r}")
             mine = _read(reader, options, out, writers, venues, progress)
             _judge(reader, [writers[key].recording for key in mine], limits)
         for old in options.venue_names:
@@ -245,7 +245,7 @@ def import_files(
 def _readers(
     paths: Sequence[Path], options: ReadingOptions, kind: str | None, skipped: _Skipped | None
 ) -> Iterator[_Reader]:
-    """Yield a reader per file, folders expanded; the two files of a LOBSTER pair share one."""
+    """Yield a reader per file, expanding folders; the two files of a LOBSTER pair share a reader."""
     in_folders = {file for path in paths if path.is_dir() for file in _files_in(path)}
     files = [file for path in paths for file in (_files_in(path) if path.is_dir() else [path])]
     read: set[Path] = set()
@@ -275,23 +275,23 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 class _VenueNames:
-    """Maps the venues of a file to the requested names: ``options.venue`` selects a venue, or renames the only one."""
+    """Requested names of a file's venues: ``options.venue`` selects the venue so named, or renames the only one."""
 
     def __init__(self, source: Path, options: ReadingOptions) -> None:
         self.source, self.options = source, options
         self.seen: dict[str, None] = {}
 
     def new(self, venue: str) -> str | None:
-        """Return the new name of a venue, None if it is not wanted."""
+        """Return the requested name of a venue, None if the venue is not selected."""
         self.seen[venue] = None
         wanted = self.options.venue
         if wanted is None:
             return self.options.venue_names.get(venue, venue)
-        # Only the end of the file tells selection from renaming: until then, the first venue takes the new name.
+        # Whether it selects or renames is known only at the end of the file; until then it renames the first venue.
         return wanted if venue == (wanted if wanted in self.seen else next(iter(self.seen))) else None
 
     def check(self) -> None:
-        """Refuse one new name for several venues."""
+        """Raise `InputError` if ``options.venue`` would rename several venues."""
         wanted = self.options.venue
         if wanted is not None and wanted not in self.seen and len(self.seen) > 1:
             raise InputError(
@@ -316,7 +316,7 @@ def _read(
         if venue is None:
             continue
         key = (venue, part.symbol, str(reader.date))
-        if part.venue == options.venue:  # the venue of that name exists: drop what was renamed to it before
+        if part.venue == options.venue:  # the venue exists: discard books of others renamed to it
             for other in [other for other, old in mine.items() if old != part.venue]:
                 writers.pop(other).discard()
                 del mine[other]
@@ -326,7 +326,7 @@ def _read(
                 raise InputError(f"two files hold {twice.stem}; import one of them, or give venue or date")
             mine[key] = part.venue
             if reader.date < _FIRST_DAY:
-                expected = f"of {_FIRST_DAY} or later, was {reader.date}: are its times in another unit?"
+                expected = f"dated {_FIRST_DAY} or later, was {reader.date}: are its times in another unit?"
                 raise DataError(f"{reader.source} must be {expected}")
             source = str(reader.source.name)
             kept = {name: getattr(reader, name) for name in ("unit", "zone", "us_equity") if hasattr(reader, name)}
@@ -357,7 +357,7 @@ def _write(writer: RecordingWriter, part: ReaderPart) -> None:
 
 
 def _judge(reader: _Reader, recordings: Sequence[Recording], limits: dict[str, float]) -> None:
-    """Refuse recordings that are empty, or have more faults than allowed."""
+    """Raise `DataError` if a recording is empty or exceeds a limit."""
     symbols = {one.symbol for one in recordings if one.snapshots}
     empty = [f" of {one.symbol}" for one in recordings if one.symbol not in symbols]
     if empty or not recordings:
@@ -385,7 +385,7 @@ def _judge(reader: _Reader, recordings: Sequence[Recording], limits: dict[str, f
 
 
 def _above(share: float) -> str:
-    """Return a round limit above ``share``.
+    """Return the next whole percent above ``share``, at most 1, as text.
 
     >>> _above(0.1441), _above(0.999)
     ('0.15', '1')
@@ -425,7 +425,7 @@ def import_books(
 ) -> ImportedBooks:
     """Open the recorded books in ``data``, or generate a synthetic market of ``hours`` and import it below ``out``.
 
-    ``depth`` levels of the synthetic market are kept; default: all.
+    ``depth`` is the number of levels kept of the synthetic market; default: all.
     """
     whole_number("seed", seed, minimum=0)
     if data is not None:

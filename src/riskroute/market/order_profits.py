@@ -23,7 +23,7 @@ DECIMALS = 9  # of a dollar; digits beyond are rounding errors of large sums
 
 
 def check_order_quantities(values: Sequence[int] | Integers) -> Integers:
-    """Return ``values`` as an array if they are distinct positive integers in ascending order."""
+    """Return ``values`` as an array; raise `InputError` unless they are positive, distinct and ascending integers."""
     try:
         given = list(values)
     except TypeError:
@@ -114,9 +114,9 @@ def limit_profits(
     the recorded events reach its queue position; the remainder walks the bids of the bucket's last snapshot. Buying is
     the mirror image. The order is assumed to have no market impact.
 
-    Executions fill it, and so do bids recorded at its price or above: such a bid would have traded with it, at its
-    price and up to the bid's size, instead of resting. Each bid does so once, so bids at or above the limit price are
-    not available to the remainder at the end.
+    Executions fill the order, and so do bids recorded at or above its limit: such a bid would have traded with it, at
+    the limit and up to the bid's size, instead of resting. Each bid trades once, so bids at or above the limit are not
+    available to the remainder.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Fills of limit orders in recorded queues, followed event by event through a day.
 
-Price-time priority serves the oldest order first. A pro-rata venue shares every trade in proportion to the displayed
+Price-time priority serves the oldest order first. A pro-rata venue allocates every trade in proportion to displayed
 sizes. `QueueReplay` fills orders that join at any time, and lists the public trades of the same recording;
 `queue_bucket_fills` fills one order per bucket.
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from riskroute.market.day_books import DayBooks
 
 
-# Codes of what an event does; the first four are those of an event table, in the order A, C, F, M. ``arrive`` marks an
-# order of the other side: at our price or through it, it trades with us instead of resting.
+# Codes of event actions; the first four are A, C, F and M of an event table. ``arrive`` marks an order of the other
+# side: if its price is at or through ours, it trades with us instead of resting.
 _EventActions = namedtuple("_EventActions", "add cancel execute replace arrive")
 ACTION = _EventActions(*range(5))
 MATCHING_RULES = ("price-time", "pro-rata")
 PRICE_UNITS = 1_000_000  # prices are compared in whole millionths of a dollar: floats may differ in the last digit
-_NOWHERE = -(2**62)  # price of an order whose price is unknown: no queue has it
+_NOWHERE = -(2**62)  # stands for an unknown price; no queue has it
 
 
 class QueueEvents(NamedTuple):
@@ -39,8 +39,8 @@ class QueueEvents(NamedTuple):
 
     Prices are integers that increase as they get worse for the counterparty: those of bids are negative. A cancel, an
     execution and the old order of a replacement remove ``gone_sizes`` from the queue at ``gone_prices``, from an order
-    that joined at sequence ``gone_joined``. If that order was never added, this is the earliest sequence that its id
-    allows (-1: before the first event). Orders of the other side are included with action ``arrive``.
+    that joined at sequence ``gone_joined``. If that order was never added, ``gone_joined`` is the earliest sequence
+    that its id allows (-1: before the first event). Orders of the other side are included with action ``arrive``.
     """
 
     stamps: Integers
@@ -59,7 +59,7 @@ class QueueEvents(NamedTuple):
 
 
 def queue_price_keys(prices: Floats, direction: int) -> Floats:
-    """Code prices as in `QueueEvents`, NaN kept; ``direction`` is 1 for asks and -1 for bids.
+    """Return prices coded as in `QueueEvents`, NaN unchanged; ``direction`` is 1 for asks and -1 for bids.
 
     >>> queue_price_keys(np.array([10.01]), 1).tolist(), queue_price_keys(np.array([10.01]), -1).tolist()
     ([10010000.0], [-10010000.0])
@@ -81,7 +81,7 @@ def queue_bucket_fills(
     """Return the shares filled at the limit price, ``(B, Q)``, by orders of ``quantities (Q,)`` in each of B buckets.
 
     In the bucket from ``edges[b]`` to ``edges[b + 1]`` (UTC nanoseconds) an order joins right after event
-    ``sequences[b]``, behind ``shown[b]`` shares at ``limits[b]``, coded by `queue_price_keys`; NaN: it does not join.
+    ``sequences[b]``, behind ``shown[b]`` shares at ``limits[b]``, coded by `queue_price_keys` (NaN: no order joins).
     ``direction`` is 1 for orders to sell and -1 for orders to buy; ``rule`` is one of `MATCHING_RULES`.
     """
     flow, pro_rata = _code_day_events(events, direction, int(edges[-1])), rule == "pro-rata"
@@ -120,18 +120,18 @@ def _code_day_events(events: polars.DataFrame, direction: int, end: int = 2**62)
 
 
 class _ArrivalIds(NamedTuple):
-    """Ascending ids of added orders, ``(K,)``, and the sequences at which they came; empty if ids are not ordered."""
+    """Ascending ids of added orders, ``(K,)``, and the sequences of their adds; empty if ids do not follow arrival."""
 
     ids: Integers
     sequences: Integers
 
     @classmethod
     def of_events(cls, coded: polars.DataFrame) -> Self:
-        """Return the ids of the orders that `_coded_events` of both sides add."""
+        """Return the ascending ids of the orders that the coded events of both sides add."""
         added = coded.filter(polars.col("action").is_in([ACTION.add, ACTION.replace]))
         ids, sequences = added["order_id"].cast(polars.UInt64).to_numpy(), added["sequence"].to_numpy()
         rising = np.append(True, ids[1:] > np.maximum.accumulate(ids)[:-1])[: len(ids)]
-        # Orders displayed some time after they were sent are out of order; if more than 1 % are, ids say nothing.
+        # An order displayed some time after it was sent is out of order; if more than 1 % are, ids are not used.
         if (~rising).sum() > 0.01 * len(ids):
             rising[:] = False
         return cls(ids[rising], sequences[rising].astype(np.int64))
@@ -149,7 +149,7 @@ class _ArrivalIds(NamedTuple):
 def _look_up_orders(
     events: polars.DataFrame, actions: Integers, arrivals: _ArrivalIds
 ) -> tuple[Integers, Integers, Integers]:
-    """Return price, joining sequence and size that each coded event of one side removes, ``(N,)`` each."""
+    """Return price, joining sequence and size of what each coded event of one side removes, ``(N,)`` each."""
     sequences, prices, sizes = (np.array(events[name].to_numpy()) for name in ("sequence", "price", "size"))
     # Ids of orders are large and sparse; dense labels let the kernel use arrays instead of a dictionary.
     replaced = actions == ACTION.replace
@@ -167,7 +167,7 @@ def _look_up_orders(
 
 @njit(cache=True)
 def _look_up(events: tuple[Integers, ...], joined: Integers) -> tuple[Integers, Integers, Integers]:
-    """Look up what each event removes; ``joined`` starts with the earliest sequences and is updated in place."""
+    """Return what `_look_up_orders` returns; ``joined`` starts with the earliest sequences and is updated in place."""
     sequences, actions, prices, sizes, orders, old_orders = events
     price = np.full(len(joined), _NOWHERE)
     left = np.zeros(len(joined), dtype=np.int64)
@@ -219,7 +219,7 @@ class _PublicTrades(NamedTuple):
 
     stamps: Integers
     sizes: Integers
-    displayed: Integers  # shares before; trades of more reveal hidden orders
+    displayed: Integers  # shares displayed before the trade; a larger trade reveals hidden orders
 
     def between(self, begin: int, end: int) -> list[tuple[int, int]]:
         """Return shares and displayed shares of the trades with ``begin`` <= time < ``end``."""
@@ -247,7 +247,7 @@ def _public_trades(
     if hidden is not None and hidden.shape[1] and last > first:
         bids, asks = (np.rint(side[first:last, 0] * PRICE_UNITS) for side in (books.bid_px, books.ask_px))
         rows = np.searchsorted(books.stamps[first:last], hidden[0]) - 1
-        # Feeds do not report the side of a trade with a hidden order: at the previous mid it counts as both sides'.
+        # Feeds do not report the side of trades with hidden orders: compare with the previous mid; at it, count both.
         above = 2 * hidden[2] - (bids + asks)[np.maximum(rows, 0)]
         whole.append(hidden[:, (rows >= 0) & (direction * above >= 0)])
     if not whole or last == first:
@@ -276,11 +276,11 @@ def _displayed(books: DayBooks, venue: int, direction: int, sequences: Integers,
 
 
 class _QueueDrain(NamedTuple):
-    """Progress of a queue: an order of ``n`` shares fills the outflow between ``ahead`` and ``ahead + n``."""
+    """Progress of a queue: an order of ``n`` shares has filled ``outflow - ahead``, at least 0 and at most ``n``."""
 
     price: float  # NaN without a queue
-    ahead: int  # shares displayed
-    outflow: int  # shares ahead that traded or were cancelled, and shares that traded behind them
+    ahead: int  # shares displayed when the order joins
+    outflow: int  # shares ahead that traded or were cancelled, plus volume that reached our position
 
 
 class QueueReplay:
@@ -354,7 +354,7 @@ class QueueReplay:
         return self._traded_between((venue, sign), time - seconds * SECOND, time) / seconds
 
     def trades(self, venue: int, sign: int, begin: int, end: int) -> list[tuple[int, int]]:
-        """Return size and previously displayed size of each trade on the side that an order takes from."""
+        """Return size, and displayed size before, of each trade on the side that an order of ``sign`` takes from."""
         key = venue, sign
         if key not in self._trades:
             flow = self.flows.get((venue, -sign))
@@ -392,8 +392,8 @@ class QueueReplay:
     def fills(self, venue: int, sign: int, begin: int, end: int, shares: int) -> tuple[float, list[tuple[int, int]]]:
         """Return the limit price of an order that joins at ``begin``, and its fills (time, shares) before ``end``.
 
-        It joins the back of the queue at the best price of its own side: the bids for a buy (``sign`` 1). The price is
-        NaN if that side is empty or the venue has no events.
+        The order joins the back of the queue at the best price of its own side: the bids for a buy (``sign`` 1). The
+        price is NaN if that side is empty or the venue has no events.
         """
         joined = self._joined(venue, sign, begin, end)
         if joined is None:
@@ -403,7 +403,7 @@ class QueueReplay:
         return price, list(zip(times.tolist(), some.tolist(), strict=True))
 
     def drain(self, venue: int, sign: int, begin: int, end: int) -> _QueueDrain:
-        """Return how far the queue that an order joins at ``begin`` advanced before ``end``.
+        """Return the progress before ``end`` of the queue that an order joins at ``begin``.
 
         Pro-rata venues are treated as price-time, which is conservative.
         """
@@ -416,7 +416,7 @@ class QueueReplay:
     def _joined(
         self, venue: int, sign: int, begin: int, end: int
     ) -> tuple[QueueEvents, float, tuple[int, int], int, int, int] | None:
-        """Return events, price, rows between two times, joining sequence, coded price and size of a queue."""
+        """Return a queue's events, price, rows between two times, joining sequence, coded price and size, or None."""
         flow = self.flows.get((venue, sign))
         prices, sizes, snapshots = self.books.opposite(begin, -sign)
         price = float(prices[venue, 0])
@@ -467,7 +467,7 @@ def _fills(
 def _filled(
     flow: QueueEvents, begin: int, end: int, sequence: int, price: int, shown: int, sizes: Integers, pro_rata: bool
 ) -> Integers:
-    """Return the shares filled of orders of ascending ``sizes (Q,)``, each on its own."""
+    """Return the shares filled of orders of ascending ``sizes (Q,)``, each as the only order of ours."""
     if not pro_rata:  # the volume that reaches us does not depend on our size
         volume = _fills(flow, begin, end, sequence, price, shown, sizes[-1], False)[1].sum()
         return np.asarray(np.minimum(sizes, volume))
@@ -479,7 +479,7 @@ def _filled(
 
 @njit(cache=True)
 def _met_before(flow: QueueEvents, row: int, sequence: int, price: int) -> bool:
-    """Return whether a predecessor of an arriving replacement reached our price after we joined: it traded with us."""
+    """Return whether a predecessor of an arriving replacement reached our price after we joined, and traded with us."""
     while flow.gone_joined[row] > sequence:
         if flow.gone_prices[row] >= price:
             return True
@@ -492,7 +492,7 @@ def _met_before(flow: QueueEvents, row: int, sequence: int, price: int) -> bool:
 
 @njit(cache=True)
 def _reaches_us(flow: QueueEvents, row: int, sequence: int, price: int, ahead: int, better: int) -> tuple[int, int]:
-    """Return the volume of a row that reaches us past ``ahead`` and ``better`` prices, and the updated ``better``."""
+    """Return the volume of a row beyond ``ahead`` and the shares at ``better`` prices, and the updated ``better``."""
     action, gone_price, gone = flow.actions[row], flow.gone_prices[row], flow.gone_sizes[row]
     if action == ACTION.arrive:
         # An order trades with us once: its later replacements would not have existed.

@@ -64,9 +64,9 @@ class Recording:
 
     ``depth`` is the number of levels per side in the table, ``levels`` that of the deepest snapshot. ``deeper`` counts
     snapshots with more levels in the source than were kept, ``gaps`` periods without a book because updates are
-    missing. ``zone`` is the time zone of the day and of hours; one share here is ``unit`` of the source's.
+    missing. ``zone`` is the time zone of the day and of hours; one share is ``unit`` of the source's units.
     ``us_equity`` is true for US equity feeds, whose venues protect each other's quotes, and false if unknown. ``notes``
-    has other oddities, see `remarks`.
+    has other issues, see `remarks`.
     """
 
     venue: str
@@ -100,7 +100,7 @@ class Recording:
 
     @property
     def stem(self) -> str:
-        """Prefix of its file names."""
+        """Prefix of the recording's file names."""
         return f"{in_file_name(self.venue)}_{in_file_name(self.symbol)}_{self.date.isoformat()}"
 
     @property
@@ -168,7 +168,7 @@ def _check_prices(frame: polars.DataFrame, source: object) -> None:
 
 
 class _BookWatch:
-    """Tracks the longest gap of one recording, and the seconds crossed or locked in total and at a stretch."""
+    """Tracks the longest gap of a recording, and the seconds crossed or locked, in total and in the longest stretch."""
 
     def __init__(self, day: dt.date) -> None:
         self._session = [clock_stamp(day, moment) for moment in (dt.time(9, 30), dt.time(16))]  # New York
@@ -348,7 +348,7 @@ class RecordingStore:
         return [_read_record(path) for path in sorted(self.folder.glob(f"*{RECORD}"))]
 
     def of_symbol(self, symbol: str, date: dt.date | None = None, venues: Sequence[str] = ()) -> list[Recording]:
-        """Return the recordings of a symbol on ``date``; default: the only day there is."""
+        """Return the recordings of a symbol on ``date``; default: their only day."""
         if date is not None:
             valid_day("date", date)
         venues = valid_list("venues", venues, str, "venues")
@@ -383,7 +383,7 @@ class RecordingStore:
         return self._table(recording, SNAPSHOTS, list(snapshot_schema(recording.depth)), [there])
 
     def events(self, recording: Recording, begin: int | None = None, end: int | None = None) -> polars.DataFrame:
-        """Return the events of a recording; an error if its source has none."""
+        """Return the events of a recording; raise `DataError` if its source has none."""
         if not instance_of("recording", recording, Recording, "a recording of this store").has_events:
             raise DataError(
                 f"limit orders require events; {recording.stem} has none ({recording.reader} files hold snapshots only)"
@@ -418,7 +418,7 @@ def comparable_recordings(symbol: str, recordings: Sequence[Recording]) -> None:
         found = {getattr(one, name): one.venue for one in recordings}
         if len(found) > 1:
             some = ", ".join(f"{value} ({venue})" for value, venue in found.items())
-            raise DataError(f"recordings of {symbol} must have {what}, was {some}; import them again with one {name}")
+            raise DataError(f"expected recordings of {symbol} with {what}, got {some}; import again with one {name}")
 
 
 def _collect(path: Path, query: polars.LazyFrame) -> polars.DataFrame:

@@ -80,19 +80,19 @@ def closest_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stam
 
 
 def closest_books(snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None) -> SampledBooks:
-    """Return the snapshots of `closest_rows`."""
+    """Return the snapshot closest to each bucket's sample time, as `closest_rows` selects it."""
     return sample_books(snapshots, closest_rows(snapshots, sample_times), levels=levels)
 
 
 def last_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
-    """Return the row of the last snapshot of each bucket, ``(B,)``, -1 if it has none."""
+    """Return the row of the last snapshot of each bucket, ``(B,)``, -1 if the bucket has none."""
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
     first, last = _spans(stamps, sample_times)
     return np.where(first <= last, last, -1)
 
 
 def sample_books(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | None = None) -> SampledBooks:
-    """Return the snapshots at ``rows`` of a table, cut to ``levels`` if given; row -1 is an empty book."""
+    """Return the snapshots at ``rows`` of a table, with at most ``levels`` levels; row -1 is an empty book."""
     depth = table_depth(snapshots)
     if levels is not None:
         depth = min(depth, whole_number("levels", levels))
@@ -110,5 +110,5 @@ def sample_books(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | Non
 
 
 def _spans(stamps: Stamps, sample_times: SampleTimes) -> tuple[Stamps, Stamps]:
-    """Return the first and last row of each bucket; last < first if it is empty."""
+    """Return the first and last row of each bucket; last < first for an empty bucket."""
     return np.searchsorted(stamps, sample_times.edges[:-1]), np.searchsorted(stamps, sample_times.edges[1:]) - 1

@@ -36,13 +36,13 @@ from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.shared_books import SharedBook
 from riskroute.routing.venue_models import KINDS, VenueModel
 
-# Share of the scenarios whose book must be deep enough for a quantity to be allowed in a slot.
+# Fraction of the scenarios whose book must be deep enough for a quantity to be allowed in a slot.
 ENOUGH = 0.95
 
 
 @dataclass(frozen=True)
 class ScenarioSlot:
-    """A destination for shares: market or limit orders at a venue, or a dark pool; its remainder crosses at a venue."""
+    """A destination for shares: market or limit orders at a venue, or a dark pool whose remainder crosses there."""
 
     venue: str
     kind: str = "market"
@@ -83,12 +83,12 @@ class ScenarioTerms:
 
 @dataclass(frozen=True)
 class _SlotOutcome:
-    """Profit of a slot, and the shares that crossed the sampled book, ``(draws * B, Q)`` each."""
+    """Profit of orders in a slot, and the shares that crossed the sampled book, ``(draws * B, Q)`` each."""
 
     profits: Floats
     crossed: Integers  # 0 for limit orders, which cross a later book
     found: Flags  # ``(B,)``, whether a bucket has a book
-    depth: Floats  # ``(B,)``, size of the book
+    depth: Floats  # ``(B,)``, shares on the side that the order crosses
 
 
 class ScenarioTables:
@@ -112,7 +112,7 @@ class ScenarioTables:
     def outcome(
         self, slot: ScenarioSlot, sample_times: SampleTimes, terms: ScenarioTerms, *, seed: int = 0, draws: int = 1
     ) -> _SlotOutcome:
-        """Return the profit of orders in a slot of this venue at one time per bucket, with ``draws`` of a dark pool."""
+        """Return the profit of orders in a slot of this venue at one time per bucket; ``draws`` are of hidden sizes."""
         name, quantities, side = self.recording.venue, terms.quantities, terms.side
         taker, maker = self._fees(terms)
         books = closest_books(self.snapshots, sample_times, levels=terms.levels)
@@ -186,7 +186,7 @@ class Scenarios:
             object.__setattr__(self, name, value)
 
     def _caps(self, caps: Integers) -> Integers:
-        """Return ``caps`` if profits of all these quantities are known."""
+        """Return ``caps``; raise `InputError` if the profit of one is unknown."""
         given = exact_array("caps", caps, np.int64, (len(self.slots),))
         if given.min() < 0 or given.max() > self.shares:
             raise InputError(f"caps must be from 0 to {self.shares} shares, was {given.tolist()}")
@@ -218,7 +218,7 @@ class Scenarios:
     def room(self, caps: Integers) -> int:
         """Return the shares that all slots together can take in `ENOUGH` of the scenarios.
 
-        The depth of a book that several slots cross counts once; dark fills come on top.
+        A book that several slots cross is counted once; dark fills are added.
         """
         caps = self._caps(caps)
         room = np.full(len(self.buckets), int(caps.sum()))
@@ -237,7 +237,7 @@ class Scenarios:
         slot = whole_number("slot", slot, minimum=0, maximum=len(self.slots) - 1)
         largest = max(whole_number("cap", cap, minimum=0, maximum=self.shares), 2)
         if largest > self.shares:
-            raise DataError(f"{self.slots[slot].name}: a fit needs profits of at least two shares, was {self.shares}")
+            raise DataError(f"{self.slots[slot].name}: expected profits of one and two shares, got up to {self.shares}")
         quantities = np.unique(np.linspace(1, largest, min(12, largest)).round().astype(np.int64))
         buckets = len(self.buckets) // self.repeats
         found = np.asarray(np.isfinite(self.profits[slot, :, 1]).reshape(self.repeats, buckets).any(axis=0))
@@ -270,9 +270,9 @@ def sample_scenarios(
     seed: int = 0,
     date: dt.date | None = None,
 ) -> Scenarios:
-    """Draw ``repeats`` times per bucket of the window and evaluate all quantities up to ``shares`` in every slot."""
-    instance_of("store", store, RecordingStore, "a Store")
-    instance_of("window", window, TimeWindow, "a Window")
+    """Evaluate all quantities up to ``shares`` in every slot, at ``repeats`` random times per bucket of the window."""
+    instance_of("store", store, RecordingStore, "a RecordingStore")
+    instance_of("window", window, TimeWindow, "a TimeWindow")
     slots = valid_list("slots", slots, ScenarioSlot, "slots")
     whole_number("repeats", repeats, maximum=10_000)
     terms = ScenarioTerms(np.arange(1, whole_number("shares", shares, maximum=100_000) + 1), side, fees, levels)

@@ -54,7 +54,7 @@ def snapshot_schema(depth: int, unit: float = 1) -> dict[str, polars.DataType | 
 
 
 def keep_levels(frame: polars.DataFrame, depth: int) -> tuple[polars.DataFrame, int]:
-    """Drop levels beyond ``depth``; also return the number of snapshots that had some.
+    """Return the best ``depth`` levels, and the number of snapshots that had more.
 
     >>> frame = polars.DataFrame({"bid_px_00": [1.0, 1.0], "bid_px_01": [0.5, None], "ask_px_01": [None, None]})
     >>> kept, deeper = keep_levels(frame, 1)
@@ -71,5 +71,5 @@ def table_depth(frame: polars.DataFrame) -> int:
     """Return the number of levels per side of a snapshot table."""
     depth = sum(name.startswith("bid_px_") for name in frame.columns)
     if not depth or set(level_columns(depth)) - set(frame.columns):
-        raise DataError(f"snapshots must have columns bid_px_00, bid_sz_00, ask_px_00, ask_sz_00, was {frame.columns}")
+        raise DataError(f"expected snapshot columns bid_px_00, bid_sz_00, ask_px_00, ask_sz_00, got {frame.columns}")
     return depth

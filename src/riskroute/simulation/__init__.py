@@ -1,1 +1,1 @@
-"""Environments to play in, and the runner that plays policies in them."""
+"""Environments, the runner of policies, and the exchange that executes plans on recorded books."""

@@ -96,7 +96,7 @@ class Backend:
         if self.workers is not None:
             whole_number("workers", self.workers)
         if self.address is not None and self.kind == "local":
-            raise InputError(f"the local backend takes no address, was {shown(self.address)}")
+            raise InputError(f"address must be omitted for the local backend, was {shown(self.address)}")
 
 
 def run_tasks(
@@ -170,7 +170,7 @@ def _cores() -> int:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Start processes and threads that ignore Ctrl-C; here it is delivered at the end of the block."""
+    """Let processes and threads started in the block ignore Ctrl-C; deliver it here at the end of the block."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -189,7 +189,7 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 def _packed(numbers: Sequence[int], tasks: Sequence[_Work[Any]]) -> Iterator[tuple[int, bytes]]:
-    """Pickle tasks: backends that ship arrays themselves change their alignment, and with it the rounding of sums."""
+    """Yield pickled tasks: backends that send arrays change their alignment, and with it the rounding of sums."""
     for number in numbers:
         tasks[number].prepare()
         yield number, cloudpickle.dumps(tasks[number])
@@ -203,7 +203,7 @@ def _perform(number: int, packed: bytes) -> tuple[int, Any]:
 def _perform_apart(number: int, packed: bytes, lines: tuple[str, float] | None) -> tuple[int, Any]:
     """Run a task in a worker process, which ignores Ctrl-C even if it was started late.
 
-    ``lines`` is the folder for lines about compilation, with the seconds after which they are due.
+    ``lines`` is the folder for lines about compilation, with the seconds after which one is written.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     announce_compilation(partial(_leave_line, lines[0]) if lines else None, after=lines[1] if lines else 0.0)
@@ -219,7 +219,7 @@ def _leave_line(folder: str, text: str) -> None:
 
 @contextmanager
 def _lines_of_workers() -> Iterator[tuple[str, float] | None]:
-    """Yield a folder in which workers leave lines about compilation, and say each line once in this process.
+    """Yield a folder in which workers leave lines about compilation, and announce each line once in this process.
 
     A worker that printed itself would break the progress bar, and several workers compile the same kernels.
     """
@@ -337,7 +337,7 @@ def _ray(workers: int | None, address: str | None) -> Iterator[_Player]:
     from ray.util.joblib import register_ray
 
     def play(numbers: Sequence[int], tasks: Sequence[_Work[Any]]) -> Iterator[tuple[int, Any]]:
-        wave = 4 * processes  # ray's joblib backend returns nothing before all is done
+        wave = 4 * processes  # ray's joblib backend returns nothing before all tasks of a call are finished
         try:
             with joblib.parallel_config("ray", n_jobs=processes), joblib.Parallel(batch_size=1) as parallel:
                 for start in range(0, len(numbers), wave):

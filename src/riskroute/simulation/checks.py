@@ -1,6 +1,6 @@
 """Conformance checks for policies, action sets and environments, shipped to users.
 
-Each raises `CheckError` (or the error it meets) at the first property that does not hold.
+Each raises `CheckError` (or the error it meets) at the first property that is violated.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ def _strong_check_problem(seed: int) -> Problem:
 def check_policy(policy: Policy, *, learns: bool = True) -> None:
     """Check seeding, save and restore, independence of clones, all forms of play, memory, learning and bad input.
 
-    A single ticket (`riskroute.learning.tickets`) must carry the action of `Policy.select`. With many outstanding,
-    settled in any order, with other actions or never, every reward must be learned once and survive a save.
+    A single ticket (`riskroute.learning.tickets`) must carry the action of `Policy.select`. With many tickets
+    outstanding, settled in any order, with other actions or never, every reward must be learned once and survive saves.
 
     A ``unit_free`` policy must decide alike in every unit of reward. A `LinearPolicy` must find the best action soon
-    where means lie thousands of noise deviations apart. ``learns=False`` skips this and the test against uniform play.
+    if means lie thousands of noise deviations apart. ``learns=False`` skips this and the test against uniform play.
     """
     instance_of("policy", policy, Policy, "a Policy")
     true_or_false("learns", learns)
     setting = Environment(_easy_problem()).setting(_HORIZON)
     (decisions, size), again = (_episode(policy.clone().start(setting, 3), _HORIZON) for _ in range(2))
-    _require((decisions, size) == again, policy.name, "the same seed and rewards give the same decisions")
+    _require((decisions, size) == again, policy.name, "the same seed and rewards must give the same decisions")
     _check_restore(policy, setting, decisions)
     _check_clones(policy, setting, decisions)
     _check_plans_equal_rounds(policy, setting, decisions)
@@ -76,7 +76,7 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
     except CheckError:
         raise
     except RiskrouteError as error:
-        raise CheckError(f"{policy.name}: handles many outstanding tickets: {error}") from error
+        raise CheckError(f"{policy.name}: must handle many outstanding tickets: {error}") from error
     _check_memory(policy, setting, size)
     _check_edges(policy)
     _check_bad_input(policy, setting)
@@ -89,7 +89,7 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
 
 
 def _rewards() -> Callable[[Action], float]:
-    """Return a source of rewards of the easy problem, the same sequence each time."""
+    """Return a function that draws rewards of the easy problem, the same sequence from every call."""
     return Environment(_easy_problem()).run(np.random.default_rng(7)).reward
 
 
@@ -102,27 +102,27 @@ def _trace(policy: Policy, rounds: int, reward: Callable[[Action], float]) -> li
 
 
 def _episode(running: Policy, rounds: int) -> tuple[list[Action], int]:
-    """Return the decisions of an episode, its recommendation the last, and the size of its state."""
+    """Return the decisions of an episode with the final recommendation, and the size of the final state."""
     decisions = _trace(running, rounds, _rewards())
     size = len(json.dumps(running.state()))
     return [*decisions, running.recommend()], size
 
 
 def _check_restore(policy: Policy, setting: Setting, expected: list[Action]) -> None:
-    """Save and restore one episode repeatedly: a loss in one save would change the decisions after it."""
+    """Save and restore one episode repeatedly: what a save loses changes the decisions after it."""
     running, reward, last = policy.clone().start(setting, 3), _rewards(), 0
     for saved_at in (0, 1, 37, 211, _HORIZON - 1, _HORIZON):
         decisions = _trace(running, saved_at - last, reward)
-        _require(decisions == expected[last:saved_at], policy.name, f"decides alike when saved after {last} rounds")
+        _require(decisions == expected[last:saved_at], policy.name, f"must decide alike when saved after {last} rounds")
         saved, last = running.state(), saved_at
         running = type(policy).restore(json.loads(json.dumps(saved, allow_nan=False)), setting.actions)
-        _require(running.state() == saved, policy.name, f"state survives a save after {saved_at} rounds")
-    _require(running.recommend() == expected[-1], policy.name, f"recommends alike when saved after {last} rounds")
+        _require(running.state() == saved, policy.name, f"state must survive a save after {saved_at} rounds")
+    _require(running.recommend() == expected[-1], policy.name, f"must recommend alike when saved after {last} rounds")
     other = Actions.scaled(np.eye(3))
     state = policy.clone().start(setting).state()
-    _expect(StateError, lambda: type(policy).restore(state, other), policy.name, "refuses another action set")
+    _expect(StateError, lambda: type(policy).restore(state, other), policy.name, "must refuse another action set")
     old = state | {"version": 0}
-    _expect(StateError, lambda: type(policy).restore(old, setting.actions), policy.name, "refuses another version")
+    _expect(StateError, lambda: type(policy).restore(old, setting.actions), policy.name, "must refuse another version")
 
 
 def _replay(values: np.ndarray[Any, Any]) -> Callable[[Action], float]:
@@ -135,14 +135,14 @@ def _check_clones(policy: Policy, setting: Setting, expected: list[Action]) -> N
     _trace(original, 50, reward)
     before = json.dumps(original.state())
     clone = original.clone()
-    _require(clone == original and not clone.started, policy.name, "a clone has the parameters and nothing learned")
+    _require(clone == original and not clone.started, policy.name, "a clone must have the parameters, not the state")
     _trace(clone.start(setting, 9), 50, _rewards())
-    _require(json.dumps(original.state()) == before, policy.name, "a clone does not touch the original")
-    _require(_trace(original, 50, reward) == expected[50:100], policy.name, "decides alike when saved and cloned")
+    _require(json.dumps(original.state()) == before, policy.name, "running a clone must not change the original")
+    _require(_trace(original, 50, reward) == expected[50:100], policy.name, "must decide alike when saved and cloned")
 
 
 def _check_plans_equal_rounds(policy: Policy, setting: Setting, expected: list[Action]) -> None:
-    """Feed the same rewards to plans, as tallies."""
+    """Check that plans give the decisions of single rounds, with the same rewards as tallies."""
     decisions, reward = list[Action](), _rewards()
     planner = policy.clone().start(setting, 3)
     while planner.remaining:
@@ -153,7 +153,7 @@ def _check_plans_equal_rounds(policy: Policy, setting: Setting, expected: list[A
             decisions.extend([action] * n)
         planner.learn(Tallies.of(plan.actions, tallies))
     decisions.append(planner.recommend())
-    _require(decisions == expected, policy.name, "plans and rounds give the same decisions for the same rewards")
+    _require(decisions == expected, policy.name, "plans and rounds must give the same decisions for the same rewards")
 
 
 def _check_tickets(policy: Policy, setting: Setting, decisions: list[Action]) -> None:
@@ -162,22 +162,22 @@ def _check_tickets(policy: Policy, setting: Setting, decisions: list[Action]) ->
     for expected in decisions[:-1]:
         ticket = tickets.issue()
         alike = ticket.action == expected and ticket.learned
-        _require(alike, policy.name, "tickets one by one give the decisions of select() and update()")
+        _require(alike, policy.name, "tickets one by one must give the decisions of select() and update()")
         tickets.settle(ticket.number, reward(ticket.action))
     holds = tickets.recommend() == decisions[-1] == tickets.issue().action
-    _require(holds, policy.name, "tickets carry the recommendation after the horizon")
+    _require(holds, policy.name, "tickets must carry the recommendation after the horizon")
     once, saved = (_settle_at_random(policy, setting, at) for at in ((), (15, 130)))
-    _require(once == saved, policy.name, "a save with tickets outstanding does not change decisions")
+    _require(once == saved, policy.name, "a save with tickets outstanding must not change decisions")
     issued, learned, played = once
     members = set(map(as_action, setting.actions.listed().handles))
-    _require(members.issuperset(issued), policy.name, "tickets carry actions of the set")
-    _require(played == learned, policy.name, f"every reward is learned once ({played} of {learned} were)")
+    _require(members.issuperset(issued), policy.name, "tickets must carry actions of the set")
+    _require(played == learned, policy.name, f"every reward must be learned once ({played} of {learned} were)")
     tickets = Tickets(policy.clone().start(setting, 3))
     for _ in range(3):
         for ticket in [tickets.issue() for _ in range(_DEPTH)]:
             tickets.abandon(ticket.number)
     holds = tickets.policy.played == 0 and not tickets.out and tickets.abandoned == 3 * _DEPTH
-    _require(holds, policy.name, "abandoned tickets are not played")
+    _require(holds, policy.name, "abandoned tickets must not be learned")
 
 
 def _settle_at_random(policy: Policy, setting: Setting, saves: tuple[int, ...]) -> tuple[list[Action], int, int]:
@@ -214,11 +214,11 @@ def _check_memory(policy: Policy, setting: Setting, size: int) -> None:
     longer = dataclasses.replace(setting, horizon=4 * _HORIZON)
     _, then = _episode(policy.clone().start(longer, 3), 4 * _HORIZON)
     # 8,000 characters are fewer than five for each additional round
-    _require(then < size + 8000, policy.name, f"memory is bounded (state of {size}, then {then} characters)")
+    _require(then < size + 8000, policy.name, f"memory must be bounded (state of {size}, then {then} characters)")
 
 
 def _check_edges(policy: Policy) -> None:
-    """One action, equal actions, zero features, a horizon of one, more actions than rounds."""
+    """Check one action, equal actions, zero features, a horizon of one round, more actions than rounds."""
     cases = {
         "one action": (np.array([[0.6, 0.8]]), 50),
         "equal actions": (np.tile([0.6, 0.8], (5, 1)), 50),
@@ -232,22 +232,22 @@ def _check_edges(policy: Policy) -> None:
         running = policy.clone().start(setting, 3)
         actions = _trace(running, horizon, _replay(np.random.default_rng(0).normal(size=horizon)))
         legal = all(isinstance(a, int) and 0 <= a < len(features) for a in [*actions, running.recommend()])
-        _require(legal, policy.name, f"plays and recommends actions of the set, with {case}")
-        _expect(StateError, running.select, policy.name, f"stops at the horizon, with {case}")
+        _require(legal, policy.name, f"must play and recommend actions of the set, with {case}")
+        _expect(StateError, running.select, policy.name, f"must stop at the horizon, with {case}")
 
 
 def _check_bad_input(policy: Policy, setting: Setting) -> None:
-    _expect(StateError, policy.clone().select, policy.name, "refuses to select before it is started")
+    _expect(StateError, policy.clone().select, policy.name, "must refuse to select before it is started")
     running = policy.clone().start(setting)
     action = running.select()
     nan = float("nan")
-    _expect(InputError, lambda: running.update(action, nan), policy.name, "refuses a reward that is not finite")
+    _expect(InputError, lambda: running.update(action, nan), policy.name, "must refuse a reward that is not finite")
     wrong = (action if isinstance(action, int) else 0) + 1
-    _expect(InputError, lambda: running.update(wrong, 0.0), policy.name, "refuses a reward for another action")
+    _expect(InputError, lambda: running.update(wrong, 0.0), policy.name, "must refuse a reward for another action")
     plan = running.plan()
     none = np.zeros(len(plan.counts))
     short = Tallies(plan.actions, plan.counts + 1, none, none)
-    _expect(InputError, lambda: running.learn(short), policy.name, "refuses tallies that do not match the plan")
+    _expect(InputError, lambda: running.learn(short), policy.name, "must refuse tallies that do not match the plan")
 
 
 def _check_learning(policy: Policy) -> None:
@@ -258,8 +258,8 @@ def _check_learning(policy: Policy) -> None:
         limit = 0.8 * float(uniform.mean())
         if ours.max() < limit / 2:
             return
-    found = f"{ours.mean():.0f} against {uniform.mean():.0f}"
-    _require(ours.mean() < limit, policy.name, f"beats uniform play on an easy case ({found})")
+    found = f"regret {ours.mean():.0f} against {uniform.mean():.0f}"
+    _require(ours.mean() < limit, policy.name, f"must beat uniform play on an easy problem ({found})")
 
 
 def _check_units(policy: Policy, setting: Setting) -> None:
@@ -278,7 +278,7 @@ def _check_units(policy: Policy, setting: Setting) -> None:
         )
         running = policy.in_units(factor).start(other, 3)
         again = [*_trace(running, _UNITS_HORIZON, _replay(factor * np.array(rewards))), running.recommend()]
-        _require(again == decisions, policy.name, f"decides alike when rewards are multiplied by {factor:g}")
+        _require(again == decisions, policy.name, f"must decide alike when rewards are multiplied by {factor:g}")
 
 
 def _check_strong_signals(policy: LinearPolicy) -> None:
@@ -289,7 +289,7 @@ def _check_strong_signals(policy: LinearPolicy) -> None:
         run = environment.run(np.random.default_rng(seed))
         while running.remaining:
             running.learn(run.tally(running.plan()))
-        found = f"finds the best of 20 actions in {rounds} rounds where means lie 10,000 noise deviations apart"
+        found = f"must find the best of 20 actions in {rounds} rounds if means lie 10,000 noise deviations apart"
         _require(running.recommend() == problem.best, policy.name, found)
 
 
@@ -307,42 +307,44 @@ def check_actions(actions: ActionSet, *, seed: int = 0) -> None:
     rng = np.random.default_rng(whole_number("seed", seed, minimum=0))
     drawn = actions.sample(rng, 64)
     features = actions.features(drawn)
-    _require(features.shape == (64, actions.dim), actions, "features have shape (n, dim)")
-    _require(np.linalg.norm(features, axis=1).max() <= actions.largest_norm() * (1 + 1e-12), actions, "largest norm")
-    _require(isinstance(actions.size, int) and actions.size >= 1, actions, "the size is a positive integer")
+    _require(features.shape == (64, actions.dim), actions, "features must have shape (n, dim)")
+    norm = np.linalg.norm(features, axis=1).max()
+    _require(norm <= actions.largest_norm() * (1 + 1e-12), actions, "no norm may exceed the largest norm")
+    _require(isinstance(actions.size, int) and actions.size >= 1, actions, "the size must be a positive integer")
     for _ in range(8):
         coef = rng.standard_normal(actions.dim)
         best = actions.best(coef)
         floor = float(actions.action_features(best) @ coef)
         better = (features @ coef < floor - 1e-9).any()
-        _require(not better, actions, "no sampled action scores better than the best")
+        _require(not better, actions, "no sampled action may score better than the best")
         near = actions.within(coef, 0.1)
         inside = near.features(near.sample(rng, 32)) @ coef
-        _require(bool((inside <= floor + 0.1 + 1e-9).all()), actions, "survivors lie within the tolerance")
-        _require(near.best(coef) == best and near.size <= actions.size, actions, "the best action survives")
+        _require(bool((inside <= floor + 0.1 + 1e-9).all()), actions, "survivors must lie within the tolerance")
+        _require(near.best(coef) == best and near.size <= actions.size, actions, "the best action must survive")
         half = max(actions.size // 2, 1)
-        _require(actions.top(coef, half).size == half, actions, "top returns as many actions as asked for")
-    _require(actions.best(np.zeros(actions.dim)) == actions.best(np.zeros(actions.dim)), actions, "ties break alike")
+        _require(actions.top(coef, half).size == half, actions, "top must return as many actions as requested")
+    zeros = np.zeros(actions.dim)
+    _require(actions.best(zeros) == actions.best(zeros), actions, "ties must break alike")
     design = actions.design(0.05)
-    _require(abs(design.weights.sum() - 1) < 1e-9 and (design.weights > 0).all(), actions, "a design is a distribution")
+    _require(abs(design.weights.sum() - 1) < 1e-9 and (design.weights > 0).all(), actions, "weights must sum to one")
     limit = max(design.rank * (design.rank + 1) // 2, 1)
-    _require(len(design) <= limit, actions, "the support is at most r (r + 1) / 2")
-    _require(design.bound <= 1.05 * design.rank + 1e-9, actions, "the bound is within the tolerance of the rank")
+    _require(len(design) <= limit, actions, "the support must be at most r (r + 1) / 2")
+    _require(design.bound <= 1.05 * design.rank + 1e-9, actions, "the bound must be within the tolerance of the rank")
     support = actions.features(design.actions)
     information = (support * design.weights[:, None]).T @ support
     inverse = np.linalg.pinv(information, hermitian=True, rcond=1e-13)
     levers = np.einsum("ij,jk,ik->i", features, inverse, features)
     highest = design.bound * (1 + 1e-6) + 1e-9
-    _require(levers.max(initial=0) <= highest, actions, "no sampled leverage exceeds the bound")
+    _require(levers.max(initial=0) <= highest, actions, "no sampled leverage may exceed the bound")
     nan, long = np.full(actions.dim, np.nan), np.zeros(actions.dim + 1)
-    _expect(InputError, lambda: actions.best(nan), actions, "refuses coefficients that are not finite")
-    _expect(InputError, lambda: actions.best(long), actions, "refuses coefficients of another length")
+    _expect(InputError, lambda: actions.best(nan), actions, "must refuse coefficients that are not finite")
+    _expect(InputError, lambda: actions.best(long), actions, "must refuse coefficients of another length")
 
 
 def check_environment(environment: Environment, *, runs: int = 4000, seed: int = 0) -> None:
     """Check that tallies, single rewards and stated moments agree, and that the oracle has no regret on average.
 
-    Statistical: with fixed seeds and limits of five standard errors.
+    The checks are statistical, with a fixed seed and limits of five standard errors.
     """
     instance_of("environment", environment, Environment, "an Environment")
     whole_number("runs", runs, minimum=2, maximum=10**7)
@@ -355,22 +357,22 @@ def check_environment(environment: Environment, *, runs: int = 4000, seed: int =
         by_round = environment.run(np.random.default_rng([seed, run, 1]))
         one = Tally.of(by_round.reward(action) for action in path)
         single[run] = one.mean, one.spread
-        _require(by_round.time == 8, environment, "time advances by the rounds played")
+        _require(by_round.time == 8, environment, "time must advance by the rounds played")
         if environment.one_set:
             by_plan = environment.run(np.random.default_rng([seed, run, 0]))
             t = by_plan.tally(plan)
             parts = (Tally(int(n), m, s) for n, m, s in zip(t.counts, t.means, t.spreads, strict=True))
             both = reduce(Tally.merge, parts)
             tallied[run] = both.mean, both.spread
-            _require(by_plan.time == 8, environment, "time advances by the rounds played")
+            _require(by_plan.time == 8, environment, "time must advance by the rounds played")
     if environment.one_set:
         error = np.sqrt(tallied.var(axis=0) / runs + single.var(axis=0) / runs)
         apart = np.abs(tallied.mean(axis=0) - single.mean(axis=0))
-        _require((apart <= 5 * error).all(), environment, "tallies and single rewards have the same mean and spread")
+        _require((apart <= 5 * error).all(), environment, "tallies and rewards must have the same mean and spread")
     else:
         other = environment.run(np.random.default_rng(seed))
-        _expect(InputError, lambda: other.tally(plan), environment, "refuses whole plans with changing action sets")
+        _expect(InputError, lambda: other.tally(plan), environment, "must refuse whole plans with changing action sets")
     expected = environment.expected_comparator(np.array([8]))[0]
     value = single[:, 1] - environment.risk_tolerance * 8 * single[:, 0]
     close = abs(value.mean() - expected) <= 5 * value.std() / np.sqrt(runs)
-    _require(close, environment, "the oracle has no regret on average")
+    _require(close, environment, "the oracle must have no regret on average")

@@ -2,7 +2,7 @@
 
 It knows hidden shares, future arrivals, queues and books, and takes the cheapest shares that any plan could get by the
 deadline. Where alternatives exclude each other, such as two times to post, it takes the cheaper one share by share. No
-plan can cost less; the backtest checks that for every order (`check_played_bound`).
+plan can cost less; the backtest checks this for every order (`check_played_bound`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Clairvoyant(Router):
         return Plan(context.order)
 
     def execute(self, exchange: Exchange, number: int, context: Context) -> ExchangeExecution:
-        """Return the fills of order ``number``, read off the exchange itself."""
+        """Return the fills of order ``number``, computed from the exchange's full record."""
         times = _times(exchange, context)
         offers = _displayed(exchange, number, context, times)
         offers += _posted(exchange, context, times)
@@ -115,7 +115,7 @@ def _offer(context: Context, fill: ExchangeFill) -> _Offer:
 
 
 def _cheapest(alternatives: Sequence[list[_Offer]]) -> list[_Offer]:
-    """Return the offers whose k-th cheapest share costs, for every k, the least over the alternatives."""
+    """Return offers whose k-th cheapest share costs as little as that of any alternative, for every k."""
     best: list[_Offer] = []
     for one in alternatives:
         mine, other = sorted(one, key=lambda offer: offer.cost), best
@@ -139,7 +139,7 @@ def _cheapest(alternatives: Sequence[list[_Offer]]) -> list[_Offer]:
 
 
 def _displayed(exchange: Exchange, number: int, context: Context, times: _Times) -> list[_Offer]:
-    """Return the shares displayed between the first arrival of a child and the deadline, with hidden ones."""
+    """Return the shares displayed between the first arrival of a child and the deadline, hidden shares included."""
     books, begin = exchange.books, times.again[0]
     faded = np.ones(len(books.venues)) if exchange.faded is None else exchange.faded[number]
     levels = _visible(books, context.sign, faded, begin, times.deadline, context.shares)

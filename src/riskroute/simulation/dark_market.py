@@ -1,10 +1,10 @@
-"""Model of hidden liquidity in dark pools: an assumption, since pools do not publish it, common to all routers.
+"""Model of hidden liquidity in dark pools: an assumption common to all routers, since pools do not publish it.
 
 The probability of presence varies with the spread, with recent fills of ours and with a random state that is partly
-common to all pools. Sizes follow a power law. Adverse selection: counterparties are more often present before price
-moves against us.
+common to all pools. Sizes follow a power law. Adverse selection: counterparties are more often present before the
+price moves against us.
 
-Hidden shares depend on the seed, the day, the order number and the pool only: common random numbers for all routers.
+Random draws depend on the seed, the day, the order number and the pool only: common random numbers for all routers.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class DarkMarketMoments:
     regretted: Integers
 
 
-Regret = Callable[[int, Stamps], Integers]  # order number and times (n,): 1 before a move against a fill at the time
+Regret = Callable[[int, Stamps], Integers]  # of an order number at fill times (n,): ``regretted``, see above
 
 
 class DarkMarket:
@@ -137,7 +137,7 @@ class DarkMarket:
             self._draws[name] = np.random.default_rng(seed_stream(seed, "hidden sizes", day, name)).random((count, 2))
             self._leaks[name] = np.random.default_rng(seed_stream(seed, "dark leaks", day, name)).random(count)
             rng = np.random.default_rng(seed_stream(seed, "dark arrivals", day, name))
-            shape = (count, 64)  # counterparties that a resting order can meet
+            shape = (count, 64)  # at most 64 counterparties per resting order
             self._arrivals[name] = (rng.exponential(size=shape), rng.random(shape), rng.random(shape))
 
     def chance(self, order: int, pool: str, *, recent: bool = False) -> float:

@@ -1,4 +1,4 @@
-"""Environments: generate rewards for actions.
+"""Environments, which generate rewards for actions.
 
 The reward of round ``t`` is ``mean + deviation * noise_t``, with the mean and standard deviation of the action (in the
 current piece, if coefficients change). An `Environment` is immutable; `Environment.run` returns the rewards of one
@@ -114,7 +114,7 @@ class EnvironmentRun:
         """Draw a whole plan, one tally per entry."""
         instance_of("plan", plan, Plan, "a Plan")
         if plan.rounds == 0 or plan.counts.min() < 1:
-            raise InputError(f"plan must play every action at least once, was {shown(plan.counts.tolist())}")
+            raise InputError(f"counts of a plan must be positive, was {shown(plan.counts.tolist())}")
         return self.plan_blocks(plan, np.zeros(0, dtype=np.int64))[0]
 
     def plan_blocks(self, plan: Plan, cuts: Integers) -> tuple[Tallies, Integers, RegretBlocks]:
@@ -165,7 +165,7 @@ class EnvironmentRun:
 
     def _chi_squares(self, counts: Integers) -> Vector:
         """Draw a chi-squared variate with ``n - 1`` degrees of freedom for each count ``n``."""
-        if len(counts) <= 8:  # a few are faster drawn one by one, with the same values
+        if len(counts) <= 8:  # few variates are drawn faster one by one, with the same values
             return np.array([2 * self.rng.standard_gamma((n - 1) / 2) if n > 1 else 0.0 for n in counts.tolist()])
         drawn, several = np.zeros(len(counts)), counts > 1
         drawn[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)
@@ -211,7 +211,7 @@ class Environment:
     independent = True  # rewards of different rounds are independent, given the actions
     gaussian = True  # if also independent, a block of n rewards may be drawn as one tally
     one_set = True  # the same actions are on offer in every round
-    kind: ClassVar[str] = ""  # names the random streams; that of the class if empty
+    kind: ClassVar[str] = ""  # names the random streams; default: the name of the class
     digests: ClassVar[tuple[str, ...]] = ("actions",)  # parts of the description that are hashes of numbers
 
     def __init__(self, problem: Problem) -> None:
@@ -271,14 +271,14 @@ class Environment:
         return np.asarray(np.searchsorted(self.starts, _as_rounds(rounds), side="right") - 1)
 
     def rounds_in(self, rounds: Integers) -> Vector:
-        """Count how many of the first ``t`` rounds fall in each piece, for each ``t``: ``(len(rounds), pieces)``."""
+        """Return the number of the first ``t`` rounds in each piece, for each ``t``: ``(len(rounds), pieces)``."""
         rounds = exact_array("rounds", rounds, np.int64, (None,))
         ends = np.append(self.starts[1:], np.iinfo(np.int64).max)
         inside = np.clip(rounds[:, None] - np.array(self.starts), 0, ends - np.array(self.starts))
         return np.asarray(inside, dtype=np.float64)
 
     def playable(self, method: str) -> str:
-        """Return the method the runner uses when asked for ``method``."""
+        """Return the method that the runner uses if ``method`` is requested."""
         return method
 
     def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
@@ -287,7 +287,7 @@ class Environment:
         return problem.means(actions), np.sqrt(np.maximum(problem.variances(actions), 0.0))
 
     def _piece_number(self, piece: int) -> int:
-        if type(piece) is int and 0 <= piece < len(self.pieces):  # the fast path: asked twice per round
+        if type(piece) is int and 0 <= piece < len(self.pieces):  # the fast path: called twice per round
             return piece
         return whole_number("piece", piece, minimum=0, maximum=len(self.pieces) - 1)
 
@@ -300,7 +300,7 @@ class Environment:
         return self.pieces[piece].best
 
     def _listed_comparator(self, piece: int) -> Action:
-        """Return the best action by the true moments, by enumeration: they are not linear in the features."""
+        """Return the best action by enumeration: the true moments are not linear in the features."""
         listed = self.pieces[piece].actions.listed()
         mean, deviation = self.moments(listed.handles, piece)
         return listed.action(int(np.argmin(deviation**2 - self.risk_tolerance * mean)))
@@ -344,7 +344,7 @@ class Environment:
         return np.asarray(self.rounds_in(t) @ self._comparator_moments[0] / t)
 
     def _shrinkage(self, t: Integers) -> Vector:
-        """Return the share of the variance left after subtracting the path mean: ``1 - 1/t`` for independent noise."""
+        """Return the expected variance around the path's own mean, as a fraction: ``1 - 1/t`` for independent noise."""
         return np.asarray(1 - 1 / t)
 
     def gaps(self, actions: ActionBatch, piece: int = 0) -> Vector:
@@ -467,7 +467,7 @@ class PiecewiseStationary(Environment):
 
 
 def _as_rounds(rounds: Any) -> Any:
-    """Return a round or an array of rounds, checked to be whole numbers."""
+    """Return ``rounds``, checked to be a whole number or an array of whole numbers."""
     if type(rounds) is int and rounds <= LONGEST_HORIZON:
         return rounds
     if isinstance(rounds, int | np.integer):
@@ -476,7 +476,7 @@ def _as_rounds(rounds: Any) -> Any:
 
 
 def _past(rounds: Any) -> Integers:
-    """Return numbers of rounds, checked to be positive."""
+    """Return ``rounds`` as an array, checked to be positive."""
     t = exact_array("rounds", rounds, np.int64, (None,))
     if len(t) and (t.min() < 1 or t.max() > LONGEST_HORIZON):
         raise InputError(f"rounds must be from 1 to {LONGEST_HORIZON:,}, was {t.min()} to {t.max()}")
@@ -577,7 +577,7 @@ class ChangingActionSets(Environment):
 
 
 def _require_shared(first: Problem, other: Problem, number: int) -> None:
-    """Check that problems differ in the action set only."""
+    """Raise `InputError` if problems differ in more than the action set."""
     if not isinstance(other, Problem):
         raise InputError(f"problems must be Problems, was {type(other).__name__} at {number}")
     for name in ("mean_coef", "var_coef", "risk_tolerance", "base_variance"):

@@ -92,7 +92,7 @@ class ExchangeExecution:
 
 @dataclass
 class Exchange:
-    """The recorded market of a day; `execute_plan` plays a plan on it.
+    """The recorded market of a day; `execute_plan` executes a plan on it.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Exchange:
     queue: QueueReplay | None = None
     latency: Latency = field(default_factory=Latency)
     faded: Matrix | None = None
-    # Times of our last fills, by pool; those of orders that rest may lie ahead.
+    # Times of our last fills, by pool; those of resting orders may lie in the future.
     dark_fills: dict[str, deque[int]] = field(default_factory=dict, init=False)
 
     def filled_recently(self, pool: str, time: int) -> bool:
@@ -141,20 +141,20 @@ class Exchange:
         return prices, sizes, rows
 
     def last_book(self, number: int, context: Context, time: int) -> ConsolidatedBook:
-        """Return the books that price shares beyond the depth: those as of ``time``, or of the arrival if empty."""
+        """Return the books that price shares beyond the depth: those as of ``time``, or at arrival if empty."""
         prices, sizes, _ = self.side(number, context.sign, time)
         book = context.book(prices, sizes, self.takers)
         return book if book.depth else context.displayed
 
     def mid_and_half_spread(self, time: int, context: Context) -> tuple[float, float]:
-        """Return the consolidated mid and half-spread as of ``time``; those of the arrival if a side is empty."""
+        """Return the consolidated mid and half-spread as of ``time``; those at arrival if a side is empty."""
         books = self.venue_books(time)
         if not np.isfinite(books.mid):
             books = context.books
         return books.mid, (books.best_ask - books.best_bid) / 2
 
     def hidden_shares(self, venue: int, price: float, time: int) -> int:
-        """Return the most hidden shares that an order meets at a price: those that traded there right after."""
+        """Return the most hidden shares that an order meets at a price: those that trade there in `HIDDEN_WINDOW`."""
         return self.queue.hidden_volume(venue, price, time, time + HIDDEN_WINDOW) if self.queue else 0
 
     def outflows(self, time: int, sign: int) -> dict[str, float]:
@@ -173,7 +173,7 @@ class Exchange:
         return other
 
     def public_outcomes(self, context: Context) -> PublicData:
-        """Return the profits in dollars that public data shows afterwards for orders arriving with ``context``.
+        """Return the profits in dollars that public data show afterwards for orders arriving with ``context``.
 
         They are measured against the arrival mid, without market impact, and shown to routers of feedback class F3.
         ``take`` is the profit of shares taken at a venue after the latency, ``limit`` that of shares posted there until

@@ -1,11 +1,11 @@
 """Execute a plan on the recorded market: simulate the fills of the children that `riskroute.routers.execution` sends.
 
 Children meet the books as of their arrival, a latency after they are sent; pings of dark pools are answered a dark
-latency later. No snapshot is younger than the time it is used at. Shares beyond the books of the deadline are charged
-an estimate and counted. Otherwise the order has no market impact.
+latency later. No snapshot is used before its time. Shares beyond the depth at the deadline are charged an estimated
+price and reported. Otherwise the order has no market impact.
 
 Hidden liquidity is not recorded. An order that takes more than the displayed size at a price gets at most the hidden
-shares that traded there within the next second; shares hidden between bid and ask do not count.
+shares that traded there within the next second; shares hidden inside the spread are ignored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from riskroute.simulation.exchange import BEYOND, Exchange, ExchangeExecution, E
 
 
 def execute_plan(exchange: Exchange, number: int, context: Context, plan: Plan) -> ExchangeExecution:
-    """Execute the plan of an order; ``number``, its place in the day, selects the random draws of the pools."""
+    """Execute the plan of an order; ``number``, its index in the day, selects the random draws of the pools."""
     return _SimulatedOrder(exchange, number, context, plan).run()
 
 
@@ -90,8 +90,6 @@ class _SimulatedOrder:
             self._estimate(missing)
         return self.done
 
-    # dark pools
-
     def _ping(self, child: ExecutionChild, time: int) -> None:
         dark, filled = self.exchange.dark, 0
         if dark:
@@ -134,8 +132,6 @@ class _SimulatedOrder:
         self.execution.done(child, child.shares - left)
         self._look_again(pool, "sweep", recalled + self.lit)
 
-    # taking
-
     def _levels(self, time: int) -> ExecutionLevels:
         """Return the displayed levels at a time, without the shares we took and those cancelled after a leak."""
         prices, sizes, self.rows = self.exchange.side(self.number, self.sign, time)
@@ -165,7 +161,7 @@ class _SimulatedOrder:
                     self.done.prevented += beyond
 
     def _look_again(self, stage: str, rule: str, begin: int) -> None:
-        """Repeat the search for the shares of a stage until all are filled or the deadline passes."""
+        """Retry the unfilled shares of a stage until all are filled or the deadline passes."""
         execution = self.execution
         for time, how in retry_schedule(rule, begin, self.deadline):
             if not (execution.returned if stage == RETURNED else execution.recalled[stage]):
@@ -215,8 +211,6 @@ class _SimulatedOrder:
         number = len(self.done.children)
         self.done.fills.append(ExchangeFill(number, child.kind, BEYOND, time, shares, price, fee, estimated=True))
         self._report(child, shares, price * shares, fee * shares, time, time + self.lit, time)
-
-    # posting
 
     def _post(self, child: ExecutionChild, time: int) -> None:
         """Join the queue at a venue's best own-side price until the horizon."""

@@ -1,8 +1,8 @@
 """Routing as gymnasium environments: ``riskroute/Synthetic-v0`` and ``riskroute/Replay-v0``.
 
 Importing this module registers both; ``gymnasium.make("riskroute.simulation.gym:riskroute/Replay-v0")``
-imports it on the way. An episode is ``horizon`` orders of the same size, one per step. The action says how an order is
-split, the reward is its profit. The objective is the mean-variance of the rewards, not their sum: ``info`` has the
+imports it first. An episode is ``horizon`` orders of the same size, one per step. The action is the split of an
+order, the reward its profit. The objective is the mean-variance of the rewards, not their sum: ``info`` has the
 regret so far, as computed by `riskroute.simulate`.
 
 >>> env = gymnasium.make("riskroute/Synthetic-v0", shares=4, slots=3, horizon=100)
@@ -57,10 +57,10 @@ _HORIZON = 1000
 class RoutingEnv(gymnasium.Env[Vector, Any]):
     """A riskroute environment as a gymnasium environment, one order per step.
 
-    Observation: elapsed share of the horizon; last reward; mean and variance of the rewards so far; last allocation as
-    fractions of the order, ``(slots,)``. All are zero before the first step. ``info`` of a step has the ``allocation``
-    in shares, its true ``mean`` and ``variance``, its ``gap`` to the best split's mean-variance and the ``regret`` so
-    far; that of a reset has the ``best`` split.
+    Observation: elapsed fraction of the horizon; last reward; mean and variance of the rewards so far; last allocation
+    as fractions of the order, ``(slots,)``. All are zero before the first step. ``info`` of a step has the
+    ``allocation`` in shares, its true ``mean`` and ``variance``, its ``gap`` to the best split's mean-variance and the
+    ``regret`` so far; that of a reset has the ``best`` split.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ class ReplayEnv(RoutingEnv):
 
 
 def _few_enough(allocations: Allocations, action_mode: str) -> Allocations:
-    """Refuse discrete actions for too many splits."""
+    """Return ``allocations``; raise `InputError` if there are too many for discrete actions."""
     if action_mode == "discrete" and allocations.size > COMFORTABLE_LIST:
         raise InputError(
             f"action_mode must be weights for more than {COMFORTABLE_LIST:,} splits, "

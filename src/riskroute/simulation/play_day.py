@@ -1,4 +1,4 @@
-"""Play a router on a recorded day: orders in time order, each on the books of its time, reports when they are known."""
+"""Play a router on a recorded day: orders in time order, each on the books of its time; reports when they are known."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMarketMoments
 from riskroute.simulation.exchange import Exchange, ExchangeExecution, Latency
 from riskroute.simulation.execution import execute_plan
 
-# Seconds after which a venue's book is stale, with and without events: a feed of all events is silent when nothing
-# happens, a feed of best prices may have moved on.
+# Seconds after which a venue's book is stale, with and without events: a feed of all events is silent only when nothing
+# happens, while a feed of best prices may miss changes.
 STALE = {True: 60.0, False: 5.0}
 
 
@@ -40,7 +40,7 @@ STALE = {True: 60.0, False: 5.0}
 class DayOrders:
     """Orders of a day, ``(n,)`` each, the earliest first.
 
-    ``signs`` are 1 for a purchase and -1 for a sale; ``horizons`` are in seconds.
+    ``signs`` are 1 for a buy and -1 for a sell; ``horizons`` are in seconds.
     """
 
     times: Stamps
@@ -70,7 +70,7 @@ def spaced_orders(
     hours: tuple[int, int] | None = None,
     rng: np.random.Generator,
 ) -> DayOrders:
-    """Return orders at random times, one in each of equal parts of a day, until a horizon before its end.
+    """Return ``count`` orders at random times, one in each of as many equal parts of a day; the last ends within it.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def spaced_orders(
     first, close = hours or (books.first, books.last)
     last = close - int((real_number("horizon", horizon, minimum=0) + 1) * SECOND)
     if last <= first:
-        raise InputError(f"horizon must leave some of the day, {max(close - first, 0) / SECOND:g} s, was {horizon}")
+        raise InputError(f"horizon must be shorter than the day, {max(close - first, 0) / SECOND:g} s, was {horizon}")
     edges = np.linspace(first, last, whole_number("count", count) + 1).astype(np.int64)
     times = rng.integers(edges[:-1], np.maximum(edges[1:], edges[:-1] + 1))
     signs = np.where(np.arange(count) % 2 == 0, 1, -1) if side == "both" else np.full(count, 1 if side == "buy" else -1)
@@ -149,9 +149,9 @@ class TradingDay:
 class PlayedOrder(NamedTuple):
     """A routed order.
 
-    ``number`` is its place among the orders of the day, ``foreseen`` the cost of its plan in dollars at the displayed
+    ``number`` is its index among the orders of the day, ``foreseen`` the cost of its plan in dollars at the displayed
     books, ``stale`` the number of venues with stale books, ``decision_us`` the decision time in microseconds.
-    ``exploration`` is the cost in dollars above that of the greedy plan; NaN for a router that always sends it.
+    ``exploration`` is the cost in dollars above that of the greedy plan; NaN for a router that never explores.
     """
 
     number: int
@@ -168,7 +168,7 @@ class PlayedDay:
 
     day: str
     orders: list[PlayedOrder] = field(default_factory=list)
-    skipped: int = 0  # orders without a two-sided market at any venue
+    skipped: int = 0  # orders that arrived while a side was empty at all venues
 
     @property
     def executed(self) -> list[ExchangeExecution]:
@@ -176,7 +176,7 @@ class PlayedDay:
         return [one.done for one in self.orders]
 
 
-View = Callable[[int, Context], Context]  # replaces the context shown to a router, given the order's number
+View = Callable[[int, Context], Context]  # maps an order's number and context to the context shown to the router
 
 
 def play_day(
@@ -196,7 +196,7 @@ def play_day(
     Parameters
     ----------
     stale_seconds : float, optional
-        Age at which a venue's book is neither shown nor traded with; default: `STALE`.
+        Age beyond which a venue's book is neither shown nor executable; default: `STALE`.
     leak, fade : float
         Probability of information leakage per 1,000 shares sent to a pool; fraction of the displayed size withdrawn
         before child orders arrive, at a random half of the venues.
@@ -247,7 +247,7 @@ def play_day(
         explored = math.nan
         if isinstance(router, Clairvoyant):
             done = router.execute(exchange, number, context)
-            foreseen = done.cost  # nothing surprises it
+            foreseen = done.cost  # its plan is its execution
         else:
             greedy = router.greedy(context)
             there = exchange.apart() if greedy is not None else exchange

@@ -33,7 +33,7 @@ COMPARED = ("adaptive", *PAPER_POLICIES)  # the recommended policy beside the pa
 
 
 def compared_policies(slots: int, shares: int) -> tuple[str, ...]:
-    """Return the compared policies that can handle this many splits."""
+    """Return the policies of `COMPARED` that can handle this many splits."""
     if count_splits(shares, slots) <= split_list_limit(slots):
         return COMPARED
     return tuple(name for name in COMPARED if not POLICIES[name].needs_list)
@@ -85,7 +85,7 @@ def compare_policies(
 def read_features(path: str | os.PathLike[str]) -> Floats:
     """Read feature vectors ``(K, dim)`` from a .npy, .csv (with or without header) or .parquet file.
 
-    Errors count rows from 1, without the header.
+    Errors number rows from 1, without the header.
     """
     import polars
 
@@ -108,7 +108,7 @@ def read_features(path: str | os.PathLike[str]) -> Floats:
 
 
 def _feature_matrix(file: Path, given: NDArray[Any] | polars.DataFrame) -> Floats:
-    """Return a matrix of numbers; an error names row and column of anything else."""
+    """Return the contents of a file as a matrix; raise an error that locates the first cell that is not a number."""
     import polars
 
     if not isinstance(given, polars.DataFrame):
@@ -133,7 +133,7 @@ def _feature_matrix(file: Path, given: NDArray[Any] | polars.DataFrame) -> Float
 
 
 def _numbered(names: list[str]) -> dict[str, str]:
-    """Return names for unnamed columns."""
+    """Map the names of unnamed columns to ``column 1``, ``column 2`` and so on."""
     return {name: f"column {k}" for k, name in enumerate(names, 1)}
 
 

@@ -74,7 +74,7 @@ class Replay(Environment):
         self.shared = tuple(valid_list("shared", shared, SharedBook, "shared books"))
         for book in self.shared:
             if book.crossing.shape != self.profits.shape[1:] or not set(book.slots) <= set(range(slots)):
-                expected = f"of {self.profits.shape[1:]} and some of {slots} slots"
+                expected = f"of shape {self.profits.shape[1:]} over slots 0 to {slots - 1}"
                 raise InputError(f"shared books must be {expected}, was {book.crossing.shape}, slots {book.slots}")
             if not np.isfinite(book.crossing[:, : int(highs[list(book.slots)].sum()) + 1]).all():
                 raise InputError("crossing must be finite for all amounts that may cross; found NaN or infinity")
@@ -104,12 +104,12 @@ class Replay(Environment):
         return total
 
     def _splits(self, actions: ActionBatch) -> ActionBatch:
-        """Return splits ``(n, slots)``, checked to have known profits."""
+        """Return splits ``(n, slots)``; raise `InputError` if the profit of an amount is unknown."""
         slots, _, amounts = self.profits.shape
         splits = exact_array("actions", actions, np.int64, (None, slots))
         if len(splits) and (splits.min() < 0 or splits.max() >= amounts):
             raise InputError(
-                f"actions must have 0 to {amounts - 1} shares per slot, was {splits.min()} to {splits.max()}"
+                f"actions must have 0 to {amounts - 1} shares per slot, got {splits.min()} to {splits.max()}"
             )
         return splits
 
@@ -144,7 +144,7 @@ class Replay(Environment):
         return table
 
     def beyond(self, action: Action) -> float:
-        """Return the share of scenarios in which a split exhausts the known levels of a book."""
+        """Return the fraction of scenarios in which a split exhausts the known levels of a book."""
         splits = self._splits(as_batch(action))
         over = [book.beyond(splits)[0] for book in self.shared]
         return float(np.any(over, axis=0).mean()) if over else 0.0
@@ -167,7 +167,7 @@ class Replay(Environment):
         return _score(mean, deviation, self._tolerance(risk_tolerance))
 
     def _tolerance(self, risk_tolerance: float | None) -> float:
-        """Return the given tolerance, infinity included (default: the problem's)."""
+        """Return ``risk_tolerance``, which may be infinite; default: the problem's."""
         if risk_tolerance is None:
             return self.risk_tolerance
         if isinstance(risk_tolerance, float) and risk_tolerance == np.inf:
@@ -197,7 +197,7 @@ class Replay(Environment):
         return self.moments(self.actions.listed().handles)
 
     def climb(self, start: Action, risk_tolerance: float | None = None) -> Action:
-        """Move shares between two slots while that improves the mean-variance; steps halve down to one lot."""
+        """Return a local optimum: move shares between two slots while the mean-variance improves, in halving steps."""
         actions = self.actions
         if not isinstance(actions, LatticeSet):
             raise InputError(f"local search needs an unlisted set of splits, was {actions}")
@@ -228,7 +228,7 @@ class Replay(Environment):
         return moved[allowed], mean, deviation
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the cache of the local search, which tasks on workers do not need."""
+        """Return the state without the cache of the local search, which tasks on workers do not need."""
         return self.__dict__ | {"_seen": {}}
 
     def run(self, rng: np.random.Generator) -> EnvironmentRun:
@@ -291,7 +291,7 @@ def replay_belief(replay: Replay, buckets: Integers, *, firmness: float = 0.1, s
     names = np.unique(buckets)
     if np.shape(buckets) != (replay.scenarios,) or len(names) < 2:
         was = f"shape {np.shape(buckets)} with {len(names)} different"
-        raise InputError(f"buckets must have shape ({replay.scenarios},) and at least two different, was {was}")
+        raise InputError(f"buckets must have shape ({replay.scenarios},) and at least two different values, was {was}")
     real_number("firmness", firmness, above=0, maximum=1)
     rng = np.random.default_rng(seed_stream(whole_number("seed", seed, minimum=0), "warm start"))
     problem = replay.pieces[0]
@@ -327,7 +327,7 @@ def _precision(coefficients: Matrix, buckets: int) -> Matrix:
     error = np.sqrt(np.diag(covariance))
     error = np.maximum(error, 1e-9 * float(np.abs(coefficients).max() or 1.0))
     scale = np.outer(error, error)
-    # Without shrinkage, a few buckets would make some combinations of coefficients look certain.
+    # Without shrinkage, few buckets would give some combinations of coefficients a variance near zero.
     unknown = len(error) / (len(error) + buckets)
     correlation = (1 - unknown) * covariance / scale + unknown * np.eye(len(error))
     return np.asarray(np.linalg.inv(correlation) / scale)

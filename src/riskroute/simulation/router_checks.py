@@ -20,10 +20,10 @@ _ORDERS = 60
 
 
 def check_router(router: Router, *, seed: int = 0) -> None:
-    """Check a router; raise `CheckError` at the first property that does not hold.
+    """Check a router; raise `CheckError` at the first property that is violated.
 
     Routes orders of many sizes on random books, some thin or one-sided, with reports that arrive in parts, late, out of
-    order, twice or never. Plans must be executable, decisions reproducible, and a saved state must resume unchanged.
+    order, twice or never. Plans must be executable, decisions reproducible, and a restored state must continue alike.
 
     Examples
     --------
@@ -31,30 +31,30 @@ def check_router(router: Router, *, seed: int = 0) -> None:
     >>> check_router(SweepRule())
     """
     instance_of("router", router, Router, "a router")
-    _hold(router.feedback in FEEDBACK, router, f"feedback is one of {', '.join(FEEDBACK)}")
+    _hold(router.feedback in FEEDBACK, router, f"feedback must be one of {', '.join(FEEDBACK)}")
     fresh = type(router)(**copy.deepcopy(router.parameters))
-    _hold(fresh.parameters == router.parameters, router, "is made again from its parameters")
+    _hold(fresh.parameters == router.parameters, router, "must be reconstructed from its parameters")
     rng = np.random.default_rng(seed)
     contexts = [_context(rng, number) for number in range(_ORDERS)]
     expected = _played(fresh, contexts, seed)
     again = type(router)(**router.parameters)
-    _hold(_played(again, contexts, seed) == expected, router, "decides alike on the same orders")
+    _hold(_played(again, contexts, seed) == expected, router, "must decide alike on the same orders")
     for saved_at in (1, _ORDERS // 2):
         plans = _played(type(router)(**router.parameters), contexts, seed, saved_at=saved_at)
-        _hold(plans == expected, router, f"decides alike when saved after {saved_at} orders")
+        _hold(plans == expected, router, f"must decide alike when saved after {saved_at} orders")
     repeated = type(router)(**router.parameters)
     plans = _played(repeated, contexts, seed, twice=True)
-    _hold(plans == expected and repeated.state() == fresh.state(), router, "learns a repeated report once")
+    _hold(plans == expected and repeated.state() == fresh.state(), router, "must learn a repeated report once")
     _check_abandoning(router, contexts, seed)
 
 
 def _hold(holds: bool, router: Router, property_: str) -> None:
     if not holds:
-        raise CheckError(f"{router.name}: {property_}: does not hold")
+        raise CheckError(f"{router.name}: {property_}")
 
 
 def _context(rng: np.random.Generator, number: int) -> Context:
-    """Return an order on random books of two to five venues; one shows both sides."""
+    """Return an order on random books of two to five venues, of which the first shows both sides."""
     venues: dict[str, Any] = {}
     for v in range(int(rng.integers(2, 6))):
         best, depth = 2000 - int(rng.integers(0, 3)), int(rng.integers(0 if v else 1, 4))
@@ -109,8 +109,8 @@ def _played(
         try:
             plan.checked(context)
         except RiskrouteError as error:
-            raise CheckError(f"{router.name}: plans can be executed: does not hold: {error}") from error
-        _hold(Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan, router, "plans survive JSON")
+            raise CheckError(f"{router.name}: plans must be executable: {error}") from error
+        _hold(Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan, router, "plans must survive JSON")
         plans.append(plan.to_json())
         waiting += _reports(rng, context, plan)
         while len(waiting) > 6:
@@ -120,12 +120,12 @@ def _played(
                 router.learn(report)
     for report in waiting[::2] + waiting[1::2]:
         router.learn(report)
-    _hold(router.under_way == (), router, "forgets orders after their last report")
+    _hold(router.under_way == (), router, "must forget orders after their last report")
     return plans
 
 
 def _check_abandoning(router: Router, contexts: list[Context], seed: int) -> None:
-    """Abandon every fifth order, and compare with a twin that follows the plans instead of making them."""
+    """Abandon every fifth order, and compare with a twin that follows the same plans instead of making them."""
     first, twin = (type(router)(**router.parameters) for _ in range(2))
     rng = np.random.default_rng([seed, 2])
     for number, context in enumerate(contexts[: _ORDERS // 2]):
@@ -138,5 +138,5 @@ def _check_abandoning(router: Router, contexts: list[Context], seed: int) -> Non
                 one.abandon(context.order)
             for report in reports:
                 one.learn(report)
-    _hold(first.under_way == (), router, "forgets abandoned orders")
-    _hold(first.state() == twin.state(), router, "has the same state whether it makes or follows a plan")
+    _hold(first.under_way == (), router, "must forget abandoned orders")
+    _hold(first.state() == twin.state(), router, "must have the same state whether it makes or follows a plan")

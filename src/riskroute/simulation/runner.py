@@ -1,8 +1,8 @@
 """Simulate policies: one run, the task of many runs, `simulate` over several policies, and panels of a figure.
 
 A phased policy is played plan by plan, each plan's rewards drawn as tallies whatever its length. An index policy is
-played by a compiled kernel. Any policy can be played round by round, the plain way the others are tested against. What
-a task draws depends on its identity alone (environment, policy with parameters, horizon, seed, run numbers), so its
+played by a compiled kernel. Any policy can be played round by round, the reference for tests of the other two. What a
+task draws depends on its identity alone (environment, policy with parameters, horizon, seed, run numbers), so its
 result is the same wherever and whenever it runs.
 """
 
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 def _index_episode(
     mean_table: Vector, deviation_table: Vector, pieces: Integers, noise: Vector, bonuses: Vector, risk_tolerance: float
 ) -> tuple[Integers, Vector, Integers, Vector, Vector]:
-    """Play `IndexPolicy` with exactly its decisions; tables ``(P, K)`` are by piece and arm, bonuses by round."""
+    """Play an `IndexPolicy` as `_play_rounds` would; tables ``(P, K)`` are by piece and arm, ``bonuses`` by round."""
     # While the bonus is constant only the index of the arm just played changes: a tournament tree finds the next arm in
     # log2 K comparisons.
     horizon = len(noise)
@@ -96,7 +96,7 @@ def _index_episode(
             update_tournament(winners, index, arm)
         arms[t] = arm
         rewards[t] = reward
-    return arms, rewards, counts, means, spreads  # by round, by round, and three by arm
+    return arms, rewards, counts, means, spreads  # the first two by round, the others by arm
 
 
 _RUNS_PER_TASK = 250  # limit, so that short runs report progress too
@@ -105,13 +105,13 @@ Progress = Callable[[str, int, int], None]  # called as progress(policy, finishe
 
 @dataclass(frozen=True)
 class _Episode:
-    """One run: regret, pseudo-regret and luck at the checkpoints, the final action, and rounds spent on others."""
+    """One run: regret, pseudo-regret and luck at the checkpoints, the final action, and rounds that played another."""
 
     regret: Floats
     pseudo_regret: Floats
     luck: Floats
     recommended: Action
-    exploration: int  # where the action set changes, of the rounds that offered the last round's set
+    exploration: int  # if the action set changes, only of rounds that offered the last round's set
 
 
 def _describe_run(
@@ -220,7 +220,7 @@ def _single_rounds(environment: Environment, actions: Integers, rewards: Floats)
 def _policies_by_label(
     policies: Iterable[str | Policy] | Mapping[str, str | Policy], environment: Environment, horizon: int
 ) -> dict[str, Policy]:
-    """Return policies by label, made from their names where needed."""
+    """Return policies by label; names are replaced by the policies they name."""
     if isinstance(policies, str | Policy) or not isinstance(policies, Iterable):
         raise InputError(f"policies must be a list of names or policies, was {shown(policies)}")
     if isinstance(policies, Mapping):
@@ -290,7 +290,7 @@ class SimulationTask:
         _ = self.environment.comparators
 
     def perform(self, after_run: Callable[[int], bool] | None = None) -> PolicyResult:
-        """Play the runs; ``after_run`` gets the number of finished runs, and true ends the task there."""
+        """Play the runs; ``after_run`` is called with the number of finished runs; if true, the task ends."""
         with compilation_timed(self.label) as compiling:
             began = time.perf_counter()
             rounds, episodes = self._play(after_run)
@@ -338,7 +338,7 @@ class SimulationTask:
 
 @functools.cache
 def _linear_algebra() -> ThreadpoolController:
-    """Return the BLAS libraries; finding them takes milliseconds, so once for all tasks."""
+    """Return the BLAS libraries, found once for all tasks because that takes milliseconds."""
     import scipy.linalg  # noqa: F401  # bundles its own BLAS, which must be loaded by then
 
     return ThreadpoolController().select(user_api="blas")
@@ -410,7 +410,7 @@ class RunnerCache:
 
 @contextmanager
 def _deferred_interrupts() -> Iterator[Callable[[], bool]]:
-    """Record the first Ctrl-C and raise only the second; yield a function that returns whether one came."""
+    """Record the first Ctrl-C and raise only the second; yield a function that returns whether one was received."""
     # Inside compiled code an interrupt would surface as another error, and the current run would be lost.
     if (
         threading.current_thread() is not threading.main_thread()
@@ -451,7 +451,7 @@ def simulate(
     Parameters
     ----------
     problem : Problem or Environment
-        A problem has independent Gaussian rewards.
+        A problem stands for `Environment` of it: independent Gaussian rewards.
     policies : Iterable[str or Policy] or Mapping[str, str or Policy]
         Names, policies, or a mapping from labels to either.
     horizon : int
@@ -649,7 +649,7 @@ def panel_average(members: Sequence[Final], label: str) -> str:
 
 
 class PanelWriter:
-    """Write one Parquet table of many panels through part files, so that it need not fit into memory."""
+    """Writes one Parquet table of many panels through part files, so that it need not fit into memory."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -665,7 +665,7 @@ class PanelWriter:
         self.parts.append(write_whole(part, frame.write_parquet))
 
     def close(self) -> Path:
-        """Concatenate the parts; returns the table's path."""
+        """Concatenate the parts; return the table's path."""
         import polars
 
         rows = polars.scan_parquet(self.parts)

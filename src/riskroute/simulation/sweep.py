@@ -57,7 +57,7 @@ class SweepConfig(BaseModel):
         Sizes of the routing problem.
     risk_tolerances : Tolerances
         Weights of the mean against the variance.
-    horizons : Annotated[list[Rounds], BeforeValidator(as_list), Field(min_length=1)]
+    horizons : Annotated[list[Rounds], BeforeValidator(config_list), Field(min_length=1)]
         Rounds per run.
     instances : Count | Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)]
         Numbers of random instances; a single number ``n`` stands for the first ``n``.
@@ -68,9 +68,9 @@ class SweepConfig(BaseModel):
     runs : Count
         Runs per policy and combination.
     seed : Seed
-        Of rewards and the policies' own draws.
+        Seed of the rewards and of the policies' own draws.
     checkpoints : Annotated[int, Field(ge=1, le=10000, strict=True)]
-        Rounds recorded per run, the last one always.
+        Rounds recorded per run, including the last.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -175,7 +175,7 @@ def sweep(
     resume: bool = False,
     finished: Finished | None = None,
 ) -> SweepResult:
-    """Play every combination of a configuration.
+    """Simulate every combination of a configuration.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def sweep(
     out : path
         Folder for ``sweep.parquet`` (the tidy table), ``sweep.json`` (the summary) and ``config.json``.
     backend : Backend, optional
-        Where to play; default: one process per core of this machine.
+        Where to run; default: one process per core of this machine.
     resume : bool
         Reuse the finished tasks of an earlier sweep in the same folder.
     finished : Finished, optional

@@ -209,10 +209,10 @@ class _Lazy(Rise):
 
 
 def test_check_suite_catches_a_policy_that_hides_state() -> None:
-    with pytest.raises(CheckError, match="test-broken: decides alike"):
+    with pytest.raises(CheckError, match="test-broken: must decide alike"):
         check_policy(_Broken())
 
 
 def test_check_suite_catches_a_policy_that_does_not_learn() -> None:
-    with pytest.raises(CheckError, match="test-lazy: beats uniform play"):
+    with pytest.raises(CheckError, match="test-lazy: must beat uniform play"):
         check_policy(_Lazy())

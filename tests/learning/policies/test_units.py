@@ -136,14 +136,14 @@ class _Stubborn(Thompson):
 
 @pytest.mark.usefixtures("untraced")
 def test_check_suite_catches_units() -> None:
-    with pytest.raises(CheckError, match="test-cents: decides alike when rewards are multiplied by"):
+    with pytest.raises(CheckError, match="test-cents: must decide alike when rewards are multiplied by"):
         check_policy(_Cents(), learns=False)
 
 
 @pytest.mark.usefixtures("untraced")
 def test_check_suite_catches_a_policy_that_strong_signals_confuse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("riskroute.simulation.checks._check_learning", lambda policy: None)
-    message = "test-stubborn: finds the best of 20 actions in 60 rounds where means lie 10,000 noise deviations apart"
+    message = "test-stubborn: must find the best of 20 actions in 60 rounds if means lie 10,000 noise deviations apart"
     with pytest.raises(CheckError, match=message):
         check_policy(_Stubborn())
 

@@ -288,7 +288,7 @@ DAMAGED: dict[str, tuple[Sequence[str], int, str]] = {
     "a negative quantity": (changed(4, a=[["101", "-1"]]), 4, "must have an amount of 0 or more, was -1.0"),
     "numbers that fall": (changed(4, U=9, u=8), 4, ": U must be at most u = 8, was 9"),
     "a hostile symbol": (changed(4, s="<b>"), 4, ": s must be a name of up to 16 letters"),
-    "another symbol": (changed(4, s="ETH"), 4, "must be of BTCUSDT, was ETH"),
+    "another symbol": (changed(4, s="ETH"), 4, ": s must be BTCUSDT, was ETH"),
     "an old snapshot": ([GOOD[0], *GOOD[3:]], 2, "must have U up to 1, after the snapshot in line 1, was U = 3"),
 }
 

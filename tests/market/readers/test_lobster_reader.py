@@ -177,7 +177,7 @@ def test_an_archive_of_two_days_is_refused(tmp_path: Path) -> None:
     names = [LOBSTER_NAME.replace("27", day) for day in ("27", "28")]
     files = {name.format(kind, 1): text.encode() for name in names for kind, text in texts.items()}
     (tmp_path / "two.zip").write_bytes(zipped(files))
-    assert "must hold one symbol and day" in refusal(tmp_path / "two.zip")
+    assert "expected one symbol and day in" in refusal(tmp_path / "two.zip")
 
 
 @pytest.mark.parametrize("other", ["GOOG_2019-03-27", "ACME_2019-03-28"])
@@ -186,7 +186,7 @@ def test_names_of_two_symbols_or_days_are_refused(tmp_path: Path, other: str) ->
     theirs = LOBSTER_NAME.format("message", 3).replace("ACME_2019-03-27", other)
     files = {theirs: messages.encode(), LOBSTER_NAME.format("orderbook", 3): books.encode()}
     (tmp_path / "pair.zip").write_bytes(zipped(files))
-    assert f"have one symbol, date and number of levels, was {theirs} with ACME" in refusal(tmp_path / "pair.zip")
+    assert f"of one symbol, date and number of levels, got {theirs} with ACME" in refusal(tmp_path / "pair.zip")
 
 
 def shifted(messages: list[Message]) -> list[Message]:

@@ -122,9 +122,9 @@ def test_units_that_are_none(unit: Any) -> None:
 def test_units_and_zones_are_refused_for_files_that_have_their_own(tmp_path: Path) -> None:
     (tmp_path / ITCH_NAME).write_bytes(itch_bytes(MESSAGES))
     said = refusal(tmp_path / ITCH_NAME, ReadingOptions(("ACME",), unit=0.1))
-    assert said == f"omit unit for {ITCH_NAME}, whose sizes are whole shares, was 0.1"
+    assert said == f"omit unit for {ITCH_NAME}, whose sizes are whole shares; unit was 0.1"
     said = refusal(tmp_path / ITCH_NAME, ReadingOptions(("ACME",), zone="UTC"))
-    assert said == f"omit zone for {ITCH_NAME}, whose days are in America/New_York time, was 'UTC'"
+    assert said == f"omit zone for {ITCH_NAME}, whose days are in America/New_York time; zone was 'UTC'"
 
 
 def test_a_model_in_units_is_the_model_in_coins(tmp_path: Path) -> None:
@@ -164,6 +164,6 @@ def test_recordings_in_other_units_do_not_go_together(tmp_path: Path, capsys: py
     assert "Sizes of kraken_XBT%2FUSD_2019-03-27 are in units of 0.01, and prices are per unit." in said
     assert command(["market", "inspect", str(out)]) == 0
     assert "in units of 0.0001" in capsys.readouterr().out
-    with pytest.raises(DataError, match=r"must have the same unit of size, was 0\.0001 \(bitstamp\), 0\.01 \(kraken\)"):
+    with pytest.raises(DataError, match=r"with the same unit of size, got 0\.0001 \(bitstamp\), 0\.01 \(kraken\)"):
         RecordingStore(out).of_symbol("XBT/USD")
     assert len(RecordingStore(out).of_symbol("XBT/USD", venues=["kraken"])) == 1

@@ -431,7 +431,7 @@ def test_packed_tables(tmp_path: Path) -> None:
     (tmp_path / "books.zip").write_bytes(zipped({"a.csv": content, "b.csv": content}))
     (tmp_path / "other").mkdir()
     path = (tmp_path / "books.zip").rename(tmp_path / "other" / "books.zip")
-    assert "must hold one CSV file, was 2" in refusal(path)
+    assert refusal(path) == f"expected one CSV file in {path}, got 2"
 
 
 NO_TABLES = {

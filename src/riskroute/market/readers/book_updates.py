@@ -1,13 +1,13 @@
 """Books rebuilt from level updates: Tardis' ``incremental_book_L2`` tables, and Binance's depth updates as JSON lines.
 
-Tardis: each row has the new amount of one price level, after the levels of a snapshot. Rows of one message share a
-``local_timestamp`` and are sorted by it. The first row of a snapshot empties the book. Rows before the first snapshot
-change an unknown book and are skipped.
+Tardis: each row has the new amount of one price level, or a level of a snapshot. Rows are sorted by
+``local_timestamp``, which the rows of one message share. The first row of a snapshot empties the book. Rows before the
+first snapshot change an unknown book and are skipped.
 
 Binance: one JSON object per line, possibly as ``data`` of a combined stream, possibly after its time of receipt. The
 rules are Binance's own for a local book. An update covers the numbers ``U`` to ``u``. Updates up to the snapshot's
-``lastUpdateId`` are dropped, the first that counts must cover the next number, and each must follow the previous one
-without a gap (for futures, ``pu`` names the previous one). After a gap the book is unknown until the next snapshot.
+``lastUpdateId`` are dropped, the first later one must cover the next number, and each must continue its predecessor
+without a gap (for futures, ``pu`` is the predecessor's ``u``). After a gap the book is unknown until the next snapshot.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _LevelUpdates(NamedTuple):
     stamps: Integers  # UTC nanoseconds
     numbers: Integers  # rows of the file
     groups: Integers
-    resets: Flags  # empties the book before its row is applied
+    resets: Flags  # whether to empty the book before applying the row
     bids: Flags
     prices: Floats
     sizes: Floats  # 0 removes the level
@@ -95,7 +95,7 @@ class _LevelBook:
         yield from self.follow(_LevelUpdates(end, end, end, flag, flag, number, number))
 
     def follow(self, updates: _LevelUpdates) -> Iterator[polars.DataFrame]:
-        """Apply updates; yield snapshots of all complete messages (the last one may continue)."""
+        """Apply updates; yield snapshots of complete messages (the last message may continue in the next updates)."""
         keys, sizes, counts = self._sides
         needed = int(counts.max()) + len(updates.stamps)  # every update may add a level
         if needed > keys.shape[1]:
@@ -197,7 +197,7 @@ _UpdatePart = tuple[str, str, _LevelUpdates, int]  # venue, symbol, updates of o
 
 
 class _UpdateCheck:
-    """Refuses malformed or unsorted updates, and those more than ``spill`` ns outside the day; rows are ``word``."""
+    """Refuses updates that are malformed, unsorted or over ``spill`` ns outside the day; errors call a row ``word``."""
 
     def __init__(self, source: Path, word: str, begin: int, end: int, spill: int = 0) -> None:
         self.source, self.word, self.begin, self.end, self.spill = source, word, begin, end, spill
@@ -275,7 +275,7 @@ class _TardisFile:
         self._times = {name: TimeColumn(path, name, zone) for name in dict.fromkeys(("local_timestamp", self._time))}
         self.first: int | None = self._times[self._time].read(first[self._time]).cast(polars.Int64)[0]
         self.names: dict[str, None] = {}
-        self._snapshot: dict[tuple[str, str], bool] = {}  # whether the last row of each book was part of one
+        self._snapshot: dict[tuple[str, str], bool] = {}  # whether the last row of each book was part of a snapshot
         self._lost: set[tuple[str, str]] = set()
 
     def pieces(self, begin: int, end: int) -> Iterator[_UpdatePart]:
@@ -336,7 +336,7 @@ class _TardisFile:
         return table
 
     def _known(self, key: tuple[str, str], mine: polars.DataFrame) -> tuple[polars.DataFrame, int]:
-        """Return the rows from the first snapshot on, with resets, and whether rows before it were skipped."""
+        """Return the rows from the first snapshot on, with resets, and the number of gaps: 1 if it skipped rows."""
         flags, gaps = mine["snapshot"].to_numpy(), 0
         if key not in self._snapshot:
             left = int(flags.argmax()) if flags.any() else len(flags)
@@ -354,7 +354,7 @@ class _TardisFile:
 
 
 def _object_start(line: str) -> int:
-    """Return where the JSON object of a line begins, after a time of receipt if there is one.
+    """Return the index at which the JSON object of a line begins, after a time of receipt if there is one.
 
     >>> _object_start('1723161253937085768 {"e": 1}'), _object_start('{"e": 1}')
     (20, 0)
@@ -379,12 +379,12 @@ class _DepthChain:
         self.name = name
         self.rows: list[tuple[Any, ...]] = []  # levels in the order of `FIELDS`
         self.last: int | None = None  # number of the last update, None while the book is unknown
-        self.gaps, self.lost = 0, ""  # gaps closed by a later snapshot, and the update that opened the present gap
+        self.gaps, self.lost = 0, ""  # gaps closed by a later snapshot, and the fault that opened the present one
         self._snapshot: tuple[int, dict[str, Any]] | None = None
         self._waiting: deque[tuple[int, dict[str, Any]]] = deque(maxlen=10_000)
 
     def snapshot(self, line: int, one: dict[str, Any]) -> None:
-        """Keep a snapshot that is newer than the book; without a book, replay the waiting updates on it."""
+        """Keep a snapshot that is newer than the book; without a book, apply the waiting updates to it."""
         if self.last is not None and one["lastUpdateId"] <= self.last:
             return
         self._snapshot = line, one
@@ -535,7 +535,7 @@ class _BinanceFile:
         if update and self.names and one["s"].upper() not in self.names:
             mine = next(iter(self.names))
             raise DataError(
-                f"{where} must be of {mine}, was {one['s']}; snapshots name no symbol, so use one file per symbol"
+                f"{where}: s must be {mine}, was {one['s']}; snapshots name no symbol, so use one file per symbol"
             )
         return one
 
@@ -598,7 +598,7 @@ def _first_line(path: Path) -> str:
 
 
 def _is_binance(path: Path) -> bool:
-    """Return whether the first line is a Binance object: a snapshot, an event, a stream or an answer."""
+    """Return whether the first line is a Binance object: a snapshot, an event, a stream or a reply."""
     return _is_json(path) and any(f'"{name}"' in _first_line(path) for name in ("lastUpdateId", "e", "data", "result"))
 
 

@@ -36,7 +36,7 @@ _ALIASES = {
     "ask_px_00": ("ask", "ask_price", "best_ask", "offer"),
     "ask_sz_00": ("ask_size", "ask_qty", "ask_volume", "offer_size"),
 }
-# Our patterns for all levels, and the columns of Tardis' ``book_snapshot`` tables, sorted by ``local_timestamp``.
+# Patterns for all levels: our names, and the columns of Tardis' ``book_snapshot`` tables.
 _TARDIS = {
     "bid_px_{}": "bids[{}].price",
     "bid_sz_{}": "bids[{}].amount",
@@ -45,7 +45,7 @@ _TARDIS = {
 }
 # All our names in their order, with one level more than is kept, to detect that a table has more.
 _ORDER = {name: k for k, name in enumerate(dict.fromkeys([*_ALIASES, *level_columns(MOST_LEVELS + 1)]))}
-# Units of Unix times, in nanoseconds. A factor of a thousand separates them, so no count fits two units.
+# Units of Unix times, in nanoseconds. A factor of a thousand separates them, so a count is a plausible date in one.
 UNITS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
 _COUNTED = (1990, 2200)  # first and last year accepted for Unix times
 
@@ -86,7 +86,7 @@ def table_columns(given: Sequence[str], declared: Mapping[str, str]) -> dict[str
 
 
 def _expanded(given: Sequence[str], patterns: Mapping[str, str]) -> dict[str, str]:
-    """Expand patterns level by level; the table may count levels from 0 or from 1, all patterns alike."""
+    """Return the columns that match patterns, by our names; all patterns count levels from 0, or all from 1."""
     numbered: dict[str, dict[int, str]] = {}
     for ours, theirs in patterns.items():
         if ours not in _TARDIS or theirs.count("{}") != 1:
@@ -125,7 +125,7 @@ def load_columns(path: str | os.PathLike[str]) -> dict[str, str]:
 
 
 def _begin(year: int) -> int:
-    """Return the UTC nanoseconds at which a year begins."""
+    """Return the start of a year in UTC nanoseconds."""
     return int(dt.datetime(year, 1, 1, tzinfo=dt.UTC).timestamp()) * 10**9
 
 
@@ -225,7 +225,7 @@ def _first_has(column: polars.Series, pattern: str) -> bool:
 
 @dataclass(frozen=True)
 class SizeColumn:
-    """One share in units of a source, such as 0.0001 coins: counts shares, and explains sizes that are not whole.
+    """Size of one share in the units of a source, such as 0.0001 coins; converts sizes, and explains odd ones.
 
     >>> SizeColumn(1).explain([2.0, 0.5, 0.125]), SizeColumn(0.1).explain([0.5, 0.125]), str(SizeColumn(1e-05))
     ('0.5; unit = 0.001 fits all sizes', '0.125; unit = 0.001 fits all sizes', '0.00001')
@@ -243,7 +243,7 @@ class SizeColumn:
         return f"{Decimal(f'{self.unit:.15g}'):f}"  # without an exponent
 
     def count(self, name: str, kind: Any) -> tuple[polars.Expr, polars.Expr | None]:
-        """Return the sizes of a column in units, and which are fractional; None if they cannot be."""
+        """Return expressions for the sizes of a column in units, and for which are fractional (None if none can be)."""
         size = polars.col(name)
         if self.unit == 1:
             return size, None if kind.is_integer() else size % 1 != 0
@@ -253,13 +253,13 @@ class SizeColumn:
 
     @property
     def requirement(self) -> str:
-        """What sizes must be, for error messages."""
+        """Required form of sizes, for error messages."""
         if self.unit == 1:
             return "sizes whole numbers up to 4294967295"
         return f"sizes whole multiples of {self}, up to {self.MOST} units"
 
     def explain(self, sizes: Iterable[Any]) -> str:
-        """Return the first size that is not a whole number of units, with a unit that fits all."""
+        """Return as text the first size that is not a whole number of units, and a unit that fits all."""
         found = [float(size) for size in sizes if size is not None]
         counts = [size / self.unit for size in found]
         whole = [0 <= n <= self.MOST and abs(n - round(n)) <= self.FINE * abs(n) for n in counts]

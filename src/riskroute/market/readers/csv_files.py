@@ -23,7 +23,7 @@ BLOCK = 4 << 20  # bytes per chunk
 
 @contextmanager
 def unpacked_file(path: Path) -> Iterator[Any]:
-    """Open a file for reading, decompressed by its first bytes whatever its name."""
+    """Open a file for reading, decompressed if its first bytes are those of gzip or zstd, whatever its name."""
     with path.open("rb") as file:
         start = file.peek(4)[:4]
         if start == ZSTD:
@@ -59,7 +59,7 @@ def csv_member(path: Path) -> str:
     """Return the name of the only CSV file in an archive, or the file's own name."""
     members = csv_members(path)
     if len(members) != 1:
-        raise DataError(f"{path} must hold one CSV file, was {len(members)}")
+        raise DataError(f"expected one CSV file in {path}, got {len(members)}")
     return members[0]
 
 
@@ -124,7 +124,7 @@ def csv_lines(path: Path) -> Iterator[str]:
             with zipfile.ZipFile(path) as archive:
                 names = [name for name in archive.namelist() if re.search(r"\.(csv|jsonl?|ndjson)$", name.lower())]
             if len(names) != 1:
-                raise DataError(f"{path} must hold one CSV or JSON file, was {len(names)}")
+                raise DataError(f"expected one CSV or JSON file in {path}, got {len(names)}")
             member = names[0]
         with _opened(path, member) as file:
             while line := file.readline(1 << 24):
@@ -138,7 +138,7 @@ def csv_lines(path: Path) -> Iterator[str]:
 
 def _blocks(file: Any, path: Path) -> Iterator[bytes]:
     """Yield chunks of complete lines."""
-    # Read here: Arrow's streaming reader uses a thread, which aborts the process if Python shuts down meanwhile.
+    # Arrow's own streaming reader uses a thread, which aborts the process if Python shuts down meanwhile.
     rest = b""
     while block := file.read(BLOCK):
         whole = rest + block
@@ -162,9 +162,9 @@ def _counted(text: str, before: int) -> str:
 
 
 def csv_frame_from_arrow(batch: Any) -> polars.DataFrame:
-    """Convert pyarrow data to polars, which aborts the process on strings that are not UTF-8.
+    """Convert pyarrow data to polars; raise an error for strings that are not UTF-8.
 
-    Strings in cells and in types, such as time zones, are therefore validated first, and metadata dropped.
+    Polars aborts the process on such strings. Types contain strings too, such as time zones; metadata are dropped.
     """
     batch.validate(full=True)
     types = " ".join(map(str, batch.schema.types))
@@ -196,7 +196,7 @@ def _opened(path: Path, member: str) -> Iterator[Any]:
 
 @contextmanager
 def csv_file_errors(path: Path, member: str = "") -> Iterator[None]:
-    """Convert errors of files and archives to errors that name the file."""
+    """Convert errors of files and archives to `DataError` that names the file."""
     where = f" ({member})" if member and member != path.name else ""
     try:
         yield

@@ -3,8 +3,8 @@
 A file covers one UTC day, which begins on the previous evening in New York. Records outside the requested day still
 build the book, and are counted.
 
-In ``mbo`` records a fill does not change the book; the cancel, or the smaller size, that follows it does. Both together
-are one execution. A modified order that keeps its price and does not grow keeps its queue position, and its lost shares
+In ``mbo`` records a fill does not change the book; the cancel or reduced size that follows does, and the two are one
+execution. A modified order that keeps its price and does not grow keeps its queue position, and its lost shares
 count as cancelled; any other change replaces the order. Snapshots are taken after the last record of an event only.
 """
 
@@ -54,7 +54,7 @@ _ACTION = _Actions(*map(ord, "ACMRF"))
 
 
 class _BookChanges(NamedTuple):
-    """Changes of a book by a batch of records."""
+    """Changes to a book by a batch of records."""
 
     events: Integers  # ``(E, 7)``: record, action, side, price, size, remainder, and row of the order
     rows: Integers  # ``(S,)``, the records that changed the kept levels
@@ -63,7 +63,7 @@ class _BookChanges(NamedTuple):
 
 
 class _OrderTable(NamedTuple):
-    """Orders, and levels of price and size, sorted with the best one last, where most changes happen."""
+    """Orders, and levels (price and size) sorted with the best level last, where most changes happen."""
 
     orders: Integers  # ``(K, 5)``: side, price, size, filled but not yet removed, fill price
     bids: Integers
@@ -186,7 +186,7 @@ def _note(
 
 @njit(cache=True)
 def _change(table: _OrderTable, side: int, price: int, change: int) -> None:
-    """Add shares to a level, or remove them."""
+    """Add ``change`` shares to a level; remove it if none are left."""
     which, sign = (0, 1) if side == ord("B") else (1, -1)
     book = table.bids if side == ord("B") else table.asks
     heights, height = table.heights, table.heights[which]
@@ -306,7 +306,7 @@ class DatabentoReader:
             )
         if self._publishers.setdefault(found, publisher) != publisher:
             raise DataError(
-                f"{self.source} must have one feed per venue, was publisher_id {self._publishers[found]} and "
+                f"expected one feed per venue in {self.source}, got publisher_id {self._publishers[found]} and "
                 f"{publisher} for {found}"
             )
         return found
@@ -400,7 +400,7 @@ class DatabentoReader:
         )
 
     def _lifted(self, feed: _Feed, records: polars.DataFrame, notes: dict[str, int]) -> polars.DataFrame:
-        """Move records that are up to a second late to the time of the previous record; refuse later ones."""
+        """Move records up to 1 s late to the time of the previous record; refuse records more than 1 s late."""
         stamps = records["stamp"].to_numpy()
         rising = np.maximum.accumulate(np.concatenate([[feed.latest], stamps]))[1:]
         late = rising - stamps
@@ -415,7 +415,7 @@ class DatabentoReader:
         return records.with_columns(polars.Series("stamp", rising))
 
     def _ended(self, feed: _Feed, records: polars.DataFrame, over: bool) -> polars.DataFrame:
-        """Return the books at the ends of events: marked, or last of their time; hold back one that may continue."""
+        """Return the books at the ends of events (marked, or last of their time); hold an unfinished event back."""
         whole = polars.concat([*feed.held, records])
         feed.held.clear()
         last = (whole["flags"].cast(polars.Int64) & FLAG.last > 0) | (whole["stamp"] != whole["stamp"].shift(-1))
@@ -463,13 +463,13 @@ class DatabentoReader:
         return whole, polars.DataFrame(events), counts
 
     def _of_day(self, rows: polars.DataFrame, notes: dict[str, int]) -> polars.DataFrame:
-        """Return the rows of the day; count earlier ones, refuse later ones without the option ``date``."""
+        """Return the rows of the day and count the others; without the option ``date``, refuse later rows."""
         stamp = polars.col("stamp")
         after = rows.filter(stamp >= self._end)
         if after.height and self.options.date is None:
             day = local_day(int(after["stamp"][0]))
             raise InputError(
-                f"{self.source.name} has several days: it is taken for {self.date}, and record "
+                f"{self.source.name} has several days: it is read as {self.date}, but record "
                 f"{after['sequence'][0]:,} is of {day}; give date"
             )
         inside = stamp.is_between(self._begin, self._end, closed="left")

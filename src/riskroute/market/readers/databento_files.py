@@ -26,7 +26,7 @@ NO_PRICE, NO_TIME = 2**63 - 1, 2**64 - 1  # placeholders of an absent price and 
 BOOK_DEPTHS = {"mbp-1": 1, "mbp-10": 10, "bbo-1s": 1, "bbo-1m": 1}  # schemas whose records hold books, and their levels
 
 
-# Flags of a record; in Databento's words F_LAST, F_TOB, F_SNAPSHOT, F_MBP, F_BAD_TS_RECV, F_MAYBE_BAD_BOOK.
+# Flags of a record; Databento's names are F_LAST, F_TOB, F_SNAPSHOT, F_MBP, F_BAD_TS_RECV, F_MAYBE_BAD_BOOK.
 _Flags = namedtuple("_Flags", "last top_of_book snapshot levels_only bad_receipt maybe_bad_book")
 FLAG = _Flags(128, 64, 32, 16, 8, 4)
 
@@ -166,7 +166,7 @@ class _DbnFile:
                     continue
                 if found.setdefault(int(number), symbol) != symbol:
                     both = f"{found[int(number)]} and {symbol} for {number}"
-                    raise DataError(f"{self.path} must have one symbol per instrument id, was {both} on {day}")
+                    raise DataError(f"expected one symbol per instrument id in {self.path}, got {both} on {day}")
         return found
 
     def frames(self, rows: int) -> Iterator[polars.DataFrame]:
@@ -243,7 +243,7 @@ class _CsvFile:
         self.us_equity = first["publisher_id"][0] in (*PUBLISHERS, *CONSOLIDATED)  # rows do not name their dataset
 
     def symbols(self, day: dt.date) -> dict[int, str]:
-        """Return nothing: rows name their symbol, if at all."""
+        """Return an empty dictionary: CSV files state symbols by row, if at all."""
         return {}
 
     def frames(self, rows: int) -> Iterator[polars.DataFrame]:
@@ -278,7 +278,7 @@ class _CsvFile:
         texts = polars.concat([first[name].drop_nulls().alias("price") for name in self._prices])
         if texts.str.contains(".", literal=True).any():
             return False
-        # Integers below a million are dollars, larger ones units: no share costs a million, or a thousandth.
+        # Integers below a million are dollars, others units: no share costs a million dollars, or a tenth of a cent.
         whole = texts.cast(polars.Int64, strict=False)
         largest = whole.filter(whole != NO_PRICE).max()
         return largest is None or int(str(largest)) >= 1_000_000

@@ -34,7 +34,7 @@ from riskroute.market.schema import keep_levels, level_columns
 
 BLOCK = 1 << 24  # bytes that `_scan_symbols` reads at once
 
-# Bytes of every ITCH 5.0 message by its type, without the two bytes of its length.
+# Length in bytes of an ITCH 5.0 message by its type, without the two-byte length prefix.
 _ITCH_LENGTHS = {
     **{"S": 12, "R": 39, "H": 25, "Y": 20, "L": 26, "V": 35, "W": 12, "K": 28, "J": 35, "h": 21, "O": 48},
     **{"A": 36, "F": 40, "E": 31, "C": 36, "X": 23, "D": 19, "U": 35, "P": 44, "Q": 40, "B": 19, "I": 50, "N": 20},
@@ -60,7 +60,7 @@ def looks_like_itch(head: bytes) -> bool:
 
 
 def _scan_symbols(path: Path) -> dict[int, str]:
-    """Return symbols by locate code from the messages that add orders: excerpts of a day lack the directory."""
+    """Return symbols by locate code from the messages that add orders: excerpts of a day may lack the directory."""
     names: dict[int, str] = {}
     with unpacked_file(path) as file:
         rest = b""
@@ -76,7 +76,7 @@ def _scan_symbols(path: Path) -> dict[int, str]:
 def _learn_names(names: dict[int, str], whole: Any, starts: Any, path: Path) -> None:
     kinds = whole[starts + 2]
     fields: Any = {"names": ["locate", "stock"], "formats": [">u2", "S8"], "offsets": [3, 26]}
-    for kind in "AF":  # messages that add an order; F also names the member
+    for kind in "AF":  # messages that add an order; F also names the participant
         layout = np.dtype(fields | {"itemsize": _ITCH_LENGTHS[kind] + 2})
         mine = starts[kinds == ord(kind)]
         mine = mine[mine + layout.itemsize <= len(whole)]
@@ -86,7 +86,7 @@ def _learn_names(names: dict[int, str], whole: Any, starts: Any, path: Path) -> 
             name = stock.decode("latin-1").strip()
             if names.setdefault(int(code), name) != name:
                 both = f"{names[int(code)]!r} and {name!r}"
-                raise DataError(f"{path} must have one symbol per locate code, was {both} for {code}")
+                raise DataError(f"expected one symbol per locate code in {path}, got {both} for {code}")
 
 
 @njit(cache=True)
@@ -117,8 +117,8 @@ def _venue_in_name(name: str) -> str:
 class ItchReader:
     """Yields books and events of the requested symbols.
 
-    One level more than is kept is read, to count the books that have more. At `ITCH_LEVELS` that is not possible, and
-    books with that many levels are counted instead.
+    It reads one level more than it keeps, to count deeper books. If it keeps all `ITCH_LEVELS`, which itch-book cannot
+    exceed, it counts the books with that many levels instead.
     """
 
     name = "itch"
@@ -192,7 +192,7 @@ class ItchReader:
         for code, name in zip(symbols["locate"], symbols["symbol"], strict=True):
             twice = name in self.options.symbols and codes.setdefault(name, code) != code
             if twice or names.setdefault(code, name) != name:
-                raise DataError(f"{self.source} must have one locate code per symbol, was {code} for {name!r} as well")
+                raise DataError(f"expected one locate code per symbol in {self.source}, got also {code} for {name!r}")
 
     def _check(self, messages: dict[str, Any], latest: int) -> int:
         """Refuse messages of other days, out of order, or without side or price; return the last time."""
@@ -242,7 +242,7 @@ class ItchReader:
         return ReaderPart(self.venue, symbol, kept, events, *counts, deeper)
 
     def _changes(self, locate: int, snapshots: polars.DataFrame) -> polars.Series:
-        """Return which books differ from the previous one in a kept level, and not only in the extra one."""
+        """Return which books differ from their predecessor in a kept level, not only in the extra one."""
         changed = np.full(snapshots.height, self._known == self.depth)
         if self._known > self.depth and snapshots.height:
             before = self._latest.get(locate)
@@ -290,7 +290,7 @@ def _with_hidden_trades(messages: dict[str, Any], trades: dict[str, Any]) -> dic
 
 
 def _ahead(batches: Generator[Any, None, None]) -> Iterator[Any]:
-    """Yield the same batches; a thread prepares the next one while the caller uses the current."""
+    """Yield ``batches``, while a thread prepares the next one."""
     end = object()
     with closing(batches), ThreadPoolExecutor(1) as thread:
         following = thread.submit(next, batches, end)

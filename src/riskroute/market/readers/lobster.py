@@ -76,7 +76,7 @@ class LobsterReader:
         for name in ("symbol", "date", "depth"):
             if message[name].upper() != book[name].upper():
                 raise DataError(
-                    f"{self.source}: messages and books must have one symbol, date and number of levels, was "
+                    f"{self.source}: expected messages and books of one symbol, date and number of levels, got "
                     f"{self._places['message'][1]} with {self._places['orderbook'][1]}"
                 )
         return book
@@ -123,7 +123,7 @@ class LobsterReader:
 
 
 class _PairCheck:
-    """Refuses a message file and an orderbook file of different recordings: a row's book must follow its message."""
+    """Refuses a message file and an orderbook file that do not match: a message must explain the change of the book."""
 
     def __init__(self, messages: str, books: str) -> None:
         self.messages, self.books = messages, books
@@ -131,7 +131,7 @@ class _PairCheck:
         self._right = self._seen = 0
 
     def add(self, message: polars.DataFrame, book: polars.DataFrame) -> None:
-        """Compare rows, until 500 messages have been compared."""
+        """Compare messages with the changes of the book, up to about 500 in all."""
         if self._seen >= 500 or not message.height:
             return
         last, message, book = book.tail(1), message.head(1000), book.head(1000)
@@ -163,13 +163,13 @@ class _PairCheck:
 
 
 def _pair(path: Path, given: Sequence[Path]) -> dict[str, tuple[Path, str]]:
-    """Find the two files: in one archive, in one folder, or among those given."""
+    """Return path and member name of both files: from one archive, one folder, or the files given."""
     members = csv_members(path)
     places: dict[str, tuple[Path, str]] = {}
     for kind in ("message", "orderbook"):
         inside = [name for name in members if kind in Path(name).name.lower()]
         if len(inside) > 1:
-            raise InputError(f"{path} must hold one symbol and day, was {', '.join(inside)}")
+            raise InputError(f"expected one symbol and day in {path}, got {', '.join(inside)}")
         if inside:
             places[kind] = (path, inside[0])
             continue

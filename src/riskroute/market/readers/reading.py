@@ -29,7 +29,7 @@ from riskroute.market.readers.columns import SizeColumn
 from riskroute.market.schema import EVENT_SCHEMA, MOST_LEVELS, snapshot_schema
 
 ITCH_LEVELS = 50  # largest number of levels per side of order-by-order files; itch-book provides no more
-MOST_SYMBOLS = 200  # a file with more symbols is read only for named ones
+MOST_SYMBOLS = 200  # from a file with more symbols, only named ones are read
 
 # Exchange codes of the consolidated tape, letter and market identifier code. NASDAQ has two letters, one per tape.
 # D (FINRA) is missing: its quotes come from outside the exchanges.
@@ -139,9 +139,9 @@ class ReadingOptions:
 class ReaderPart:
     """A chunk of a recording, sorted by time: snapshots, events if the source has them, and counts.
 
-    ``venue`` is the file's name, or the requested name if the file has none. ``references`` counts messages that
+    ``venue`` is named as in the file, or as requested if the file names none. ``references`` counts messages that
     refer to an order, ``unresolved`` those whose order is not in the file, ``deeper`` snapshots with more levels than
-    were kept, ``gaps`` periods with missing updates. ``notes`` counts other oddities, see `Recording.remarks`.
+    were kept, ``gaps`` periods with missing updates. ``notes`` counts other issues, see `Recording.remarks`.
     """
 
     venue: str
@@ -156,7 +156,7 @@ class ReaderPart:
 
 
 def require_reading_option(name: str, value: T | None, file: str) -> T:
-    """Return ``value``; if it is None, ask for the option ``name``, which ``file`` does not state."""
+    """Return ``value``; if it is None, raise an error that asks for ``name``, which ``file`` does not state."""
     if value is None:
         raise InputError(f"{file!r} does not state its {name}; give {name}")
     return value
@@ -193,7 +193,8 @@ def to_snapshots(
     """Convert a frame to the columns and types of a snapshot table.
 
     A level needs a finite price above 0 and a size other than 0; deeper levels move up to close gaps. A price without a
-    size is refused. One share here is ``unit`` of the frame's. Errors name the file ``source`` and call a row ``word``.
+    size is refused. Sizes are divided by ``unit``, prices multiplied by it. Errors name ``source`` and call a row
+    ``word``.
     """
     schema, given = snapshot_schema(depth, unit), frame.schema
     levels, fractions = [], []
@@ -213,7 +214,7 @@ def to_snapshots(
 
 
 def count_half_levels(frame: polars.DataFrame, depth: int) -> int:
-    """Count levels with a price and size 0, or a size and no price; `to_snapshots` drops them.
+    """Return the number of levels with a price and size 0, or a size and no price; `to_snapshots` drops them.
 
     >>> bids = {"bid_px_00": [9.0, None, None, 9.0], "bid_sz_00": [0, 5, 0, 5]}
     >>> count_half_levels(polars.DataFrame(bids | {"ask_px_00": 9.5, "ask_sz_00": 1}), 1)
@@ -286,7 +287,7 @@ def _typed(
     faults: Sequence[polars.Expr] = (),
     unit: float = 1,
 ) -> polars.DataFrame:
-    """Cast a frame to a schema; the error for the first row that does not fit names its place."""
+    """Cast a frame to a schema; raise a `DataError` that locates the first row that does not fit."""
     expected = f"prices must be numbers and {SizeColumn(unit).requirement}"
     changed = frame
     try:

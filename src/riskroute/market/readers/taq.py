@@ -1,10 +1,10 @@
 """Quotes of the consolidated tape, one exchange's best bid and offer per row: NYSE Daily TAQ and WRDS extracts.
 
 Daily TAQ separates columns by bars, has times such as ``093000123456789`` (New York, up to nanoseconds), and its last
-line begins with ``END``. WRDS separates by commas and has a date, times such as ``9:30:00.123456789``, and symbols
+line begins with ``END``. WRDS separates them by commas and has a date, times such as ``9:30:00.123456789``, and symbols
 in two columns.
 
-Sizes are in round lots of 100 shares until November 2025; from then on the lot must be given. A quote that is not firm
+Sizes are in round lots of 100 shares until November 2025; from then on the lot must be stated. A quote that is not firm
 (a halt, a closed market) empties the exchange's book.
 """
 
@@ -33,7 +33,7 @@ from riskroute.market.readers.reading import (
     to_snapshots,
 )
 
-# Both formats by separator: required columns, and our names for theirs.
+# By separator, which tells TAQ from WRDS: required columns, and our names for the columns.
 _NEEDED = {
     "|": ("time", "exchange", "symbol", "bid_price", "bid_size", "offer_price", "offer_size"),
     ",": ("date", "time_m", "ex", "sym_root", "bid", "bidsiz", "ask", "asksiz"),
@@ -65,7 +65,7 @@ class TaqReader:
     """Yields the best bid and offer of every exchange at each of its quotes."""
 
     name = "taq"
-    FIRM = ("", "A", "B", "C", "E", "F", "H", "O", "R", "U", "W", "Y")  # conditions of quotes that can be traded with
+    FIRM = ("", "A", "B", "C", "E", "F", "H", "O", "R", "U", "W", "Y")  # conditions of executable quotes
 
     @staticmethod
     def recognises(path: Path) -> bool:

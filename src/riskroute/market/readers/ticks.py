@@ -1,7 +1,7 @@
 """Top-of-book ticks of the consolidated tape: one side of one venue per row, eight columns without a header.
 
-Milliseconds since New York midnight, bid times 10,000, bid size, ask times 10,000, ask size, exchange code, condition,
-suspicious. A side of zero is unchanged.
+Columns: milliseconds since New York midnight, bid times 10,000, bid size, ask times 10,000, ask size, exchange code,
+condition, suspicious. A side whose price is zero is unchanged.
 
 The tape omits most quotes that do not set the best price, so a quote may go stale without a row that says so. A side is
 known to be stale once a later quote contradicts it: the venue's own other side at or through its price, or another
@@ -42,7 +42,7 @@ _SIDES = ["bid_px_00", "bid_sz_00", "ask_px_00", "ask_sz_00"]
 
 
 class TickReader:
-    """Yields the best bid and offer of every venue at its ticks, from the first at which both sides are known.
+    """Yields the best bid and offer of every venue at its ticks, from the first tick after which both sides are known.
 
     When another venue's quote contradicts a side, an empty book is written.
     """
@@ -64,7 +64,7 @@ class TickReader:
 
     def _symbol(self) -> str:
         if len(self.options.symbols) > 1:
-            raise InputError(f"a file of ticks holds one symbol, was {', '.join(self.options.symbols)}")
+            raise InputError(f"expected one symbol for a file of ticks, got {', '.join(self.options.symbols)}")
         if self.options.symbols:
             return self.options.symbols[0]
         named = re.match(r"\d{8}_([A-Za-z.]+)_quote", self.member, re.IGNORECASE)

@@ -1,6 +1,6 @@
 """A synthetic market of correlated stocks on different venues, written as NASDAQ ITCH 5.0 files.
 
-Everything is determined by the seed and by names: the orders of a stock do not depend on the other stocks or venues.
+The seed and the names determine everything: the orders of a stock do not depend on the other stocks or venues.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def generate_market(
     rate : float
         Factor on the number of messages.
     progress : Progress, optional
-        Called with venue and symbol, the number done and the total.
+        Called with venue and symbol as text, the number of such pairs finished, and their total.
     """
     names = _checked(seed, symbols, hours, date, venues)
     if progress is not None:
@@ -130,7 +130,7 @@ def _file(symbols: Sequence[str], parts: list[Integers], begin: int, end: int) -
 
 
 def _references(rows: Integers, locates: Integers) -> Integers:
-    """Number orders as they arrive; return the numbers of each message's order and its old one, ``(n, 2)``, or 0."""
+    """Return the reference of each message's order and of the order it replaces, ``(n, 2)``; 0 for none."""
     created = np.flatnonzero(np.isin(rows[:, COLUMN.kind], (MESSAGE.add, MESSAGE.attributed, MESSAGE.replace)))
     found = np.zeros((len(rows), 2), dtype=np.int64)
     for locate in range(1, locates.max(initial=0) + 1):
@@ -230,7 +230,7 @@ def _headed(kind: str, time: Integers, locate: Integers) -> NDArray[np.void]:
 
 
 def _system_event(time: int, event: str) -> bytes:
-    """Encode a system event, the begin or end of a part of the day: O, S, Q, M, E or C.
+    """Encode a system event, the start or end of a part of the day: O, S, Q, M, E or C.
 
     >>> _system_event(5, "O").hex(" ", 1)
     '00 0c 53 00 00 00 00 00 00 00 00 00 05 4f'

@@ -45,7 +45,7 @@ _StateColumns = namedtuple("_StateColumns", "now written created free live level
 _STATE = _StateColumns(0, 1, 2, 3, 4, 6, 8)
 
 
-# Those of a `SyntheticVenue`; ``gap`` is the mean time between events, ``furthest`` bounds ``reach``.
+# As in `SyntheticVenue`; ``gap`` is the mean time between events, ``furthest`` the largest distance from the best.
 _FlowParameters = namedtuple(
     "_FlowParameters",
     "gap orders lot top_size top_share reach furthest takers hidden partial replaced moved sweep pro_rata",
@@ -74,7 +74,7 @@ class _FlowBook(NamedTuple):
 
 @register_jitable
 def _queue_shares(sizes: Integers, amount: int, pro_rata: bool) -> Integers:
-    """Return the shares that each order of a queue ``(n,)`` gets of a trade of ``amount``, at most their sum.
+    """Return the allocation ``(n,)`` of a trade to the orders of a queue; ``amount`` is at most the sum of ``sizes``.
 
     >>> _queue_shares(np.array([10, 50, 40]), 12, False).tolist()
     [10, 2, 0]
@@ -266,7 +266,7 @@ def _match(book: _FlowBook, out: Integers, side: int, price: int, amount: int) -
 
 @register_jitable
 def _event(book: _FlowBook, out: Integers) -> None:
-    """Simulate one event between moves; mostly an order arrives or leaves, to keep their number near its target."""
+    """Simulate one event between moves; most are adds and deletes that keep the number of orders near its target."""
     state, parameters = book.state, book.parameters
     side, draw = int(book.rng.random() * 2), book.rng.random()
     best, shares = state[_STATE.quoted + side], _any_size(book)
@@ -350,7 +350,7 @@ def _simulate_order_flow(
 ) -> Integers:
     """Simulate sorted messages ``(n, 7)`` around ``quotes (K, 2)``, in ticks, each for ``step`` nanoseconds."""
     if quotes.shape[0] == 0 or quotes.shape[1] != 2 or step < 1 or parameters.orders < 1:
-        raise InputError("quotes must be rows of bid and ask for steps of time, and there must be orders")
+        raise InputError("expected rows of bid and ask, steps of at least 1 ns, and at least one order per side")
     margin = parameters.furthest + _FEWEST_LEVELS + 1
     low, high = quotes[:, BID].min(), quotes[:, ASK].max()
     book = _empty_book(parameters, rng, low - margin, high - low + 2 * margin + 1)

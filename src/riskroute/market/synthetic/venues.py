@@ -21,9 +21,9 @@ class SyntheticOwnQuotes:
     Parameters
     ----------
     half_spread, spread_deviation : float
-        Mean and standard deviation over time, in dollars at the `REFERENCE_PRICE`.
+        Mean and standard deviation of the half-spread over time, in dollars at the `REFERENCE_PRICE`.
     spread_patience, price_patience : float
-        Deviation of spread and mid, in dollars, at which quotes move.
+        Deviation of spread and mid at which quotes move, in dollars at the `REFERENCE_PRICE`.
     """
 
     half_spread: float
@@ -45,7 +45,7 @@ class SyntheticSharedQuotes:
     at_best : float
         Fraction of the time at the best price of a side.
     memory : float
-        Time constant in seconds.
+        Time constant of the distance from the best price, in seconds.
     """
 
     at_best: float
@@ -85,7 +85,7 @@ class SyntheticVenue:
     moved : float
         Fraction of the orders withdrawn by a move that return at another price.
     sweep : float
-        Probability that a move trades the price it leaves instead of withdrawing it.
+        Probability that a move executes the orders at the old best price instead of withdrawing them.
     """
 
     name: str
