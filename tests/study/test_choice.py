@@ -107,7 +107,7 @@ def test_the_reason_and_its_words(reason: str) -> None:
     }[reason]
     assert expected in text
     learned = "Exploration by contextual cost 0.012 bps per order on the first day (95 % CI 0.001 to 0.023) and "
-    assert f"{learned}-0.003 bps afterwards (too few time blocks for a CI); negative means" in text
+    assert f"{learned}-0.003 bps afterwards (too few time blocks for a CI); a negative cost means" in text
     assert "(an order is 3.0% of the displayed depth and 20.0% of the 10-minute volume, too large" in text
 
 
