@@ -1,8 +1,8 @@
 """Rejected variants of the recommended policy: regret on 8 instances outside the evidence.
 
-Per problem of the paper's figure 2 (100,000 rounds, 4 runs): the geometric mean over instances of the steady
-regret, and the worst instance. A variant wins by the geometric mean over all four problems, unless its worst cases are
-much worse.
+Per problem of the paper's figure 2 (100,000 rounds, 4 runs): the geometric mean over instances of the steady regret,
+and the worst instance. A variant is better if its geometric mean over all four problems is lower, unless its worst
+cases are much worse.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HORIZON, RUNS = sized(100_000, 200), sized(4, 1)
 
 
 class ExploreFirst(NaiveDuel):
-    """Explores in every round while any rival is worth its cost, with the best rival by worth per cost."""
+    """Explores in every round while any rival is worth its cost, with the rival of the highest worth per cost."""
 
     def mixture(self) -> tuple[int, float]:
         """Return the rival and a fraction of one."""
