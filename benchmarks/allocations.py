@@ -64,7 +64,7 @@ def questions(shares: int, slots: int, tolerance: float) -> dict[str, Callable[[
 
 
 def run(shares: int, slots: int, policy: str) -> Callable[[], Any]:
-    """Return one run of a policy on a new set, without cached designs."""
+    """Return a call that runs a policy once on a new set, without cached designs."""
     return lambda: simulate(random_problem(Allocations(shares, slots), 0), [policy], ROUNDS, 1)
 
 

@@ -405,7 +405,8 @@ def main() -> None:
     print_statements(seek.trials, joint)
     held, everything = print_best(seek, joint)
     same = as_choices(joint.choices) == PRESETS["closest"]
-    say(f"\n{held} of {everything} statements hold; riskroute reproduce all --preset closest is this: {verdict(same)}")
+    preset = f"riskroute reproduce all --preset closest has this setting: {verdict(same)}"
+    say(f"\n{held} of {everything} statements hold; {preset}")
     leave([], [same])
 
 

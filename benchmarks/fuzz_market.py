@@ -2,7 +2,7 @@
 
     python benchmarks/fuzz_market.py --count 100000 --seed 0 --kinds itch,lobster,ticks,csv,parquet,tardis,dbn
 
-Every input follows from the seed and its number. A child process reads them in sequence. If it dies or exceeds the time
+The seed and its number determine an input. A child process reads them in sequence. If it dies or exceeds the time
 limit, the input is kept and another child continues with the next. Exits with status 1 if anything failed.
 """
 
@@ -279,12 +279,12 @@ def _parquet(rng: np.random.Generator) -> Valid:
 
 
 def _databento_orders(rng: np.random.Generator) -> dict[str, bytes]:
-    """A DBN file of orders."""
+    """Return a DBN file of orders."""
     return {"a.mbo.dbn": mbo_file(random_orders(int(rng.integers(50)), 20, step=10**9))}
 
 
 def _databento_books(rng: np.random.Generator) -> dict[str, bytes]:
-    """A DBN file of books with one level or ten."""
+    """Return a DBN file of books with one level or ten."""
     schema = ("mbp-1", "mbp-10", "bbo-1s")[rng.integers(3)]
     records = []
     for k in range(6):
@@ -296,19 +296,19 @@ def _databento_books(rng: np.random.Generator) -> dict[str, bytes]:
 
 
 def _databento_binary(rng: np.random.Generator) -> dict[str, bytes]:
-    """Either kind of DBN file."""
+    """Return a DBN file of either kind."""
     return (_databento_orders if rng.random() < 0.5 else _databento_books)(rng)
 
 
 def _databento_text(rng: np.random.Generator) -> dict[str, bytes]:
-    """The same as CSV, in either form."""
+    """Return Databento CSV, in either form."""
     (content,) = _databento_binary(rng).values()
     pretty = [bool(rng.integers(2)) for _ in range(2)]
     return {"databento.csv": transcoded(content, pretty_px=pretty[0], pretty_ts=pretty[1])}
 
 
 def _tape_quotes(rng: np.random.Generator) -> dict[str, bytes]:
-    """A file of Daily TAQ or of WRDS."""
+    """Return a file of Daily TAQ or of WRDS."""
     quotes = [
         Quote(OPEN + k * 10**9, str(rng.choice(list("NQTPD"))), 10 - 0.01 * k % 3, int(rng.integers(9)))
         for k in range(20)
@@ -326,17 +326,17 @@ def _dbn_records(data: bytes) -> list[bytes]:
 
 
 def _zstd(contents: dict[str, bytes]) -> dict[str, bytes]:
-    """Every file packed."""
+    """Return every file compressed."""
     return {f"{name}.zst": packed(content) for name, content in contents.items()}
 
 
 def _tardis_updates(rng: np.random.Generator) -> Valid:
-    """A table of updates, how it is packed, and what is asked of it."""
+    """Return a table of updates, its packing, and the import options."""
     return _updates(rng, "books.csv", tardis_text(random_updates(rng), 1_553_644_800_000_000))
 
 
 def _binance_updates(rng: np.random.Generator) -> Valid:
-    """Lines of updates, how they are packed, and what is asked of them."""
+    """Return lines of updates, their packing, and the import options."""
     return _updates(rng, "books.json", binance_text(random_updates(rng), 1_553_644_800_000))
 
 

@@ -34,7 +34,7 @@ KNOWN = 1e9
 
 
 class Found(NamedTuple):
-    """Results on one instance: regrets, and the fractions of wrong runs and of their regret."""
+    """Results on one instance: regrets, the fraction of runs that settled wrongly, and their fraction of the regret."""
 
     mean: float
     right: float

@@ -213,7 +213,7 @@ def bayesian_peers(game: Game) -> list[Peer]:
 
 
 def mabwiser_peers(game: Game) -> list[Peer]:
-    """Return UCB1 of MABWiser, with one job: two make it more than ten times slower here."""
+    """Return UCB1 of MABWiser with one job; two jobs are more than ten times slower here."""
     from mabwiser.mab import MAB, LearningPolicy
 
     mab = MAB(list(game.arms), LearningPolicy.UCB1(alpha=1.0), seed=0, n_jobs=1)

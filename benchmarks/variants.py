@@ -33,7 +33,7 @@ class ExploreFirst(NaiveDuel):
     """Explores in every round while any rival is worth its cost, with the rival of the highest worth per cost."""
 
     def mixture(self) -> tuple[int, float]:
-        """Return the rival and a fraction of one."""
+        """Return the rival and its fraction of the rounds, one."""
         _, worth = self.worth()
         pays = self.allowed & (self.rounds * worth > self.costs)
         if not pays.any():
@@ -42,7 +42,7 @@ class ExploreFirst(NaiveDuel):
 
 
 class AsOftenAsWrong(ExploreFirst):
-    """The same, but with the probability that the likeliest rival is better than the leader."""
+    """Explores with a bound on the probability that the likeliest rival is better than the leader."""
 
     def mixture(self) -> tuple[int, float]:
         """Return the rival and its fraction of the rounds."""
@@ -56,7 +56,7 @@ class WorthNow(NaiveDuel):
     """Eliminates rivals by their current worth."""
 
     def worth(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the current worth twice."""
+        """Return the current worth, also in place of its average."""
         now, _ = super().worth()
         return now, now
 
@@ -72,7 +72,7 @@ DUELS = {"first": ExploreFirst, "often": AsOftenAsWrong, "now": WorthNow, "sure"
 
 @dataclass(kw_only=True)
 class Variant(Adaptive):
-    """The recommended policy with one part exchanged."""
+    """The recommended policy with one part replaced."""
 
     name: ClassVar[str] = "variant"
 

@@ -63,7 +63,7 @@ def test_slots_without_books_are_left_out_and_named(tmp_path: Path) -> None:
     assert found.unused == {
         "XAAC": "books at 50% of the sample times in the train hours, 95% are needed",
         "XAAD": "books at 0% of the sample times in the test hours, 50% are needed",
-        "XAAE": "books for 3 shares, a lot is 5",
+        "XAAE": "books for 3 shares, fewer than a lot of 5",
     }
     with pytest.raises(DataError, match=r"expected at least two usable slots, got 1 \(XAAC: books at 50%"):
         prepared_books(tmp_path, whole[0], seldom, shares=20)

@@ -271,9 +271,9 @@ def _sections(case: StudyCase) -> list[PageSection]:
     if case.surface is not None:
         surface = case.surface
         text = (
-            f"Dark pools are assumptions. The grid shows the saving over {surface.orders:,} orders if pools hold more "
-            f"or less, and are more or less adverse. At most {surface.estimated_share:.1%} of the volume is at "
-            "estimated prices."
+            f"Dark pools are assumptions. The grid shows the saving over {surface.orders:,} orders for other amounts "
+            "of shares in pools and other adverse selection. At most "
+            f"{surface.estimated_share:.1%} of the volume is at estimated prices."
         )
         if surface.orders < found.orders:
             text += " The answer is based on more orders; routers learn from these alone."
@@ -284,8 +284,8 @@ def _sections(case: StudyCase) -> list[PageSection]:
         sections.append(PageSection("Sensitivity to dark-pool assumptions", (text,), ((title, chart),)))
     if case.stresses is not None:
         text = (
-            f"Both routers on the same {case.stresses.orders:,} test orders under harder conditions. Routers that "
-            "learn start afresh in each."
+            f"Both routers on the same {case.stresses.orders:,} test orders under harder conditions. Routers start "
+            "untrained under each condition."
         )
         rows = ("The same orders under stress, basis points", _stress_rows(case.stresses))
         sections.append(PageSection("Stress tests", (text,), (_stress_chart(case.stresses),), (rows,)))

@@ -176,14 +176,14 @@ def _sections(case: SplitResultCase, *, fees: bool) -> tuple[PageSection, ...]:
         "the best split."
     )
     if case.unplayed:
-        policies += f" Not played, because there are too many splits to try each: {', '.join(case.unplayed)}."
+        policies += f" Not played, since they try every split and there are too many: {', '.join(case.unplayed)}."
     frontier = (
         "Each split is the best of the train hours from its risk tolerance up to that of the next one; the last "
         "ignores risk. If there are more than 25, some are omitted."
     )
     models = (
-        "The profit of a slot has a mean and a variance quadratic in the shares sent. R² is the fraction of the "
-        "variation that the straight line explains."
+        "The profit of a slot has a mean and a variance quadratic in the shares sent. R² is that of the straight "
+        "lines in the charts: the mean against the shares, and the variance against their square."
     )
     return (
         PageSection(

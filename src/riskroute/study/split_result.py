@@ -65,7 +65,7 @@ class _SampleCount:
 
 @dataclass(frozen=True)
 class _SplitMeasures:
-    """Profit and cost of a split over the scenarios of some hours.
+    """Profit and cost of a split over the scenarios of the train or the test hours.
 
     The first ten are profits, in dollars and squared dollars: mean, variance, mean-variance, expected shortfall at 5 %
     (``tail``), their standard errors, and the excess of the mean-variance over that of the recommended split. The

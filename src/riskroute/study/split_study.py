@@ -296,7 +296,7 @@ def _unusable(scenarios: dict[str, Scenarios], lot: int) -> dict[str, str]:
             share = f"books at {presence[lacking][k]:.0%} of the sample times in the {lacking} hours"
             found[slot.name] = f"{share}, {needed[lacking]:.0%} are needed"
         elif caps[k] < lot:
-            found[slot.name] = f"books for {caps[k]} shares, a lot is {lot}"
+            found[slot.name] = f"books for {caps[k]} shares, fewer than a lot of {lot}"
     return found
 
 
