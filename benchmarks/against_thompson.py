@@ -2,7 +2,7 @@
 
 Gaussian action sets, scaled to norm one, with random coefficients of norm one. Every cell of the grid has its own
 instances; `adaptive` was tuned on none of them. Both policies play the same number of runs on each. *Behind* is the
-difference of `adaptive` to `thompson` in standard errors over runs and instances; negative is better.
+regret of `adaptive` minus that of `thompson`, in standard errors over runs and instances; negative is better.
 """
 
 from __future__ import annotations

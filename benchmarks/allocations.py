@@ -3,9 +3,9 @@
 1. 1,000 shares over 20 slots, 10,000 over 30 and 100 over 200: the certified design (no cache: a new set every time),
    the best allocation for convex and for arbitrary scores, whole runs of RISE and RISE++ with 100,000 rounds, and the
    peak memory of a process that does both runs, and of one that makes the design over 200 slots.
-2. Ten slots and orders of 10 to 10,000 shares: the same questions, and the number of allocations. The cost may grow
-   no faster than the order, with room for noise: a factor of 20 for ten times the shares, judged by the fastest
-   repeats, and by milliseconds where all takes less than that.
+2. Ten slots and orders of 10 to 10,000 shares: the same measurements, and the number of allocations. The time may grow
+   in proportion to the order, with room for noise: at most 20 times for ten times the shares. Growth is judged by the
+   fastest repeats; times below a millisecond count as a millisecond.
 
 Everything is timed after a warm-up that compiles the kernels; the median is reported.
 """
@@ -26,7 +26,7 @@ from timing import REPEATS, duration, interleaved, leave, print_heading, print_t
 
 ROUNDS = sized(100_000, 500)
 MANY = sized(200, 20)
-"""Slots of the set with many of them."""
+"""Slots of the set with the most slots."""
 
 SIZES = sized((10, 100, 1000, 10_000), (10, 100))
 MOST_GROWTH = 20.0
@@ -38,7 +38,7 @@ from pathlib import Path
 from riskroute import Allocations, random_problem, simulate
 {work}
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-print(int(status["VmHWM"].split()[0]) / 1000)  # not ru_maxrss, which knows the parent's too
+print(int(status["VmHWM"].split()[0]) / 1000)  # not ru_maxrss, which includes the parent's peak
 """
 MEMORY = {
     "1,000 over 20: peak memory of both runs": (
@@ -48,7 +48,7 @@ MEMORY = {
     f"100 over {MANY}: peak memory of the design": (f"Allocations(100, {MANY}).design(0.01)", 1000),
 }
 MEASURED = sized(list(MEMORY), list(MEMORY)[:1])
-"""What is measured in a process of its own, each of which takes a second to start."""
+"""Measured in processes of their own, each of which takes a second to start."""
 
 
 def questions(shares: int, slots: int, tolerance: float) -> dict[str, Callable[[], Any]]:
@@ -64,7 +64,7 @@ def questions(shares: int, slots: int, tolerance: float) -> dict[str, Callable[[
 
 
 def run(shares: int, slots: int, policy: str) -> Callable[[], Any]:
-    """Return one run of a policy on a new set, without cached designs."""
+    """Return a call that runs a policy once on a new set, without cached designs."""
     return lambda: simulate(random_problem(Allocations(shares, slots), 0), [policy], ROUNDS, 1)
 
 

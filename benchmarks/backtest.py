@@ -1,6 +1,6 @@
-"""Speed of backtests: orders a second of simple routers over five venues, days made a second, and memory.
+"""Speed of backtests: orders per second of simple routers over five venues, seconds per day prepared, and memory.
 
-Routers play in turn on one core. Memory is measured in a separate process that plays the days in sequence, without
+Routers play in turn on one core. Memory is measured in a separate process that plays the days in sequence. It excludes
 pages of mapped files, which the system can reclaim.
 """
 
@@ -53,7 +53,7 @@ def played(name: str, days: list[MarketDay]) -> int:
 
 
 def main() -> None:
-    """Print orders a second, seconds a day, and gigabytes."""
+    """Print orders per second, seconds per day, and gigabytes."""
     print_heading("Backtests", ["riskroute", "numpy", "numba", "polars"])
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder)
@@ -68,9 +68,7 @@ def main() -> None:
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         own, most = map(float, done.stdout.split())
     rates = {name: one.outcome / one.median for name, one in timings.items()}
-    say(
-        f"orders of 1,000 shares, five venues and three pools, {PLAYED} days, one core; a minute's time for the patient"
-    )
+    say(f"orders of 1,000 shares, five venues and three pools, {PLAYED} days, one core; patient routers: 60 s deadline")
     print_table(["router", "orders", "orders a second"], [
         [name, f"{one.outcome:,}", f"{rates[name]:,.0f}"] for name, one in timings.items()
     ])  # fmt: skip

@@ -29,7 +29,7 @@ from timing import leave, print_heading, print_table, progress, quick, say, size
 # Choices that must be the same in all experiments.
 CONSTANTS = ("horizon", "regret", "constant", "ridge", "delta", "explored")
 
-# Choices that the outcome of each experiment depends on.
+# Choices on which the outcome of each experiment depends.
 DEPENDS = {
     "figure2": (*CONSTANTS, "instance"),
     "figure4": (*CONSTANTS, "table_base_variance"),
@@ -38,7 +38,7 @@ DEPENDS = {
     "instances": CONSTANTS,
 }
 
-Statement = tuple[str, str]  # where the paper says something, and what
+Statement = tuple[str, str]  # place in the paper, and text
 
 HORIZON = sized(100_000, 300)
 FULL_RUNS = sized(50, 2)
@@ -46,10 +46,10 @@ CONSTANT, DELTA = sized((0.01, 0.015, 0.02, 0.025), (0.02,)), sized((None, 0.01,
 # Instances on which the constants are chosen.
 FIRST = {"figure2": range(sized(12, 1)), "autocorrelation": range(sized(4, 1))}
 
-# Instances on which the other choices are.
+# Instances on which the other choices are made.
 SOME = {"figure2": range(sized(4, 1)), "autocorrelation": range(sized(2, 1))}
 
-# Instances among which those of the figures are looked for.
+# Instances among which those of the figures are chosen.
 ALL = {"figure2": range(sized(60, 1)), "autocorrelation": range(sized(30, 1)), "nonstationary": range(sized(25, 1))}
 
 # Runs of a trial before the last stage.
@@ -67,7 +67,7 @@ TABLE: dict[str, Sequence[Any]] = {
     "table_base_variance": sized((0.1, 1.0, 10.0), (1.0,)),
 }
 CHANGES, FEWER = sized((3, 10), ()), 8
-"""Other numbers of changes, on so many instances."""
+"""Other numbers of changes, and the number of instances for each."""
 
 # Instances that are played with all runs.
 CONFIRMED = {"figure2": 5, "autocorrelation": 2, "nonstationary": 2}
@@ -122,16 +122,16 @@ class JointTrial:
 
 
 def statements_about(experiment: str) -> list[Statement]:
-    """Statements of the paper about one experiment."""
+    """Return the statements of the paper about one experiment."""
     return [(claim.where, claim.text) for claim in CLAIMS if claim.experiment == experiment]
 
 
 def best_joint_trial(trials: Sequence[Trial]) -> JointTrial:
-    """Find the setting under which most statements hold, over all experiments.
+    """Return the setting under which most statements hold, over all experiments.
 
-    Trials go together if they agree in every choice that both depend on. Choices of one experiment alone, such as its
-    instance, are therefore made for each experiment by itself, once those that experiments share are made. Of settings
-    with equally many statements the one with the fewest departures from ours is taken, then the one tried first.
+    Trials are compatible if they agree in every choice that both depend on. So the shared choices are enumerated, and
+    choices of one experiment alone, such as its instance, are made separately for each. Ties go to the setting with the
+    fewest departures from ours, then to the first one tried.
     """
     if not trials:
         raise InputError("no trials given")
@@ -152,7 +152,7 @@ def best_joint_trial(trials: Sequence[Trial]) -> JointTrial:
 
 
 def _settings(trials: Iterable[Trial], shared: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Every setting of the shared choices that some trial states in full, once."""
+    """Yield every distinct setting of the shared choices that some trial states in full."""
     seen = set()
     for trial in trials:
         if all(name in trial.choices for name in shared):
@@ -163,13 +163,13 @@ def _settings(trials: Iterable[Trial], shared: Sequence[str]) -> Iterator[dict[s
 
 
 def _best_of(trials: Iterable[Trial], common: Mapping[str, Any]) -> Trial | None:
-    """Return the trial with the most statements among those that agree with a setting."""
+    """Return the trial in which most statements held, among those that agree with ``common``."""
     fitting = [t for t in trials if all(t.choices[name] == common[name] for name in common if name in t.choices)]
     return max(fitting, key=lambda t: (len(t.held), -JointTrial((t,)).departures), default=None)
 
 
 class TrialRunner:
-    """Plays experiments under many settings, and reuses earlier results."""
+    """Simulates experiments under many settings, and reuses earlier results."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -225,7 +225,7 @@ def choice_values(trials: Iterable[Trial], names: Sequence[str] | None = None) -
 
 
 class Search:
-    """The trials so far, and the best of them."""
+    """The trials of a search so far."""
 
     def __init__(self, runner: TrialRunner) -> None:
         self.runner = runner
@@ -252,7 +252,7 @@ class Search:
 
 
 def distinct(trials: Iterable[Trial], names: Sequence[str]) -> dict[tuple[Any, ...], list[Trial]]:
-    """Trials by their values of some choices."""
+    """Return the trials grouped by their values of some choices."""
     groups: dict[tuple[Any, ...], list[Trial]] = {}
     for trial in trials:
         groups.setdefault(tuple(trial.choices[name] for name in names), []).append(trial)
@@ -260,7 +260,7 @@ def distinct(trials: Iterable[Trial], names: Sequence[str]) -> dict[tuple[Any, .
 
 
 def best_constants(trials: Sequence[Trial], count: int) -> list[PaperChoices]:
-    """Settings of the shared choices: most statements on the better third of the instances; one kind of regret each."""
+    """Return the settings of the shared choices with most statements on their best third of instances."""
     shared = DEPENDS["instances"]
 
     def merit(group: Sequence[Trial]) -> float:
@@ -276,7 +276,7 @@ def best_constants(trials: Sequence[Trial], count: int) -> list[PaperChoices]:
 
 
 def distinct_experiments(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
-    """Trials by experiment."""
+    """Return the trials grouped by experiment."""
     parts: dict[str, list[Trial]] = {}
     for trial in trials:
         parts.setdefault(trial.experiment, []).append(trial)
@@ -307,7 +307,7 @@ def search(runner: TrialRunner) -> tuple[Search, JointTrial]:
 
 
 def on_instances(name: str, leaders: Sequence[PaperChoices]) -> list[PaperChoices]:
-    """Return the leading settings on every instance of an experiment, without repeating what is the same to it."""
+    """Return the leading settings on every instance of an experiment, without settings that are the same for it."""
     plain = [as_choices({field: getattr(one, field) for field in DEPENDS[name]}) for one in leaders]
     found = [with_choice(one, OWN[name], number) for one in dict.fromkeys(plain) for number in ALL[name]]
     if name == "nonstationary":
@@ -326,7 +326,7 @@ def with_choices(choices: PaperChoices, changed: dict[str, Any]) -> PaperChoices
 
 
 def leading_instances(name: str, trials: Sequence[Trial], leader: PaperChoices) -> list[PaperChoices]:
-    """Return a setting on those instances on which most statements held."""
+    """Return a setting on the instances on which most statements held."""
     shared = [field for field in DEPENDS[name] if field in DEPENDS["instances"]]
     fitting = [one for one in trials if all(one.choices[field] == getattr(leader, field) for field in shared)]
     ranked = sorted(fitting, key=lambda one: len(one.held), reverse=True)
@@ -360,12 +360,12 @@ def print_statements(trials: Sequence[Trial], joint: JointTrial) -> None:
 
 
 def spread(values: Sequence[Any], name: str) -> str:
-    """A few values as a list."""
+    """Return values as a comma-separated list; None is ours."""
     return ", ".join("ours" if value is None else f"{value}" for value in values)
 
 
 def print_best(seek: Search, joint: JointTrial) -> tuple[int, int]:
-    """Print the best setting and what fails under it; return the numbers of statements that hold and of all."""
+    """Print the best setting and the statements that fail; return the numbers of those that hold and of all."""
     choices = joint.choices
     rows = [[NAMES[name], name, f"{getattr(DEFAULT, name)}", f"{value}"] for name, value in choices.items()]
     say("The setting in which most statements hold")
@@ -386,7 +386,7 @@ def print_best(seek: Search, joint: JointTrial) -> tuple[int, int]:
         say(f"{experiment}: {len(best.held)} of {all_of} statements in {best.runs} runs; {rare}")
     books = sum(len(statements_about(name)) for name in BOOKS)
     everything = sum(len(statements_about(name)) for name in DEPENDS) + books
-    say(f"order books: {books} of {books} statements, whatever is chosen\n")
+    say(f"order books: {books} of {books} statements, under every setting\n")
     say("Statements that fail in it")
     for experiment in DEPENDS:
         for statement in statements_about(experiment):
@@ -405,7 +405,8 @@ def main() -> None:
     print_statements(seek.trials, joint)
     held, everything = print_best(seek, joint)
     same = as_choices(joint.choices) == PRESETS["closest"]
-    say(f"\n{held} of {everything} statements hold; riskroute reproduce all --preset closest is this: {verdict(same)}")
+    preset = f"riskroute reproduce all --preset closest has this setting: {verdict(same)}"
+    say(f"\n{held} of {everything} statements hold; {preset}")
     leave([], [same])
 
 

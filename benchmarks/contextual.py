@@ -1,7 +1,7 @@
 """The contextual router against simple rules: patient and urgent orders, other markets, stresses, and its speed.
 
-It was tuned on other days. The benchmark rule is the best simple rule on the training days. Recordings in the folder
-that the environment variable ``RISKROUTE_TAPE`` names are evaluated too.
+The contextual router was tuned on other days. The benchmark rule is the best simple rule on the training days.
+Recordings are evaluated too, if the environment variable ``RISKROUTE_TAPE`` names their folder.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def hindsight(days: Sequence[MarketDay], config: BacktestConfig, **parameters: A
 
 @dataclass
 class FixedPlan(Router):
-    """Splits every order by the same fractions, whatever the books show.
+    """Split every order by the same fractions, regardless of the books.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class FixedPlan(Router):
     pools : list[str]
         Pools to try in turn.
     before : bool
-        Whether to try them with the whole order first.
+        Whether the whole order is first sent to the pools.
     """
 
     name: ClassVar[str] = "fixed plan"
@@ -127,7 +127,7 @@ def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> Candid
     router = _Averaging(kappa=config.kappa, guard_tails=False)
     for day in days:
         play_day(router, day_to_play(day, config), seed=config.seed)
-    half = len(router.sweeps) // 2  # what was believed before is not what is known now
+    half = len(router.sweeps) // 2  # the earlier half is from before the router had learned
     names = [place for place, seen in router.sums.items() if len(seen) > half]
     means = [np.mean(router.sums[place][-half or None :], axis=0) for place in names]
     last = router.pinged[-1]
@@ -155,7 +155,7 @@ def tail_difference(found: BacktestResult, name: str, other: str, rng: np.random
 
 
 def decision_times(day: MarketDay, config: BacktestConfig, rounds: int) -> tuple[Floats, Floats]:
-    """Return CPU and wall-clock microseconds of decisions, with learning between them."""
+    """Return CPU and wall-clock microseconds of each decision; the router learns between decisions."""
     seen: list[Context] = []
 
     class Recorder(Contextual):
@@ -217,7 +217,7 @@ def main() -> None:
 
 
 def _speed(day: MarketDay) -> list[bool]:
-    """Time decisions over eight places and 100 lots in CPU and wall-clock time."""
+    """Time decisions over eight places and 100 lots in CPU and wall-clock time; return which targets hold."""
     used, passed = decision_times(day, _config(1000, 60.0, 0.05), rounds=sized(10, 1))
     rows = [
         [name, f"{np.median(times):.0f}", f"{np.quantile(times, 0.99):.0f}"]
@@ -247,7 +247,7 @@ def _config(shares: int, horizon: float, kappa: float, *routers: str) -> Backtes
 
 
 def _patient(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> list[bool]:
-    """Orders with time on the market with pools: saving and tail."""
+    """Print the saving and the tail of orders with a deadline on the market with pools; return which targets hold."""
     rows, better, safe, riskier, paying, learning, closed = [], 0, 0, 0, 0, [], []
     room, better_with_room = 0, 0
     rng = np.random.default_rng(1)
@@ -335,12 +335,12 @@ def _patient(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> l
     said = f"where it would save {WORTH} bps in hindsight, it saves in {better_with_room} of {room}"
     say(f"{said}, target all: {verdict(better_with_room == room)}")
     say(f"its expected shortfall is no worse in {safe} of {paying}, target all: {verdict(safe == paying)}")
-    say(f"it is worse beyond what chance explains in {riskier} of {paying}")
+    say(f"its expected shortfall is significantly worse in {riskier} of {paying}")
     halved = min(closed, default=1.0) >= LEAST_CLOSED
     said = f"unguarded it closes at least {min(closed, default=1.0):.0%} of the gap from {FIXED} to itself in hindsight"
     say(f"{said}, target {LEAST_CLOSED:.0%}: {verdict(halved)}")
     cheap = most < MOST_LEARNING
-    say(f"exploring cost at most {most:.3f} bps on the first day, target {MOST_LEARNING}: {verdict(cheap)}")
+    say(f"exploration costs at most {most:.3f} bps on the first day, target {MOST_LEARNING}: {verdict(cheap)}")
     say("")
     return [better == paying, safe == paying, halved, most < MOST_LEARNING]
 
@@ -364,7 +364,7 @@ def _first_day(found: BacktestResult) -> float:
 
 
 def _elsewhere(kept: Path, cache: PlayCache, backend: Backend) -> list[bool]:
-    """Urgent orders, a market without pools, and recordings: the router must not be worse."""
+    """Check that the router is not worse on urgent orders, without pools and on recordings."""
     rows, worst = [], -1.0
     places = [
         ("dark", (0.0,)),

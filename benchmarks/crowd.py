@@ -1,4 +1,4 @@
-"""Many simulations in parallel, one process per core; used by evidence, not by timings."""
+"""Many simulations in parallel, one process per core; used for evidence, not for timings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _pool() -> ProcessPoolExecutor:
 
 
 def side_by_side(call: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Return ``call(*job)`` of every job, in order; on a terminal, count the finished ones."""
+    """Return ``call(*job)`` of every job, in order; on a terminal, show how many are finished."""
     done = []
     play = map if quick() else _pool().map
     for result in play(call, *zip(*jobs, strict=True)):

@@ -6,12 +6,12 @@ Two questions:
    ``x' H x`` of every row in NumPy: the least cost per step of an algorithm that visits all actions in every step.
    Targets: 12 passes for an excess of 1e-2, 25 passes for 1e-6. Passes are timed between the designs. A busy machine
    can slow the pass down more than the design, which flatters the ratio of the medians; so the ratio of the fastest
-   times is taken as well, with one BLAS thread and with as many as there are by default. A target holds only if all of
-   these ratios meet it.
+   times is reported as well, with one BLAS thread and with the default number. A target holds only if all four ratios
+   meet it.
 2. How does it compare with plain Frank-Wolfe (Fedorov 1972, Wynn 1970) and with a conic solver through cvxpy, on
-   growing Gaussian sets and on splits of an order? Excesses are measured the same way for all: largest leverage over
-   the dimension, minus one. Ratios are the other solver's time over ours: below one, the other is faster. All are held
-   to one BLAS thread, as the runner does: on a busy machine, threads that wait for each other would decide the result.
+   growing Gaussian sets and on splits of an order? Excesses are measured in the same way for all: largest leverage over
+   the dimension, minus one. Ratios are the other solver's time over ours: below one, the other is faster. All have one
+   BLAS thread, as in the runner: on a busy machine, threads that wait for each other would decide the result.
 
 cvxpy runs in a process of its own, which is stopped at the time limit.
 """
@@ -124,7 +124,7 @@ def frank_wolfe(features: Matrix, tolerance: float, limit: float) -> Reached:
 def serve_cvxpy(pipe: Connection) -> None:
     """Solve for the last features whenever ``None`` is sent; runs in a separate process.
 
-    Two things are done in cvxpy's favour. ``X' diag(w) X`` is written as ``X' (w * X)``: the same matrix, without the
+    Two reformulations favour cvxpy. ``X' diag(w) X`` is written as ``X' (w * X)``: the same matrix, without the
     K x K one in the middle. And the features are whitened first, which changes no leverage, because its solver does not
     converge on badly scaled ones such as numbers of shares and their squares.
     """

@@ -1,8 +1,8 @@
 """Evidence for the recommended policy: its regret against the paper's policies, and its failures.
 
 1. The four problems of the paper's figure 2, 30 random instances each: `adaptive` against the better of RISE and RISE++
-   on every instance. RISE and RISE++ use the best constants on other instances, per problem.
-2. The paper's table of venues, in money units and scaled to norm one. RISE++ uses the best constant on other
+   on every instance. RISE and RISE++ have the constants that are best on other instances of each problem.
+2. The paper's table of venues, in money units and scaled to norm one. RISE++ has the constant that is best on other
    tables, whose coefficients are multiplied by a random factor between a half and two.
 3. Growth with the horizon: from 100,000 to 800,000 rounds, doubling, with a known and an unknown horizon.
 4. Rewards that violate the assumptions.
@@ -74,7 +74,7 @@ def candidates() -> dict[str, Policy]:
 
 
 def tuned(problems: list[Problem], start: str) -> str:
-    """Return the label of the best candidate by geometric mean over problems, among those with a prefix."""
+    """Return the label, among those that begin with ``start``, of the least geometric mean regret over problems."""
     tried = {label: policy for label, policy in candidates().items() if label.startswith(start)}
     jobs = [(problem, tried, HORIZON, TUNING_RUNS, 1) for problem in problems]
     found = side_by_side(final_regret, jobs)
@@ -82,7 +82,7 @@ def tuned(problems: list[Problem], start: str) -> str:
 
 
 def figure_two() -> list[bool]:
-    """Print the first part."""
+    """Compare with RISE and RISE++ on the problems of figure 2; return which targets hold."""
     say(f"1. figure 2: {len(INSTANCES)} instances each, {HORIZON:,} rounds, {RUNS} runs")
     rows, every, held = [], [], []
     for shares, slots in SIZES:
@@ -142,7 +142,7 @@ def other_table(seed: int) -> Problem:
 
 
 def table_of_venues() -> list[bool]:
-    """Print the second part."""
+    """Compare on the paper's table of venues; return which targets hold."""
     say(f"2. the paper's table of venues: {HORIZON:,} rounds, {TABLE_RUNS} runs")
     best = tuned([other_table(seed) for seed in TABLES], "rise++")
     policies: dict[str, str | Policy] = {name: name for name in (*PAPER, "adaptive", "thompson")}
@@ -187,7 +187,7 @@ def price_by_round(problem: Problem, rounds: Sequence[int], seed: int) -> NDArra
 
 
 def growth() -> list[bool]:
-    """Print the third part."""
+    """Print the growth of regret with the horizon; return which targets hold."""
     horizons = [HORIZON * 2**k for k in range(4)]
     say(f"3. growth with the horizon: adaptive, {len(FEW)} instances of each problem, {RUNS} runs")
     problems = [random_routing_problem(*size, i) for size in SIZES for i in FEW]
@@ -206,16 +206,18 @@ def growth() -> list[bool]:
         ]
         for k, horizon in enumerate(horizons)
     ]
-    say("horizon not told, the same runs at every length:")
+    say("horizon unknown, the same runs at every length:")
     print_table(["rounds", "regret", "increment", "ratio of increments"], rows)
     told = []
     for horizon in (horizons[0], horizons[-1]):
         told_jobs = [(problem, {"adaptive": Adaptive()}, horizon, RUNS, 0) for problem in problems]
         ends = np.concatenate([one["adaptive"] for one in side_by_side(final_regret, told_jobs)])
         told.append(mean_and_error(ends))
-        say("horizon told, {:,} rounds: {:,.0f} +- {:,.0f}".format(horizon, *told[-1]))
-    say(f"eight times the rounds cost {told[1][0] / told[0][0]:.2f} times the regret when told")
-    return settle({f"not told: largest ratio {ratios.max():.2f}, target below 1.6": bool(ratios.max() < 1.6)})
+        say("horizon known, {:,} rounds: {:,.0f} +- {:,.0f}".format(horizon, *told[-1]))
+    say(f"eight times the rounds cost {told[1][0] / told[0][0]:.2f} times the regret with a known horizon")
+    return settle(
+        {f"unknown: largest ratio of increments {ratios.max():.2f}, target below 1.6": bool(ratios.max() < 1.6)}
+    )
 
 
 def stress_cases() -> dict[str, Callable[[Problem], Problem | Environment]]:
@@ -227,13 +229,13 @@ def stress_cases() -> dict[str, Callable[[Problem], Problem | Environment]]:
         "AR(1) noise, 0.6": lambda p: Autocorrelated(p, 0.6),
         "variance to the power 1.5": NonlinearVariance,
         "one slot almost without risk": lambda p: riskless_slot(p),
-        "omega told twice as large": lambda p: WrongBaseVariance(p, 2.0),
-        "omega told half as large": lambda p: WrongBaseVariance(p, 0.5),
+        "omega given twice as large": lambda p: WrongBaseVariance(p, 2.0),
+        "omega given half as large": lambda p: WrongBaseVariance(p, 0.5),
     }
 
 
 def stress() -> list[bool]:
-    """Print the fourth part."""
+    """Compare under violated assumptions; return which targets hold."""
     sizes = sized(((4, 4), (6, 6)), ((3, 3),))
     named = " and ".join(f"{shares} shares over {slots} slots" for shares, slots in sizes)
     say(f"4. broken assumptions: mean over {len(FEWER)} instances of {named}, {STRESS_RUNS} runs")
@@ -248,12 +250,12 @@ def stress() -> list[bool]:
         held.append(bool(means["adaptive"] < min(means[name] for name in PAPER)))
         rows.append([case, *(number(means[name]) for name in names), f"{won}/{len(found)}", verdict(held[-1])])
     print_table(["case", *names, "instances", ""], rows)
-    say("instances: on how many adaptive has the least regret of the five; target: on average\n")
+    say("instances: those where adaptive has the least regret of the five; target: least mean regret\n")
     return held
 
 
 def changing() -> list[bool]:
-    """Print the fifth part."""
+    """Compare on changing coefficients; return which targets hold."""
     say(
         f"5. five changes in {HORIZON:,} rounds: mean over {len(FEWER)} instances of each problem, {CHANGING_RUNS} runs"
     )
@@ -280,7 +282,7 @@ def changing() -> list[bool]:
 
 
 def speed() -> list[bool]:
-    """Print the sixth part, in this process."""
+    """Time decisions in this process; return which targets hold."""
     say("6. speed after compilation")
     problem = random_routing_problem(8, 6, 0)
     simulate(problem, ["adaptive", "thompson"], sized(2000, 20), 1)
@@ -302,7 +304,7 @@ def speed() -> list[bool]:
 
 
 def settle(checks: dict[str, bool]) -> list[bool]:
-    """Print every check with its verdict."""
+    """Print every check with its verdict; return the verdicts."""
     for text, holds in checks.items():
         say(f"{text}: {verdict(bool(holds))}")
     say("")

@@ -2,7 +2,7 @@
 
     python benchmarks/fuzz_market.py --count 100000 --seed 0 --kinds itch,lobster,ticks,csv,parquet,tardis,dbn
 
-Every input follows from the seed and its number. A child process reads them in sequence. If it dies or exceeds the time
+The seed and its number determine an input. A child process reads them in sequence. If it dies or exceeds the time
 limit, the input is kept and another child continues with the next. Exits with status 1 if anything failed.
 """
 
@@ -70,7 +70,7 @@ NUMBERS = (
     "2019-03-27T11:00:00Z", "9999-12-31 23:59:59", "0001-01-01 00:00:00", "2019-03-10 02:30:00", " 1", "+1", "1,2", '"',
     "-0", "\x00", "é", "XNAS", "../x", "true",
 )  # fmt: skip
-"""What stands in a field of a table that nobody expected there."""
+"""Unexpected values for a field of a table."""
 
 
 TYPES = (
@@ -78,7 +78,7 @@ TYPES = (
     polars.Date, polars.Time, polars.Duration, polars.Datetime("us"), polars.Datetime("ms", "Europe/London"),
     polars.Decimal(38, 4), polars.Null, polars.List(polars.Float64),
 )  # fmt: skip
-"""What a column of a Parquet file may be of instead."""
+"""Unexpected types for a column of a Parquet file."""
 
 EXTREMES = (float("nan"), float("inf"), -1.0, 1.5, 2.0**32, 2.0**62, 1e300, 0.0)
 
@@ -95,7 +95,7 @@ class Case:
 
 
 def damaged(kind: str, rng: np.random.Generator) -> Case:
-    """A small valid input of a kind with one to three damages, some before it is packed and some after."""
+    """Return a small input of a kind with one to three damages, some before it is packed and some after."""
     contents, packed, wanted = VALID[kind](rng)
     split = {"itch": _itch_records, "dbn": _dbn_records}.get(kind, _lines)
     changes = [*BYTES, *RECORDS * 3, *[_hostile_field if split is _lines else _hostile_message] * 8]
@@ -177,7 +177,7 @@ def _drop_records(data: bytes, rng: np.random.Generator, split: Splitter) -> byt
 
 
 def _hostile_field(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
-    """A field of some row, or the same field of all rows below the first, becomes what nobody expected."""
+    """Replace a field of some row, or of all rows below the first, by an unexpected value."""
     mark = b"|" if b"|" in data[:200] else b","
     rows = [line.split(mark) for line in data.split(b"\n")]
     number = int(rng.integers(len(rows)))
@@ -190,7 +190,7 @@ def _hostile_field(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
 
 
 def _hostile_message(data: bytes, rng: np.random.Generator, split: Splitter) -> bytes:
-    """A field of a message becomes its least, its largest or another message's value; lengths stay right."""
+    """Replace a field of a message by its least, its largest or another message's value; keep the length."""
     records = split(data)
     if not records:
         return data
@@ -262,7 +262,7 @@ def _csv(rng: np.random.Generator) -> Valid:
 
 
 def _parquet(rng: np.random.Generator) -> Valid:
-    """A valid table, whose bytes are damaged later, or one with columns of odd types and extreme numbers."""
+    """Return a valid table, whose bytes are damaged later, or one with unexpected types and extreme numbers."""
     frame = polars.DataFrame(_columns(rng))
     odd = rng.random() < 0.5
     for name in rng.choice(frame.columns, 2, replace=False) if odd else ():
@@ -279,12 +279,12 @@ def _parquet(rng: np.random.Generator) -> Valid:
 
 
 def _databento_orders(rng: np.random.Generator) -> dict[str, bytes]:
-    """A DBN file of orders."""
+    """Return a DBN file of orders."""
     return {"a.mbo.dbn": mbo_file(random_orders(int(rng.integers(50)), 20, step=10**9))}
 
 
 def _databento_books(rng: np.random.Generator) -> dict[str, bytes]:
-    """A DBN file of books with one level or ten."""
+    """Return a DBN file of books with one level or ten."""
     schema = ("mbp-1", "mbp-10", "bbo-1s")[rng.integers(3)]
     records = []
     for k in range(6):
@@ -296,19 +296,19 @@ def _databento_books(rng: np.random.Generator) -> dict[str, bytes]:
 
 
 def _databento_binary(rng: np.random.Generator) -> dict[str, bytes]:
-    """Either kind of DBN file."""
+    """Return a DBN file of either kind."""
     return (_databento_orders if rng.random() < 0.5 else _databento_books)(rng)
 
 
 def _databento_text(rng: np.random.Generator) -> dict[str, bytes]:
-    """The same as CSV, in either form."""
+    """Return Databento CSV, in either form."""
     (content,) = _databento_binary(rng).values()
     pretty = [bool(rng.integers(2)) for _ in range(2)]
     return {"databento.csv": transcoded(content, pretty_px=pretty[0], pretty_ts=pretty[1])}
 
 
 def _tape_quotes(rng: np.random.Generator) -> dict[str, bytes]:
-    """A file of Daily TAQ or of WRDS."""
+    """Return a file of Daily TAQ or of WRDS."""
     quotes = [
         Quote(OPEN + k * 10**9, str(rng.choice(list("NQTPD"))), 10 - 0.01 * k % 3, int(rng.integers(9)))
         for k in range(20)
@@ -319,24 +319,24 @@ def _tape_quotes(rng: np.random.Generator) -> dict[str, bytes]:
 
 
 def _dbn_records(data: bytes) -> list[bytes]:
-    """What stands before the records, and the records."""
+    """Return the bytes before the records, and the records."""
     begin = 8 + int.from_bytes(data[4:8], "little")
     size = max(data[begin] * 4, 16) if begin < len(data) else 16
     return [data[:begin], *(data[k : k + size] for k in range(begin, len(data), size))]
 
 
 def _zstd(contents: dict[str, bytes]) -> dict[str, bytes]:
-    """Every file packed."""
+    """Return every file compressed."""
     return {f"{name}.zst": packed(content) for name, content in contents.items()}
 
 
 def _tardis_updates(rng: np.random.Generator) -> Valid:
-    """A table of updates, how it is packed, and what is asked of it."""
+    """Return a table of updates, its packing, and the import options."""
     return _updates(rng, "books.csv", tardis_text(random_updates(rng), 1_553_644_800_000_000))
 
 
 def _binance_updates(rng: np.random.Generator) -> Valid:
-    """Lines of updates, how they are packed, and what is asked of them."""
+    """Return lines of updates, their packing, and the import options."""
     return _updates(rng, "books.json", binance_text(random_updates(rng), 1_553_644_800_000))
 
 
@@ -370,7 +370,7 @@ PACKING: dict[str, Callable[[dict[str, bytes]], dict[str, bytes]]] = {
 
 
 def attempt(seed: int, index: int, kinds: tuple[str, ...], folder: Path) -> str:
-    """Import input number ``index`` below ``folder``; ``read`` or ``refused``, or raises `AssertionError`."""
+    """Import input number ``index`` below ``folder``; return ``read`` or ``refused``, or raise `AssertionError`."""
     given, out = folder / "in", folder / "out"
     for place in (given, out):
         shutil.rmtree(place, ignore_errors=True)
@@ -400,7 +400,7 @@ def _check_refusal(error: RiskrouteError, out: Path) -> None:
 
 
 def work(seed: int, first: int, last: int, kinds: tuple[str, ...], folder: Path) -> None:
-    """What a child does: a line per input, ``number outcome``, and a failure's reason on stderr."""
+    """Import inputs in a child: print ``number outcome`` per input, and the reasons of failures on stderr."""
     for index in range(first, last):
         faulthandler.dump_traceback_later(SECONDS, exit=True, file=sys.__stderr__ or sys.stderr)
         try:
@@ -419,7 +419,7 @@ def _keep(folder: Path, index: int) -> None:
 
 
 def run(seed: int, count: int, kinds: tuple[str, ...], folder: Path) -> collections.Counter[tuple[str, str]]:
-    """Outcomes per kind of all inputs, read by children that are replaced when they die."""
+    """Return the outcomes by kind of all inputs, imported by children that are replaced when they die."""
     outcomes: collections.Counter[tuple[str, str]] = collections.Counter()
     begin, following = time.monotonic(), 0
     while following < count:

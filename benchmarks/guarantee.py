@@ -32,7 +32,7 @@ INSTANCES, FEW = sized(range(300, 310), range(300, 301)), sized(range(300, 305),
 RUNS, FEW_RUNS, BAD_RUNS = sized((20, 10, 20), (1, 1, 1))
 BAD_HORIZON = 10**10
 LIMIT = 1.1
-"""Most that the default strength may cost, over the regret of `adaptive`."""
+"""Largest ratio of the regret at the default strength to that of `adaptive`."""
 
 
 def policies(strengths: Sequence[float]) -> dict[str, Policy]:
@@ -42,7 +42,7 @@ def policies(strengths: Sequence[float]) -> dict[str, Policy]:
 
 
 def cost(horizon: int, strengths: Sequence[float], instances: Sequence[int], runs: int) -> list[list[str]]:
-    """Return the rows of the table for one horizon, and the ratio of each strength over all instances."""
+    """Return the rows of the table for one horizon, one per strength."""
     problems = [random_routing_problem(*size, i) for size in SIZES for i in instances]
     found = side_by_side(final_regret, [(problem, policies(strengths), horizon, runs, 1) for problem in problems])
     usual = np.array([one["adaptive"].mean() for one in found])
@@ -99,7 +99,7 @@ class Fickle(Guarded):
 
 
 def price(policy: Guarded, problem: Problem, horizon: int, seed: int) -> tuple[float, float]:
-    """Return gaps and squared differences of means of one run, and those of the inner policy alone."""
+    """Return the regret (summed gaps and squared differences of means) of one run, and of the inner policy alone."""
     environment = Environment(problem)
     policy = policy.clone().start(environment.setting(horizon), seed)
     alone = policy.inner_plan()
@@ -113,13 +113,13 @@ def price(policy: Guarded, problem: Problem, horizon: int, seed: int) -> tuple[f
 
 
 def spent(problem: Problem, played: np.ndarray) -> float:
-    """Return gaps, and squared differences of means to their average."""
+    """Return the summed gaps plus the squared differences of means to their average."""
     means = problem.means(problem.actions.listed().handles)
     return float(played @ problem.gaps() + played @ (means - played @ means / played.sum()) ** 2)
 
 
 def protection() -> list[bool]:
-    """Print the third part."""
+    """Play adversarial inner policies with and without the guard; return whether the bound holds."""
     say(f"3. inner policies that do their worst: {BAD_HORIZON:,} rounds, strength 0.6, worst of {BAD_RUNS} runs")
     rows, held = [], []
     for label, kind in (("worst", Worst), ("changes between the two best", Fickle)):
@@ -151,7 +151,7 @@ def possible_gap(problem: Problem, horizon: int, seed: int) -> tuple[float, floa
 
 
 def certified() -> None:
-    """Print the fourth part."""
+    """Print the gaps that the rewards of `adaptive` alone could certify."""
     say(f"4. what the rewards of adaptive alone could certify: {len(FEW)} instances of each problem, one run each")
     rows = []
     for horizon in LONGER:

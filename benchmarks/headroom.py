@@ -1,7 +1,7 @@
 """The headroom for learning on every synthetic market, by order size, horizon and kappa.
 
-Static splits and the use of pools and limit orders are chosen on the first two of four days, evaluated on the others.
-Recordings in the folder that the environment variable ``RISKROUTE_TAPE`` names are evaluated too.
+Static splits and the use of pools and limit orders are fitted on the first two of four days, and evaluated on the
+others. Recordings are evaluated too, if the environment variable ``RISKROUTE_TAPE`` names their folder.
 """
 
 from __future__ import annotations

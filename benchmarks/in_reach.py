@@ -34,7 +34,7 @@ KNOWN = 1e9
 
 
 class Found(NamedTuple):
-    """Results on one instance: regrets, and the fractions of wrong runs and of their regret."""
+    """Results on one instance: regrets, the fraction of runs that settled wrongly, and their fraction of the regret."""
 
     mean: float
     right: float
@@ -48,9 +48,9 @@ class Found(NamedTuple):
 
 
 def variants(problem: Problem) -> dict[str, Policy]:
-    """`adaptive` that assumes nothing, and with a prior that knows the coefficients of one kind.
+    """Return `adaptive` without a prior on the size of coefficients, and with the coefficients of one kind known.
 
-    Features have a norm of one at most and the base variance is one, so that ``assumed`` is what `adaptive` assumes.
+    Features have a norm of one at most and the base variance is one, so ``assumed`` is the default prior of `adaptive`.
     """
     dim = problem.actions.dim
     assumed, known, rounds = np.eye(dim), KNOWN * np.eye(dim), 2.0 * dim
@@ -64,7 +64,7 @@ def variants(problem: Problem) -> dict[str, Policy]:
 
 
 def look(shares: int, slots: int, seed: int) -> Found:
-    """Play one instance."""
+    """Play one instance; return its results."""
     problem = random_routing_problem(shares, slots, seed)
     played = simulate(problem, ["adaptive"], HORIZON, RUNS, seed=11, checkpoints=1).policies["adaptive"]
     regrets = played.steady_regret[:, -1]

@@ -88,7 +88,7 @@ def draw_paper_pools(count: int, rng: np.random.Generator) -> Pools:
 
 LARGEST = 100  # Units of the largest order and of the largest size
 
-# Zero bin and power law, zero bin and uniform sizes, and no model.
+# Zero bin with a power law, zero bin with uniform sizes, and no model.
 MODELS = ("power law", "uniform", "Kaplan-Meier")
 
 
@@ -157,7 +157,7 @@ def _smoothed(tails: Vector, children: int) -> Vector:
 
 
 def log_loss(tails: Vector, sent: Integers, filled: Integers) -> float:
-    """Mean of minus the logarithm of the probability of what children got, of all sizes that agree with it.
+    """Return the mean log loss of the children's fills: minus the log probability of the sizes that agree with a fill.
 
     Examples
     --------
@@ -171,18 +171,18 @@ def log_loss(tails: Vector, sent: Integers, filled: Integers) -> float:
 
 
 # Agarwal et al.: exponentiated gradient and Exp3 against Kaplan-Meier and the parametric fit. Three settings: 48
-# stationary pools; two pools that swap places half-way; five pools that do. The paper states neither its pools nor its
-# constants. The parametric fit does not explore and may abandon a pool for good; ExpGrad may send fractions of units;
-# Exp3 explores more with larger orders, so its rank against Kaplan-Meier depends on the order size.
+# stationary pools; two pools that swap places half-way; five pools that swap places. The paper states neither its pools
+# nor its constants. The parametric fit does not explore and may abandon a pool for good; ExpGrad may send fractions of
+# units; Exp3 explores more with larger orders, so its rank against Kaplan-Meier depends on the order size.
 
 
 TWO_POOLS: Pools = ((0.6, 0.1), (0.9, 1.2))
 # The best first; swapped, the best last.
 FIVE_POOLS: Pools = ((0.6, 0.1), (0.7, 0.4), (0.8, 0.7), (0.9, 1.0), (0.95, 1.2))
 
-UNITS = 200  # Of an order, where the paper does not say
+UNITS = 200  # Units of an order, where the paper does not state them
 
-FEW_UNITS = 50  # Another size of orders over 48 pools: about one unit for each
+FEW_UNITS = 50  # Another order size over 48 pools: about one unit per pool
 
 MANY_POOLS = "48 pools"
 
@@ -491,7 +491,7 @@ def play_reinforcement(orders: Vector, held: Matrix) -> tuple[float, ...]:
 
 SHARES, QUEUE, OUTFLOW = 1000, 2000, 2200
 PRICES = _PlacementPrices(0.02, 0.003, (0.002,), under=0.026, over=0.024)
-IMPACT = 0.0005  # Dollars for every share sent, where the example has an impact
+IMPACT = 0.0005  # Dollars per share sent, in the examples with impact
 
 UNDER = (0.024, 0.026, 0.03, 0.05, 0.1)
 QUEUES = (1950, 2000, 2050, 2100)
@@ -514,7 +514,7 @@ class ContKukanovResult:
     two : tuple[float, float, float]
         Shares taken and posted at two exchanges, with impact, by stochastic approximation.
     statements : tuple[Statement, ...]
-        What is said of it.
+        Statements of the paper about the example.
     """
 
     placement: tuple[int, int]

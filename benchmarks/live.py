@@ -55,7 +55,7 @@ DECISIONS = {1: sized(1_000, 10), 64: sized(4_000, 70)}
 """Orders by number of clients."""
 
 TURNS = sized(9, 1)
-"""How often appends and decisions are measured in turn: ratios vary by a tenth from one turn to the next."""
+"""Repeats of appends and decisions in turn: ratios vary by a tenth from one repeat to the next."""
 
 REPORTS, WAITING = sized(20_000, 200), 32
 EVENTS = sized(1_000_000, 3_000)
@@ -90,7 +90,7 @@ def decisions(service: ServiceProcess, log: Log, label: str) -> tuple[Speeds, di
             rate, some = ask_for_decisions(service.listen, f"{repeat}", clients, DECISIONS[clients])
             speeds[f"{clients}"].append(rate)
             waits[clients] += some
-            time.sleep(sized(1.0, 0.1))  # what was sent is settled before the next begins
+            time.sleep(sized(1.0, 0.1))  # orders of one repeat are settled before the next begins
     return speeds, waits
 
 
@@ -153,7 +153,7 @@ def routed() -> tuple[list[float], int]:
     with tempfile.TemporaryDirectory() as folder, RefitWorker() as worker:
         log = SqliteLog(Path(folder) / "log.sqlite")
         engine = TradingEngine(log, venues, router, refit_every=sized(REFIT_EVERY, 5), worker=worker, snapshot_every=0)
-        vars(engine.decider.times)["observe"] = times.append  # every one of them, not counts
+        vars(engine.decider.times)["observe"] = times.append  # each latency, not a histogram
         engine.start()
         engine.serve()
         numbers = itertools.count()
@@ -199,7 +199,7 @@ def recovered(log: Log, store: StateStore) -> tuple[float, TradingState, OrderAr
 
 
 def recovery_in_child(open_log: Callable[[], Log], open_store: Callable[[], StateStore]) -> tuple[float, float, float]:
-    """Return the seconds without and with a snapshot, and the megabytes of this process, which does nothing else."""
+    """Return the seconds without and with a snapshot, and the memory in MB of this process."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with open_log() as log, closing(open_store()) as store:
         log.lease("benchmark", math.inf)

@@ -1,7 +1,7 @@
-"""Speed of the live router's log: durable appends by number of concurrent ones, and reading.
+"""Speed of the live router's log: durable appends, one or many at a time, and reading.
 
-The reference is a write and a sync of the same bytes to the same disk, the least that a durable append must do. Both
-are measured in turn, since other users of the disk slow both down.
+The reference is a write and a sync of the same bytes to the same disk, the minimum work of a durable append. Appends
+and reference are measured in turn, since other users of the disk slow both down.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from postgres_server import postgres_programs, postgres_server
 
 WAITING = (1, 8, 32, 64)
 APPENDS = sized(2_000, 20)
-"""Sequential appends; four times as many concurrent ones."""
+"""Number of sequential appends; concurrent appends are four times as many."""
 
 ROWS = sized(1_000_000, 2_000)
 BODY = b"x" * 200

@@ -32,7 +32,7 @@ from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ReadingOptions
 import_files([Path(sys.argv[1])], Path(sys.argv[2]), ReadingOptions((sys.argv[3],), depth=5))
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
-print(int(status["VmHWM"].split()[0]) * 1024 / 1e9)  # not ru_maxrss, which knows the parent's too
+print(int(status["VmHWM"].split()[0]) * 1024 / 1e9)  # not ru_maxrss, which includes the parent's peak
 """
 
 

@@ -13,11 +13,11 @@ All play 8 shares over 6 slots with the same Gaussian rewards, and learn after e
 - bayesianbandits, its own ``UpperConfidenceBound`` with default settings, a quantile of 1,000 posterior draws.
 - MABWiser, UCB1: custom policies are not supported, so its ``UCB1`` with ``partial_fit`` after every round.
 
-The peers' rewards use noise drawn beforehand, and only the arms are recorded: their rates exclude work that ours
-include. The script checks that peers with MV-LCB choose the same arms as the kernel. All are timed in turn, several
-times; a turn ends after a number of rounds or seconds, and the next one continues from there. The first K rounds of
-peers are not timed. Target: the kernel plays at least 100 times the rounds per second of the fastest peer, at the
-medians. Peers that are not installed are named and omitted.
+The peers' rewards use noise drawn beforehand, and only the arms are recorded: the peers' rates exclude work that our
+rates include. The script checks that peers with MV-LCB choose the same arms as the kernel. All are timed in turn,
+several times; a turn ends after a given number of rounds or seconds, and the next turn continues from there. The first
+K rounds of peers are not timed. Target: the median rate of the kernel is at least 100 times that of the fastest peer.
+Peers that are not installed are named and omitted.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Game:
 
     @property
     def arms(self) -> range:
-        """All arms, in the order of the first K rounds."""
+        """The arms in the order of the first K rounds."""
         return range(len(self.means))
 
     def first_rewards(self) -> list[float]:
@@ -213,7 +213,7 @@ def bayesian_peers(game: Game) -> list[Peer]:
 
 
 def mabwiser_peers(game: Game) -> list[Peer]:
-    """Return UCB1 of MABWiser, with one job: two make it more than ten times slower here."""
+    """Return UCB1 of MABWiser with one job; two jobs are more than ten times slower here."""
     from mabwiser.mab import MAB, LearningPolicy
 
     mab = MAB(list(game.arms), LearningPolicy.UCB1(alpha=1.0), seed=0, n_jobs=1)

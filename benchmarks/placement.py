@@ -58,7 +58,7 @@ def one_exchange_placement(
 
 @njit(cache=True)
 def overbooked_placement(problem: _Placement, steps: int) -> Floats:
-    """Return ``(M, L_1, .., L_K)`` like `_stochastic_placement`, but with more shares posted if that costs less."""
+    """Return ``(M, L_1, .., L_K)`` like `_stochastic_placement`, but post more than the order if that costs less."""
     count = len(problem.ahead) + 1
     step, placed, mean = _step_size(problem, steps), np.full(count, problem.shares / count), np.zeros(count)
     for n in range(steps):

@@ -1,8 +1,8 @@
 """All routers on every synthetic market, with orders of 100 and 1,000 shares, urgent and patient.
 
-Static splits are chosen, and routers learn, on the first days; the last ones are evaluated, as are urgent orders on
-recordings in the folder that the environment variable ``RISKROUTE_TAPE`` names. The last table has the difference of
-every router to ``dark-first+sweep``, which is ``sweep`` without pools.
+Static splits are fitted, and routers learn, on the first days; all are compared on the last days. Urgent orders are
+also compared on recordings, if the environment variable ``RISKROUTE_TAPE`` names their folder. The last table has the
+difference of every router to ``dark-first+sweep``, which is ``sweep`` without pools.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 The slope is the growth of mean steady regret from one horizon to another ten times as long, over the logarithm of ten.
 Each horizon has separate runs, since some policies plan for it. The lower bound is that of
-`riskroute.lower_bound`: no consistent policy can be below it for long horizons. A policy can be below it *between* two
-horizons if it explored before; the last column is the regret at the longer horizon in units of the bound there.
+`riskroute.lower_bound`: the slope of a consistent policy cannot stay below it as the horizon grows. Between two
+horizons a policy can be below it if it explored before the first; the last column is the regret at the longer horizon
+in units of the bound there.
 
 The bound holds for policies that are consistent on every problem and have no prior on the coefficients. `adaptive`
 plans for its horizon, eliminates rivals for good, and has a prior on the size of the coefficients. It is shown with and
@@ -31,7 +32,7 @@ POLICIES: dict[str, Policy | str] = {
     "risk-ucb": "risk-ucb",
 }
 CONSISTENT = ("thompson", "rise++", "rise", "risk-ucb")
-"""Policies that never give up an action for good, or only when they are sure; the bound is checked against them."""
+"""Policies that never eliminate an action without certainty; the bound is checked against them."""
 
 
 def _final(shares: int, slots: int, seed: int, horizon: int, policy: str) -> tuple[float, float]:

@@ -1,11 +1,11 @@
 """Soak test of the live router: latency and memory under steady load on a large state, with snapshots and without.
 
 A log of settled orders is written first, and a service recovers from it. Clients then send orders at a steady rate,
-whatever the service does: the latency of an order counts from the time at which it was due. Refits run meanwhile. The
-same is measured without snapshots. Every refusal counts, and a halt fails the benchmark.
+whether or not the service keeps up: the latency of an order counts from the time at which it was due. Refits run
+meanwhile. The same load is measured without snapshots. A refused order or a halt fails the benchmark.
 
-Retention is measured in another process, on a clock that passes one day after the other: memory and the size of the
-store must stay the same from the day on which the first orders expire.
+Retention is measured in another process, on a simulated clock, one day after the other: memory and the size of the
+store must stop growing on the day on which the first orders expire.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def main() -> None:
 
 
 def report(runs: dict[str, Run], held: list[tuple[str, bool]]) -> None:
-    """Print both runs, and judge them."""
+    """Print both runs; return which targets hold."""
     rows, late = [], {}
     for label, one in runs.items():
         middle, late[label] = np.percentile(one.waits, [50, 99])

@@ -68,7 +68,7 @@ def interleaved(
 ) -> dict[str, Timing]:
     """Time all calls in turn, ``repeats`` times over.
 
-    A call that takes longer than ``patience`` seconds is not repeated: its noise is small next to its length.
+    A call that takes longer than ``patience`` seconds is not repeated: its noise is small relative to its duration.
     """
     timings = {label: Timing() for label in calls}
     for _ in range(repeats):
@@ -91,7 +91,7 @@ def progress(text: str) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
-    """Print aligned columns: the first ``left`` of them to the left, the others to the right."""
+    """Print aligned columns: the first ``left`` columns flush left, the others flush right."""
     lines = [list(header), *(list(row) for row in rows)]
     widths = [max(len(line[k]) for line in lines) for k in range(len(header))]
     for number, line in enumerate(lines):

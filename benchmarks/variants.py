@@ -1,8 +1,8 @@
 """Rejected variants of the recommended policy: regret on 8 instances outside the evidence.
 
-Per problem of the paper's figure 2 (100,000 rounds, 4 runs): the geometric mean over instances of the steady
-regret, and the worst instance. A variant wins by the geometric mean over all four problems, unless its worst cases are
-much worse.
+Per problem of the paper's figure 2 (100,000 rounds, 4 runs): the geometric mean over instances of the steady regret,
+and the worst instance. A variant is better if its geometric mean over all four problems is lower, unless its worst
+cases are much worse.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ HORIZON, RUNS = sized(100_000, 200), sized(4, 1)
 
 
 class ExploreFirst(NaiveDuel):
-    """Explores in every round while any rival is worth its cost, with the best rival by worth per cost."""
+    """Explores in every round while any rival is worth its cost, with the rival of the highest worth per cost."""
 
     def mixture(self) -> tuple[int, float]:
-        """Return the rival and a fraction of one."""
+        """Return the rival and its fraction of the rounds, one."""
         _, worth = self.worth()
         pays = self.allowed & (self.rounds * worth > self.costs)
         if not pays.any():
@@ -42,7 +42,7 @@ class ExploreFirst(NaiveDuel):
 
 
 class AsOftenAsWrong(ExploreFirst):
-    """The same, but with the probability that the likeliest rival is better than the leader."""
+    """Explores with a bound on the probability that the likeliest rival is better than the leader."""
 
     def mixture(self) -> tuple[int, float]:
         """Return the rival and its fraction of the rounds."""
@@ -56,7 +56,7 @@ class WorthNow(NaiveDuel):
     """Eliminates rivals by their current worth."""
 
     def worth(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the current worth twice."""
+        """Return the current worth, also in place of its average."""
         now, _ = super().worth()
         return now, now
 
@@ -72,7 +72,7 @@ DUELS = {"first": ExploreFirst, "often": AsOftenAsWrong, "now": WorthNow, "sure"
 
 @dataclass(kw_only=True)
 class Variant(Adaptive):
-    """The recommended policy with one part exchanged."""
+    """The recommended policy with one part replaced."""
 
     name: ClassVar[str] = "variant"
 

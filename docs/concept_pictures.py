@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/concepts.md from real runs of the package, and print the numbers that page states.
+"""Draw the pictures of docs/concepts.md from runs of the package, and print the numbers that the page states.
 
 ``python docs/concept_pictures.py`` writes docs/images/concept-*.png; another folder may be named.
 """
@@ -126,7 +126,7 @@ def draw_regret_and_size(path: Path) -> Iterator[str]:
 
 
 def draw_exploration(path: Path) -> Iterator[str]:
-    """Draw the rounds of a G-optimal design and of `adaptive`, and the fraction `adaptive` spends on exploration."""
+    """Draw the rounds of a G-optimal design and of `adaptive`, and the cost of exploration of `rise` and `adaptive`."""
     shares, slots = 12, 3
     problem = rr.random_routing_problem(shares=shares, slots=slots, seed=7)
     splits = rr.routing.list_splits(shares, slots)

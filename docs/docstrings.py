@@ -1,4 +1,4 @@
-"""Signatures as the site shows them: parameters with their defaults, and nothing that a policy learns."""
+"""Signatures on the site: parameters with their defaults, without the state that a policy learns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import griffe
 
 
 class Parameters(griffe.Extension):
-    """Takes fields declared with `memory` out of classes, and shows the defaults of those declared with `parameter`."""
+    """Removes fields declared with `memory` from classes, and shows the defaults of those declared with `parameter`."""
 
     def on_class_members(self, *, cls: griffe.Class, **kwargs: Any) -> None:
         for name, member in list(cls.members.items()):

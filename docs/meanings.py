@@ -8,10 +8,10 @@ STUDY: Meanings = {
     "market": ("", "A synthetic market, `paper`, `comparable` or `dark`; or a folder of `riskroute market import`."),
     "symbols": ("", "Symbols. Default: the first of a synthetic market, all of a folder."),
     "shares": ("shares", "Order sizes; each has its own verdict."),
-    "side": ("", "`buy`, `sell`, or `both` in turn."),
+    "side": ("", "`buy`, `sell`, or `both` alternating."),
     "lot": ("shares", "Child orders are multiples of this."),
     "horizons": ("seconds", "Deadlines of orders, 0 for immediate execution; each has its own verdict."),
-    "kappa": ("1 / basis point", "Charge per squared basis point of unforeseen cost, in basis points."),
+    "kappa": ("1 / basis point", "Basis points charged per squared basis point of variance of the unforeseen cost."),
     "days": ("", "Days to replay. Default: 10 of a synthetic market, all of a folder."),
     "train": (
         "",
@@ -24,15 +24,18 @@ STUDY: Meanings = {
     "orders": ("", "Orders per day."),
     "hours": (
         "time of the recordings' zone",
-        "Hours of the orders, such as `10:30-11:30`; a synthetic day (New York time) then has these hours only. "
+        "Hours of the orders, such as `10:30-11:30`; a synthetic day (New York time) then has only these hours. "
         "Default: 09:35-15:55 in New York, the whole day elsewhere.",
     ),
     "latency_ms": ("milliseconds", "Latency to a lit venue."),
     "dark_latency_ms": ("milliseconds", "Round trip to a dark pool."),
-    "seeds": ("", "Replications, each with different random draws for the dark pools."),
+    "seeds": ("", "Repetitions with different random numbers for dark pools and routers."),
     "seed": ("", "The same seed gives the same study."),
     "block_minutes": ("minutes", "Block length of the block bootstrap for confidence intervals."),
-    "surface_orders": ("", "Orders per day for each alternative dark-pool assumption; 0 skips them."),
+    "surface_orders": (
+        "",
+        "Orders per day for each alternative dark-pool assumption; 0 skips the sensitivity analysis.",
+    ),
     "protection": (
         "",
         "`reg-nms` (order protection) or `none`. Default: `reg-nms` for synthetic days and US equities, else `none`.",
@@ -50,7 +53,7 @@ POOLS: Meanings = {
     "smallest": ("shares", "Smallest size."),
     "largest": ("shares", "Largest size."),
     "spread": ("log odds", "Change of the presence per unit of log spread over its median."),
-    "recent": ("log odds", "Change of the presence after one of our fills there within the last minute."),
+    "recent": ("log odds", "Change of the presence if one of our orders was filled there within the last minute."),
     "state": ("log odds", "Change of the presence per standard deviation of the pool's state."),
     "adverse": ("", "Adverse selection: presence is `exp(adverse)` times as likely before a move against us."),
     "fee": ("dollars per share", "Fee for what is traded in the pool; a rebate is negative."),
@@ -65,9 +68,9 @@ SPLIT_STUDY: Meanings = {
     ),
     "symbol": ("", "Symbol to trade. Required if the data have several."),
     "date": ("day of the recordings' zone", "Day to use. Required if the data have several."),
-    "venue": ("market identifier code", "The venue of files that do not name it; not for the synthetic market."),
-    "max_unresolved": ("share", "Largest accepted fraction of messages that refer to unknown orders."),
-    "max_crossed": ("share", "Largest accepted fraction of books with a bid at or above the ask."),
+    "venue": ("market identifier code", "Venue of files that do not name theirs; not for the synthetic market."),
+    "max_unresolved": ("fraction", "Largest accepted fraction of messages that refer to unknown orders."),
+    "max_crossed": ("fraction", "Largest accepted fraction of books with a bid at or above the ask."),
     "side": ("", "Whether the orders sell or buy."),
     "shares": ("shares", "Order sizes, at least 2; each has its own verdict."),
     "risk_tolerances": (
@@ -82,17 +85,17 @@ SPLIT_STUDY: Meanings = {
     ),
     "lot": (
         "shares",
-        "Lot size of slots. Default: a value that gives an order 20 to 100 lots, 1 if there is none.",
+        "Lot size of slots. Default: one that divides an order into 20 to 100 lots, or 1.",
     ),
     "caps": ("shares", "Largest quantity per slot, by the slot's name in the report."),
     "fees": ("", "A fee schedule, see [below](#feestoml); profits are then net of fees."),
     "train": (
         "time of the recordings' zone",
-        "Training window: models are fitted, and split and policy are selected.",
+        "Training window, in which models are fitted, and split and policy are selected.",
     ),
     "test": (
         "time of the recordings' zone",
-        "Test window. Must not overlap `train`.",
+        "Test window; must not overlap `train`.",
     ),
     "bucket_minutes": ("minutes", "Length of a bucket, at most 600. Limit orders rest until their bucket ends."),
     "repeats": ("", "Sample times per bucket."),
@@ -104,7 +107,7 @@ SPLIT_STUDY: Meanings = {
 }
 
 DARK: Meanings = {
-    "name": ("", "Name in the report. Pools of different names draw independently."),
+    "name": ("", "Name in the report. Pools with different names have independent random numbers."),
     "presence": ("probability", "Probability of hidden size, 0 to 1."),
     "tail": ("", "Exponent of the power law, above 0. Smaller values give heavier tails."),
     "smallest": ("shares", "Smallest hidden size."),
@@ -130,7 +133,7 @@ SWEEP: Meanings = {
 }
 
 VENUES: Meanings = {
-    "name": ("", "The venue, or the slot where a venue has several."),
+    "name": ("", "The venue, or the slot if the venue has several."),
     "mean": (
         "dollars per share, and per squared share",
         "Coefficients of the mean profit from `q` shares: of `q` and `q²`.",

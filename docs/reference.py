@@ -1,7 +1,8 @@
 """Generate the reference pages of commands and configuration files.
 
 ``python docs/refresh.py reference`` writes them. Types, defaults and help texts come from the code, descriptions and
-units of configuration keys from ``meanings.py``. A key without a description is an error, and so is the reverse.
+units of configuration keys from ``meanings.py``. A key without a description, or a description without a key, is an
+error.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ from riskroute.study.config import SplitPoolConfig, SplitStudyConfig, StudyConfi
 
 WIDTH = 120
 NOT_IN_FILES = {"prior"}  # parameters that are objects cannot be written in TOML
-BEYOND = 10**15  # upper bounds from here on are not worth printing
+BEYOND = 10**15  # larger upper bounds are not printed
 
 _WORDS = {int: "integer", float: "number", str: "text", Path: "path", bool: "flag", dt.date: "date"}
 
@@ -139,7 +140,7 @@ VENUES_HEAD = """\
 ## `venues.toml`
 
 Venue models, one `[[venues]]` section per slot. [`riskroute market calibrate`](cli.md#riskroute-market-calibrate)
-writes the file with `--out`; `load_venue_models` reads it. You may edit it or write it by hand.
+writes the file with `--out`; `load_venue_models` reads it. It may be edited or written by hand.
 """
 
 FEES_HEAD = """\
@@ -147,7 +148,7 @@ FEES_HEAD = """\
 
 A fee schedule, one `[[fees]]` section per venue and first day; [fees.toml](fees.toml) is an example. Pass the file as
 `--fees` to `riskroute market calibrate`, `riskroute backtest` and `riskroute study`, or as `fees` in the configuration
-of a study. `riskroute live export` writes one. All four keys are required.
+of a study. `riskroute live export` writes such a file. All four keys are required.
 """
 
 
@@ -331,12 +332,12 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def _of_dataclass(cls: Any) -> dict[str, tuple[str, str]]:
-    """Type and default of every field of a dataclass."""
+    """Return type and default of every field of a dataclass."""
     return _of_fields(cls, {one.name: one for one in dataclasses.fields(cls)})
 
 
 def _of_study() -> dict[str, tuple[str, str]]:
-    """Type and default of the keys of a study: the fields of its configuration, and two that are files or sections."""
+    """Return type and default of the keys of a study: the fields of its configuration, `fees` and `pools`."""
     fields = _of_dataclass(StudyConfig)
     return fields | {"fees": ("path", ""), "pools": ("sections", "")}
 
@@ -351,7 +352,7 @@ def _parameters(name: str) -> str:
 
 
 def _type_words(kind: Any) -> str:
-    """A type annotation in words."""
+    """Return a type annotation in words."""
     inner = [one for one in typing.get_args(kind) if one is not types.NoneType]
     origin = typing.get_origin(kind)
     if origin in (types.UnionType, typing.Union):

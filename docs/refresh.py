@@ -68,7 +68,7 @@ def _wrapped(said: str) -> str:
 
 
 def guide() -> None:
-    """Run the first command of the page on routers; what it prints goes there, but for the time that decisions took."""
+    """Run the first command on the page of backtests, and write its output there."""
     page = ROOT / "docs" / "backtest.md"
     (command,) = re.findall(r"^riskroute (backtest .*) --out \S+$", page.read_text(), flags=re.MULTILINE)[:1]
     with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +97,7 @@ DIFFERENCE = re.compile(r"^(\S+) +F\d .*? ([+-]?[\d.]+) +([+-]?[\d.]+) to ([+-]?
 
 
 def measured(page: Path, printout: str) -> None:
-    """Say at ``<!-- measured-NAME -->`` where a router of the printout loses to the bar, and where it saves."""
+    """Write at ``<!-- measured-NAME -->`` where a router of the printout loses to the benchmark, and where it saves."""
     found: dict[str, list[tuple[str, float, float, float]]] = {}
     setting = ""
     for line in printout.splitlines():
@@ -114,7 +114,7 @@ def measured(page: Path, printout: str) -> None:
 
 
 def measured_words(rows: list[tuple[str, float, float, float]]) -> str:
-    """One sentence of settings, differences and their intervals.
+    """Return a sentence with the settings and differences of a router, by whether they are significant.
 
     >>> measured_words([("dark, 100 shares, at once", 0.3, 0.2, 0.4), ("paper, 100 shares, 60 s", 0.0, -0.1, 0.1)])
     'As measured: it loses 0.300 bps (dark, 100 shares, at once); no clear difference from the bar in 1 other table.'
@@ -129,7 +129,7 @@ def measured_words(rows: list[tuple[str, float, float, float]]) -> str:
 
 
 def reproduction(folder: Path) -> None:
-    """Copy what `riskroute reproduce all` wrote and said (in ``said.txt``) into docs/reproduction.md."""
+    """Copy what `riskroute reproduce all` wrote and printed (in ``said.txt``) into docs/reproduction.md."""
     page = ROOT / "docs" / "reproduction.md"
     between_markers(page, "claims", (folder / "claims.md").read_text().strip())
     said = (folder / "said.txt").read_text()

@@ -1,4 +1,4 @@
-"""Define an environment with rare outages: most orders do slightly better than expected, a few much worse.
+"""Define an environment with rare outages: most rewards are slightly above their mean, a few far below.
 
 An environment is a problem plus its noise. The example runs the shared conformance checks on it and shows how policies
 that assume Gaussian rewards perform under outages. Means and variances are those of the problem.
@@ -44,7 +44,7 @@ class Outages(rr.Environment):
 if __name__ == "__main__":
     problem = rr.random_routing_problem(shares=6, slots=4, seed=1)
     rr.check_environment(Outages(problem, chance=0.1), runs=1000)
-    print("the environment passes the checks that every environment must pass")
+    print("the environment passes the conformance checks")
     for chance in (0.5, 0.02):
         environment = Outages(problem, chance)
         worst = environment.noise(np.random.default_rng(0)).bad

@@ -16,7 +16,7 @@ from riskroute.learning.policy import memory
 
 @dataclass(kw_only=True)
 class EpsilonGreedy(rr.Policy):
-    """Explore in a fraction ``epsilon`` of the rounds, play the greedy action in the others."""
+    """Explores in a fraction ``epsilon`` of the rounds, and plays the greedy action in the others."""
 
     name: ClassVar[str] = "epsilon-greedy"
     needs_horizon: ClassVar[bool] = False
@@ -26,7 +26,7 @@ class EpsilonGreedy(rr.Policy):
     seen: rr.Tallies | None = memory()
 
     def propose(self) -> rr.Plan:
-        """Return a plan one tenth as long as the history: later estimates change less, so refit less often."""
+        """Return a plan a tenth as long as the history: later estimates change less, so they need fewer refits."""
         design = self.setting.actions.design(0.05)
         if self.seen is None:
             return rr.Plan(design.actions, np.full(len(design), 2))
@@ -48,7 +48,7 @@ class EpsilonGreedy(rr.Policy):
 
 if __name__ == "__main__":
     rr.check_policy(EpsilonGreedy())
-    print("epsilon-greedy passes the checks that every policy must pass\n")
+    print("epsilon-greedy passes the conformance checks\n")
     policies = {f"epsilon {part:g}": EpsilonGreedy(epsilon=part) for part in (0.01, 0.1)}
     problem = rr.random_routing_problem(shares=6, slots=4, seed=0)
     print(rr.simulate(problem, policies | {"adaptive": "adaptive", "uniform": "uniform"}, horizon=20_000, runs=5))

@@ -1,7 +1,7 @@
-"""A sweep on a dask cluster: every combination of order sizes and risk tolerances, several instances of each.
+"""Run a sweep on a dask cluster: every combination of order sizes and risk tolerances, on several instances.
 
-You learn how to describe a study as plain values, how to play it on two dask workers (or, with an address, on any
-running cluster), and how to read the tidy table it leaves. The numbers do not depend on the backend.
+Shows how to describe a sweep as plain values, how to run it on two dask workers (or, with an address, on any running
+cluster), and how to read its tidy table. The numbers do not depend on the backend.
 
     python examples/sweep_on_dask.py [FOLDER]      # keeps the files in FOLDER
 """

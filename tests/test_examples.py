@@ -66,7 +66,7 @@ def test_own_venues(tmp_path: Path) -> None:
 def test_own_policy(tmp_path: Path) -> None:
     """Exploring in a tenth of the rounds costs about ten times what a hundredth costs, and far less than uniform."""
     printed = run("own_policy", tmp_path)
-    assert "epsilon-greedy passes the checks" in printed
+    assert "epsilon-greedy passes the conformance checks" in printed
     ends = regrets(printed)
     assert set(ends) == {"adaptive", "epsilon 0.01", "epsilon 0.1", "uniform"}
     assert ends["epsilon 0.01"] < ends["epsilon 0.1"] < ends["uniform"] / 2
@@ -77,7 +77,7 @@ def test_own_policy(tmp_path: Path) -> None:
 def test_own_environment(tmp_path: Path) -> None:
     """Policies learn with frequent small losses, and find rare large ones harder."""
     checked, often, seldom = run("own_environment", tmp_path).split("\n\n")
-    assert "the environment passes the checks" in checked
+    assert "the environment passes the conformance checks" in checked
     assert "50% of the orders, each 1.0 standard" in often
     assert "2% of the orders, each 7.0 standard" in seldom
     ends = regrets(often)

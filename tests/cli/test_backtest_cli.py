@@ -92,7 +92,7 @@ def test_stresses_and_placebos_follow(kept_days: Path, capsys: pytest.CaptureFix
     words = ["--days", "1", "--orders", "6", "--router", "sweep", "--stresses", "--placebos", "--kept", str(kept_days)]
     assert run_app(["backtest", *words]) == 0
     said = capsys.readouterr().out
-    for text in ("Stressed assumptions", "latency 100 ms", "half the shares in pools", "Placebo checks", "empty pools"):
+    for text in ("Stress tests", "latency 100 ms", "half the shares in pools", "Placebo tests", "empty pools"):
         assert text in said
 
 
@@ -143,7 +143,7 @@ MISTAKES = {
     "--horizon -1": "horizon must be .* was -1",
     "--horizon 3000": "horizon must be shorter than the day, .* was 3000",
     "--latency-ms -1": "latency_ms must be .* was -1",
-    "--train 2": "train must be at most 1, to leave days to judge on, was 2",
+    "--train 2": "train must be at most 1, to leave a test day, was 2",
     "--train -1": "train must be .* was -1",
     "--days 0": "days must be a positive integer, was 0",
     "--seeds 0": "seeds must be a positive integer, was 0",

@@ -98,16 +98,16 @@ def test_the_reason_and_its_words(reason: str) -> None:
     expected = {
         "beats": "it saved 0.40 bps per order against the benchmark rule sweep (95 % CI 0.20 to 0.60; p = 0.010 by "
         "Hansen's test over all routers): $0.400 per order, $0.400 per 1,000 orders ($0.200 to $0.600).",
-        "worse": "cost 0.40 bps per order more than sweep (95 % CI 0.20 to 0.60); it is not better.",
+        "worse": "cost 0.40 bps per order more than sweep (95 % CI 0.20 to 0.60); it is significantly worse.",
         "riskier": "with the charge for risk it is worse, 2.30 bps against 2.20 bps.",
         "no headroom": "there is no headroom: even perfect foresight would have saved only 0.06 bps per order.",
         "chance": "the best of this many routers may do that by chance (p = 0.200).",
-        "too little": "(95 % CI -0.03 to 0.05); even the upper end is too small to matter.",
+        "too little": "(95 % CI -0.03 to 0.05); even the largest saving in the interval is too small to matter.",
         "too few orders": "too few orders to tell (minimum detectable saving 0.31 bps).",
     }[reason]
     assert expected in text
-    learned = "Exploration cost contextual 0.012 bps per order on the first day (95 % CI 0.001 to 0.023) and "
-    assert f"{learned}-0.003 bps afterwards (too few time blocks for a CI); negative means" in text
+    learned = "Exploration by contextual cost 0.012 bps per order on the first day (95 % CI 0.001 to 0.023) and "
+    assert f"{learned}-0.003 bps afterwards (too few time blocks for a CI); a negative cost means" in text
     assert "(an order is 3.0% of the displayed depth and 20.0% of the 10-minute volume, too large" in text
 
 
@@ -297,7 +297,7 @@ def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
     )
     text = case_verdict(case, StudyConfig())
     assert "saved 0.20 bps per order against sweep (too few time blocks for a CI); too few orders to tell." in text
-    assert "Exploration cost contextual nothing." in text
+    assert "Exploration by contextual cost nothing." in text
     assert "A static split cost 0.25 bps less than the sweep (95 % CI 0.00 to 0.50)." in text
     same = dataclasses.replace(split, bps=CaseEstimate(-0.001, -0.5, 0.25))
     nearly = dataclasses.replace(saving, bps=CaseEstimate(-0.004, -0.2, 0.1))

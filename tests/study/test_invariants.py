@@ -47,7 +47,7 @@ WRONG = {
     "a share is lost": ("fills", first("shares", pl.col("shares") - 1), r"fills add up to .* of .* shares"),
     "money is lost": ("orders", first("cost", pl.col("cost") + 1.0), "fills cost .*, the order"),
     "fees are lost": ("orders", first("fees", pl.col("fees") + 1.0), "fills pay fees of .*, the order"),
-    "an estimate is not counted": ("orders", first("estimated", pl.col("estimated") + 1), "shares are estimated"),
+    "an estimate is not counted": ("orders", first("estimated", pl.col("estimated") + 1), "fills estimate 0 shares"),
     "a price is negative": ("fills", first("price", -pl.col("price")), "fills cost|a fill has a price of -"),
     "a fill comes before its order": ("fills", first("time", pl.lit(1)), "is earlier than the order"),
     "a child has other fills": ("children", first("filled", pl.col("filled") + 1), "filled .* shares, its fills"),

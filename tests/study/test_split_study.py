@@ -157,9 +157,9 @@ def test_doubts_are_said(study: Path) -> None:
     doubtful = from_plain(SplitResultCase, order)
     said = " ".join(doubtful.findings())
     assert f"cost more than it saved: {min(naive, key=lambda name: naive[name])} would have been cheaper" in said
-    assert "At 12.5% of the sample times in the test hours it needed more than the known levels of a book" in said
+    assert "At 12.5% of the sample times in the test hours the split needed more than the known levels" in said
     assert "optimal for any risk tolerance of 0.5 and more" in said
-    assert "a pure square instead" in dict(zip(doubtful.slots, _models_table(doubtful).rows, strict=True))["XNAS"][-1]
+    assert "purely quadratic" in dict(zip(doubtful.slots, _models_table(doubtful).rows, strict=True))["XNAS"][-1]
 
 
 def test_every_number_of_the_report_is_in_the_json(study: Path) -> None:

@@ -63,11 +63,11 @@ def test_slots_without_books_are_left_out_and_named(tmp_path: Path) -> None:
     assert found.unused == {
         "XAAC": "books at 50% of the sample times in the train hours, 95% are needed",
         "XAAD": "books at 0% of the sample times in the test hours, 50% are needed",
-        "XAAE": "books for 3 shares, a lot is 5",
+        "XAAE": "books for 3 shares, fewer than a lot of 5",
     }
     with pytest.raises(DataError, match=r"expected at least two usable slots, got 1 \(XAAC: books at 50%"):
         prepared_books(tmp_path, whole[0], seldom, shares=20)
-    with pytest.raises(DataError, match=r"slots must be able to take 120 shares together, was 100 \(XAAA 50, XAAB 50"):
+    with pytest.raises(DataError, match=r"expected slots with room for 120 shares together, got 100 \(XAAA 50"):
         prepared_books(tmp_path, *whole, shares=120)
     with pytest.raises(InputError, match="cap of XAAA must be at least one lot of 5, was 4"):
         prepared_books(tmp_path, *whole, shares=20, lot=5, caps={"XAAA": 4})
@@ -165,7 +165,7 @@ def test_books_too_thin_to_test_on_are_named(tmp_path: Path) -> None:
     lines = other.read_text().splitlines()
     other.write_text("\n".join([*lines[:21], *(line.replace(",50,", ",2,") for line in lines[21:])]) + "\n")
     found = prepared_books(tmp_path, deep, other, shares=10)
-    with pytest.raises(DataError, match=r"test must have deep books .* was 0; XAAB has books for 10 shares at 0% of"):
+    with pytest.raises(DataError, match=r"expected deep books .* buckets of test, got 0; XAAB has books for 10 shares"):
         found.replay("test", found.problem(2.0))
 
 

@@ -105,7 +105,7 @@ def test_without_a_folder_nothing_is_kept(result: rr.SplitStudyResult, tmp_path:
     assert repr(study).startswith("SplitStudy(shares=(4,), train=(datetime.time(10, 40), datetime.time(10, 48)), ")
     assert study.run(backend=ALONE).orders == result.orders[:1]
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(InputError, match="resume must be False where no folder is given as out"):
+    with pytest.raises(InputError, match="resume must be False without a folder out"):
         study.run(resume=True)
 
 

@@ -126,7 +126,7 @@ def test_without_training_days_nothing_is_chosen(tmp_path: Path) -> None:
     found = run_backtest("x", days, BacktestConfig(orders=10, train=0), backend=HERE)
     assert not {"static", "static+sweep"} & set(found.comparison.routers)
     assert found.comparison.orders == 20
-    with pytest.raises(InputError, match="train must be at most 1, to leave days to judge on, was 2"):
+    with pytest.raises(InputError, match="train must be at most 1, to leave a test day, was 2"):
         run_backtest("x", days, BacktestConfig(orders=10, train=2), backend=HERE)
 
 

@@ -98,7 +98,7 @@ def test_impact_adds_what_the_column_says(worlds: Worlds) -> None:
 def test_leaks_adverse_selection_and_fades_cost_money(worlds: Worlds) -> None:
     usual = worlds["baseline"]
     for name, router in (
-        ("30 % fade at every second venue", "sweep"),
+        ("30 % fade, probability 1/2 per venue", "sweep"),
         ("pools leak five times as often", "dark-first+sweep"),
     ):
         gap = (costs(worlds[name], router)["cost"] - costs(usual, router)["cost"]).to_numpy()

@@ -299,7 +299,7 @@ def test_bad_input_is_named_in_one_sentence(words: dict[str, Any], message: str)
 def test_bad_calls_are_named_too(dark_days: list[MarketDay]) -> None:
     with pytest.raises(InputError, match="days must hold at least one day, was empty"):
         _run_study([], CONFIG)
-    with pytest.raises(InputError, match="train must be at most 1, to leave days to judge on, was 2"):
+    with pytest.raises(InputError, match="train must be at most 1, to leave a test day, was 2"):
         _run_study(dark_days, dataclasses.replace(CONFIG, train=2))
     with pytest.raises(InputError, match=r"key of a study must be one of .* was 'order' \(did you mean orders"):
         Study(order=3)

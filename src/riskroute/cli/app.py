@@ -69,7 +69,7 @@ def _fail(message: str) -> int:
 
 
 def _usage(error: Exception, arguments: list[str]) -> str:
-    """Return one line for a wrong option: the message, the value given, and which help to read."""
+    """Return one line for a wrong option: the message, the value given and the help command."""
     text = " ".join(str(getattr(error, "format_message", error.__str__)()).split())
     option = next((o for o in getattr(getattr(error, "param", None), "opts", []) if o in arguments[:-1]), None)
     given = f", was {arguments[arguments.index(option) + 1]!r}" if option else ""

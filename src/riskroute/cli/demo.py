@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from riskroute.study.result import StudyResult
     from riskroute.study.study import Study
 
-# six days of an hour: three to choose on, three to judge on
+# six days of an hour: three for training, three for testing
 DEMO_STUDY = {
     "shares": 1000,
     "horizons": 10.0,
@@ -53,9 +53,9 @@ def _demo(
 ) -> None:
     """Show a router study and a comparison of policies, in about a minute.
 
-    First a study, as by `riskroute study`, on a synthetic market of five exchanges and three dark pools: which router
-    to use for orders of 1,000 shares with a 10-second deadline. Then the regret of the paper's policies, adaptive and
-    baselines on 8 shares over 6 slots: 1,287 splits, 100,000 rounds.
+    The study (`riskroute study`) chooses a router for orders of 1,000 shares with a 10-second deadline on a synthetic
+    market of five exchanges and three dark pools. The comparison reports the regret of the paper's policies, adaptive
+    and baselines on 8 shares over 6 slots: 1,287 splits, 100,000 rounds.
     """
     from riskroute.cli.output import (
         check_outputs,
@@ -133,7 +133,7 @@ def _run_studies(out: Path) -> list[Path]:
 def _play_rules(
     study: Study, days: Sequence[MarketDay], kept: Path, backend: Backend, progress: Callable[..., None]
 ) -> BacktestResult:
-    """Play the simple rules alone; the study finds them in the cache."""
+    """Play the simple rules alone; the study reuses these plays from the cache."""
     from riskroute.study.backtest import run_backtest
     from riskroute.study.play import PlayCache
 
@@ -181,7 +181,7 @@ def live_demo(
         Path | None, typer.Option(help="New folder for log and configuration; default: a temporary one.")
     ] = None,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Exit at once instead of keeping the dashboard on.")
+        bool, typer.Option("--no-wait", help="Exit when the orders are done; default: serve the dashboard.")
     ] = False,
 ) -> None:
     """Run a router on simulated venues, kill it half-way, restart it, and show that nothing was lost.
@@ -208,7 +208,7 @@ def live_demo(
         say(f"dashboard: {demo.address}")
         say("sign in with one of these tokens:")
         for (who, token), scope in zip(
-            demo.tokens.items(), ("trade: resumes", "halt: halts", "read: looks"), strict=True
+            demo.tokens.items(), ("trade: resumes", "halt: halts", "read: views"), strict=True
         ):
             say(f"  {who:8} {token}  ({scope})")
         say(f"sending {orders:,} orders")

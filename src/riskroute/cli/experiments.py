@@ -47,7 +47,7 @@ def _simulate(
     horizon: Annotated[int, typer.Option(help="Rounds per run, one order each.")] = 100_000,
     runs: Annotated[int, typer.Option(help="Independent runs per policy.")] = 50,
     seed: Annotated[int, typer.Option(help="Seed of the rewards and of randomised policies.")] = 0,
-    instance_seed: Annotated[int, typer.Option(help="Number of the random instance (coefficients).")] = 0,
+    instance_seed: Annotated[int, typer.Option(help="Seed of the coefficients of the random instance.")] = 0,
     risk_tolerance: Annotated[float, typer.Option(help="Weight of the mean against the variance.")] = 2.0,
     workers: Annotated[int, typer.Option(help="Number of processes; results do not depend on it.")] = 1,
     json: Annotated[Path | None, typer.Option(help="Write curves and configuration to this .json file.")] = None,
@@ -56,9 +56,9 @@ def _simulate(
 ) -> None:
     """Simulate policies on a random instance and report their regret.
 
-    An instance splits --shares over --slots; the number of splits may be huge. Rewards are Gaussian, with mean and
-    variance linear in the split and its squares, or in the vectors of --features, divided by their largest norm.
-    Regret is the mean-variance of the rewards minus that of the best split.
+    An instance splits --shares over --slots. Rewards are Gaussian, with mean and variance linear in the split and its
+    squares, or in the vectors of --features divided by their largest norm. Regret is the mean-variance of the rewards
+    minus that of the best split.
     Example:
 
     riskroute simulate --slots 4 --shares 4 --policy rise --policy risk-ucb --runs 10 --figure regret.png
@@ -114,7 +114,7 @@ def _design(
 ) -> None:
     """Compute a G-optimal design: which splits to try, and how often, to learn about all of them.
 
-    The design minimises the largest prediction variance over all splits. Its bound is proven over every split, also
+    The design minimises the largest prediction variance over all splits. Its bound is certified for every split, even
     when there are too many to list.
     Example:
 
@@ -153,7 +153,7 @@ def _reproduce(
     preset: Annotated[
         str,
         typer.Option(
-            help="Choices the paper leaves open: default (ours), or closest, in which most of its statements hold."
+            help="Settings that the paper leaves open: default (ours), or closest (most of its statements hold)."
         ),
     ] = "default",
     seed: Annotated[int, typer.Option(help="Seed of the rewards and of randomised policies.")] = 0,
@@ -215,7 +215,7 @@ def _reproduce(
 def _from_books(
     names: list[str], data: Path | None, symbol: str | None, date: str | None, out: Path, seed: int
 ) -> dict[str, dict[str, Any]]:
-    """Make the figures from order books; returns summaries by name."""
+    """Draw the figures that are made from order books; return their summaries by name."""
     from riskroute.cli.market import market_date, require_market_command
     from riskroute.cli.output import say, show_status
 
@@ -236,7 +236,7 @@ def _from_books(
 
 
 def _from_play(plans: list[Experiment], where: Backend, out: Path, resume: bool) -> dict[str, dict[str, Any]]:
-    """Simulate experiments; returns summaries of the complete ones, by name."""
+    """Simulate experiments; return the summaries of the complete ones by name."""
     from riskroute.cli.output import resumable_output_tasks, say, show_progress
     from riskroute.paper.experiments import reproduce as play
 
@@ -295,7 +295,7 @@ def _sweep(
 
 
 def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path, *, remarks: bool) -> None:
-    """Write which of the paper's statements hold; remarks are about the default choices."""
+    """Write which of the paper's statements hold; ``remarks`` explain the default settings'."""
     from riskroute.cli.output import say
     from riskroute.core.files import write_whole
     from riskroute.paper.claims import claims_markdown, judge_claims

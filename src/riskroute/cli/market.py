@@ -93,13 +93,13 @@ def _import(
         str | None, typer.Option(help="Time zone of days and hours; default: America/New_York, or UTC for crypto.")
     ] = None,
     max_unresolved: Annotated[
-        float, typer.Option(help="Largest accepted share of references to orders not in the file.")
+        float, typer.Option(help="Largest accepted fraction of references to orders not in the file.")
     ] = 0.01,
     max_crossed: Annotated[
-        float, typer.Option(help="Largest accepted share of books with bid at or above ask.")
+        float, typer.Option(help="Largest accepted fraction of books with the bid at or above the ask.")
     ] = 0.01,
 ) -> None:
-    """Import market data of any supported format into one table of book snapshots, with events if recorded.
+    """Import market data of any supported format as tables of book snapshots, and of events if recorded.
 
     Venue, day and symbol are taken from the file names where possible. Files in a folder that hold no books are
     skipped and listed.
@@ -199,7 +199,7 @@ def _calibrate(
     buckets: Annotated[int, typer.Option(help="Number of time buckets, one sample each.")] = 60,
     seed: Annotated[int, typer.Option(help="Seed of the sampled times and the bootstrap.")] = 0,
     limit: Annotated[bool, typer.Option("--limit", help="Calibrate limit orders too; needs recorded events.")] = False,
-    dark: Annotated[int, typer.Option(help="Dark pools to add, drawn relative to the lit venues.")] = 0,
+    dark: Annotated[int, typer.Option(help="Number of dark pools to add, drawn relative to the lit venues.")] = 0,
     dark_pool: Annotated[
         list[str] | None,
         typer.Option(help="Dark pool by mechanism, PRESENCE:TAIL[:SMALLEST], for example 0.4:1.5:10; repeat for more."),
@@ -215,8 +215,8 @@ def _calibrate(
 ) -> None:
     """Estimate mean and variance of the profit of an order of Q shares at each venue.
 
-    Samples one book per bucket and venue, walks its levels and compares with the mid. Mean and variance over the
-    buckets are fitted by Q and Q^2; standard errors come from a bootstrap.
+    Samples one book per bucket and venue, and walks its levels for the profit against the mid. Mean and variance over
+    the buckets are regressed on Q and Q^2; standard errors come from a bootstrap.
     Example:
 
     riskroute market calibrate out/books --symbol AMZN --quantities 10:200:10 --json amzn.json --out out/amzn
@@ -252,7 +252,7 @@ def _calibrate(
 
 
 def _venue_names(texts: list[str]) -> tuple[str | None, dict[str, str]]:
-    """Return the name of a single venue, and new names by old ones, from ``--venue``."""
+    """Return the name of a single venue and the new names by old name, from ``--venue``."""
     from riskroute.core.errors import InputError
 
     plain = [text for text in texts if "=" not in text]
@@ -329,7 +329,7 @@ def _quantities(text: str) -> list[int]:
         expected = "FIRST:LAST or FIRST:LAST:STEP with rising positive numbers"
         raise InputError(f"--quantities must be {expected}, was {text!r}")
     if (last - first) // step > 10_000:
-        raise InputError(f"--quantities has a limit of 10,000 values, was {text!r}")
+        raise InputError(f"--quantities must give at most 10,000 values, was {text!r}")
     found = list(range(first, last + 1, step))
     return found if found[-1] == last else [*found, last]
 

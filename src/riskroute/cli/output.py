@@ -26,7 +26,7 @@ _ENDINGS = {"--json": (".json",), "--parquet": (".parquet",), "--figure": (".png
 
 
 def check_outputs(paths: dict[str, Path | None]) -> None:
-    """Refuse wrong file endings and unwritable folders before any work is done."""
+    """Raise an error for wrong file endings and unwritable folders before any work is done."""
     for name, path in paths.items():
         if path is None:
             continue
@@ -41,7 +41,7 @@ def check_outputs(paths: dict[str, Path | None]) -> None:
 
 @contextmanager
 def show_status(text: str, *, lines: bool = False) -> Iterator[None]:
-    """Show a status on standard error; without a terminal, print ``lines`` or nothing."""
+    """Show a status on standard error; without a terminal, print it repeatedly if ``lines``."""
     from riskroute.core.runtime import compilation_timed
 
     console = Console(stderr=True)
@@ -75,7 +75,7 @@ def _lines(state: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def show_progress(total: int, noun: str = "runs", *, lines: bool = False) -> Iterator[Callable[..., None]]:
-    """Show a progress bar on standard error; without a terminal, print ``lines`` or nothing.
+    """Show a progress bar on standard error; without a terminal, print counts if ``lines``.
 
     Yields a function that takes the label of a finished step, and its ``count`` of units (default: 1).
     """
@@ -163,7 +163,7 @@ def write_simulation(result: SimulationResult, json: Path | None, parquet: Path 
 
 
 def _headline(config: dict[str, object]) -> str:
-    """Return one line that describes the simulation."""
+    """Return a line with the settings of the simulation."""
     if "slots" in config:
         splits = count_text(int(str(config["actions"])))
         what = f"{config['shares']} shares over {config['slots']} slots: {splits} splits"

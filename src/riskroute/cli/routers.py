@@ -197,7 +197,7 @@ def _backtest(
     lot: LotOption = 1,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
     horizon: Annotated[float, typer.Option(help="Deadline of every order in seconds; 0 is immediate.")] = 0.0,
-    kappa: Annotated[float, typer.Option(help="Price of risk: bps charged per squared bp of unexpected cost.")] = 0.05,
+    kappa: Annotated[float, typer.Option(help="Risk charge: bps per squared bp of unforeseen cost variance.")] = 0.05,
     router: Annotated[
         list[str] | None,
         typer.Option(
@@ -210,23 +210,23 @@ def _backtest(
     latency_ms: Annotated[float, typer.Option(help="One-way latency to a lit venue in milliseconds.")] = 1.0,
     fees: FeesOption = None,
     protection: ProtectionOption = None,
-    seeds: Annotated[int, typer.Option(help="Replications with different random dark pools.")] = 1,
+    seeds: Annotated[int, typer.Option(help="Repetitions with different random numbers.")] = 1,
     backend: BackendOption = "local",
     address: AddressOption = None,
     seed: SeedOption = 0,
     kept: KeptOption = Path("out/days"),
-    stresses: Annotated[bool, typer.Option("--stresses", help="Repeat under stressed assumptions, and rank.")] = False,
-    placebos: Annotated[bool, typer.Option("--placebos", help="Run placebo checks of the cost measure.")] = False,
+    stresses: Annotated[bool, typer.Option("--stresses", help="Repeat under stress and rank the routers.")] = False,
+    placebos: Annotated[bool, typer.Option("--placebos", help="Run placebo tests of the backtest.")] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for orders, children, fills and costs by venue, as Parquet files.")
+        Path | None, typer.Option(help="Folder for orders, child orders, fills (.parquet) and costs (.json, .txt).")
     ] = None,
     json: ResultsOption = None,
 ) -> None:
     """Backtest routers on the same recorded days with common random numbers, and compare their costs.
 
     Costs are basis points against the consolidated mid at arrival, fees included. Every router is compared order by
-    order with the standard routing rule: dark pools first, then a sweep of the lit venues. Every size of --shares has
-    its own table and verdict.
+    order with the benchmark rule: dark pools first, then a sweep of the lit venues; with a deadline, the simple rule
+    that is best on the training days. Every size of --shares has its own table and verdict.
     Example:
 
     riskroute backtest --market dark --days 6 --shares 1000 --horizon 60 --out out/backtest
@@ -322,7 +322,7 @@ def _say_stresses(result: BacktestResult, backend: Backend, cache: PlayCache) ->
     with show_progress(worlds, "scenarios") as progress:
         found = run_stresses(result, backend=backend, cache=cache, progress=progress)
     say("")
-    say("Stressed assumptions: the three routers with the lowest objective, in bps")
+    say("Stress tests: the three routers with the lowest objective, in bps")
     say(stress_table(found).plain())
 
 
@@ -330,10 +330,10 @@ def _say_placebos(result: BacktestResult, backend: Backend, cache: PlayCache) ->
     from riskroute.cli.output import say, show_status
     from riskroute.study.stresses import placebo_table, run_placebos
 
-    with show_status("running placebo checks"):
+    with show_status("running placebo tests"):
         found = run_placebos(result.days, result.config, backend=backend, cache=cache)
     say("")
-    say("Placebo checks: cost with wrong books, future books or empty pools, minus the cost of sweep")
+    say("Placebo tests: cost with wrong books, future books or empty pools, minus the cost of sweep")
     say(placebo_table(found).plain())
 
 
@@ -355,7 +355,7 @@ def _headroom(
         list[float] | None, typer.Option(help="Deadline in seconds; repeat for more; default: 0, 10, 60 and 300.")
     ] = None,
     kappa: Annotated[
-        list[float] | None, typer.Option(help="Price of risk; repeat for more; default: 0, 0.05 and 0.2.")
+        list[float] | None, typer.Option(help="Risk charge; repeat for more; default: 0, 0.05 and 0.2.")
     ] = None,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
     fees: FeesOption = None,
@@ -363,9 +363,9 @@ def _headroom(
     kept: KeptOption = Path("out/days"),
     json: Annotated[Path | None, typer.Option(help="Write the table to this .json file.")] = None,
 ) -> None:
-    """Estimate the most that learning can save: fixed rules against perfect foresight.
+    """Bound the saving of learning: the best fixed rule minus perfect foresight.
 
-    Perfect foresight includes future prices, so the difference is an upper bound.
+    Perfect foresight includes future prices, so no router can save more.
     Example:
 
     riskroute headroom --market dark --shares 1000 --horizon 0 --horizon 60

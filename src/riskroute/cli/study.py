@@ -42,9 +42,7 @@ def _study(
         str | None,
         typer.Option(help="Market: dark, comparable, paper, or a folder written by `riskroute market import`."),
     ] = None,
-    symbol: Annotated[
-        list[str] | None, typer.Option(help="Symbol; repeat for more, each is answered separately.")
-    ] = None,
+    symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more; each has its own answer.")] = None,
     shares: SharesOption = None,
     side: Annotated[str | None, typer.Option(help="buy, sell, or both (alternating); default: both.")] = None,
     horizon: Annotated[
@@ -53,7 +51,7 @@ def _study(
     ] = None,
     kappa: Annotated[
         float | None,
-        typer.Option(help="Price of risk: bps charged per squared bp of unexpected cost; default: 0.05."),
+        typer.Option(help="Risk charge: bps per squared bp of unforeseen cost variance; default: 0.05."),
     ] = None,
     days: Annotated[
         int | None, typer.Option(help="Number of days; default: 10 synthetic days, or all days of the folder.")
@@ -97,8 +95,8 @@ def _study(
     """Choose a router for orders of a symbol, size and side, and estimate its saving against the best simple rule.
 
     Replays the same days for all routers with common random numbers. Chooses one router on the training days; the test
-    days decide whether it beats the standard routing rule. If none does, the answer is the rule. The report also shows
-    where the router loses, the cost of exploration, and the sensitivity to dark-pool assumptions.
+    days decide whether it beats the benchmark rule. If not, the answer is the rule. The report also shows where the
+    router loses, the cost of exploration, and the sensitivity to dark-pool assumptions.
 
     Writes study.html (one page, works offline), study.json, study.txt, the routing table by state of the book
     (routing.csv, routing.parquet), and the state of the router, which `riskroute route` restores. After Ctrl-C, the
@@ -121,7 +119,7 @@ def _study(
     from riskroute.study.study import Study
 
     others = ("config", "backend", "workers", "address", "kept", "out", "json", "init")
-    keys = {"symbol": "symbols", "horizon": "horizons", "router": "routers"}  # an option is given once per value
+    keys = {"symbol": "symbols", "horizon": "horizons", "router": "routers"}  # options take one value each
     given = {
         name: value for name, value in context.params.items() if value not in (None, [], ()) and name not in others
     }
@@ -179,7 +177,7 @@ def _split_study(
     address: AddressOption = None,
     resume: ResumeOption = False,
 ) -> None:
-    """Choose a fixed split of an order: fit venue models to market data, and learn the best split with policies.
+    """Find the best fixed split of an order on market data, and the cost of learning it with each policy.
 
     Writes report.html (one page, works offline), report.md and study.json. Example:
 

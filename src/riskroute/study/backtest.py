@@ -1,4 +1,4 @@
-"""A backtest: prepare the days of a market, play the routers, compare their costs, recommend one."""
+"""A backtest: prepare the days of a market, play routers on them, compare their costs and recommend a router."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _router_details(costs: Sequence[RouterCosts]) -> TextTable:
 
 
 def _tercile_table(costs: Sequence[RouterCosts]) -> TextTable:
-    """Return costs by tercile of spread, time of day and size, one row per router and tercile."""
+    """Return the costs of each router by tercile of spread, time of day and order size: one row per tercile."""
     header = ["router", "by", "tercile", "from", "to", "orders", "cost bps", "sd bps", "ES 5 % bps"]
     rows = []
     for one in costs:
@@ -60,7 +60,7 @@ def _tercile_table(costs: Sequence[RouterCosts]) -> TextTable:
 
 
 def _venue_table(costs: Sequence[VenueCosts], router: str) -> TextTable:
-    """Return one row per venue or pool and kind of child order of one router, largest volume first."""
+    """Return the costs of one router: one row per venue or pool and kind of child order, largest volume first."""
     rows = [[write(getattr(one, field)) for _, field, write in _VENUES] for one in costs if one.router == router]
     return TextTable([heading for heading, _, _ in _VENUES], rows)
 
@@ -145,7 +145,7 @@ class BacktestResult:
         return self.config.protection or self.days[0].protection
 
     def write(self, out: str | Path) -> list[Path]:
-        """Write the tables as Parquet, and costs by size, router, venue and kind of child order as text and JSON."""
+        """Write the tables as Parquet, and costs by size, router, venue and kind as text and JSON; return the files."""
         folder = writable_folder("out", out)
         texts, plain = [], {}
         for size in self.comparisons:
@@ -168,7 +168,7 @@ class BacktestResult:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the configuration, and by order size the comparison and the verdict, as plain values."""
+        """Return the configuration, and the comparison and the verdict of each order size, as plain values."""
         config = to_plain(self.config) | {
             "market": self.market,
             "fingerprint": seeding_hash([to_plain(self.config), [day.folder.name for day in self.days]]),
@@ -214,11 +214,11 @@ class BacktestResult:
         return {str(size): _equivalent_tolerance(self.config.kappa, size * price) for size in sizes}
 
     def footprint(self, size: int | None = None) -> str:
-        """Compare the order size with displayed depth and volume (medians)."""
+        """Return the median order size relative to displayed depth and to traded volume, as text."""
         return footprint_verdict(*self.footprint_fractions(size), self.config.block_minutes)
 
     def footprint_fractions(self, size: int | None = None) -> tuple[float, float | None]:
-        """Return the median size of judged orders over the displayed depth, and over the volume of a time block."""
+        """Return the medians of order size over displayed depth, and over the volume of the time block if known."""
         mine = polars.col("shares") == size if size is not None else True
         judged = self.tables.orders.filter(polars.col("judged") & mine)
         depth, volume = (
@@ -229,7 +229,7 @@ class BacktestResult:
 
     @property
     def left_out(self) -> int:
-        """Number of orders that met no two-sided market at any venue and were not played."""
+        """Number of orders that were skipped because no venue had a bid or no venue had an ask."""
         one = self.candidates[0].label
         played = self.tables.orders.filter((polars.col("router") == one) & (polars.col("seed") == self.config.seed))
         return len(self.days) * self.config.orders - played.height
@@ -245,8 +245,8 @@ class BacktestResult:
 def _equivalent_tolerance(kappa: float, notional: float) -> float:
     """Return the paper's risk tolerance in dollars equivalent to ``kappa``, for an order of ``notional`` dollars.
 
-    With costs in basis points of the notional ``N``, variance less tolerance times mean in dollars is ``(N / 1e4)^2``
-    times the variance in squared basis points plus the cost over ``kappa``, if the tolerance is ``N / (1e4 kappa)``.
+    A notional of ``N`` dollars, a mean cost of ``c`` bps and a variance of ``v`` squared bps have the mean-variance
+    ``(N / 1e4)^2 v + tolerance (N / 1e4) c``. It is proportional to ``c + kappa v`` if the tolerance is that returned.
 
     Examples
     --------
@@ -323,7 +323,7 @@ def backtest(
     shares : int or Sequence[int]
         Order sizes, used in rotation.
     routers : Sequence[str or Router]
-        Names or router objects; an object starts in its present state. Default: all that do not learn.
+        Names or router objects; an object starts in its current state. Default: all that do not learn.
     kept : str or Path
         Cache folder for prepared days and results.
     backend : Backend, optional

@@ -1,4 +1,4 @@
-"""Routers to compare: candidates by name, and the sets of them that a backtest plays."""
+"""Candidates, the routers that a backtest compares, and which of them it plays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from riskroute.simulation.clairvoyant import Clairvoyant
 
 CLAIRVOYANT = Clairvoyant.name
 FITTED = ("static", "static+sweep")  # their parameters are fitted on the training days
-BENCHMARKS = ("dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep", "sweep")  # a router must beat the best
+BENCHMARKS = ("dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep", "sweep")  # the best is the benchmark
 NAMES = (*ROUTER_NAMES, CLAIRVOYANT)  # every router that can be backtested
 
 
@@ -43,7 +43,7 @@ class Candidate:
     source: str = ""
 
     def make(self) -> Router:
-        """Return a new router."""
+        """Return a new router in its starting state."""
         if self.begins_as is not None:
             return copy.deepcopy(self.begins_as)
         if self.source:
@@ -79,7 +79,7 @@ def canonical_candidate(text: str) -> str:
 
 
 def check_candidates(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the canonical names of routers after making each of them once.
+    """Return the canonical names of routers; a router that cannot be made with its parameters is an error.
 
     Examples
     --------

@@ -49,7 +49,7 @@ from riskroute.study.statistics import bootstrap_difference, plain_quantile
 
 _TERCILE_MEASURES = ("spread", "volatility", "depth")
 _SPREADS = ("narrow", "middle", "wide")
-_IMBALANCES = ("with us", "against us")  # more shares on the opposite side than on ours: the price tends towards us
+_IMBALANCES = ("with us", "against us")  # as in `CaseRoutingRow`
 _PRESENCE = (0.5, 1.0, 2.0)  # factors on the shares in dark pools
 _ADVERSE = (0.0, 1.0, 2.0)  # factors on their adverse selection
 SURFACE_POINTS = len(_PRESENCE) * len(_ADVERSE)
@@ -57,7 +57,7 @@ SURFACE_POINTS = len(_PRESENCE) * len(_ADVERSE)
 
 @dataclass(frozen=True)
 class CaseEstimate:
-    """A mean with its 95 % confidence interval over time blocks; None where there are too few blocks."""
+    """A mean with its 95 % confidence interval over time blocks; the ends are None with one block."""
 
     mean: float
     low: float | None
@@ -95,7 +95,7 @@ class CaseEstimate:
 class CaseSaving:
     """Saving of one router against another on the test days; negative if it costs more.
 
-    ``dollars_per_day`` assumes the orders per day of the test days; ``detectable_bps`` is the minimum saving that is
+    ``dollars_per_day`` is for the mean number of orders per test day; ``detectable_bps`` is the minimum saving that is
     detected with 80 % power.
     """
 
@@ -110,7 +110,7 @@ class CaseSaving:
 
 @dataclass(frozen=True)
 class CaseStateDifference:
-    """Difference to the benchmark rule among the orders that met one state of the market.
+    """Cost difference to the benchmark rule over the orders that arrived in one state of the market.
 
     - ``measure``: ``symbol`` if there are several, ``side`` if both are traded, ``hour`` (in the zone of the day),
       ``imbalance`` of the best prices, ``spread`` (basis points), ``volatility`` (basis points per root second over the
@@ -134,7 +134,7 @@ class CaseStateDifference:
 class CaseLearningCost:
     """Exploration cost: the cost of orders minus that of the plans with the lowest estimated cost.
 
-    ``later_bps`` is that of all days after the first; None with one day. Negative: exploration paid off at once.
+    ``later_bps`` is that of all days after the first; None with one day. Negative if exploration paid off at once.
     """
 
     first_day_bps: CaseEstimate
@@ -153,7 +153,7 @@ class _SurfacePoint:
 
 @dataclass(frozen=True)
 class CaseDarkSurface:
-    """The saving of a router against another over a grid of dark-pool assumptions, on fewer orders."""
+    """Saving of a router against another over a grid of dark-pool assumptions, with ``orders`` test orders each."""
 
     router: str
     against: str
@@ -172,8 +172,8 @@ class CaseRoutingRow:
 
     - ``spread``: tercile of the orders by spread: ``narrow``, ``middle`` or ``wide``.
     - ``imbalance``: ``with us`` if the best prices hold more shares on the opposite side than on ours, so that the
-      price tends to move towards us; else ``against us``.
-    - ``orders``: orders that met this state.
+      price tends to move in our favour; else ``against us``.
+    - ``orders``: number of orders that arrived in this state.
     - ``place``, ``kind``: venue or pool, and kind of child order.
     - ``sent_fraction``: fraction of the shares sent in this state; a share that is sent again counts again.
     - ``filled_fraction``: fraction of the shares filled in this state.
@@ -200,7 +200,7 @@ class _HourCost:
 
 @dataclass(frozen=True)
 class _LearningPoint:
-    """Differences and exploration costs of consecutive orders, and of all up to here, over symbols and seeds.
+    """Mean difference and exploration cost of consecutive orders, and of all orders so far, over symbols and seeds.
 
     ``orders`` counts those of a symbol from the first training day on; exploration costs are None for a router that
     does not explore.
@@ -255,20 +255,20 @@ class StudyCase:
       block if that is known.
     - ``training_objective_bps``: objective of every router on the training days: mean cost plus the charge for
       unforeseen variance.
-    - ``chosen``: the router with the lowest objective there; the benchmark rule if no other was lower.
+    - ``chosen``: the router with the lowest objective there; the benchmark rule in a tie.
     - ``use``: the chosen router if the test days confirm it, else the benchmark rule.
     - ``reason``: key of `riskroute.study.router_comparison.REASONS`.
     - ``saving``: saving of the chosen router against the benchmark rule; None if it is the rule.
-    - ``states``: difference to the benchmark rule by state of the market.
+    - ``states``, ``losses``: difference to the benchmark rule by state of the market; states with a significant loss.
     - ``learning``: exploration cost; None if the chosen router does not explore.
-    - ``not_looking``: saving of the sweep against the static split, which ignores the books; None if that was not
-      played.
+    - ``not_looking``: saving of the sweep against the static split, which ignores the books; None if ``static``
+      was not played.
     - ``headroom_bps``: saving of perfect foresight against the benchmark rule.
-    - ``surface``: sensitivity to dark-pool assumptions; None without pools or with no orders for it.
+    - ``surface``: sensitivity to dark-pool assumptions; None without pools or orders for it.
     - ``routing_table``: where the router to use sends shares.
     - ``symbol``: the symbol; empty for several symbols pooled.
     - ``hours``, ``venues``: costs by hour, and by venue and pool, of the chosen router and the benchmark rule.
-    - ``learning_curve``: their difference over time; None if there is only one router to show.
+    - ``learning_curve``: their difference over time; None if the sweep is both.
     - ``examples``: a few orders of the chosen router.
     - ``stresses``: the saving under stress; None unless configured.
     - ``zone``: time zone of the days; empty if there are several.
@@ -318,7 +318,7 @@ def play_case(
     cache: PlayCache,
     finished: Callable[[str], None],
 ) -> StudyCase:
-    """Play one symbol, order size and deadline, and choose the router to use; `finished` gets a name per play."""
+    """Play one symbol, order size and deadline, and choose the router to use; call ``finished`` after each play."""
 
     def played(task: PlayTask) -> None:
         finished(task.candidate.label)
@@ -413,7 +413,7 @@ def _choose_router(objectives: dict[str, float], bar: str) -> str:
 
 
 def _shown_pair(result: BacktestResult, chosen: str) -> tuple[Candidate, Candidate] | None:
-    """Return the chosen router and the benchmark rule, or that rule and the sweep if the rule was chosen."""
+    """Return the chosen router and the benchmark rule; if they are the same, the rule and the sweep, or None."""
     bar = result.comparison.bar
     against = bar if chosen != bar else "sweep"
     if chosen == against:
@@ -459,7 +459,7 @@ def _estimate(values: Vector, blocks: Integers, seed: int, *names: object) -> Ca
 def _saving_of(
     orders: polars.DataFrame, router: str, against: str, *, seed: int, paired: PairedDifference | None = None
 ) -> CaseSaving:
-    """Return the saving of a router against another; ``paired`` gives the basis points if the backtest has them."""
+    """Return the saving of a router against another; ``paired`` is the difference in basis points if already known."""
     gaps = _paired_orders(orders, router, against)
     blocks, days = time_block_numbers(gaps), gaps.select(polars.struct("symbol", "day").n_unique()).item()
     if paired is None:
@@ -623,7 +623,7 @@ def _costs_by_venue(tables: DayTables, routers: Sequence[str], *, seed: int) -> 
 
 
 def _learning_curve(orders: polars.DataFrame, router: str, against: str) -> CaseLearningCurve:
-    """Return the difference between two routers over all days; k-th orders are averaged over symbols and seeds."""
+    """Return the difference between two routers over all days; the k-th orders of symbols and seeds are averaged."""
     wide = _by_number(orders, router, against)
     gaps, spent = wide["gap"].to_numpy(), wide["spent"].to_numpy()
     explores = bool(np.isfinite(spent).any())
@@ -666,7 +666,7 @@ def _by_number(orders: polars.DataFrame, router: str, against: str) -> polars.Da
 
 
 def _parts(test: Vector) -> Iterator[Integers]:
-    """Yield the rows of each point, about 24 in all."""
+    """Yield the rows of each point of a learning curve, about 24 points in all."""
     changes = np.flatnonzero(np.diff(test.astype(np.int64))) + 1
     for stretch in np.split(np.arange(len(test)), changes):
         yield from np.array_split(stretch, min(max(round(24 * len(stretch) / len(test)), 1), len(stretch)))
@@ -743,7 +743,7 @@ def _dark_surface(
     cache: PlayCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
 ) -> CaseDarkSurface:
-    """Return the saving over a grid of dark-pool assumptions; routers that learn start afresh at each point."""
+    """Return the saving over a grid of dark-pool assumptions; routers start untrained at each point."""
     router, against = (one.label for one in pair)
     worlds = [StressConfig(presence=presence, adverse=adverse) for presence in _PRESENCE for adverse in _ADVERSE]
     tasks = [play_tasks(pair, days, config.backtest(size, horizon, world)) for world in worlds]

@@ -35,7 +35,7 @@ from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import Latency
 from riskroute.study.candidates import CLAIRVOYANT, canonical_candidate
 
-_KAPPA = 0.05  # default charge, basis points per squared basis point of unforeseen cost
+_KAPPA = 0.05  # default charge, basis points per squared basis point of variance
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,13 @@ class BacktestConfig:
     - ``lot``: lot size of child orders.
     - ``orders``: orders per day.
     - ``horizon``: deadline of every order, seconds.
-    - ``kappa``: basis points charged for a squared basis point of unforeseen cost.
+    - ``kappa``: basis points charged per squared basis point of variance of the unforeseen cost.
     - ``routers``: names of routers. Default: all that do not learn.
     - ``hours``: hours within which orders arrive and end, such as ``10:30-11:00``, in the zone of the recordings (New
       York for synthetic days, which then consist of these hours only). Default: 09:35-15:55 in New York, else the whole
       day.
-    - ``train``: number of training days at the beginning, on which routers are not judged. Default: half of them; a
-      single day is halved.
+    - ``train``: number of training days at the beginning, on which routers are not judged. Default: half of the
+      days; a single day is halved.
     - ``latency_ms``, ``dark_latency_ms``: latency in milliseconds to a lit venue, and to a pool and back.
     - ``seeds``: number of repetitions with different random numbers for dark pools and routers.
     - ``seed``: the first seed.
@@ -113,11 +113,11 @@ class BacktestConfig:
             object.__setattr__(self, name, value)
         if self.hours is not None:
             _ = self.clock_hours
-        instance_of("stress", self.stress, StressConfig, "a Stress")
+        instance_of("stress", self.stress, StressConfig, "a StressConfig")
 
     @property
     def clock_hours(self) -> tuple[dt.time, dt.time] | None:
-        """The hours as times."""
+        """Start and end of ``hours``; None for the default hours."""
         if self.hours is None:
             return None
         try:
@@ -141,7 +141,7 @@ class StudyConfig:
     - ``horizons``: deadlines in seconds, 0 for immediate execution; each has its own answer.
     - ``days``: number of days. Default: all days of a folder, ten synthetic ones.
     - ``train``: number of training days at the beginning, on which routers learn and one is chosen. Default: half of
-      them; a single day is halved.
+      the days; a single day is halved.
     - ``routers``: routers to compare with the benchmark rules.
     - ``surface_orders``: orders per day for each dark-pool assumption, at most ``orders``; 0 skips the sensitivity
       analysis.
@@ -189,7 +189,7 @@ class StudyConfig:
 
     @property
     def cases(self) -> tuple[tuple[int, float], ...]:
-        """Every size with every deadline."""
+        """Every pair of order size and deadline."""
         return tuple((size, horizon) for size in self.shares for horizon in self.horizons)
 
     def backtest(self, size: int, horizon: float, stress: StressConfig | None = None) -> BacktestConfig:
@@ -206,7 +206,7 @@ class StudyConfig:
 
 
 def _different(name: str, values: list[int] | list[float]) -> tuple[int | float, ...]:
-    """Check that values are not empty and distinct, and return them."""
+    """Return values as a tuple; none, or two that are equal, are an error."""
     if not values:
         raise InputError(f"{name} must hold at least one number, was empty")
     if len(set(values)) < len(values):
@@ -243,7 +243,7 @@ class SplitPoolConfig:
 
     @property
     def pool(self) -> DarkPool:
-        """The mechanism."""
+        """The model of the pool."""
         return DarkPool(self.presence, self.tail, self.smallest, self.improvement, self.fee, self.name)
 
 
@@ -311,7 +311,7 @@ class SplitStudyConfig:
         for name in ("train", "test"):
             self.window(name)
         if "synthetic" in self.data and len(self.data) > 1:
-            raise InputError("data must be 'synthetic' or files and folders, was both")
+            raise InputError(f"data must be 'synthetic' alone, or files and folders, was {', '.join(self.data)}")
         if self.synthetic and self.venue is not None:
             raise InputError(f"venue cannot be given for the synthetic market, was {self.venue!r}")
         if self.train[1] > self.test[0] and self.test[1] > self.train[0]:
@@ -331,9 +331,9 @@ class SplitStudyConfig:
         return assumed if self.synthetic else ()
 
     def window(self, name: str) -> TimeWindow:
-        """Return the ``train`` or ``test`` hours in buckets."""
+        """Return the ``train`` or ``test`` hours, divided into buckets."""
         first, last = self.train if name == "train" else self.test
-        day = dt.date(2000, 1, 3)  # any day has as many minutes
+        day = dt.date(2000, 1, 3)  # any date: only the length matters
         minutes = (clock_stamp(day, last) - clock_stamp(day, first)) / (60 * SECOND)
         buckets = round(minutes / self.bucket_minutes)
         if not 2 <= buckets <= 5_000:

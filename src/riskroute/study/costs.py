@@ -92,7 +92,7 @@ def objective_cost(orders: pl.DataFrame, kappa: float, impact: float = 0.0) -> f
     """Return the mean cost plus ``kappa`` times the variance of the unforeseen cost, in basis points.
 
     The foreseen cost is that of the plan if the displayed books hold and nothing else fills. A router sees the books
-    before it sends, so their variation is no risk. The variance is taken among orders of one size.
+    before it sends, so their variation is no risk. Variances are by order size, and averaged.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def objective_cost(orders: pl.DataFrame, kappa: float, impact: float = 0.0) -> f
 
 
 def volume_fractions() -> dict[str, pl.Expr]:
-    """Return the fractions of the filled shares that traded in dark pools, by limit orders, and by taking."""
+    """Return expressions for the fractions of the filled shares from dark pools, limit orders and taking."""
     kinds = {"dark_share": DARK, "limit_share": ("limit",), "taken_share": TAKING}
     return {name: _SHARES.filter(pl.col("kind").is_in(some)).sum() / _SHARES.sum() for name, some in kinds.items()}
 
@@ -139,7 +139,7 @@ def _half_spread() -> pl.Expr:
 
 
 def _sums_by_kind(children: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Sum child orders: ``count``, ``hits`` (filled at all), ``sent``, ``filled``, and the terms of `_fade`."""
+    """Sum child orders: ``count``, ``hits`` (with any fill), ``sent``, ``filled``, and the terms of `_fade`."""
     hoped = pl.min_horizontal("sent", "displayed")
     there = (pl.col("kind") == "take") & pl.col("displayed").is_not_null() & (hoped > 0)
     return (
@@ -193,7 +193,7 @@ class _CostTercile:
 
 
 def _measure(label: str, unit: str, digits: int | None = None) -> Any:
-    """Return a field of `RouterCosts` that reports show under a label; default of ``digits``: those of the unit."""
+    """Return a field of `RouterCosts` with its label, unit and digits in reports; default: the digits of the unit."""
     usual = {"": 0, "shares": 0, "%": 1, "µs": 1, "bps": 2, "s": 3}
     return field(metadata={"label": label, "unit": unit, "digits": usual[unit] if digits is None else digits})
 
@@ -228,13 +228,13 @@ class RouterCosts:
     - ``dark_share``, ``limit_share``, ``taken_share``: fractions of the filled shares that traded in dark pools, by
       limit orders, and by taking and sweeping; they sum to 1.
     - ``dark_fill_rate``, ``limit_fill_rate``, ``ioc_fill_rate``: shares filled over shares sent, of child orders in
-      dark pools, of limit orders, and of immediate-or-cancel orders. Pools tried in turn count the same share more than
-      once. Sweeps are excluded: they look first.
+      dark pools, of limit orders, and of immediate-or-cancel orders. A share sent to several pools in turn
+      counts at each. Sweeps are excluded: they are sized to the displayed books.
     - ``dark_hit_rate``, ``limit_hit_rate``, ``ioc_hit_rate``: fraction of these child orders with any fill.
     - ``fade``: ``1 - sum(filled) / sum(min(sent, displayed))`` of immediate child orders, with the size displayed at
       the decision. ``prevented_shares`` count as faded, since they are not known by child order.
-    - ``fill_seconds_50``, ``fill_seconds_90``, ``fill_seconds_99``: seconds after arrival within which this per cent of
-      the filled shares traded.
+    - ``fill_seconds_50``, ``fill_seconds_90``, ``fill_seconds_99``: seconds after arrival within which this percentage
+      of the filled shares traded.
     - ``markout_1_bps``, ``markout_10_bps``, ``markout_60_bps``: ``s (m[t+D] - p) / m0`` over filled shares, D seconds
       after each fill; positive is good.
     - ``reversion_1_bps``, ``reversion_10_bps``, ``reversion_60_bps``: mean over orders of ``s (m[end] - m[end+D]) /
@@ -302,12 +302,12 @@ class VenueCosts:
 
     - ``router``, ``place``, ``kind``: router; venue or pool (``beyond`` for shares beyond all displays); kind: take,
       sweep, limit, dark or dark_rest.
-    - ``orders``: orders that sent something there.
+    - ``orders``: number of orders with child orders there.
     - ``blocks``: time blocks with a fill there.
     - ``fill_rate``, ``hit_rate``: shares filled over shares sent, and fraction of the orders with any fill there.
     - ``volume_share``: fraction of the router's filled shares.
-    - ``fill_seconds_50``, ``fill_seconds_90``: seconds after sending within which this per cent of the filled shares
-      traded.
+    - ``fill_seconds_50``, ``fill_seconds_90``: seconds after sending within which this percentage of the filled
+      shares traded.
     - ``mid_markout_1_bps``, ``mid_markout_10_bps``, ``mid_markout_60_bps``: ``s (m[t+D] - m[t]) / m0``, without the
       spread.
     - ``adverse_1_bps``, ``adverse_10_bps``, ``adverse_60_bps``: adverse selection: minus the mid-to-mid markout.
@@ -357,7 +357,7 @@ class VenueCosts:
 
 @dataclass(frozen=True, eq=False)
 class _CostInputs:
-    """Orders, child orders and fills with null for unknown values, and the facts about an order joined to its rows."""
+    """Orders, child orders and fills with null for unknown values, and the columns of an order joined to its rows."""
 
     orders: pl.DataFrame
     children: pl.DataFrame
@@ -365,7 +365,7 @@ class _CostInputs:
 
 
 def _cost_inputs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> _CostInputs:
-    """Return the tables of a backtest as the measures need them."""
+    """Return the tables of a backtest with null for unknown values, and each order joined to its rows."""
     found = (
         _nulls(orders)
         .rename({"mid": "arrival"})
@@ -577,7 +577,7 @@ def _with_seconds(fills: pl.DataFrame, children: pl.DataFrame) -> pl.DataFrame:
 
 
 def _passive(value: pl.Expr) -> pl.Expr:
-    """Keep a measure for passive fills only."""
+    """Return a measure, null unless the fill is passive."""
     return pl.when(pl.col("kind").is_in(PASSIVE)).then(value)
 
 

@@ -69,7 +69,7 @@ ORDERS: Schema = _KEY | {
     "zone": polars.String,
 }
 
-# `displayed` are shares at the venue at the decision, at most those sent
+# `displayed`: shares that the venue displayed at the decision, at most those sent
 CHILDREN: Schema = _KEY | {
     "child": polars.Int64,
     "kind": polars.String,
@@ -113,7 +113,7 @@ class DayTables:
     state: dict[str, Any] | None = None
 
     def write(self, folder: Path) -> list[Path]:
-        """Write each as a Parquet file, and the state as JSON."""
+        """Write each table as a Parquet file, and the state as JSON; return the files."""
         frames = {"orders": self.orders, "children": self.children, "fills": self.fills}
         kept = [] if self.state is None else [write_json(folder / "state.json", self.state)]
         return kept + [write_whole(folder / f"{name}.parquet", frame.write_parquet) for name, frame in frames.items()]
@@ -151,8 +151,8 @@ def day_tables(
 ) -> DayTables:
     """Return the tables of a played day.
 
-    ``key`` holds router, seed, symbol and day of every row. Without a ``queue`` the impact of orders is unknown. Orders
-    are judged from number ``judged_from`` on.
+    ``key`` holds router, seed, symbol and day of every row. Without a ``queue``, ``impact`` and ``volume`` are NaN.
+    Orders are judged from number ``judged_from`` on.
     """
     orders = _orders(played.orders, books, block_seconds, judged_from)
     both = _impacts(played.orders, books, queue, orders["time"], orders["block"], block_seconds)
@@ -217,7 +217,7 @@ def _impacts(
     blocks: Integers,
     block_seconds: float,
 ) -> tuple[Floats, Floats]:
-    """Return the impact in dollars, ``taken * volatility * sqrt(taken / volume)``, and the volume of the block."""
+    """Return the impact in dollars, ``taken * volatility * sqrt(taken / volume)``, and the volume, by order."""
     if queue is None or not len(times):
         return np.full(len(orders), np.nan), np.full(len(orders), np.nan)
     length, first = int(block_seconds * SECOND), int(times.min())

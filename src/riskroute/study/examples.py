@@ -21,7 +21,7 @@ from riskroute.study.markets import MarketDay
 from riskroute.study.play import day_to_play
 from riskroute.study.router_comparison import ORDER
 
-# reasons: the median, best or worst saving, or cost if there is no other router
+# reasons to show an order: the median, best or worst saving (cost if there is no other router), or only sweeps
 _WHY = ("a typical order", "the best order", "the worst order", "an order that only swept")
 
 
@@ -50,7 +50,7 @@ class _ExampleChild:
 
 @dataclass(frozen=True)
 class _ExampleFill:
-    """Shares of an example filled at one place and price, the last of them ``after`` seconds."""
+    """Shares of an example filled at one place and price; the last fill is ``after`` seconds after arrival."""
 
     kind: str
     place: str
@@ -106,7 +106,7 @@ def order_examples(
 
 
 def _places(rows: polars.DataFrame) -> dict[str, int]:
-    """Return the number of a row per reason; each row serves at most one reason."""
+    """Return the row number for each reason; no row is used twice."""
     merits, swept = rows["merit"].to_numpy(), rows["swept"].fill_null(False).to_numpy()
     middle = np.abs(merits - np.median(merits))
     typical, best, worst, only = _WHY
@@ -156,7 +156,7 @@ def _example(
 
 
 def _child(row: dict[str, Any], start: int) -> _ExampleChild:
-    """Return a child order; an unknown time of sending is that of the order's arrival."""
+    """Return a child order; if its sending time is unknown, that is the order's arrival."""
     filled, posted, last = (row[name] for name in ("filled", "posted", "last"))
     price, after = (row["price"], (last - start) / SECOND) if filled else (None, None)
     sent_after = (posted - start) / SECOND if posted else 0.0

@@ -1,8 +1,8 @@
 """Headroom: an upper bound on the saving of any router, from simple rules and perfect foresight.
 
-The best static split minus the best rule that looks at the books is what looking saves without learning. The best fixed
-rule minus the clairvoyant bounds what learning can add, since the clairvoyant knows future prices too. Where the bound
-is below `WORTH`, learning cannot pay.
+The objective of the best static split minus that of the best rule is the saving of looking at the books without
+learning. The objective of the best fixed rule minus the clairvoyant's bounds the saving of learning, since the
+clairvoyant knows future prices too. Where this bound is below `WORTH`, learning cannot pay.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RULES = ("static", "sweep", "dark-first+sweep", "static+sweep", CLAIRVOYANT)
 
 @dataclass(frozen=True)
 class _Headroom:
-    """Objectives in basis points by market, order size, deadline and kappa; ``dark_first`` is None without pools."""
+    """Objectives in basis points for a market, order size, deadline and kappa; ``dark_first`` is None without pools."""
 
     market: str
     shares: int
@@ -128,7 +128,7 @@ def _market(one: _Headroom) -> str:
 
 
 def headroom_words(found: Sequence[_Headroom]) -> list[str]:
-    """State where learning can pay: one sentence per market and deadline, another where prices are estimates."""
+    """Return sentences on where learning can pay, by market and deadline; too much estimated volume has its own."""
     lines = []
     for market in dict.fromkeys(map(_market, found)):
         for horizon in dict.fromkeys(one.horizon for one in found if _market(one) == market):

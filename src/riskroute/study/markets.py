@@ -43,7 +43,7 @@ Hours = tuple[dt.time, dt.time]
 
 _SYNTHETIC_HOURS = (dt.time(10, 30), dt.time(13, 30))  # of a synthetic day, New York
 
-# pools of the market ``dark``: an average one, one that is rarely filled but large, one that is often filled but small
+# pools of the market ``dark``: an average one, a large one that rarely fills, and a small one that often fills
 _DARK_POOLS = (
     DarkMarketPool("POOL1", presence=0.30, rate=0.10, tail=1.2, smallest=100, fee=0.0010),
     DarkMarketPool("POOL2", presence=0.15, rate=0.04, tail=0.9, smallest=200, fee=0.0005),
@@ -98,7 +98,7 @@ def market_days_zone(days: Sequence[MarketDay]) -> str:
 
 @lru_cache(maxsize=1)
 def _loaded(folder: Path, inode: int, written: int) -> PreparedDay:
-    """Return a day; inode and time of writing key the cache, since a folder may be rewritten."""
+    """Return a day, cached by inode and modification time, since a folder may be rewritten."""
     return PreparedDay.read(folder)
 
 
@@ -209,10 +209,10 @@ def market_days(
     backend : Backend, optional
         Where to prepare days.
     progress : Callable, optional
-        Called with a day, the number of days done, and their total.
+        Called with the name of a day, the number of days done, and their total.
     """
     instance_of("market", market, (str, Path), "a name or a folder")
-    kept = writable_folder("kept", kept).absolute()  # workers may have another working folder
+    kept = writable_folder("kept", kept).absolute()  # workers may have another working directory
     symbols = valid_list("symbols", [symbols] if isinstance(symbols, str) else symbols, str, "names")
     if pools is not None:
         pools = valid_list("pools", pools, DarkMarketPool, "pool models")
@@ -226,7 +226,7 @@ def market_days(
     if hours is not None:
         both = valid_list("hours", hours, dt.time, "two times")
         if len(both) != 2 or both[0] >= both[1]:
-            raise InputError(f"hours must be a time and a later one, was {shown(hours)}")
+            raise InputError(f"hours must be two times, the second after the first, was {shown(hours)}")
     if str(market) in MARKETS:
         if fees is not None:
             raise InputError("fees cannot be given for a synthetic market, which has its own")

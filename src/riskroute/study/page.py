@@ -30,14 +30,14 @@ from riskroute.study.verdict import case_verdict
 PAGE = "study.html"
 
 _LIMITATIONS = (
-    "No market impact: the books are as recorded, without our orders. Nobody fades, follows or front-runs them, and "
-    "our orders never meet each other.",
+    "No market impact: the books are as recorded, without our orders. Nobody fades, follows or front-runs our orders, "
+    "and they never meet each other.",
     "The hidden size in dark pools and their adverse selection are assumptions: no pool publishes them.",
     "Limit orders join the back of the queue at the best price and are not repriced. Where a feed does not identify "
     "orders, the queue position is an estimate.",
     "Confidence intervals cover the variation within the days played. Another month may differ by more.",
     "The router was chosen on the training days by mean cost plus a charge for unforeseen variance. Another charge may "
-    "choose another router.",
+    "lead to another choice.",
     "Perfect foresight is an upper bound, not a target: it knows future prices and which orders will fill.",
     "Shares beyond the recorded levels are priced by an estimate; the tables give their share of the volume.",
 )
@@ -271,12 +271,12 @@ def _sections(case: StudyCase) -> list[PageSection]:
     if case.surface is not None:
         surface = case.surface
         text = (
-            f"Dark pools are assumptions. The grid shows the saving over {surface.orders:,} orders if pools hold more "
-            f"or less, and are more or less adverse. At most {surface.estimated_share:.1%} of the volume is at "
-            "estimated prices."
+            f"Dark pools are assumptions. The grid shows the saving over {surface.orders:,} orders for other amounts "
+            "of shares in pools and other adverse selection. At most "
+            f"{surface.estimated_share:.1%} of the volume is at estimated prices."
         )
         if surface.orders < found.orders:
-            text += " These are fewer orders than behind the answer, and routers learn from them alone."
+            text += " The answer is based on more orders; routers learn from these alone."
         title = f"Saving of {surface.router} against {surface.against}"
         cells = {(f"x {one.presence:g}", f"x {one.adverse:g}"): one.saving_bps for one in surface.points}
         unit = "saving, bps, with 95 % confidence intervals"
@@ -284,16 +284,16 @@ def _sections(case: StudyCase) -> list[PageSection]:
         sections.append(PageSection("Sensitivity to dark-pool assumptions", (text,), ((title, chart),)))
     if case.stresses is not None:
         text = (
-            f"Both routers on the same {case.stresses.orders:,} test orders under harder conditions. Routers that "
-            "learn start afresh in each."
+            f"Both routers on the same {case.stresses.orders:,} test orders under harder conditions. Routers start "
+            "untrained under each condition."
         )
         rows = ("The same orders under stress, basis points", _stress_rows(case.stresses))
         sections.append(PageSection("Stress tests", (text,), (_stress_chart(case.stresses),), (rows,)))
     if case.routing_table:
         note = (
-            "Fractions of the shares sent; a share that came back and was sent again counts again. Narrow, middle and "
+            "Fractions of the shares sent; a share that is returned and sent again counts again. Narrow, middle and "
             "wide are terciles of the spread. With us: more shares at the best prices on the opposite side than on "
-            "ours, so that the price tends to move towards us."
+            "ours, so that the price tends to move in our favour."
         )
         table = (f"Where {case.use} sends shares", _routing_table(case.routing_table))
         sections.append(PageSection("Routing table", tables=(table,), notes=(note,)))
@@ -343,7 +343,7 @@ def _hour_chart(case: StudyCase) -> tuple[str, str]:
 
 
 def _learning_charts(curve: CaseLearningCurve) -> tuple[tuple[str, str], ...]:
-    """Draw the difference to the other router over time, and the exploration cost."""
+    """Draw the difference between the two routers over time, and the exploration cost."""
     trained = [point.orders for point in curve.points if not point.test]
     edge = (float(trained[-1]), "test days") if trained else None
 

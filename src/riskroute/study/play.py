@@ -59,7 +59,7 @@ def _check_tables(tables: DayTables, hours: Hours) -> None:
     _hold(both, pl.col("filled") == pl.col("shares"), "fills add up to {filled} of {shares} shares")
     _hold(both, _same(pl.col("paid"), pl.col("cost"), bps), "fills cost {paid}, the order {cost}")
     _hold(both, _same(pl.col("charged"), pl.col("fees"), bps), "fills pay fees of {charged}, the order {fees}")
-    _hold(both, pl.col("guessed") == pl.col("estimated"), "{guessed} shares are estimated, {estimated} were counted")
+    _hold(both, pl.col("guessed") == pl.col("estimated"), "fills estimate {guessed} shares, the order {estimated}")
     _hold(both, pl.col("least") > 0, "a fill has a price of {least}")
     _hold(both, pl.col("first") >= pl.col("time"), "a fill at {first} is earlier than the order at {time}")
     _check_children(tables)
@@ -174,7 +174,7 @@ class PlayTask:
 
     @property
     def _given(self) -> tuple[str, ...]:
-        """Parameters that the backtest sets; none for a router object."""
+        """Parameters that the backtest sets on a registered router; none for a router object."""
         if self.candidate.begins_as is not None or self.candidate.name in POLICIES:
             return ()
         return tuple(name for name in ("seed", "kappa") if name in self.candidate.make().parameters)
@@ -229,7 +229,7 @@ def _first_judged(place: int, days: int, train: int, orders: int) -> int:
 
 
 def training_days(days: int, train: int | None) -> int:
-    """Return the number of training days. Default: half of them; 1 of 1 means the first half of the day.
+    """Return the number of training days. Default: half of them; 1 of 1 stands for the first half of the day.
 
     Examples
     --------
@@ -313,13 +313,13 @@ def _configured_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]
 
 
 def check_playable_days(days: Sequence[MarketDay], config: BacktestConfig) -> None:
-    """Require time for orders on every day, and a day after the training days to judge on; a single day is halved."""
+    """Raise an error unless every day has time for its orders and a test day is left; a single day is halved."""
     if not days:
         raise InputError("days must hold at least one day, was empty")
     counts = Counter(day.symbol for day in days)
     most = max(max(counts.values()) - 1, 1)
     if config.train is not None and config.train > most:
-        raise InputError(f"train must be at most {most}, to leave days to judge on, was {config.train}")
+        raise InputError(f"train must be at most {most}, to leave a test day, was {config.train}")
     for day in days:
         _day_orders(day, day.load().books, config)
 
@@ -327,7 +327,7 @@ def check_playable_days(days: Sequence[MarketDay], config: BacktestConfig) -> No
 class PlayCache:
     """Tables of finished tasks in a folder, for reuse.
 
-    A router object is always played: its code may have changed, and a hash of its state does not show that.
+    Router objects are never cached: their code may have changed, and a hash of their state does not show that.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -113,7 +113,7 @@ class StudyResult:
                 what = f"saving of {surface.router} against {surface.against}, bps, by dark-pool assumption"
                 each = f"{surface.orders:,} orders each; estimated: at most {surface.estimated_share:.1%}"
                 lines += ["", f"{what} ({each})", "", surface_table(surface).plain()]
-            where = f"where {case.use} sends shares, by spread and imbalance of the book, fractions of those sent"
+            where = f"where {case.use} sends shares, by spread and imbalance of the book, as fractions of shares sent"
             lines += ["", where, "", routing_text(case.routing_table).plain()]
         return "\n".join([*lines, "", *LEGEND, "", self.answer])
 
@@ -179,7 +179,7 @@ def routing_text(rows: Sequence[CaseRoutingRow]) -> TextTable:
 
 
 def p_text(value: float) -> str:
-    """Return a p-value, with a lower limit of 0.001.
+    """Return a p-value as text, ``< 0.001`` below that.
 
     Examples
     --------

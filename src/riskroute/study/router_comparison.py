@@ -37,8 +37,8 @@ WORTH = 0.1  # basis points per order below which the possible saving of learnin
 class PairedDifference:
     """Paired difference: the cost of a router minus that of another, order by order, in basis points.
 
-    Negative is better. ``low`` and ``high`` are the 95 % confidence interval by time blocks; ``detectable_bps`` is the
-    minimum difference that is detected with 80 % power.
+    Negative is better. ``low`` and ``high`` are the 95 % confidence interval over time blocks; ``detectable_bps`` is
+    the minimum difference that is detected with 80 % power.
     """
 
     against: str
@@ -53,7 +53,7 @@ class PairedDifference:
 class _RouterResult:
     """Cost of the orders of one router, in basis points of the arrival mid, fees included.
 
-    ``se_bps`` is the standard error of the mean by time blocks, ``seed_se_bps`` that over seeds (None with one);
+    ``se_bps`` is the standard error of the mean over time blocks, ``seed_se_bps`` over seeds (None with one seed);
     ``es95_bps`` is the expected shortfall (5 %); ``objective_bps`` adds the charge for unforeseen variance;
     ``exploration_bps`` is the excess over the plans with the lowest estimated cost; None for routers that always send
     those.
@@ -81,7 +81,7 @@ class _RouterResult:
 class RouterComparison:
     """All routers, the benchmark rule (``bar``), and whether any router beats it.
 
-    ``p_value`` is that of Hansen's test for superior predictive ability over all routers; None if there are too few.
+    ``p_value`` is Hansen's, for superior predictive ability over all routers; None with fewer than eight time blocks.
     """
 
     orders: int
@@ -116,7 +116,7 @@ class RouterComparison:
         return None if self.too_much_estimated(best) else best
 
     def too_much_estimated(self, router: str) -> float | None:
-        """Return the larger estimated share of the volume, the router's or the rule's, if too large for a verdict."""
+        """Return the larger estimated share, the router's or the rule's, if too large for a verdict, else None."""
         share = max(self.routers[name].estimated_share for name in (router, self.bar))
         return share if share > MOST_ESTIMATED else None
 
@@ -192,7 +192,7 @@ def compare_routers(
 
 
 def _gaps(wide: polars.DataFrame, name: str, bar: str) -> Vector:
-    """Return the cost of a router minus that of another, order by order; 0 where only rounding differs."""
+    """Return the cost of a router minus that of another, order by order; rounding errors become 0."""
     gaps = wide[name].to_numpy() - wide[bar].to_numpy()
     return np.where(np.abs(gaps) < ROUNDING, 0.0, gaps)
 
@@ -275,7 +275,7 @@ REASONS = {
     "worse": "the chosen router cost more on the test days",
     "riskier": "the chosen router saves on average, but not after the charge for risk",
     "chance": "the best of this many routers may look as good by chance",
-    "too little": f"the saving of the chosen router is below {WORTH} bps even at the end of its interval",
+    "too little": f"the saving of the chosen router is below {WORTH} bps even at the upper end of its interval",
     "too few orders": "there are too few orders to tell",
     "estimated": f"more than {MOST_ESTIMATED:.0%} of the volume is beyond the recorded depth and priced by an estimate",
 }

@@ -37,7 +37,7 @@ def _splits_table(case: SplitResultCase) -> TextTable:
 
 
 def _policies_table(case: SplitResultCase) -> TextTable:
-    """Return the cost of learning of every policy, and its exploration."""
+    """Return one row per policy: its cost of learning and its exploration."""
     rows = []
     for name, one in case.policies.items():
         tested = one.test
@@ -60,7 +60,7 @@ def _models_table(case: SplitResultCase) -> TextTable:
         fit = case.fits[slot]
         known = list(fit.warnings)
         if fit.variance != model.variance:
-            known.append("the model has a pure square instead of the fitted variance")
+            known.append("the model's variance is purely quadratic: the fitted one is negative somewhere")
         rows.append(
             [
                 *(slot, f"{cap:,}"),
@@ -94,8 +94,8 @@ _LIMITATIONS = (
     "Market orders and the remainders of dark pools walk the book of a venue together. The remainder of a limit order "
     "crosses later, on a book that has recovered. Beyond the known levels prices are extrapolated in proportion.",
     "Limit orders join at the best price and wait; they are not repriced.",
-    "The models add up over slots and ignore that venues move together; replayed books do not.",
-    "Scenarios repeat. A policy that trades for longer than there are books sees them again.",
+    "The models assume independent slots; replayed books keep the correlation between venues.",
+    "Scenarios repeat: a policy that sends more orders than there are scenarios sees them again.",
 )
 
 
@@ -176,14 +176,14 @@ def _sections(case: SplitResultCase, *, fees: bool) -> tuple[PageSection, ...]:
         "the best split."
     )
     if case.unplayed:
-        policies += f" Not played, because there are too many splits to try each: {', '.join(case.unplayed)}."
+        policies += f" Not played, since they try every split and there are too many: {', '.join(case.unplayed)}."
     frontier = (
         "Each split is the best of the train hours from its risk tolerance up to that of the next one; the last "
-        "ignores risk. Where there are many, some are omitted."
+        "ignores risk. If there are more than 25, some are omitted."
     )
     models = (
-        "The profit of a slot has a mean and a variance quadratic in the shares sent. R² is the fraction of the "
-        "variation that the straight line explains."
+        "The profit of a slot has a mean and a variance quadratic in the shares sent. R² is that of the straight "
+        "lines in the charts: the mean against the shares, and the variance against their square."
     )
     return (
         PageSection(

@@ -65,7 +65,7 @@ class _SampleCount:
 
 @dataclass(frozen=True)
 class _SplitMeasures:
-    """Profit and cost of a split over the scenarios of some hours.
+    """Profit and cost of a split over the scenarios of the train or the test hours.
 
     The first ten are profits, in dollars and squared dollars: mean, variance, mean-variance, expected shortfall at 5 %
     (``tail``), their standard errors, and the excess of the mean-variance over that of the recommended split. The
@@ -164,12 +164,13 @@ class _FrontierSplit:
 class SplitResultCase:
     """The findings for one order size and risk tolerance.
 
-    ``slots`` gives the order of every allocation; ``caps`` are the most shares of each slot; ``rests_cross_at`` is, by
-    dark pool, the venue at which its remainder crosses the spread; ``unused_slots`` gives reasons by slot;
-    ``beyond_known_levels`` and ``left_out`` are fractions of the scenarios: where the recommended split needed more
-    than the known levels, and where a book was missing or too shallow; ``naive_splits`` need no model; ``gap`` is that
-    of the recommended split; ``warm_policies`` start with a belief from the train hours; ``unplayed`` policies need a
-    list of splits, and there are too many. ``splits_possible`` is text, since it may have hundreds of digits.
+    ``slots`` gives the order of every allocation, ``caps`` the most shares per slot, ``rests_cross_at`` the venue where
+    a pool's remainder crosses the spread, ``unused_slots`` the reasons by slot. ``beyond_known_levels`` and
+    ``left_out`` are fractions of the scenarios: where the recommended split needs more than the known levels, and where
+    a book is missing or too shallow. ``naive_splits`` need no model. ``gap`` is the risk-adjusted cost of the
+    recommended split, out of sample minus in sample. ``warm_policies`` start with a belief from the train hours;
+    ``unplayed`` ones need a list of splits, and there are too many. ``splits_possible`` is text: it may have hundreds
+    of digits.
     """
 
     shares: int
@@ -203,7 +204,7 @@ class SplitResultCase:
         return self.splits[RECOMMENDED]
 
     def split_text(self, allocation: Sequence[int]) -> str:
-        """Return shares and slot of an allocation, without empty slots."""
+        """Return an allocation as text, shares and slot, without empty slots."""
         return ", ".join(f"{shares:,} {slot}" for slot, shares in zip(self.slots, allocation, strict=True) if shares)
 
     def headline(self, side: str) -> str:
@@ -237,7 +238,7 @@ class SplitResultCase:
         if self.gap is not None:
             word = "higher" if self.gap > 0 else "lower"
             gap, error = dollars_text(abs(self.gap)), dollars_text(self.gap_error)
-            found.append(f"The risk-adjusted cost was {gap} {word} there than in sample (s.e. {error}).")
+            found.append(f"The risk-adjusted cost was {gap} {word} out of sample than in sample (s.e. {error}).")
         same = [k for k, point in enumerate(self.frontier) if point.allocation == self.recommended.allocation]
         if same:
             start, later = self.frontier[same[0]].risk_tolerance, self.frontier[same[0] + 1 :]
@@ -253,7 +254,7 @@ class SplitResultCase:
         if beyond := self.beyond_known_levels.test:
             times = f"At {beyond:.1%} of the sample times in the test hours"
             found.append(
-                f"{times} it needed more than the known levels of a book; its cost beyond them is an estimate."
+                f"{times} the split needed more than the known levels of a book; its cost beyond them is an estimate."
             )
         return [*found, *_learning(self)]
 
@@ -355,7 +356,7 @@ def _measure_splits(
     seed: int,
     mid: float = math.nan,
 ) -> dict[str, _SplitMeasures]:
-    """Return the measures of each split; errors resample ``buckets (scenarios,)``, ``excess`` is against ``first``."""
+    """Return the measures of each split; errors resample ``buckets (scenarios,)``; ``excess`` is over ``first``."""
     totals, tolerance = replay.totals(np.array(list(splits.values()))), replay.risk_tolerance
     drawn = bootstrap_fit_buckets(buckets, 400, np.random.default_rng(seed)).astype(np.float64)
     samples = len(np.unique(buckets))
@@ -412,7 +413,7 @@ def _charged(mean_variance: float, risk_tolerance: float) -> float | None:
 
 
 def _best_single(replay: Replay, shares: int, caps: Integers) -> tuple[int, ...] | None:
-    """Return the whole order in the slot with the best mean-variance; None if no slot can take it."""
+    """Return the split with the whole order in the best single slot; None if no slot can take it."""
     able = np.flatnonzero(caps >= shares)
     if not len(able):
         return None
@@ -587,7 +588,7 @@ def _learning(case: SplitResultCase) -> list[str]:
     tested = case.policies[name].test
     rounds = tested.checkpoints[-1]
     if tested.learning_cost is None or tested.cost_each is None:
-        return [f"The policy {name} learns it: over {rounds:,} orders its regret was {tested.regret:,.3g}."]
+        return [f"The policy {name} learns the split: over {rounds:,} orders its regret was {tested.regret:,.3g}."]
     begin = "To learn the split while trading, use the policy"
     if name in case.warm_policies:
         begin = "To keep learning, start from the train hours with the policy"

@@ -106,7 +106,7 @@ class SplitStudy:
         if out is not None:
             return self.plan(out).play(where, resume=resume, finished=finished)
         if resume:
-            raise InputError("resume must be False where no folder is given as out")
+            raise InputError("resume must be False without a folder out")
         with tempfile.TemporaryDirectory() as folder:
             return self.plan(folder).play(where, finished=finished)
 
@@ -135,7 +135,7 @@ class _SplitStudyPlan:
 
 
 def _study_data(config: SplitStudyConfig, out: Path) -> ImportedBooks:
-    """Return the recorded books: generated, imported from files, or found in a folder."""
+    """Return the books: generated, imported from files, or read from a folder of recordings."""
     if config.synthetic:
         hours = min(config.train[0], config.test[0]), max(config.train[1], config.test[1])
         return import_books(None, config.symbol, out, config.seed, hours=hours)
@@ -196,7 +196,7 @@ class SplitStudyOrder:
             most = (
                 f"{self.slots[worst]} has books for {self.caps[worst]} shares at {known[worst]:.0%} of the sample times"
             )
-            raise DataError(f"{part} must have deep books at all slots in at least two buckets, was {buckets}; {most}")
+            raise DataError(f"expected deep books at all slots in two or more buckets of {part}, got {buckets}; {most}")
         return Replay(problem, *self.scenarios[part].replayed(self.caps))
 
     def buckets(self, part: str) -> Integers:
@@ -253,7 +253,7 @@ def _prepare_order(config: SplitStudyConfig, data: ImportedBooks, shares: int) -
     caps = np.minimum(train.caps(), given) // lot * lot
     if train.room(caps) < shares:
         able = ", ".join(f"{slot.name} {cap}" for slot, cap in zip(slots, caps, strict=True))
-        raise DataError(f"slots must be able to take {shares} shares together, was {train.room(caps)} ({able} alone)")
+        raise DataError(f"expected slots with room for {shares} shares together, got {train.room(caps)} ({able} alone)")
     if Allocations(shares, len(caps), lot, caps.tolist()).size > _MOST_LISTED:
         rounded = np.where(given < shares, caps, _rounded(caps, shares, lot))
         caps = rounded if train.room(rounded) >= shares else caps
@@ -296,7 +296,7 @@ def _unusable(scenarios: dict[str, Scenarios], lot: int) -> dict[str, str]:
             share = f"books at {presence[lacking][k]:.0%} of the sample times in the {lacking} hours"
             found[slot.name] = f"{share}, {needed[lacking]:.0%} are needed"
         elif caps[k] < lot:
-            found[slot.name] = f"books for {caps[k]} shares, a lot is {lot}"
+            found[slot.name] = f"books for {caps[k]} shares, fewer than a lot of {lot}"
     return found
 
 

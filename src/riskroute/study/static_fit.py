@@ -1,8 +1,8 @@
 """Static splits fitted on the training days: the minimum benchmark for a router that sees the books.
 
-`_fit_static` fits fixed fractions for venues and pools. Costs add up over them, so the best split in tenths of an order
-follows from the mean cost of every number of tenths at each, by dynamic programming. `_fit_static_sweep` fits
-the pools to try and the fractions to rest and to post before the sweep, by grid search.
+`_fit_static` fits fixed fractions for venues and pools. Costs are additive over them, so dynamic programming finds the
+best split in tenths of an order. `_fit_static_sweep` fits the pools to try and the fractions to rest and to post before
+the sweep, by grid search.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _smaller(config: BacktestConfig) -> BacktestConfig:
 
 
 def _training_orders(days: Sequence[MarketDay], config: BacktestConfig) -> int:
-    """Return the number of training orders per day; of a single day the first half."""
+    """Return the number of training orders per day; for a single day, those of its first half."""
     return max(config.orders // 2, 1) if sum(day.symbol == days[0].symbol for day in days) == 1 else config.orders
 
 
@@ -83,7 +83,7 @@ def _first(day: TradingDay, count: int) -> TradingDay:
 
 
 def _unit_costs(day: TradingDay, names: Sequence[str], config: BacktestConfig) -> tuple[Floats, Floats]:
-    """Return costs in bps and fills at pools, as fractions, of 0 to `UNITS` parts: ``(orders, places, UNITS + 1)``."""
+    """Return costs in bps by place, and filled fractions by pool, of 0 to `UNITS` parts: ``(orders, n, UNITS + 1)``."""
     orders, books = day.orders, day.books
     dark = day.dark_market(config.seed, config.stress.leak) if day.pools else None
     parts = np.arange(UNITS + 1) / UNITS
@@ -109,7 +109,7 @@ def _unit_costs(day: TradingDay, names: Sequence[str], config: BacktestConfig) -
             found[number, len(names) + j] = 1e4 * filled * each / notional
     met = np.isfinite(mids)  # no router plays the others
     found, dark_fills = found[met], dark_fills[met]
-    # a venue that never showed a book counts as costing 10,000 basis points
+    # a venue that never showed a book is charged 10,000 basis points
     worst = np.nan_to_num(np.fmax.reduce(found, axis=0, initial=-np.inf), nan=1e4, neginf=1e4)
     return np.where(np.isnan(found), worst, found), dark_fills
 

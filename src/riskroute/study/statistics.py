@@ -1,7 +1,7 @@
 """Significance of a difference: stationary bootstrap over time blocks, and Hansen's test for the best of many.
 
 Costs of neighbouring orders are correlated, so consecutive time blocks are resampled instead of orders. The best of
-many routers looks better than it is; Hansen's test asks whether any of them really beats the benchmark.
+many routers looks better than it is; Hansen's test corrects for this selection.
 
 References
 ----------
@@ -165,7 +165,7 @@ def superior_pvalue(
 
 
 def plain_quantile(value: pl.Expr, part: int, parts: int = 100) -> pl.Expr:
-    """Return the smallest value that ``part / parts`` of the known values do not exceed.
+    """Return a quantile: the smallest known value that at least ``part / parts`` of the known values do not exceed.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Stress tests, placebo tests, and sensitivity to dark-pool assumptions.
 
-A stress makes conditions harder for all routers alike. A placebo shows routers the books of another time: a router that
-uses the books must then do worse, perfect foresight must win, and empty dark pools must make no difference. A
-failed placebo test invalidates every number of the backtest.
+A stress makes conditions harder for all routers. Placebo tests check the backtest itself: the sweep must cost more with
+the books of another time and less with perfect foresight, and empty dark pools must make no difference. A failed
+placebo test invalidates every number of the backtest.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def stress_configs(config: BacktestConfig, *, pools: bool) -> dict[str, Backtest
 
     worlds = {"baseline": config}
     worlds |= {f"latency {ms:g} ms": dataclasses.replace(config, latency_ms=ms) for ms in (0.0, 10.0, 100.0)}
-    worlds["30 % fade at every second venue"] = harder(fade=0.3)
+    worlds["30 % fade, probability 1/2 per venue"] = harder(fade=0.3)
     if pools:
         worlds["half the shares in pools"] = harder(presence=0.5)
         worlds["twice the adverse selection"] = harder(adverse=2.0)
@@ -91,7 +91,7 @@ def stress_table(found: dict[str, BacktestResult]) -> TextTable:
 
 @dataclass(frozen=True)
 class _PlaceboResult:
-    """A placebo test: the difference in basis points, its expected sign, and whether it has it."""
+    """A placebo test: the difference in basis points, its expected sign, and whether it has that sign."""
 
     name: str
     expected: str

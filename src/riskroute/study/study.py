@@ -1,4 +1,4 @@
-"""A study: choose a router on the training days, judge it on the test days, say which one to use."""
+"""A study: choose a router on the training days, judge it on the test days, and recommend it or a rule."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class Study:
         if progress is not None:
             valid_function("progress", progress)
         if out is not None:
-            writable_folder("out", out)  # before hours of work
+            writable_folder("out", out)  # fail before hours of work
         days = self.days(kept=kept, backend=where)
         result = self.play(days, kept=kept, backend=where, progress=progress)
         if out is not None:

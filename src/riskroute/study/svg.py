@@ -1,6 +1,6 @@
 """SVG charts for pages, without scripts. Every text is escaped.
 
-Charts are 340 pixels wide, the width of a phone, and scale. A shape's ``<title>`` is its text on hovering.
+Charts are 340 pixels wide, the width of a phone, and scale. A shape's ``<title>`` is its hover text.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Scale:
         low, high = min(values), max(values)
         span = (high - low) or abs(high) or 1.0
         self.step = _round_step(span / most)
-        # 1e-9 keeps a value that is a tick but for rounding on that tick
+        # 1e-9: a value that differs from a tick by rounding alone is on the tick
         if snug:
             begin, end = math.ceil(low / self.step - 1e-9), math.floor(high / self.step + 1e-9)
         else:
@@ -124,7 +124,7 @@ class _Scale:
 
 
 def _round_step(step: float) -> float:
-    """Return the next larger of 1, 2 and 5 times a power of ten."""
+    """Return the smallest of 1, 2 and 5 times a power of ten that is at least ``step``."""
     power = 10.0 ** math.floor(math.log10(step) + 1e-9)
     return next(times * power for times in (1, 2, 5, 10) if times * power >= step * (1 - 1e-9))
 
@@ -244,7 +244,7 @@ def curve_chart(
 
 
 def grid_chart(title: str, unit: str, down: str, across: str, cells: Mapping[tuple[str, str], CaseEstimate]) -> str:
-    """Draw estimates by row (``down``) and column (``across``), shaded by size."""
+    """Draw estimates by row (``down``) and column (``across``), shaded by magnitude."""
     rows, columns = (list(dict.fromkeys(key[k] for key in cells)) for k in (0, 1))
     left, top, high = 52.0, 42.0, 50.0
     wide = (_WIDTH - left - _MARGIN) / len(columns)

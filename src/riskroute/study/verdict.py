@@ -128,11 +128,11 @@ def _verdict(case: StudyCase) -> str:
     power = "" if detectable is None else f" (minimum detectable saving {fixed_text(detectable)} bps)"
     objectives = [fixed_text(found.routers[name].objective_bps) for name in (case.chosen, bar)]
     because = {
-        "worse": "; it is not better",
+        "worse": "; it is significantly worse",
         "riskier": f"; with the charge for risk it is worse, {objectives[0]} bps against {objectives[1]} bps",
         "no headroom": f", and there is no headroom: {headroom}",
         "chance": f"; the best of this many routers may do that by chance ({_p(found.p_value or 0.0)})",
-        "too little": "; even the upper end is too small to matter",
+        "too little": "; even the largest saving in the interval is too small to matter",
         "too few orders": f"; too few orders to tell{power}",
     }[case.reason]
     return f"On {judged} {case.chosen}, the best on the training days, {moved}{because}."
@@ -190,14 +190,13 @@ def _state(one: CaseStateDifference) -> str:
 def _exploration(cost: CaseLearningCost, router: str) -> str:
     first, later = cost.first_day_bps, cost.later_bps
     if rounds_to_zero(first.mean, 3) and (later is None or rounds_to_zero(later.mean, 3)):
-        return f"Exploration cost {router} nothing."
-    text = (
-        f"Exploration cost {router} {fixed_text(first.mean, 3)} bps per order on the first day ({_interval(first, 3)})"
-    )
+        return f"Exploration by {router} cost nothing."
+    text = f"Exploration by {router} cost {fixed_text(first.mean, 3)} bps per order on the first day"
+    text += f" ({_interval(first, 3)})"
     if later is not None:
         text += f" and {fixed_text(later.mean, 3)} bps afterwards ({_interval(later, 3)})"
     negative = any(one is not None and one.mean < 0 and not rounds_to_zero(one.mean, 3) for one in (first, later))
-    return f"{text}; negative means that it paid off at once." if negative else f"{text}."
+    return f"{text}; a negative cost means that it paid off at once." if negative else f"{text}."
 
 
 def _static_split(one: CaseSaving) -> str:
