@@ -294,9 +294,9 @@ class Demo:
         for thread in threads:
             thread.join()
         self._check(clients)
-        self._settle()
+        events = self._settle()
         keys = [key for client in clients for key in client.answered]
-        return self._compare(keys, sum(client.repeated for client in clients))
+        return self._compare(keys, sum(client.repeated for client in clients), events)
 
     @staticmethod
     def _check(clients: list[_Client]) -> None:
@@ -304,22 +304,26 @@ class Demo:
             if client.failed:
                 raise StateError(client.failed)
 
-    def _settle(self) -> None:
+    def _settle(self) -> int:
+        """Wait until all orders are settled; return the number of events so far."""
         until = time.monotonic() + _TIMEOUT
         while time.monotonic() < until:
             state = _request(self.port, "GET", "/state", self.tokens["screen"])[1]
             if state["unsettled"] == state["waiting"] == 0:
-                return
+                return int(state["events"])
             time.sleep(0.1)
         raise StateError(f"some orders were not settled within {_TIMEOUT:g} s")
 
-    def _compare(self, keys: list[str], repeated: int) -> DemoResult:
-        """Compare the log with the journals of the venues."""
+    def _compare(self, keys: list[str], repeated: int, events: int) -> DemoResult:
+        """Compare the first ``events`` of the log with the journals of the venues."""
         accepted: list[str] = []
         settled: list[str] = []
         intended: set[str] = set()
         booked: set[tuple[str, str]] = set()
         with SqliteLog(self.folder / "live.sqlite", create=False) as log:
+            until = time.monotonic() + _TIMEOUT
+            while sum(1 for _ in events_after(log)) < events and time.monotonic() < until:
+                time.sleep(0.01)  # the state has the last events a few milliseconds before the log
             for _, event in events_after(log):
                 if isinstance(event, Accepted | Intended):
                     intended.update(child.id for child in event.children)
