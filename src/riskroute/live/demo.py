@@ -315,7 +315,7 @@ class Demo:
         raise StateError(f"some orders were not settled within {_TIMEOUT:g} s")
 
     def _compare(self, keys: list[str], repeated: int, events: int) -> DemoResult:
-        """Compare the first ``events`` of the log with the journals of the venues."""
+        """Compare the log, once it has ``events`` events, with the journals of the venues."""
         accepted: list[str] = []
         settled: list[str] = []
         intended: set[str] = set()
