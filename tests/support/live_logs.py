@@ -124,7 +124,10 @@ class MemoryLog:
         wanted = set(keys) - {""}
         return {row.key: row for row in self.store.rows if row.kind in kinds and row.key in wanted}
 
-    def lease(self, owner: str, seconds: float) -> Lease:
+    def recorded(self) -> list[Head]:
+        return []
+
+    def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> Lease:
         self._must_be_open()
         checked_text("owner", owner, 64)
         now = time.time_ns()
