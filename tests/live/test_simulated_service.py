@@ -27,6 +27,7 @@ MUTANTS = (
     "book_a_fill_again_after_a_reconnection",
     "forget_a_halt_in_recovery",
     "lose_timers_in_a_restart",
+    "record_the_head_ahead_of_the_log",
 )
 
 
