@@ -26,7 +26,7 @@ from riskroute.live.decider import Decider
 from riskroute.live.learner import Learner, router_bytes, router_from
 from riskroute.live.ledger import LOGGER, Ledger, Outbox, Task, Timers, Written
 from riskroute.live.limits import Limits, check_order, order_digest
-from riskroute.live.log.interface import FencedError, LeaseError, Log, Row, WriteError, event_kind, row_events
+from riskroute.live.log.interface import FencedError, Head, LeaseError, Log, Row, WriteError, event_kind, row_events
 from riskroute.live.log.recovery import recover
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.log.state_store import StateStore
@@ -175,6 +175,7 @@ class TradingEngine:
         self._stale = 0  # orders with old quotes in a row
         self._clocks = (0, 0)
         self._ticked = self._silent_until = self._observed = 0
+        self.end: Head | None = None  # of the log, once the engine is closed
 
     @property
     def state(self) -> TradingState:
@@ -718,6 +719,10 @@ class TradingEngine:
         self.decider.close()
         if self.snapshots is not None:
             self.snapshots.close()
+        with suppress(StateError):
+            if (last := self.ledger.last) is not None:
+                last.exception()
+            self.end = self.log.head()
         self.log.close()
 
 

@@ -430,16 +430,16 @@ def rows_events(rows: Sequence[Row]) -> Iterator[Sequence[AnyEvent]]:
     return (body if isinstance(body, list) else (body,) for body in bodies)
 
 
-def pages_after(log: Log, after: int) -> Iterator[list[Row]]:
-    """Yield the rows after a number, in pages."""
-    rows = log.read(after)
+def pages_after(log: Log, after: int, until: int | None = None) -> Iterator[list[Row]]:
+    """Yield the rows after a number, up to another, in pages."""
+    rows = log.read(after, None if until is None else max(until - after, 0))
     while page := list(islice(rows, PAGE)):
         yield page
 
 
-def events_after(log: Log, after: int = 0) -> Iterator[tuple[Row, AnyEvent]]:
-    """Yield every event in the rows after a number, with its row."""
-    for page in pages_after(log, after):
+def events_after(log: Log, after: int = 0, until: int | None = None) -> Iterator[tuple[Row, AnyEvent]]:
+    """Yield every event in the rows after a number, up to another, with its row."""
+    for page in pages_after(log, after, until):
         for row, events in zip(page, rows_events(page), strict=True):
             for event in events:
                 yield row, event
