@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hmac
 import math
+import re
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -268,11 +269,10 @@ def recorded_head(record: str, key: bytes) -> Head | None:
 
 def parse_head(text: str) -> Head:
     """Return a head from NUMBER:HASH."""
-    number, _, chain = text.partition(":")
-    try:
-        return Head(int(number), bytes.fromhex(chain))
-    except ValueError:
-        raise InputError(f"head must be NUMBER:HASH or HASH of a row, was {shown(text)}") from None
+    found = re.fullmatch("([0-9]{1,18}):([0-9a-f]{32})", text)
+    if found is None:
+        raise InputError(f"head must be NUMBER:HASH or HASH of a row, was {shown(text)}")
+    return Head(int(found[1]), bytes.fromhex(found[2]))
 
 
 def _checksum(text: str) -> str:
