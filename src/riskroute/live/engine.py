@@ -310,7 +310,7 @@ class TradingEngine:
         with self.lock:
             self.decider.learner = learner
             self.timers.clear()
-            self.decider.maker.looks.clear()
+            self.decider.maker.clear()
             self.outbox.clear()
             self._refitting, self._unobserved = False, {}
             self._begin(*recovered)
@@ -576,6 +576,8 @@ class TradingEngine:
             self.ledger.record(Unanswered(at=now, child=name))
             wait = self.outbox.patience << min(attempts + 1, self.longest_backoff)
             self.timers.add(now + wait, "child", name, attempts + 1)
+        else:  # it rests, and its venue owes no answer until the next request
+            self.timers.answer_by.pop(name, None)
 
     def _refit(self) -> None:
         if self._refitting:
