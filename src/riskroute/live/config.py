@@ -351,9 +351,7 @@ def read_live_config(path: Path, **more: str | None) -> LiveConfig:
     def absolute(given: Path | None) -> Path | None:
         return None if given is None else beside / given.expanduser()
 
-    log = config.log.model_copy(
-        update={"path": absolute(config.log.path), "head_key": absolute(config.log.head_key)}
-    )
+    log = config.log.model_copy(update={"path": absolute(config.log.path), "head_key": absolute(config.log.head_key)})
     name = config.router.name
     if ".py:" in name:  # a router in a file
         name = str(absolute(Path(name)))

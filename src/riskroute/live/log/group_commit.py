@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +22,7 @@ from riskroute.live.log.interface import (
     Entry,
     FencedError,
     Head,
+    Header,
     Lease,
     LeaseError,
     Row,
@@ -130,6 +131,7 @@ class GroupCommitLog(ABC):
     """
 
     record_every = 1.0  # seconds between records of the head
+    header: Header
     linger = 0.005  # seconds that deferrable appends are held back, to be written with others
     most_lingering = 64  # appends held back
 
@@ -166,7 +168,7 @@ class GroupCommitLog(ABC):
         if self._lease is None and not trusted:  # before the lease replaces the record
             check_heads(self, self.recorded())
         self._lease, self._head = self._take_lease(owner, seconds)
-        self._recorded = self._head
+        self._recorded, self._recorded_at = self._head, time.monotonic()
         return self._lease
 
     def recorded(self) -> list[Head]:
@@ -219,8 +221,9 @@ class GroupCommitLog(ABC):
     def _records(self) -> list[str]:
         """Return the recorded heads as texts, empty where none is recorded."""
 
+    @abstractmethod
     def _record(self, record: str) -> None:
-        """Record a head of durable rows outside them, without waiting for the disk. By default, only leases do."""
+        """Record the head outside the rows, which are durable, without waiting for the disk; errors do not matter."""
 
     @abstractmethod
     def _insert(self, lease: Lease, rows: Sequence[Row]) -> None:
@@ -232,6 +235,9 @@ class GroupCommitLog(ABC):
 
     @abstractmethod
     def head(self) -> Head: ...
+
+    @abstractmethod
+    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]: ...
 
     @abstractmethod
     def _page(self, begin: int, most: int) -> list[Row]:

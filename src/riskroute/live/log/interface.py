@@ -165,8 +165,9 @@ class Log(Protocol):
     def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> Lease:
         """Take or renew the lease, for ``seconds``; infinite ones hold until `close` or the end of the process.
 
-        Raises `DataError` if the log does not fit its recorded heads; ``trusted`` replaces them. Raises `LeaseError` while another living process holds an unexpired lease. The holder of an expired lease may
-        write until another process takes it.
+        Raises `DataError` if the log does not fit its recorded heads, which ``trusted`` replaces, and `LeaseError`
+        while another living process holds an unexpired lease. The holder of an expired lease may write until another
+        process takes it.
         """
         ...
 

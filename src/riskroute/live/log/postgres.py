@@ -63,7 +63,7 @@ class PostgresLog(GroupCommitLog):
     The writing session holds an advisory lock, which the server drops when the client ends: that is the lease. A
     process that takes over an expired lease ends the old session, so that nothing it sent can be written. Rows are
     inserted only under the current term (the fencing token), and the primary key refuses a second writer in any case.
-    The row of the lease holds the recorded head, written with every renewal.
+    The row of the lease holds the recorded head, written every second after a commit.
 
     Parameters
     ----------
@@ -198,6 +198,16 @@ class PostgresLog(GroupCommitLog):
     def _records(self) -> list[str]:
         query = "SELECT coalesce(to_jsonb(lease) ->> 'record', '') FROM riskroute_lease AS lease WHERE stream = %s"
         return [row[0] for row in self._query(query, self.stream)]
+
+    def _record(self, record: str) -> None:
+        import psycopg
+
+        writer, lease = self._writer, self._lease
+        if writer is not None and lease is not None and not writer.closed:
+            with suppress(psycopg.Error), writer.transaction():
+                writer.execute("SET LOCAL synchronous_commit = off")
+                update = "UPDATE riskroute_lease SET record = %s WHERE stream = %s AND term = %s"
+                writer.execute(update, (record, self.stream, lease.term))
 
     def _is_ours(self, row: _LeaseRow) -> bool:
         return self._lease is not None and self._lease.term == row.term

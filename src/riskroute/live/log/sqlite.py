@@ -282,7 +282,7 @@ class SqliteLog(GroupCommitLog):
         return [*self._query("SELECT * FROM lease")[0][4:], beside]
 
     def _record(self, record: str, *, sync: bool = False) -> None:
-        with suppress(OSError):  # the lease in the file has a record too
+        with suppress(OSError):
             self._write_beside(record.ljust(_RECORD_BYTES).encode(), sync=sync)
 
     def _write_beside(self, record: bytes, *, sync: bool) -> None:
