@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from riskroute.core.errors import InputError, StateError, one_line_error, shown
+from riskroute.core.errors import InputError, RiskrouteError, StateError, one_line_error, shown
 from riskroute.live.children import Quotes
 from riskroute.live.decider import Decider
 from riskroute.live.learner import Learner, router_bytes, router_from
@@ -721,7 +721,7 @@ class TradingEngine:
         self.decider.close()
         if self.snapshots is not None:
             self.snapshots.close()
-        with suppress(StateError):
+        with suppress(RiskrouteError):
             if (last := self.ledger.last) is not None:
                 last.exception()
             self.end = self.log.head()

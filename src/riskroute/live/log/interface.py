@@ -262,8 +262,11 @@ def recorded_head(record: str, key: bytes) -> Head | None:
     signed, _, checksum = record.strip().rpartition(" ")
     if checksum != _checksum(signed):
         return None
-    head = parse_head(signed.partition(" ")[0])
-    if key and not hmac.compare_digest(record.strip(), head_record(head, key)):
+    try:
+        head = parse_head(signed.partition(" ")[0])
+    except InputError as error:
+        raise DataError(f"the recorded head of the log cannot be read: {error}") from None
+    if key and record.strip() != head_record(head, key):
         raise DataError("the recorded head of the log is not signed with the key of head_key")
     return head
 

@@ -180,10 +180,12 @@ class SqliteLog(GroupCommitLog):
         if not self._read_only:
             return self._connected(self.path)
         where = self.path.absolute().as_uri()
-        with suppress(sqlite3.OperationalError):
-            connection = self._connected(f"{where}?mode=ro", uri=True)
+        connection = self._connected(f"{where}?mode=ro", uri=True)
+        try:
             connection.execute("SELECT 1 FROM sqlite_master").fetchone()
             return connection
+        except sqlite3.OperationalError:
+            connection.close()
         # SQLite needs its two other files or leave to create them. Without a write-ahead log, all rows are in the file.
         wal = self.path.with_name(f"{self.path.name}-wal")
         if wal.exists() and wal.stat().st_size:
@@ -363,7 +365,8 @@ class SqliteLog(GroupCommitLog):
                     update = "UPDATE lease SET until = 0, record = ? WHERE term = ?"
                     self._writer.execute(update, (record, self._lease.term))
                 self._record(record, sync=True)
-                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # other processes may have the file open
+                self._writer.execute("PRAGMA busy_timeout = 0")  # a long read of another process must not delay this
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._lock.release()
         with self._reading, self._finding:
             for connection in self._connections:
