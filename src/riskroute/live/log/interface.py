@@ -266,7 +266,7 @@ def recorded_head(record: str, key: bytes) -> Head | None:
         head = parse_head(signed.partition(" ")[0])
     except InputError as error:
         raise DataError(f"the recorded head of the log cannot be read: {error}") from None
-    if key and record.strip() != head_record(head, key):
+    if key and not hmac.compare_digest(record.strip().encode(), head_record(head, key).encode()):
         raise DataError("the recorded head of the log is not signed with the key of head_key")
     return head
 

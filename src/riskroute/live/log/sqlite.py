@@ -183,9 +183,10 @@ class SqliteLog(GroupCommitLog):
         connection = self._connected(f"{where}?mode=ro", uri=True)
         try:
             connection.execute("SELECT 1 FROM sqlite_master").fetchone()
-            return connection
         except sqlite3.OperationalError:
             connection.close()
+        else:
+            return connection
         # SQLite needs its two other files or leave to create them. Without a write-ahead log, all rows are in the file.
         wal = self.path.with_name(f"{self.path.name}-wal")
         if wal.exists() and wal.stat().st_size:
