@@ -176,6 +176,11 @@ LIVE_LOG: Meanings = {
     "path": ("", "SQLite file; give either this or `postgres`."),
     "postgres": ("", "libpq connection string of a PostgreSQL database; needs `riskroute[postgres]`."),
     "stream": ("", "Name of the log; several logs may share a database."),
+    "head_key": (
+        "",
+        "File with a key of at least 32 bytes, mode 600, that signs the recorded head. "
+        "Keep it where those who can write the log cannot read it.",
+    ),
     "snapshot_every": (
         "events",
         "Events between snapshots, which shorten recovery and move settled orders out of memory. 0 for none.",

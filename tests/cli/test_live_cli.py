@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -68,6 +71,69 @@ def test_verify_finds_a_changed_row(log: Path, tmp_path: Path, capsys: pytest.Ca
     new.close()
     assert run_app(["live", "verify", str(copy)]) == 2
     assert "row 5 of the log was changed" in capsys.readouterr().err
+
+
+def test_heads_are_printed_and_checked(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_app(["live", "verify", str(log)]) == 0
+    found = re.search(r"(\d+) rows, hash chain intact; head (\1:([0-9a-f]{32}))\n", capsys.readouterr().out)
+    assert found is not None
+    head = found[2]
+    assert run_app(["live", "replay", str(log), "--json", str(tmp_path / "state.json")]) == 0
+    assert json.loads((tmp_path / "state.json").read_text())["head"] == head
+    assert run_app(["live", "export", str(log), "--out", str(tmp_path / "out")]) == 0
+    assert json.loads((tmp_path / "out" / "head.json").read_text()) == {"head": head}
+    assert capsys.readouterr().out.count(f"head {head}") == 2
+    with SqliteLog(log, create=False) as opened:
+        earlier = next(opened.read(4, 1))
+    for given in (head, found[3], f"5:{earlier.chain.hex()}", earlier.chain.hex()):
+        assert run_app(["live", "verify", str(log), "--head", given]) == 0
+    capsys.readouterr()
+    for given, said in (
+        (f"99999:{found[3]}", "but its head was recorded at row 99,999"),
+        (f"5:{found[3]}", "row 5 of the log has another hash than the recorded head"),
+        ("0" * 32, "no row of the log has the hash '0000"),
+        ("5:x", "head must be NUMBER:HASH or HASH of a row, was '5:x'"),
+    ):
+        assert run_app(["live", "verify", str(log), "--head", given]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_missing_rows_are_an_error_of_verify_and_doctor_and_a_warning_elsewhere(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import sqlite3
+
+    copy = tmp_path / "live.sqlite"
+    for end in ("", "-lease"):
+        shutil.copy(f"{log}{end}", f"{copy}{end}")
+    with sqlite3.connect(copy) as shortened:
+        (number,) = shortened.execute("SELECT max(seq) FROM log").fetchone()
+        shortened.execute("DELETE FROM log WHERE seq > ?", (number - 3,))
+    shortened.close()
+    said = f"the log ends at row {number - 3}, but its head was recorded at row {number}: 3 rows are missing"
+    run_app(["live", "init", str(tmp_path / "live.toml")])
+    assert run_app(["live", "verify", str(copy)]) == 2
+    assert run_app(["live", "doctor", str(tmp_path / "live.toml")]) == 1
+    for words in (["replay", str(copy)], ["export", str(copy), "--out", str(tmp_path / "out")]):
+        assert run_app(["live", *words]) == 0
+    out, err = capsys.readouterr()
+    assert f"BAD   log            {said}" in out
+    assert err.count(said) == 3
+    assert err.count("warning: ") == 2
+    assert run_app(["live", "verify", str(copy), "--accept"]) == 0
+    assert run_app(["live", "verify", str(copy)]) == 0
+
+
+def test_exports_and_states_are_for_their_owner_alone(log: Path, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        assert run_app(["live", "export", str(log), "--out", str(tmp_path / "out")]) == 0
+        assert run_app(["live", "replay", str(log), "--json", str(tmp_path / "state.json")]) == 0
+    finally:
+        os.umask(before)
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert {"orders.parquet", "fees.toml", "head.json", "state.json"} <= {file.name for file in files}
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
 
 
 def test_export_writes_tables(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

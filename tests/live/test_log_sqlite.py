@@ -258,3 +258,21 @@ def test_a_known_key_among_many_new_ones_keeps_its_row(tmp_path: Path, count: in
         assert numbers == [*range(2, count + 2), 1, count + 2]
         assert len(list(log.read())) == count + 2
         verify_chain(log)
+
+
+def test_the_write_ahead_file_shrinks_after_a_long_read_and_at_the_end(path: Path) -> None:
+    wal = path.with_name("live.db-wal")
+    with SqliteLog(path) as log, sqlite3.connect(path, isolation_level=None) as reader:
+        log.lease("desk", math.inf)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM log").fetchone()
+        for number in range(3):
+            append(log, [entry(f"large {number}", bytes(9_000_000))])
+        assert wal.stat().st_size > 1 << 24
+        reader.execute("ROLLBACK")
+        append(log, [entry("moves rows out of it")])
+        append(log, [entry("begins it again")])
+        assert wal.stat().st_size <= 1 << 24
+        log.close()
+        assert wal.stat().st_size == 0, "although another process has the file open"
+    reader.close()

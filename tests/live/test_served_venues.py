@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from live_engines import START, Clock, child_order, parent_order, quotes
 from live_services import order_json, running, service_config
@@ -58,6 +61,43 @@ def test_a_killed_venue_remembers_its_children(tmp_path: Path) -> None:
     new = {report.exec_id for report in again} - {report.exec_id for report in heard}
     assert min(map(int, new)) > max(int(report.exec_id) for report in heard)
     second.stop()
+
+
+def test_a_venue_reads_a_long_journal_without_keeping_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, journal = Clock(), tmp_path / "A.jsonl"
+    first = venue(journal, clock, [])
+    resting = child_order(ORDER, 0, 5000)
+    first.send(resting)
+    for number in range(1, 100):
+        first.send(child_order(ORDER, number, 10, kind="take", until=0))
+    play(first, clock, 0.1)
+    first.stop()
+    monkeypatch.setattr(JournalledVenue, "most_ended", 10)
+    second = venue(journal, clock, [])
+    assert len(second.children) <= 20
+    assert second.children[resting.id].open
+    assert list(second.children)[-1] == list(first.children)[-1]
+    second.stop()
+
+
+def test_every_file_of_the_service_is_for_its_owner_alone_from_the_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a mask, and without a later change of the mode, which would leave a window."""
+    before = os.umask(0)
+    monkeypatch.setattr(Path, "chmod", lambda *_: None)
+    try:
+        with running(service_config(tmp_path)) as up:
+            assert up.client.post("/orders", json=order_json()).status_code == 200
+            up.client.settled("one")
+            modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    ends = ("", "-wal", "-shm", "-lease", "-state", "-state-wal", "-state-shm")
+    journals = [f"-venue-{name}.jsonl" for name in "ABP"]
+    assert modes == {f"live.sqlite{end}": 0o600 for end in (*ends, *journals)}
 
 
 def test_fees_are_for_taking_or_for_resting_and_nothing_trades_without_books() -> None:

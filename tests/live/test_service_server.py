@@ -95,10 +95,10 @@ def test_nothing_answered_is_lost_when_the_service_is_killed(tmp_path: Path) -> 
         process.send_signal(signal.SIGTERM)
         rest = process.communicate(timeout=30)[0]
         assert process.returncode == 0
-        assert "stopped: 40 orders, 0 unsettled, all in the log" in rest
     with SqliteLog(tmp_path / "live.sqlite", create=False) as log:
         state = replay(log)
         assert verify(log).holds
+        assert f"stopped: 40 orders, 0 unsettled, all in the log, with head {log.head()}\n" in rest
     assert state.positions["DEMO"].shares == positions["DEMO"]["shares"] == 4000
 
 

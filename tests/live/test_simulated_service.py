@@ -28,6 +28,7 @@ MUTANTS = (
     "forget_a_halt_in_recovery",
     "lose_timers_in_a_restart",
     "wait_for_a_stopped_worker_for_ever",
+    "record_the_head_ahead_of_the_log",
 )
 
 

@@ -253,9 +253,26 @@ def _as_sqlite_error() -> Iterator[None]:
 class FaultyLog(SqliteLog):
     """A log on a faulty disk; ``synchronous`` in place of its own breaks its promise, and tests must notice."""
 
+    record_every = 0.0  # every commit records its head: faults come there too
+
     def __init__(self, path: Path, disk: FaultyDisk, synchronous: str = "", pages: int = 1000, **options: Any) -> None:
-        self.disk, self.synchronous, self.pages = disk, synchronous, pages
+        self.disk, self.synchronous, self.pages, self.unsynced = disk, synchronous, pages, -1
         super().__init__(path, "test", **options)
+
+    def _write_beside(self, record: bytes, *, sync: bool) -> None:
+        name = self._lock.path.name
+        if self.unsynced < 0:
+            self.disk.perform(Operation("create", name), lambda: None)
+        self.unsynced += 1
+        try:
+            self.disk.perform(
+                Operation("write", name, 0, record), lambda: super(FaultyLog, self)._write_beside(record, sync=sync)
+            )
+            if sync or self.unsynced >= 4:  # a system writes back when it likes
+                self.disk.perform(Operation("sync", name), lambda: None)
+                self.unsynced = 0
+        except apsw.Error as error:
+            raise OSError(str(error)) from error
 
     def _connect(self) -> Any:
         return _Connection(self.path, self.disk)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from riskroute.core.errors import StateError
+from riskroute.core.errors import DataError, StateError
 from riskroute.live.log.interface import (
     NO_CHAIN,
     ConflictError,
@@ -124,7 +124,10 @@ class MemoryLog:
         wanted = set(keys) - {""}
         return {row.key: row for row in self.store.rows if row.kind in kinds and row.key in wanted}
 
-    def lease(self, owner: str, seconds: float) -> Lease:
+    def recorded(self) -> list[Head]:
+        return []
+
+    def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> Lease:
         self._must_be_open()
         checked_text("owner", owner, 64)
         now = time.time_ns()
@@ -279,10 +282,13 @@ def live(log: Log, store: StateStore, answered: Callable[[str], None]) -> None:
 def complaint(path: Path, answered: Collection[str]) -> str:
     """What is wrong with the file of a log whose life was cut short, in words; nothing if all promises hold."""
     with SqliteLog(path, "test") as log:
-        verify_chain(log)
         rows = [Entry(row.kind, row.key, row.body, row.at) for row in log.read()]
         if lost := set(answered) - {row.key for row in rows}:
             return f"{len(lost)} answered entries are lost"
+        try:
+            verify_chain(log)
+        except DataError as error:
+            return str(error)
         if rows not in _PREFIXES:
             return "a batch is there in part, or in another sequence"
         if text := _store_complaint(path, log):

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from riskroute.live.config import LiveConfig
-    from riskroute.live.log.interface import Log
+    from riskroute.live.log.interface import Head, Log
 
 live = typer.Typer(
     no_args_is_help=True,
@@ -125,8 +125,8 @@ def _serve(read: LiveConfig) -> None:
     if service.engine.fenced:
         say("stopped: another process has taken over", err=True)
         raise typer.Exit(3)
-    state = service.engine.state
-    say(f"stopped: {state.decisions:,} orders, {len(state.unsettled):,} unsettled, all in the log")
+    state, end = service.engine.state, service.engine.end
+    say(f"stopped: {state.decisions:,} orders, {len(state.unsettled):,} unsettled, all in the log, with head {end}")
 
 
 def _log(path: Path) -> Log:
@@ -136,14 +136,47 @@ def _log(path: Path) -> Log:
     return read_live_config(path).open_log(create=False) if path.suffix == ".toml" else SqliteLog(path, create=False)
 
 
+def _head(log: Log) -> Head:
+    """Return the head of a log; warn if it does not fit the recorded ones."""
+    from riskroute.cli.output import say
+    from riskroute.core.errors import DataError
+    from riskroute.live.log.interface import check_heads
+
+    try:
+        check_heads(log, log.recorded())
+    except DataError as error:
+        say(f"warning: {error}", err=True)
+    return log.head()
+
+
+def _named_head(log: Log, text: str) -> Head:
+    """Return the head that is written as NUMBER:HASH, or as the HASH of a row of the log."""
+    from riskroute.core.errors import DataError
+    from riskroute.live.log.interface import parse_head
+
+    if ":" in text:
+        return parse_head(text)
+    for row in log.read(-1):
+        if row.chain.hex() == text.lower():
+            return parse_head(f"{row.seq}:{text}")
+    raise DataError(f"no row of the log has the hash {text!r}: rows are missing, or were rewritten")
+
+
 @live.command("verify")
 def _verify_command(
     log: LogArgument,
     refits: Annotated[
         bool, typer.Option("--refits", help="The router learned in a worker process (refit_every above 0).")
     ] = False,
+    head: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBER:HASH", help="A head that you kept elsewhere, or its HASH; the log must have it."),
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Record the head of this log, signed with head_key, whatever was recorded.")
+    ] = False,
 ) -> None:
-    """Verify the hash chain of a log, and recompute every decision in it, bit for bit.
+    """Verify the hash chain and the recorded head of a log, and recompute every decision in it, bit for bit.
 
     Recomputing needs the machine type and the versions that started the log. Exit code 1 if something differs.
     Example:
@@ -154,7 +187,7 @@ def _verify_command(
     from riskroute.cli.output import say, show_status
     from riskroute.core.runtime import machine_type, provenance_versions
     from riskroute.live.config import read_live_config
-    from riskroute.live.log.interface import verify_chain
+    from riskroute.live.log.interface import check_heads, verify_chain
     from riskroute.live.log.recovery import verify
     from riskroute.routers.registry import file_router, is_file_router, router_parameters
 
@@ -165,10 +198,17 @@ def _verify_command(
         name, _ = router_parameters(router.name)
         own = file_router(name) if is_file_router(name) else None
     with _log(log) as opened, show_status("recomputing all decisions"):
-        head = verify_chain(opened)
-        found = verify(opened, own, refits=refits) if head.seq else None
+        if head is not None:
+            check_heads(opened, [_named_head(opened, head)])
+        end = verify_chain(opened, trusted=accept)
+        if accept:
+            opened.lease("verify", 0, trusted=True)
+        recorded = opened.recorded()
+        found = verify(opened, own, refits=refits) if end.seq else None
         header = opened.header
-    say(f"{head.seq:,} rows, hash chain intact; the last hash is {head.chain.hex()}")
+    say(f"{end.seq:,} rows, hash chain intact; head {end}")
+    if not recorded:
+        say("no head is recorded: rows missing at the end are not noticed")
     if (header.machine, header.versions) != (machine_type(), provenance_versions()):
         say("the log was started on another machine type or with other versions: decisions may differ in the last bit")
     if found is None:
@@ -199,9 +239,10 @@ def _replay_command(
 
     check_outputs({"--json": json})
     with _log(log) as opened, show_status("replaying the log"):
-        view = replay_view(replay(opened))
+        head = _head(opened)
+        view = replay_view(replay(opened, head.seq)) | {"head": str(head)}
     counts = "{events:,} events, {orders:,} orders, {settled:,} settled, {unsettled:,} unsettled"
-    say(counts.format_map(view))
+    say(f"{counts.format_map(view)}; head {head}")
     for symbol, held in view["positions"].items():
         say(f"{symbol:10} {held['shares']:>12,} shares {held['cash']:>16,.2f} cash {held['fees']:>12,.2f} fees")
     cost = view["totals"]["cost_bps"]
@@ -211,7 +252,7 @@ def _replay_command(
     if view["halted"]:
         say(f"halted: {view['halted']}")
     if json is not None:
-        say(f"wrote {write_json(json, view)}")
+        say(f"wrote {write_json(json, view, private=True)}")
 
 
 def _interval(mean: dict[str, float]) -> str:
@@ -241,9 +282,11 @@ def _export_command(
 
     check_outputs({"--out": out / "x"})
     with _log(log) as opened, show_status("reading the log"):
-        written = export_log(opened, out)
+        head = _head(opened)
+        written = export_log(opened, out, head)
     for path in written:
         say(f"wrote {path}")
+    say(f"head {head}")
 
 
 @live.command("doctor")

@@ -20,17 +20,23 @@ def writable_folder(name: str, value: Any) -> Path:
     return folder
 
 
-def write_json(target: Path, content: Any) -> Path:
+def write_json(target: Path, content: Any, *, private: bool = False) -> Path:
     """Write plain values as indented JSON."""
-    return write_whole(target, lambda beside: beside.write_text(json.dumps(content, indent=1) + "\n"))
+    text = json.dumps(content, indent=1) + "\n"
+    return write_whole(target, lambda beside: beside.write_text(text), private=private)
 
 
-def write_whole(target: Path, write: Any) -> Path:
-    """Write a file beside ``target`` and rename it, so that no reader sees a partial file."""
+def write_whole(target: Path, write: Any, *, private: bool = False) -> Path:
+    """Write a file beside ``target`` and rename it, so that no reader sees a partial file.
+
+    Only the owner can ever read a ``private`` file.
+    """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         beside = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
         try:
+            if private:
+                os.close(os.open(beside, os.O_WRONLY | os.O_CREAT, 0o600))
             write(beside)
             beside.replace(target)
         finally:

@@ -181,6 +181,11 @@ class ChildMaker:
         self.looks.pop(key, None)
         self._contexts.pop(key, None)
 
+    def clear(self) -> None:
+        """Forget all orders."""
+        self.looks.clear()
+        self._contexts.clear()
+
     def first(self, order: ParentOrder, plan: Plan) -> Children:
         """Return the children to send with the decision."""
         making = _Making(self, order, plan, order.quotes, ())

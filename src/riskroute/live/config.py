@@ -56,6 +56,7 @@ class _LogConfig(_Section):
     path: Path | None = None
     postgres: str | None = None
     stream: Annotated[str, Field(min_length=1, max_length=64)] = "main"
+    head_key: Path | None = None
     snapshot_every: Whole = 10_000
     lease_seconds: Seconds = 3.0
     quotes: bool = True
@@ -65,6 +66,19 @@ class _LogConfig(_Section):
         if (self.path is None) == (self.postgres is None):
             raise ValueError("given either a path or a postgres address, and not both")
         return self
+
+    def key(self) -> bytes:
+        """Return the content of the key file, empty if none is configured."""
+        if self.head_key is None:
+            return b""
+        expected = f"log.head_key must be a file of at least 32 bytes for its owner alone, was {str(self.head_key)!r}"
+        try:
+            mode, key = self.head_key.stat().st_mode & 0o777, self.head_key.read_bytes()
+        except OSError as error:
+            raise InputError(f"{expected}: {error.strerror}") from None
+        if mode & 0o077 or len(key) < 32:
+            raise InputError(f"{expected}, of {len(key)} bytes and mode {mode:o}")
+        return key
 
 
 class _RouterConfig(_Section):
@@ -218,10 +232,10 @@ class LiveConfig(_Section):
     def open_log(self, *, create: bool = True) -> Log:
         """Open the log."""
         if self.log.path is not None:
-            return SqliteLog(self.log.path, self.stream, create=create)
+            return SqliteLog(self.log.path, self.stream, create=create, key=self.log.key())
         from riskroute.live.log.postgres import PostgresLog
 
-        return PostgresLog(str(self.log.postgres), self.stream, create=create)
+        return PostgresLog(str(self.log.postgres), self.stream, create=create, key=self.log.key())
 
     def open_state_store(self) -> StateStore:
         """Open the store of snapshots and settled orders beside the log."""
@@ -337,7 +351,7 @@ def read_live_config(path: Path, **more: str | None) -> LiveConfig:
     def absolute(given: Path | None) -> Path | None:
         return None if given is None else beside / given.expanduser()
 
-    log = config.log.model_copy(update={"path": absolute(config.log.path)})
+    log = config.log.model_copy(update={"path": absolute(config.log.path), "head_key": absolute(config.log.head_key)})
     name = config.router.name
     if ".py:" in name:  # a router in a file
         name = str(absolute(Path(name)))
@@ -376,6 +390,7 @@ halt_file = "HALT"           # trading is halted while this file exists; SIGUSR1
 [log]
 path = "live.sqlite"         # or: postgres = "host=/run/postgresql dbname=riskroute" (riskroute[postgres])
 stream = "main"
+# head_key = "/etc/riskroute/head.key"  # signs the recorded head; 32 random bytes, which only the owner may read
 # snapshot_every = 10000     # events
 # quotes = true              # log books and trades sent to /quotes, for backtests
 # lease_seconds = 3.0        # PostgreSQL: a standby takes over after so long

@@ -20,14 +20,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from riskroute.core.errors import InputError, StateError
+from riskroute.core.errors import InputError, RiskrouteError, StateError
 from riskroute.core.text import one_line_error, shown
 from riskroute.live.children import Quotes
 from riskroute.live.decider import Decider
 from riskroute.live.learner import Learner, router_bytes, router_from
 from riskroute.live.ledger import LOGGER, Ledger, Outbox, Task, Timers, Written
 from riskroute.live.limits import Limits, check_order, order_digest
-from riskroute.live.log.interface import FencedError, LeaseError, Log, Row, WriteError, event_kind, row_events
+from riskroute.live.log.interface import FencedError, Head, LeaseError, Log, Row, WriteError, event_kind, row_events
 from riskroute.live.log.recovery import recover
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.log.state_store import StateStore
@@ -181,6 +181,7 @@ class TradingEngine:
         self._stale = 0  # orders with old quotes in a row
         self._clocks = (0, 0)
         self._ticked = self._silent_until = self._observed = 0
+        self.end: Head | None = None  # of the log, once the engine is closed
 
     @property
     def state(self) -> TradingState:
@@ -316,7 +317,7 @@ class TradingEngine:
         with self.lock:
             self.decider.learner = learner
             self.timers.clear()
-            self.decider.maker.looks.clear()
+            self.decider.maker.clear()
             self.outbox.clear()
             self._refitting, self._unobserved = False, {}
             self._begin(*recovered)
@@ -592,6 +593,8 @@ class TradingEngine:
             self.ledger.record(Unanswered(at=now, child=name))
             wait = self.outbox.patience << min(attempts + 1, self.longest_backoff)
             self.timers.add(now + wait, "child", name, attempts + 1)
+        else:  # it rests, and its venue owes no answer until the next request
+            self.timers.answer_by.pop(name, None)
 
     def _refit(self) -> None:
         learner, now = self.learner, self.monotonic()
@@ -757,6 +760,10 @@ class TradingEngine:
         self.decider.close()
         if self.snapshots is not None:
             self.snapshots.close()
+        with suppress(RiskrouteError):
+            if (last := self.ledger.last) is not None:
+                last.exception()
+            self.end = self.log.head()
         self.log.close()
 
 

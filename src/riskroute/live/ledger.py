@@ -268,7 +268,7 @@ class Timers:
 
     def clear(self) -> None:
         """Forget all timers."""
-        self._heap = []
+        self._heap, self.answer_by = [], {}
 
 
 class Outbox:

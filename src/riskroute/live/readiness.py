@@ -15,6 +15,7 @@ from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.live.config import LiveConfig, nano
 from riskroute.live.http.requests import ExecutedChild
 from riskroute.live.learner import Learner, learn_quietly, router_bytes, router_from
+from riskroute.live.log.interface import check_heads
 from riskroute.live.shadow import executed_outcome
 from riskroute.live.state.events import NANO, ParentOrder, PoolQuote, VenueQuote
 from riskroute.routers.router import Router
@@ -102,6 +103,7 @@ def _log(config: LiveConfig) -> ReadinessCheck:
         return ReadinessCheck("log", True, f"{config.log.path} does not exist yet; serve creates it")
     try:
         with config.open_log(create=False) as log:
+            check_heads(log, log.recorded())
             return ReadinessCheck("log", True, f"{log.head().seq:,} rows, stream {log.header.stream}")
     except RiskrouteError as error:
         return ReadinessCheck("log", False, str(error))

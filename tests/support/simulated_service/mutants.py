@@ -8,7 +8,8 @@ from typing import Any
 from riskroute.live import engine as engine_module
 from riskroute.live.engine import TradingEngine
 from riskroute.live.ledger import Ledger, Task, Written
-from riskroute.live.log.interface import Entry
+from riskroute.live.log.group_commit import Batch, NewRows, new_rows
+from riskroute.live.log.interface import Entry, Head, Lease, head_record
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive
@@ -145,6 +146,17 @@ def wait_for_a_stopped_worker_for_ever() -> None:
     _threading.Timer.run = lambda alarm: None
 
 
+def record_the_head_ahead_of_the_log() -> None:
+    write = SimulatedLog._write
+
+    def ahead(self: SimulatedLog, lease: Lease, head: Head, batches: Sequence[Batch]) -> NewRows:
+        if rows := new_rows(head, batches, {}).rows:
+            self._record(head_record(Head(rows[-1].seq, rows[-1].chain), b""))
+        return write(self, lease, head, batches)
+
+    SimulatedLog._write = ahead  # type: ignore[method-assign]  # the mistake
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     mistake.__name__: mistake
     for mistake in (
@@ -160,5 +172,6 @@ MUTANTS: dict[str, Callable[[], None]] = {
         forget_a_halt_in_recovery,
         lose_timers_in_a_restart,
         wait_for_a_stopped_worker_for_ever,
+        record_the_head_ahead_of_the_log,
     )
 }

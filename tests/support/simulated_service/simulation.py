@@ -195,9 +195,10 @@ class Simulation:
         return config
 
     def open_log(self, *, create: bool = True) -> SimulatedLog:
-        """Open the log on the simulated disk."""
+        """Open the log on the simulated disk, and check that it has everything that was durable."""
         log = SimulatedLog(self.folder / "live.sqlite", self.disk, self.on_rows, create=create)
         self.opened.append(log)
+        self.checks.on_opened(log)
         return log
 
     def open_state_store(self) -> SimulatedStateStore:
@@ -726,7 +727,6 @@ class Simulation:
             self.timer.errors.append("the service did not stop within 20 s")
             return
         log = self.open_log(create=False)
-        self.checks.on_opened(log)
         self.checks.at_the_end(log, CountingRouter, self.scenario.refit_every > 0)
         self._check_learner(learner)
         log.close()
@@ -762,7 +762,6 @@ class Simulation:
         recovered, warmed = engine["recover"], parts["warm_up"]
 
         def checked(log: Log, learner: Learner, store: StateStore) -> tuple[TradingState, OrderArchive, int]:
-            self.checks.on_opened(log)
             found: tuple[TradingState, OrderArchive, int] = recovered(log, learner, store)
             self.checks.on_recovered(*found[:2])
             return found

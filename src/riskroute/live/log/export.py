@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 import polars
 
 from riskroute.core.errors import InputError
-from riskroute.core.files import writable_folder, write_whole
-from riskroute.live.log.interface import Log, events_after
+from riskroute.core.files import writable_folder, write_json, write_whole
+from riskroute.live.log.interface import Head, Log, events_after
 from riskroute.live.state.events import (
     NANO,
     Accepted,
@@ -39,22 +39,26 @@ from riskroute.live.state.events import (
 _Row = dict[str, Any]
 
 
-def export_log(log: Log, out: Path) -> list[Path]:
-    """Write orders, children, fills and books of a log into a folder; return the files."""
-    folder = writable_folder("out", out)
+def export_log(log: Log, out: Path, head: Head | None = None) -> list[Path]:
+    """Write orders, children, fills and books of a log up to a head, by default its last, into a folder.
+
+    Returns the files, which only the owner can read; ``head.json`` is one of them.
+    """
+    folder, head = writable_folder("out", out), head or log.head()
     tables = _LogTables()
-    for _, event in events_after(log):
+    for _, event in events_after(log, until=head.seq):
         tables.add(event)
     if not tables.orders:
         raise InputError("the log holds no order to export")
     written = []
     rows = {"orders": tables.orders.values(), "children": tables.children, "fills": tables.fill_rows()}
     for name, table in rows.items():
-        written.append(write_whole(folder / f"{name}.parquet", _frame(table).write_parquet))
+        written.append(write_whole(folder / f"{name}.parquet", _frame(table).write_parquet, private=True))
     for day, books in tables.books.items():
         frame = _frame(books).sort("ts_event", maintain_order=True)
-        written.append(write_whole(folder / "books" / f"{day}.parquet", frame.write_parquet))
-    return [*written, write_whole(folder / "fees.toml", lambda part: part.write_text(tables.fee_schedule()))]
+        written.append(write_whole(folder / "books" / f"{day}.parquet", frame.write_parquet, private=True))
+    fees = write_whole(folder / "fees.toml", lambda part: part.write_text(tables.fee_schedule()), private=True)
+    return [*written, fees, write_json(folder / "head.json", {"head": str(head)}, private=True)]
 
 
 def _day(time: int) -> str:

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,17 +22,21 @@ from riskroute.live.log.interface import (
     Entry,
     FencedError,
     Head,
+    Header,
     Lease,
     LeaseError,
     Row,
     WriteError,
     chained,
+    check_heads,
     check_links,
     checked_entries,
     checked_range,
     checked_text,
+    head_record,
     lease_end,
     linked,
+    recorded_head,
 )
 
 _LOGGER = logging.getLogger("riskroute.live")
@@ -122,12 +126,18 @@ class GroupCommitLog(ABC):
     on_slow_commit : callable, optional
         Called with the seconds of a slow commit; default: log a warning. It and the callbacks of futures run in the
         writer thread: they may append, but must not wait for the log.
+    key : bytes
+        Key that signs recorded heads, and without whose signature they are refused. Default: heads are not signed.
     """
 
+    record_every = 1.0  # seconds between records of the head
+    header: Header
     linger = 0.005  # seconds that deferrable appends are held back, to be written with others
     most_lingering = 64  # appends held back
 
-    def __init__(self, *, slow_commit: float = 1.0, on_slow_commit: Callable[[float], None] | None = None) -> None:
+    def __init__(
+        self, *, slow_commit: float = 1.0, on_slow_commit: Callable[[float], None] | None = None, key: bytes = b""
+    ) -> None:
         self.times = _CommitTimes()
         self._slow_commit = slow_commit
         self._on_slow_commit = on_slow_commit or _warn_of_slow_commit
@@ -139,6 +149,9 @@ class GroupCommitLog(ABC):
         self._broken: WriteError | None = None
         self._lease: Lease | None = None
         self._head: Head | None = None  # the last row, while the lease is ours
+        self._key = key
+        self._recorded: Head | None = None  # the head recorded last, and when
+        self._recorded_at = 0.0
 
     def append(self, entries: Sequence[Entry], *, deferrable: bool = False) -> Future[list[int]]:
         done: Future[list[int]] = Future()
@@ -146,14 +159,23 @@ class GroupCommitLog(ABC):
         self._submit(_Append(checked_entries(entries), done), deferrable=deferrable)
         return done
 
-    def lease(self, owner: str, seconds: float) -> Lease:
+    def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> Lease:
         checked_text("owner", owner, 64)
         lease_end(0, seconds)
-        return self._in_writer(lambda: self._leased(owner, seconds))
+        return self._in_writer(lambda: self._leased(owner, seconds, trusted))
 
-    def _leased(self, owner: str, seconds: float) -> Lease:
+    def _leased(self, owner: str, seconds: float, trusted: bool) -> Lease:
+        if self._lease is None and not trusted:  # before the lease replaces the record
+            check_heads(self, self.recorded())
         self._lease, self._head = self._take_lease(owner, seconds)
+        self._recorded, self._recorded_at = self._head, time.monotonic()
         return self._lease
+
+    def recorded(self) -> list[Head]:
+        found = [recorded_head(record, self._key) for record in self._records()]
+        if self._key and not any(found) and self.head().seq > 0:
+            raise DataError("the log has no recorded head signed with the key of head_key")
+        return [head for head in found if head is not None]
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[Row]:
         self._must_be_open()
@@ -193,7 +215,15 @@ class GroupCommitLog(ABC):
 
     @abstractmethod
     def _take_lease(self, owner: str, seconds: float) -> tuple[Lease, Head]:
-        """Take or renew the lease durably; return it and the last row, or raise `LeaseError`."""
+        """Take or renew the lease durably and record the last row; return both, or raise `LeaseError`."""
+
+    @abstractmethod
+    def _records(self) -> list[str]:
+        """Return the recorded heads as texts, empty where none is recorded."""
+
+    @abstractmethod
+    def _record(self, record: str) -> None:
+        """Record the head outside the rows, which are durable, without waiting for the disk; errors do not matter."""
 
     @abstractmethod
     def _insert(self, lease: Lease, rows: Sequence[Row]) -> None:
@@ -205,6 +235,9 @@ class GroupCommitLog(ABC):
 
     @abstractmethod
     def head(self) -> Head: ...
+
+    @abstractmethod
+    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]: ...
 
     @abstractmethod
     def _page(self, begin: int, most: int) -> list[Row]:
@@ -240,17 +273,26 @@ class GroupCommitLog(ABC):
         """Do jobs until the log is closed: all appends up to the next call together."""
         while True:
             with self._wake:
-                self._wake.wait_for(lambda: self._jobs or self._closed)
-                if not self._jobs:
+                self._wake.wait_for(lambda: self._jobs or self._closed, self._until_record())
+                if not self._jobs and self._closed:
                     return
-                self._wake.wait_for(lambda: self._urgent or self._closed, self.linger)
+                if self._jobs:
+                    self._wake.wait_for(lambda: self._urgent or self._closed, self.linger)
                 group = self._next_appends()
-                call = None if group else self._jobs.pop(0)
+                call = self._jobs.pop(0) if self._jobs and not group else None
                 self._urgent = bool(self._jobs)
             if isinstance(call, _Call):
                 self._settle(call)
-            else:
+            elif group:
                 self._commit(group)
+            if self._head is not None and self._until_record() == 0.0:
+                self._recorded, self._recorded_at = self._head, time.monotonic()
+                self._record(head_record(self._head, self._key))
+
+    def _until_record(self) -> float | None:
+        """Return the seconds until the head should be recorded; None if it is."""
+        waited = time.monotonic() - self._recorded_at
+        return None if self._head == self._recorded else max(self.record_every - waited, 0.0)
 
     def _next_appends(self) -> list[_Append]:
         """Remove the appends before the next call from the queue."""

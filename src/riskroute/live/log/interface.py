@@ -1,7 +1,8 @@
-"""The event log: the interface of all stores, its hash chain, and the encoding of events as rows.
+"""The event log: the interface of all stores, its hash chain and head, and the encoding of events as rows.
 
 A log is an append-only sequence of rows. Row 0 is the header. Every row carries a hash of itself and of the row before,
-so a changed, removed or moved row is detected when it is read. `SqliteLog` and `PostgresLog` survive a crash.
+so a changed, removed or moved row is detected when it is read. The head, number and hash of the last row, is recorded
+outside the rows, so rows missing at the end are detected too. `SqliteLog` and `PostgresLog` survive a crash.
 
 Events that must not be in the log twice have their own row, with a key. Other events that are written together
 share a row.
@@ -9,7 +10,9 @@ share a row.
 
 from __future__ import annotations
 
+import hmac
 import math
+import re
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -100,6 +103,9 @@ class Head(msgspec.Struct, frozen=True):
     seq: int
     chain: bytes
 
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.chain.hex()}"
+
 
 class Lease(msgspec.Struct, frozen=True):
     """The right to write: its owner, its term (the fencing token), and its end in nanoseconds since 1970."""
@@ -149,15 +155,20 @@ class Log(Protocol):
         """Return number and hash of the last durable row."""
         ...
 
+    def recorded(self) -> list[Head]:
+        """Return the heads recorded outside the rows; `DataError` if they are not signed with the key of the log."""
+        ...
+
     def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]:
         """Return the durable rows with one of these kinds and one of these keys, by key."""
         ...
 
-    def lease(self, owner: str, seconds: float) -> Lease:
+    def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> Lease:
         """Take or renew the lease, for ``seconds``; infinite ones hold until `close` or the end of the process.
 
-        Raises `LeaseError` while another living process holds an unexpired lease. The holder of an expired lease may
-        write until another process takes it.
+        Raises `DataError` if the log does not fit its recorded heads, which ``trusted`` replaces, and `LeaseError`
+        while another living process holds an unexpired lease. The holder of an expired lease may write until another
+        process takes it.
         """
         ...
 
@@ -212,11 +223,13 @@ def check_links(rows: Sequence[Row], previous: Head) -> Head:
     return Head(seq, chain)
 
 
-def verify_chain(log: Log) -> Head:
-    """Check the hash chain of a whole log and return its head; `DataError` names the first row that does not fit.
+def verify_chain(log: Log, *, trusted: bool = False) -> Head:
+    """Check the hash chain of a whole log, and its recorded heads unless ``trusted``; return its head.
 
-    Rows cut off at the end leave a valid chain: compare the head with that of a backup to notice.
+    `DataError` names the first row that does not fit.
     """
+    if not trusted:
+        check_heads(log, log.recorded())
     end = log.head()
     last = Head(-1, NO_CHAIN)
     for row in log.read(-1, end.seq + 1):
@@ -224,6 +237,51 @@ def verify_chain(log: Log) -> Head:
     if last != end:
         raise DataError(f"the log must end with row {end.seq}, ended with row {last.seq}")
     return end
+
+
+def check_heads(log: Log, heads: Iterable[Head]) -> None:
+    """Check that a log has the rows that were its last ones; raise `DataError` if rows are missing or rewritten."""
+    for head in heads:
+        end = log.head().seq
+        if end < head.seq:
+            raise DataError(
+                f"the log ends at row {end:,}, but its head was recorded at row {head.seq:,}: "
+                f"{head.seq - end:,} {'row is' if head.seq == end + 1 else 'rows are'} missing"
+            )
+        if next(log.read(head.seq - 1, 1)).chain != head.chain:
+            raise DataError(f"row {head.seq:,} of the log has another hash than the recorded head: rows were rewritten")
+
+
+def head_record(head: Head, key: bytes) -> str:
+    """Return a head as a text, signed if ``key`` is not empty, with a checksum that finds torn writes."""
+    signature = hmac.digest(key, str(head).encode(), "sha256").hex() if key else "unsigned"
+    return f"{head} {signature} {_checksum(f'{head} {signature}')}"
+
+
+def recorded_head(record: str, key: bytes) -> Head | None:
+    """Return the head of a record, None if it is empty or torn; `DataError` if it is not signed with ``key``."""
+    signed, _, checksum = record.strip().rpartition(" ")
+    if checksum != _checksum(signed):
+        return None
+    try:
+        head = parse_head(signed.partition(" ")[0])
+    except InputError as error:
+        raise DataError(f"the recorded head of the log cannot be read: {error}") from None
+    if key and not hmac.compare_digest(record.strip().encode(), head_record(head, key).encode()):
+        raise DataError("the recorded head of the log is not signed with the key of head_key")
+    return head
+
+
+def parse_head(text: str) -> Head:
+    """Return a head from NUMBER:HASH."""
+    found = re.fullmatch("([0-9]{1,18}):([0-9a-f]{32})", text)
+    if found is None:
+        raise InputError(f"head must be NUMBER:HASH or HASH of a row, was {shown(text)}")
+    return Head(int(found[1]), bytes.fromhex(found[2]))
+
+
+def _checksum(text: str) -> str:
+    return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def header_row(stream: str) -> Row:
@@ -377,16 +435,16 @@ def rows_events(rows: Sequence[Row]) -> Iterator[Sequence[AnyEvent]]:
     return (body if isinstance(body, list) else (body,) for body in bodies)
 
 
-def pages_after(log: Log, after: int) -> Iterator[list[Row]]:
-    """Yield the rows after a number, in pages."""
-    rows = log.read(after)
+def pages_after(log: Log, after: int, until: int | None = None) -> Iterator[list[Row]]:
+    """Yield the rows after a number, up to another, in pages."""
+    rows = log.read(after, None if until is None else max(until - after, 0))
     while page := list(islice(rows, PAGE)):
         yield page
 
 
-def events_after(log: Log, after: int = 0) -> Iterator[tuple[Row, AnyEvent]]:
-    """Yield every event in the rows after a number, with its row."""
-    for page in pages_after(log, after):
+def events_after(log: Log, after: int = 0, until: int | None = None) -> Iterator[tuple[Row, AnyEvent]]:
+    """Yield every event in the rows after a number, up to another, with its row."""
+    for page in pages_after(log, after, until):
         for row, events in zip(page, rows_events(page), strict=True):
             for event in events:
                 yield row, event

@@ -25,6 +25,7 @@ from riskroute.live.log.interface import (
     Row,
     WriteError,
     checked_text,
+    head_record,
     header_of,
     header_row,
     lease_end,
@@ -39,8 +40,10 @@ CREATE TABLE IF NOT EXISTS riskroute_log (
     body bytea NOT NULL, chain bytea NOT NULL, CONSTRAINT riskroute_log_seq PRIMARY KEY (stream, seq));
 CREATE UNIQUE INDEX IF NOT EXISTS riskroute_log_key ON riskroute_log (stream, kind, key) WHERE key <> '';
 CREATE TABLE IF NOT EXISTS riskroute_lease (
-    stream text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL, until bigint NOT NULL)
+    stream text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL, until bigint NOT NULL);
+ALTER TABLE riskroute_lease ADD COLUMN IF NOT EXISTS record text NOT NULL DEFAULT ''
 """
+
 _COLUMNS = "seq, at, kind, key, body, chain"
 _LAST = "SELECT seq, chain FROM riskroute_log WHERE stream = %s ORDER BY seq DESC LIMIT 1"
 
@@ -61,6 +64,7 @@ class PostgresLog(GroupCommitLog):
     The writing session holds an advisory lock, which the server drops when the client ends: that is the lease. A
     process that takes over an expired lease ends the old session, so that nothing it sent can be written. Rows are
     inserted only under the current term (the fencing token), and the primary key refuses a second writer in any case.
+    The row of the lease holds the recorded head, written every second after a commit.
 
     Parameters
     ----------
@@ -71,7 +75,7 @@ class PostgresLog(GroupCommitLog):
         Name of the log in this database.
     create : bool
         Whether to create missing tables and a missing log.
-    slow_commit, on_slow_commit
+    slow_commit, on_slow_commit, key
         See `GroupCommitLog`.
     """
 
@@ -85,9 +89,10 @@ class PostgresLog(GroupCommitLog):
         create: bool = True,
         slow_commit: float = 1.0,
         on_slow_commit: Callable[[float], None] | None = None,
+        key: bytes = b"",
     ) -> None:
         require_extra("logs in PostgreSQL", "postgres", "psycopg")
-        super().__init__(slow_commit=slow_commit, on_slow_commit=on_slow_commit)
+        super().__init__(slow_commit=slow_commit, on_slow_commit=on_slow_commit, key=key)
         self.stream = checked_text("stream", stream, 64)
         self._database = database
         self._lock = int.from_bytes(blake2b(f"riskroute {stream}".encode(), digest_size=8).digest()) >> 1
@@ -124,7 +129,10 @@ class PostgresLog(GroupCommitLog):
     def _set_up(self) -> None:
         """Create missing tables, header and lease."""
         with self._failing_as_write_error(), self._reader.transaction():
-            there = self._reader.execute("SELECT to_regclass('riskroute_log') IS NOT NULL").fetchone()
+            there = self._reader.execute(
+                """SELECT EXISTS (SELECT FROM pg_attribute
+                   WHERE attrelid = to_regclass('riskroute_lease') AND attname = 'record')"""  # none in older logs
+            ).fetchone()
             self._reader.execute("SELECT pg_advisory_xact_lock(0)")  # concurrent creation fails
             if not there or not there[0]:
                 self._reader.execute(_SCHEMA)
@@ -181,11 +189,26 @@ class PostgresLog(GroupCommitLog):
                 old = self._lease_row()
             term = old.term if self._is_ours(old) else old.term + 1
             lease = Lease(owner, term, lease_end(old.now, seconds))
-            update = "UPDATE riskroute_lease SET owner = %s, term = %s, until = %s WHERE stream = %s"
-            writer.execute(update, (owner, term, lease.until, self.stream))
             last = writer.execute(_LAST, (self.stream,)).fetchone()
             assert last is not None
-        return lease, Head(*last)
+            head = Head(*last)
+            update = "UPDATE riskroute_lease SET owner = %s, term = %s, until = %s, record = %s WHERE stream = %s"
+            writer.execute(update, (owner, term, lease.until, head_record(head, self._key), self.stream))
+        return lease, head
+
+    def _records(self) -> list[str]:
+        query = "SELECT coalesce(to_jsonb(lease) ->> 'record', '') FROM riskroute_lease AS lease WHERE stream = %s"
+        return [row[0] for row in self._query(query, self.stream)]
+
+    def _record(self, record: str) -> None:
+        import psycopg
+
+        writer, lease = self._writer, self._lease
+        if writer is not None and lease is not None and not writer.closed:
+            with suppress(psycopg.Error), writer.transaction():
+                writer.execute("SET LOCAL synchronous_commit = off")
+                update = "UPDATE riskroute_lease SET record = %s WHERE stream = %s AND term = %s"
+                writer.execute(update, (record, self.stream, lease.term))
 
     def _is_ours(self, row: _LeaseRow) -> bool:
         return self._lease is not None and self._lease.term == row.term
@@ -323,10 +346,11 @@ class PostgresLog(GroupCommitLog):
         import psycopg
 
         if self._writer is not None:
-            if self._lease is not None and self._locked:
+            if self._lease is not None and self._head is not None and self._locked:
                 with suppress(psycopg.Error):
-                    update = "UPDATE riskroute_lease SET until = 0 WHERE stream = %s AND term = %s"
-                    self._writer.execute(update, (self.stream, self._lease.term))
+                    update = "UPDATE riskroute_lease SET until = 0, record = %s WHERE stream = %s AND term = %s"
+                    record = head_record(self._head, self._key)
+                    self._writer.execute(update, (record, self.stream, self._lease.term))
                     self._writer.execute("SELECT pg_advisory_unlock(%s)", (self._lock,))
             self._writer.close()
         with self._reading:

@@ -97,10 +97,10 @@ def _step(state: TradingState, learner: Learner, event: AnyEvent, archive: Order
             learner.settle(state.events, effect.outcome)
 
 
-def replay(log: Log) -> TradingState:
-    """Apply the whole log, with decisions as logged: the same state on any machine."""
+def replay(log: Log, until: int | None = None) -> TradingState:
+    """Apply the log, up to a row if given, with decisions as logged: the same state on any machine."""
     state, archive = TradingState(), OrderArchive(log.header.stream)
-    for _, event in events_after(log):
+    for _, event in events_after(log, until=until):
         apply(state, event, archive)
     return state
 

@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import starmap
 from pathlib import Path
@@ -29,6 +29,7 @@ from riskroute.live.log.interface import (
     WriteError,
     check_format,
     checked_text,
+    head_record,
     header_of,
     header_row,
     lease_end,
@@ -61,6 +62,13 @@ class _LeaseFile:
         self._file = file
         return True
 
+    def write(self, record: bytes, *, sync: bool) -> None:
+        """Replace the content of the file, if the lock is ours."""
+        if self._file is not None:
+            os.pwrite(self._file, record, 0)
+            if sync:
+                os.fsync(self._file)
+
     def release(self) -> None:
         """Release the lock, if it is ours."""
         if self._file is not None:
@@ -77,6 +85,8 @@ def _locked(file: int) -> bool:
 
 
 _APPLICATION = 0x52525447  # SQLite's application id of a log: "RRTG"
+_RECORD = "ALTER TABLE lease ADD COLUMN record TEXT NOT NULL DEFAULT ''"  # missing in older logs
+_RECORD_BYTES = 160  # of a record in the lease file: the longest has 134
 _SCHEMA = (
     "CREATE TABLE log (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,"
     " body BLOB NOT NULL, chain BLOB NOT NULL)",
@@ -84,6 +94,7 @@ _SCHEMA = (
     "CREATE TABLE lease (one INTEGER PRIMARY KEY CHECK (one = 1), owner TEXT NOT NULL, term INTEGER NOT NULL,"
     " until INTEGER NOT NULL)",
     "INSERT INTO lease VALUES (1, '', 0, 0)",
+    _RECORD,
     f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {FORMAT}",
 )
@@ -105,7 +116,10 @@ class SqliteLog(GroupCommitLog):
 
     Durable appends survive a crash of the process, of the system and a power cut: the write-ahead log is synced at
     every commit. The lease is a row in the file, checked in every commit, and a lock on a file beside it, which the
-    system drops when the process ends. Forked children inherit that lock: spawn workers instead.
+    system drops when the process ends. Forked children inherit that lock: spawn workers instead. Both also hold the
+    recorded head: the row is written every 1,000 rows, in their transaction, the file every second, after a commit.
+
+    A file or folder that we may not write is opened for reading.
 
     Parameters
     ----------
@@ -115,7 +129,7 @@ class SqliteLog(GroupCommitLog):
         Name of the stream; default: "main" for a new file. A file of another stream is refused.
     create : bool
         Whether to create a missing file.
-    slow_commit, on_slow_commit
+    slow_commit, on_slow_commit, key
         See `GroupCommitLog`.
     """
 
@@ -127,12 +141,17 @@ class SqliteLog(GroupCommitLog):
         create: bool = True,
         slow_commit: float = 1.0,
         on_slow_commit: Callable[[float], None] | None = None,
+        key: bytes = b"",
     ) -> None:
-        super().__init__(slow_commit=slow_commit, on_slow_commit=on_slow_commit)
+        super().__init__(slow_commit=slow_commit, on_slow_commit=on_slow_commit, key=key)
         self.path = valid_path("path", path)
         if stream is not None:
             checked_text("stream", stream, 64)
-        self._make_file(create)
+        if not create and not self.path.is_file():
+            raise InputError(f"path must be the file of a log, was {str(self.path)!r}, where there is none")
+        self._read_only = not create and not all(os.access(place, os.W_OK) for place in (self.path, self.path.parent))
+        if not self._read_only:
+            self._make_file()
         self._lock = _LeaseFile(self.path.with_name(f"{self.path.name}-lease"))
         self._reading, self._finding = threading.Lock(), threading.Lock()
         self._connections: list[sqlite3.Connection] = []
@@ -147,9 +166,7 @@ class SqliteLog(GroupCommitLog):
             self._let_go()
             raise
 
-    def _make_file(self, create: bool) -> None:
-        if not create and not self.path.is_file():
-            raise InputError(f"path must be the file of a log, was {str(self.path)!r}, where there is none")
+    def _make_file(self) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -161,13 +178,35 @@ class SqliteLog(GroupCommitLog):
             raise InputError(f"path must be a file we may write, was {str(self.path)!r}: {error.strerror}") from error
 
     def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path, timeout=5.0, isolation_level=None, check_same_thread=False)
+        if not self._read_only:
+            return self._connected(self.path)
+        where = self.path.absolute().as_uri()
+        connection = self._connected(f"{where}?mode=ro", uri=True)
+        try:
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:
+            connection.close()
+        else:
+            return connection
+        # SQLite needs its two other files or leave to create them. Without a write-ahead log, all rows are in the file.
+        wal = self.path.with_name(f"{self.path.name}-wal")
+        if wal.exists() and wal.stat().st_size:
+            raise InputError(
+                f"path must be in a folder we may write, since {wal.name} has rows too, was {str(self.path)!r}: "
+                "copy both files to such a folder"
+            )
+        return self._connected(f"{where}?immutable=1", uri=True)
+
+    def _connected(self, where: Path | str, *, uri: bool = False) -> sqlite3.Connection:
+        return sqlite3.connect(where, timeout=5.0, isolation_level=None, check_same_thread=False, uri=uri)
 
     def _opened(self) -> sqlite3.Connection:
         connection = self._connect()
         self._connections.append(connection)
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             self._must_be_known(connection)
+        if self._read_only:
+            return connection
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA journal_size_limit = {1 << 24}")  # a long read lets the write-ahead log grow
@@ -219,7 +258,7 @@ class SqliteLog(GroupCommitLog):
         taken = False
         try:
             with self._transaction():
-                old_owner, term, until = self._writer.execute("SELECT owner, term, until FROM lease").fetchone()
+                _, old_owner, term, until, *record = self._writer.execute("SELECT * FROM lease").fetchone()
                 now = time.time_ns()
                 if self._lease is None or self._lease.term != term:
                     taken = self._lock.take(by_force=now >= until)
@@ -227,13 +266,31 @@ class SqliteLog(GroupCommitLog):
                         raise held(old_owner)
                     term += 1
                 lease = Lease(owner, term, lease_end(now, seconds))
-                self._writer.execute("UPDATE lease SET owner = ?, term = ?, until = ?", (owner, term, lease.until))
-                last = self._writer.execute(_LAST).fetchone()
+                head = Head(*self._writer.execute(_LAST).fetchone())
+                if not record:
+                    self._writer.execute(_RECORD)
+                values = (owner, term, lease.until, head_record(head, self._key))
+                self._writer.execute("UPDATE lease SET owner = ?, term = ?, until = ?, record = ?", values)
         except WriteError:
             if taken:
                 self._lock.release()
             raise
-        return lease, Head(*last)
+        self._record(values[-1], sync=True)
+        return lease, head
+
+    def _records(self) -> list[str]:
+        try:
+            beside = self._lock.path.read_text("ascii", "replace")
+        except OSError:
+            beside = ""
+        return [*self._query("SELECT * FROM lease")[0][4:], beside]
+
+    def _record(self, record: str, *, sync: bool = False) -> None:
+        with suppress(OSError):
+            self._write_beside(record.ljust(_RECORD_BYTES).encode(), sync=sync)
+
+    def _write_beside(self, record: bytes, *, sync: bool) -> None:
+        self._lock.write(record, sync=sync)
 
     def _known(self, keys: Sequence[Key]) -> dict[Key, tuple[int, bytes]]:
         query = "SELECT seq, body FROM log WHERE kind = ? AND key = ? AND key <> ''"
@@ -254,6 +311,9 @@ class SqliteLog(GroupCommitLog):
                         values += msgspec.structs.astuple(row)
                     self._writer.execute(statement, values)
                     begin += size
+            if rows and rows[-1].seq % 1000 < len(rows):
+                record = head_record(Head(rows[-1].seq, rows[-1].chain), self._key)
+                self._writer.execute("UPDATE lease SET record = ?", (record,))
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -300,12 +360,15 @@ class SqliteLog(GroupCommitLog):
             raise DataError(f"{self.path} cannot be read: {one_line_error(error)}") from error
 
     def _let_go(self) -> None:
-        if self._lease is not None and self._broken is None:
-            try:
+        if self._lease is not None and self._head is not None and self._broken is None:
+            record = head_record(self._head, self._key)
+            with suppress(WriteError, DataError, sqlite3.Error):  # the system drops the lock anyway
                 with self._transaction():
-                    self._writer.execute("UPDATE lease SET until = 0 WHERE term = ?", (self._lease.term,))
-            except (WriteError, DataError):
-                pass  # the system drops the lock anyway
+                    update = "UPDATE lease SET until = 0, record = ? WHERE term = ?"
+                    self._writer.execute(update, (record, self._lease.term))
+                self._record(record, sync=True)
+                self._writer.execute("PRAGMA busy_timeout = 0")  # a long read of another process must not delay this
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._lock.release()
         with self._reading, self._finding:
             for connection in self._connections:

@@ -11,6 +11,7 @@ import datetime as dt
 import heapq
 import logging
 import math
+import os
 import queue
 import threading
 from collections import deque
@@ -404,29 +405,37 @@ class JournalledVenue(SimulatedVenue):
         del self.arrivals[: -self.most_ended]
 
     def _read(self) -> None:
-        decoder = msgspec.json.Decoder(_Line)
-        read = self.path.read_bytes() if self.path.exists() else b""
-        self._journal = self.path.open("ab", buffering=0)
-        if read and not read.endswith(b"\n"):
+        decoder, line = msgspec.json.Decoder(_Line), b""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._journal = os.fdopen(os.open(self.path, flags, 0o600), "ab", buffering=0)
+        self.path.chmod(0o600)
+        with self.path.open("rb") as lines:  # one by one: they are those of all days
+            for line in lines:
+                self._recall(line, decoder)
+                if len(self.children) >= 2 * self.most_ended:
+                    self._forget()
+        if line and not line.endswith(b"\n"):
             self._journal.write(b"\n")  # otherwise the next line would be lost with the truncated one
-        for line in read.splitlines():
-            try:
-                one = decoder.decode(line)
-            except msgspec.MsgspecError:
-                continue  # truncated by a crash
-            if one.child is not None:
-                there = self.children.setdefault(one.child.id, _VenueChild(one.child, one.leaves))
-            elif one.report is not None and one.report.child in self.children:
-                there = self.children[one.report.child]
-            else:
-                continue  # the first line of its child was lost
-            there.leaves, there.cum, there.open, there.end = one.leaves, one.cum, one.open, one.end
-            if one.report is not None:
-                there.reports.append(one.report)
         for there in self.children.values():
             if there.open:
                 now, child = self.clock(), there.child
                 self._schedule(there, now, now if child.immediate else max(child.until, now))
+
+    def _recall(self, line: bytes, decoder: msgspec.json.Decoder[_Line]) -> None:
+        """Restore what a line of the journal says."""
+        try:
+            one = decoder.decode(line)
+        except msgspec.MsgspecError:
+            return  # truncated by a crash
+        if one.child is not None:
+            there = self.children.setdefault(one.child.id, _VenueChild(one.child, one.leaves))
+        elif one.report is not None and one.report.child in self.children:
+            there = self.children[one.report.child]
+        else:
+            return  # the first line of its child was lost
+        there.leaves, there.cum, there.open, there.end = one.leaves, one.cum, one.open, one.end
+        if one.report is not None:
+            there.reports.append(one.report)
 
     def _say(self, there: _VenueChild, kind: ReportKind, **more: Any) -> None:
         super()._say(there, kind, **more)
