@@ -158,8 +158,7 @@ def _comparable(summary: _Summary) -> _Verdict:
 def _extreme(summary: _Summary, panel: str, name: str, pick: Callable[..., str]) -> _Verdict:
     """Check that ``name`` has the smallest or largest final regret, by ``pick``."""
     ends = _final_regrets(summary, panel)
-    found = pick(ends, key=lambda key: ends[key])
-    return f"{found} has {ends[found]:,.0f}, {name} {ends[name]:,.0f}", found == name
+    return f"final regret: {_listed(ends)}", pick(ends, key=lambda key: ends[key]) == name
 
 
 _claim("figure2", "figure 2(a)", "RiskUCB has the lowest regret", _INSTANCE, panel="a", name="risk-ucb", pick=min)(
