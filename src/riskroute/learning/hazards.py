@@ -214,7 +214,7 @@ class _State:
 
 
 def hazard_edges(edges: Any) -> Integers:
-    """Return the last unit of every bin as an array, or raise `InputError`."""
+    """Return valid edges, the last unit of every bin, as an array; raise `InputError` for others."""
     given = np.array(exact_array("edges", edges, np.int64, (None,)))
     if not (len(given) and given[0] > 0 and (np.diff(given) > 0).all() and given[-1] <= MOST_UNITS):
         raise InputError(f"edges must rise from at least 1 to at most {MOST_UNITS:,}, was {given.tolist()[:6]}")

@@ -327,9 +327,9 @@ class MeanVarianceRegression:
     """Online posterior of ``theta`` and ``phi`` in ``y = offset + x' theta + noise``, ``Var = base + chi' phi``.
 
     The ``prior`` is never discounted. With ``offset_sd``, the offset has a coefficient, the last of ``theta``, with
-    prior mean 1 and this standard deviation; a posterior mean far from 1 shows that the offset is misspecified. Of more
-    than ``keep`` recent rows, all but ``keep // 2`` are folded into the normal equations. ``estimate`` is the posterior
-    as of the last `refresh`.
+    prior mean 1 and this standard deviation; a posterior mean far from 1 shows that the offset is misspecified. If
+    there are more than ``keep`` recent rows, all but the last ``keep // 2`` are folded into the normal equations.
+    ``estimate`` is the posterior as of the last `refresh`.
     """
 
     def __init__(self, prior: MeanVarianceEstimate, *, offset_sd: float | None = None, keep: int = 256) -> None:

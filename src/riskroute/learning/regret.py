@@ -1,8 +1,8 @@
 """Mean-variance regret of a path of rewards, and its temporal decomposition.
 
 The mean-variance of a path (eq. for xi) is the sum of its squared deviations from its own mean, minus the risk
-tolerance times its sum. Regret compares it with the *expected* mean-variance of the best single action. The code never
-computes ``E[x^2] - mean^2``, which cancels: it merges tallies block by block.
+tolerance times its sum. Regret compares it with the *expected* mean-variance of the best single action. The code merges
+tallies block by block and never computes ``E[x^2] - mean^2``, which loses digits to cancellation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Concurrent decisions: each is a ticket; tickets are settled in any order, when their rewards arrive.
+"""Concurrent decisions as tickets, which are settled in any order as their rewards arrive.
 
 `Policy.select` and `Policy.update` handle one round at a time. `Tickets` issues the rounds of the policy's plans
 without waiting for earlier rewards, and collects rewards into tallies of the plan:

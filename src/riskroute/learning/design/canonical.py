@@ -81,9 +81,9 @@ def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slo
 def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     """Reduce the support of weights on columns ``(q, n)`` to at most ``limit``, keeping ``columns @ weights``.
 
-    Columns are processed in order. A column that depends on the earlier ones has a unique linear relation to them;
-    weights move along this relation until one is zero (Caratheodory), in the direction that does not increase their
-    sum or, if the sum is unchanged, reduces the weight of the later column. Entries should be of order one.
+    Columns are processed in order. A column that depends on the earlier ones has a unique linear relation to them.
+    Weights move along this relation until one is zero (Caratheodory). The direction is that in which their sum does not
+    grow or, if the sum is constant, in which the weight of the later column falls. Entries should be of order one.
     """
     table = columns.copy()  # after Gauss-Jordan elimination: every column in terms of the basis columns
     weights = weights.copy()

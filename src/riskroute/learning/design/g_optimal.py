@@ -1,9 +1,9 @@
 """G-optimal designs over finite sets of feature vectors, with a certificate.
 
-A design is a distribution over actions such that the largest leverage ``x' M^-1 x`` over *all* actions
-is as small as possible. Kiefer and Wolfowitz (1960): the smallest possible value is the rank of the set, and the
-same design maximises ``log det M``. One scan therefore certifies a design: ``bound`` is its largest leverage,
-and ``bound / rank - 1`` its relative excess over the optimum, whatever solver found it.
+A design is a distribution over actions; a G-optimal design minimises the largest leverage ``x' M^-1 x`` over *all*
+actions. Kiefer and Wolfowitz (1960): the minimum is the rank of the set, and the same design maximises ``log det M``.
+One scan therefore certifies a design: ``bound`` is its largest leverage, and ``bound / rank - 1`` its relative excess
+over the optimum, whatever solver found it.
 
 The solver iterates over a working set only. It (1) whitens the coordinates; (2) solves on the working set, by vertex
 exchange (`vertex_exchange`) and then by Newton steps near the optimum (`_newton_polish`); (3) scans every action; (4)

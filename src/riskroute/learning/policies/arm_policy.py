@@ -22,7 +22,7 @@ def _check_counts(name: str, value: Any, policy: Policy) -> None:
     """Require the rounds of all arms, which must add up to the rounds played."""
     counts = exact_array(name, value, np.int64, (policy.setting.actions.size,))
     if counts.min() < 0 or int(counts.sum()) != policy.played:
-        raise InputError(f"{name} must add up to the {policy.played} rounds played, was {int(counts.sum())}")
+        raise InputError(f"{name} must add up to the {policy.played} rounds played, had a sum of {int(counts.sum())}")
 
 
 def _check_means(name: str, value: Any, policy: Policy) -> None:
