@@ -97,7 +97,7 @@ def compilation_announcer() -> tuple[Callable[[str], None], float] | None:
 
 @contextmanager
 def compilation_timed(subject: str) -> Iterator[Callable[[], float]]:
-    """Yield a function that returns the seconds spent compiling and loading kernels in this context.
+    """Yield a function that returns the seconds spent compiling and loading kernels in the ``with`` block.
 
     Kernels are compiled at first use and cached on disk, so a table that includes this time charges it to whichever
     policy or router comes first. Contexts nest; the innermost subject is announced.

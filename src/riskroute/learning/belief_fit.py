@@ -395,8 +395,9 @@ def temper_prior(
     """Down-weight the prior until it is consistent with the rewards; return a consistent prior unchanged.
 
     The squared distance between the coefficients fitted to the rewards alone and those of the prior, in units of their
-    joint standard error, has as many degrees of freedom as there are coefficients. It may exceed that by
-    ``surprise`` standard deviations. Means and variances are compared separately; the smaller factor is used for both.
+    joint standard error, has as many degrees of freedom as there are coefficients. The distance may exceed their number
+    by ``surprise`` standard deviations. Means and variances are compared separately; the smaller factor is used for
+    both.
     """
     given = prior, observations, float(base_variance), vague, surprise
     factor = _temper_factor(*given) if prior.dim <= LONGEST else math.nan

@@ -2,7 +2,7 @@
 
 A tally of some rewards is their count, their mean and the sum of their squared deviations from that mean. Both
 least-squares estimators and the mean-variance of a path are functions of tallies, and tallies merge exactly (Chan,
-Golub and LeVeque 1983). So single rewards are not kept, and ``E[x^2] - mean^2``, which cancels, is never computed.
+Golub and LeVeque 1983). So single rewards are not kept, and ``E[x^2] - mean^2``, which cancels, is not computed.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def merge_tallies_compiled(
     if not (
         len(counts) == len(means) == len(spreads) and len(where) == len(more) == len(more_means) == len(more_spreads)
     ):
-        raise InputError("arrays of a tally must have equal lengths, some had not")
+        raise InputError("arrays of tallies must have equal lengths, some differed")
     for i in range(len(where)):
         if not 0 <= where[i] < len(counts):
             raise InputError("where must hold positions of existing tallies, one was out of range")

@@ -3,8 +3,8 @@
 `Policy.select` and `Policy.update` handle one round at a time. `Tickets` issues the rounds of the policy's plans
 without waiting for earlier rewards, and collects rewards into tallies of the plan:
 
-- A policy that may learn at any time (``waits`` is False) makes a new plan when all rounds of the last are issued, and
-  first learns from the rewards received so far. Later rewards are learned with the next plan.
+- A policy that may learn at any time (``waits`` is False) learns from the rewards received so far and makes a new plan
+  when all rounds of its plan are issued. Later rewards are learned with the next plan.
 - A phased policy (``waits`` is True) ends a phase when all its tickets are settled or abandoned. Further tickets before
   that carry its recommendation, and their rewards are not learned.
 

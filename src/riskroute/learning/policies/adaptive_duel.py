@@ -55,7 +55,7 @@ class AdaptiveDuel:
 
     Late portions are long. Where means lie many noise deviations apart, a few rounds of a rival determine its
     mean-variance, and hundreds would cost more than the rest of the run. In each portion a rival is therefore played
-    only until the variance of its mean-variance has fallen to 5 %, and the leader in the other rounds.
+    only until the posterior variance of its mean-variance has fallen to 5 %, and the leader in the other rounds.
     """
 
     def __init__(self, policy: Adaptive, belief: Belief, features: Matrix, loss: float) -> None:
