@@ -95,7 +95,7 @@ class Hazards:
     def from_tails(cls, edges: Sequence[int] | Integers, tails: Sequence[float] | Vector, strength: float) -> Self:
         """Return a prior that is worth ``strength`` trials per bin.
 
-        ``tails`` are the prior ``P(V >= k_b)`` at the edges, falling and between 0 and 1, ``(B,)``.
+        ``tails`` are the prior ``P(V >= k_b)`` at the edges, ``(B,)``: between 0 and 1, strictly decreasing.
         """
         ends = hazard_edges(edges)
         given = np.concatenate([[1.0], finite_array("tails", tails, ndim=1, length=len(ends))])

@@ -326,7 +326,7 @@ class _ExperimentResult:
     def title(self) -> str:
         """Title with the number of runs and rounds."""
         size = self.experiment.panels[0].size
-        return f"{TITLES[self.experiment.name]} ({size.runs} runs of {size.horizon:,} rounds)"
+        return f"{TITLES[self.experiment.name]} ({size.runs} run{'s' * (size.runs > 1)} of {size.horizon:,} rounds)"
 
     def draw(self) -> list[Path]:
         """Draw the figure beside the other files; return its path in a list, empty if the experiment has no figure."""
