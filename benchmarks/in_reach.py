@@ -1,6 +1,6 @@
 """Decomposition of the regret of `adaptive`: runs with a wrong final action, prior assumptions, and learning.
 
-On held-out instances, per problem of the paper's figure 2:
+On instances that the defaults of `adaptive` were tuned on, per problem of the paper's figure 2:
 
 - *settled wrongly*: the fraction of runs whose final action is not the best one, and their fraction of the regret;
 - the regret of `adaptive`, of its runs with the right final action, and of its median run;

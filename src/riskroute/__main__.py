@@ -1,4 +1,4 @@
-"""``python -m riskroute`` is the ``riskroute`` command."""
+"""Entry point of ``python -m riskroute``, which is the ``riskroute`` command."""
 
 from riskroute.cli import main
 

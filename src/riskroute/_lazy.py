@@ -13,7 +13,7 @@ from typing import Any
 
 
 def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of the module ``package``, which lies in ``file``."""
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for ``package``, given the path ``file`` of its module."""
     homes: dict[str, str] = {}
     for node in ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.module is not None:

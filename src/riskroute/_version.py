@@ -1,3 +1,3 @@
-"""The version, in the one place the build and the package read it from."""
+"""The version, which both the build and the package read from here."""
 
 __version__ = "0.1.0"

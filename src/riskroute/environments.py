@@ -1,4 +1,4 @@
-"""Environments besides `riskroute.Environment` and `riskroute.Replay`: noise, changes and broken assumptions."""
+"""More environments: other noise, changing coefficients, violated assumptions. See also `riskroute.Environment`."""
 
 from riskroute._lazy import attach
 

@@ -1,4 +1,4 @@
-"""Environments to play in besides `Environment` and `Replay`."""
+"""Environments other than `Environment` and `Replay`."""
 
 from riskroute.simulation.environments import Autocorrelated as Autocorrelated
 from riskroute.simulation.environments import ChangingActionSets as ChangingActionSets

@@ -1,4 +1,4 @@
-"""The policies, and the base classes for your own: `riskroute.make_policy` makes one by its name."""
+"""The policies, and base classes for new ones. `riskroute.make_policy` creates a policy by its name."""
 
 from riskroute._lazy import attach
 

@@ -35,7 +35,7 @@ from riskroute.routers.context import Pool
         (instance_of, ("prior", 3, list, "a list"), "prior must be a list, was int"),
         (valid_list, ("venues", ["XNAS", 3], str, "strings"), r"venues must be a list of strings, was 3 at \[1\]"),
         (exact_array, ("counts", [1.5, 2.0], np.int64, (2,)), "counts must be integers, was float64"),
-        (valid_magnitude, ("scale", 1e300), r"scale must be 0 or between 1e-30 and 1e\+30 in size, was 1e\+300"),
+        (valid_magnitude, ("scale", 1e300), r"scale must be 0 or between 1e-30 and 1e\+30 in magnitude, was 1e\+300"),
         (seeded_generator, (-1,), "seed must be a non-negative integer or a SeedSequence, was -1"),
         (writable_folder, ("out", __file__), "out must be a folder, was "),
     ],

@@ -389,7 +389,7 @@ def test_bad_factor(factor: Any) -> None:
 
 
 def test_bad_priors_are_named() -> None:
-    with pytest.raises(InputError, match=r"^prior must have dimension 2, was 3$"):
+    with pytest.raises(InputError, match=r"^prior must have dimension 2, had 3$"):
         fit_belief(Observations.none(2), base_variance=1.0, vague=np.eye(2), prior=naive_fit([], BASE, VAGUE))
     with pytest.raises(InputError, match=r"^features must be finite, was nan at \[0, 0\]$"):
         fit_vague_information(np.array([[math.nan]]), np.ones(1), 0.3)

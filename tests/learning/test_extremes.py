@@ -175,16 +175,16 @@ def test_rewards_beyond_the_limit_are_refused_before_anything_is_learned(name: s
         policy.update(policy.select(), reward)
     plan = policy.plan()
     none = np.zeros(len(plan.counts))
-    with pytest.raises(InputError, match=r"rewards must be at most 1e\+30 in size, had means up to"):
+    with pytest.raises(InputError, match=r"rewards must be at most 1e\+30 in magnitude, had means up to"):
         policy.learn(Tallies(plan.actions, plan.counts, none + reward, none))
-    with pytest.raises(InputError, match=r"rewards must be at most 1e\+30 in size"):
+    with pytest.raises(InputError, match=r"rewards must be at most 1e\+30 in magnitude"):
         policy.learn(Tallies(plan.actions, plan.counts, none, none + 1e80))
     policy.learn(Tallies(plan.actions, plan.counts, none, none))
 
 
 @pytest.mark.parametrize("scale", [1e31, 1e160, 1e300])
 def test_features_beyond_the_limit_are_refused(scale: float) -> None:
-    with pytest.raises(InputError, match=r"features must be at most 1e\+30 in size, was .* at \[0, 0\]"):
+    with pytest.raises(InputError, match=r"features must be at most 1e\+30 in magnitude, was .* at \[0, 0\]"):
         Actions(scale * FEATURES)
 
 
@@ -204,9 +204,9 @@ def test_scale_of_allocations(scale: float) -> None:
 @pytest.mark.parametrize("size", [1e30, 1e160, 1e300])
 def test_problems_whose_rewards_would_be_refused(size: float) -> None:
     actions = Actions(FEATURES)
-    with pytest.raises(InputError, match=r"mean_coef times a feature must be at most 1e\+27 in size, was up to"):
+    with pytest.raises(InputError, match=r"mean_coef times a feature must be at most 1e\+27 in magnitude, was up to"):
         Problem(actions=actions, mean_coef=np.array([size, 0.0, 0.0]), var_coef=np.zeros(3), check_norms=False)
-    with pytest.raises(InputError, match=r"var_coef times a feature must be at most 1e\+54 in size, was up to"):
+    with pytest.raises(InputError, match=r"var_coef times a feature must be at most 1e\+54 in magnitude, was up to"):
         Problem(
             actions=actions, mean_coef=np.zeros(3), var_coef=np.array([max(size, 1e55), 0.0, 0.0]), check_norms=False
         )
@@ -228,7 +228,7 @@ def test_simulations_at_the_ends_of_the_range(mean: float, variance: float) -> N
     ("field", "value"), [("risk_tolerance", 1e31), ("base_variance", 1e61), ("base_variance", 1e-61)]
 )
 def test_settings_beyond_the_limit_are_refused(field: str, value: Any) -> None:
-    with pytest.raises(InputError, match=f"{field} must be .* in size, was {value:g}".replace("+", r"\+")):
+    with pytest.raises(InputError, match=f"{field} must be .* in magnitude, was {value:g}".replace("+", r"\+")):
         Setting(actions=Actions(FEATURES), **{field: value})
 
 

@@ -128,7 +128,7 @@ def test_problems_without_a_bound_are_refused() -> None:
     tie = rr.Problem(
         actions=rr.Actions([[1.0, 0.0], [0.0, 1.0]]), mean_coef=np.array([0.5, 0.5]), var_coef=np.array([0.0, 0.0])
     )
-    with pytest.raises(rr.InputError, match="problem must have one best action, has 2"):
+    with pytest.raises(rr.InputError, match="problem must have one best action, had 2"):
         lower_bound(tie)
     certain = rr.Problem(
         actions=rr.Actions([[1.0, 0.0], [0.0, 1.0]]),

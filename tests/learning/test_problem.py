@@ -90,10 +90,10 @@ def test_a_problem_is_immutable_and_equal_to_itself_only() -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"mean_coef": [0.8, 0.61]}, "mean_coef must have norm at most 1, was 1.00603"),
-        ({"var_coef": [0.8, 0.61]}, "var_coef must have norm at most 1, was 1.00603"),
-        ({"var_coef": [0.3, 0.4], "base_variance": 0.49}, "var_coef must have norm at most 0.49, was 0.5"),
-        ({"actions": Actions([[1.0, 0.1]])}, "actions must have norm at most 1, was 1.00499"),
+        ({"mean_coef": [0.8, 0.61]}, "mean_coef must have norm at most 1, had 1.00603"),
+        ({"var_coef": [0.8, 0.61]}, "var_coef must have norm at most 1, had 1.00603"),
+        ({"var_coef": [0.3, 0.4], "base_variance": 0.49}, "var_coef must have norm at most 0.49, had 0.5"),
+        ({"actions": Actions([[1.0, 0.1]])}, "actions must have norm at most 1, had 1.00499"),
     ],
 )
 def test_norms_of_the_setup_are_insisted_on(change: dict[str, Any], expected: str) -> None:

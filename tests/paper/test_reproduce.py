@@ -77,7 +77,7 @@ def test_a_missing_library_is_noticed_before_playing(monkeypatch: pytest.MonkeyP
     [
         ({"name": "figure9"}, "experiment must be one of figure2, figure4, .* was 'figure9'"),
         ({"name": "figure2", "panel": "e"}, "panel must be one of a, b, c, d, was 'e'"),
-        ({"panel": "a"}, "panel needs a single experiment, was 'a' with all"),
+        ({"panel": "a"}, "panel needs a single experiment, got 'a' with all"),
         ({"runs": 0}, "runs must be a positive integer, was 0"),
         ({"horizon": -5}, "horizon must be a positive integer, was -5"),
         ({"seed": -1}, "seed must be a non-negative integer, was -1"),
@@ -234,8 +234,8 @@ def test_claims_follow_the_numbers() -> None:
         values = dict(zip(order[::direction], (1000.0, 1100.0, 1500.0, 1900.0), strict=True))
         panels = {name: summary(values) for name in "abcd"}
         verdicts = {(v.claim.where, v.claim.text): v.agrees for v in judge_claims({"figure2": {"panels": panels}})}
-        assert verdicts["figure 2(a)", "all four are comparable"]
-        assert not verdicts["figure 2(a)", "RiskUCB ends lowest of the four"]
+        assert verdicts["figure 2(a)", "all four policies are comparable"]
+        assert not verdicts["figure 2(a)", "RiskUCB has the lowest regret"]
         assert verdicts["figure 2(c)", "RISE and RISE++ are below both benchmarks"] == agrees
         assert verdicts["figure 2", "RISE is below RISE++ in (b), (c) and (d)"] == agrees
         assert verdicts["figure 2(b)", "RISE++ is above RISE most of the time"] == agrees

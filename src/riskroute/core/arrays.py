@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]  # of any shape
+Floats = NDArray[np.float64]  # any shape
 Vector = NDArray[np.float64]  # one dimension, such as coefficients (d,)
 Matrix = NDArray[np.float64]  # two dimensions, such as features (K, d) of K actions
-Integers = NDArray[np.int64]  # of any shape
-Units = NDArray[np.int64]  # numbers of lots by slot
+Integers = NDArray[np.int64]  # any shape
+Units = NDArray[np.int64]  # whole lots per slot
 Stamps = NDArray[np.int64]  # nanoseconds since 1970, UTC
 Flags = NDArray[np.bool_]

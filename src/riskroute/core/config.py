@@ -16,7 +16,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def config_list(value: Any) -> Any:
-    """Turn a single value into a list of one."""
+    """Wrap a single value in a list; return a list unchanged."""
     return value if isinstance(value, list) else [value]
 
 
@@ -40,7 +40,7 @@ Names = Annotated[list[Name], BeforeValidator(config_list)]
 
 
 def read_toml_config(path: Path) -> dict[str, Any]:
-    """Read the values of a TOML file."""
+    """Return the contents of a TOML file as a dictionary."""
     path = valid_path("config", path)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -51,7 +51,7 @@ def read_toml_config(path: Path) -> dict[str, Any]:
 
 
 def validated_config(model: type[Model], values: dict[str, Any]) -> Model:
-    """Return a configuration from plain values, or raise `InputError` for the first mistake."""
+    """Return ``model`` validated from plain values; raise `InputError` for the first mistake."""
     instance_of("config", values, dict, "a dictionary")
     try:
         return model.model_validate(values)
@@ -63,7 +63,7 @@ def config_all_different(name: str, values: list[Any]) -> None:
     """Raise `InputError` if a value occurs twice."""
     twice = [value for value in values if values.count(value) > 1]
     if twice:
-        raise InputError(f"{name} must have different values, was {shown(twice[0])} twice")
+        raise InputError(f"{name} must have different values, found {shown(twice[0])} twice")
 
 
 def _explained(model: type[BaseModel], error: ValidationError) -> str:

@@ -8,28 +8,28 @@ class RiskrouteError(Exception):
 
 
 class InputError(RiskrouteError, ValueError):
-    """An argument is invalid."""
+    """Raised for an invalid argument."""
 
 
 class DataError(RiskrouteError):
-    """Data in a file are invalid."""
+    """Raised for invalid data in a file."""
 
 
 class StateError(RiskrouteError):
-    """A call is out of order, or a saved state is invalid."""
+    """Raised for a call out of order, or an invalid saved state."""
 
 
 class InvariantError(RiskrouteError):
-    """A result is inconsistent: a bug in riskroute, or in a router or gateway of the user."""
+    """Raised for an inconsistent result: a bug in riskroute, or in a user's router or gateway."""
 
 
 class DesignError(RiskrouteError):
-    """The solver could not certify the requested tolerance."""
+    """Raised if the solver cannot certify the requested tolerance."""
 
 
 class NoBooksError(DataError):
-    """Raised for a complete file without books: no market data at all, or only trades."""
+    """Raised for a complete file without order books: empty, or with trades only."""
 
 
 class CheckError(RiskrouteError, AssertionError):
-    """A required property of a policy, action set or environment does not hold."""
+    """Raised if a policy, action set, environment or router fails a check such as `check_policy`."""

@@ -1,4 +1,4 @@
-"""Atomic writes, beside the target and then renamed, and names as parts of file names."""
+"""Atomic file writes, and text escaped for file names."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def writable_folder(name: str, value: Any) -> Path:
 
 
 def write_json(target: Path, content: Any, *, private: bool = False) -> Path:
-    """Write plain values as indented JSON."""
+    """Write plain values to ``target`` as indented JSON."""
     text = json.dumps(content, indent=1) + "\n"
     return write_whole(target, lambda beside: beside.write_text(text), private=private)
 
 
 def write_whole(target: Path, write: Any, *, private: bool = False) -> Path:
-    """Write a file beside ``target`` and rename it, so that no reader sees a partial file.
+    """Call ``write`` with a temporary path beside ``target``, then rename it: no reader sees a partial file.
 
     Only the owner can ever read a ``private`` file.
     """
@@ -47,9 +47,9 @@ def write_whole(target: Path, write: Any, *, private: bool = False) -> Path:
 
 
 def in_file_name(text: str) -> str:
-    """Escape a text for a file name: percent codes for all but letters, digits, dots and hyphens.
+    """Percent-encode a text for a file name, except letters, digits, dots and hyphens.
 
-    The map is injective, also for texts joined by underscores.
+    Different texts, also lists of them joined by underscores, have different encodings.
     """
     return "".join(
         c if c.isalpha() or c.isdecimal() or c in ".-" else "".join(f"%{b:02X}" for b in c.encode()) for c in text

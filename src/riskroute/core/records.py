@@ -49,7 +49,7 @@ def from_plain(kind: type[Record], value: Any, what: str = "the record") -> Reco
 
 
 def check_finite_record(value: Any, path: str) -> None:
-    """Raise `DataError` if plain values, such as a saved state, contain NaN or an infinity at or below ``path``."""
+    """Raise `DataError` for NaN or an infinity in plain values, such as a saved state; ``path`` names ``value``."""
     if isinstance(value, dict):
         for key, item in value.items():
             check_finite_record(item, f"{path}.{key}")
@@ -116,7 +116,7 @@ def _encode(value: Any) -> Any:
 
 
 def _decode(kind: Any, value: Any) -> NDArray[Any]:
-    """Return an array of the annotated type; default: the type in the record."""
+    """Return an array of the annotated dtype, or of the dtype in the record if none is annotated."""
     if (get_origin(kind) or kind) is not np.ndarray:
         raise NotImplementedError(f"cannot deserialise {kind}")
     if not isinstance(value, dict) or value.keys() != {"array", "dtype", "shape"}:

@@ -1,4 +1,4 @@
-"""Results of simulations: regret of policies as data, tables and files."""
+"""Results of simulations: the regret of policies, as arrays, tables and files."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class PolicyResult:
     """Regret of one policy in R runs, recorded at C checkpoints.
 
     ``regret``, ``pseudo_regret`` and ``luck`` have shape ``(R, C)``. ``recommended`` lists the final action of each
-    run, and ``exploration`` ``(R,)`` counts the rounds on other actions (with changing action sets: of the rounds with
-    the last set). ``seconds`` is the total time of all runs.
+    run, and ``exploration`` ``(R,)`` counts the rounds on other actions (with changing action sets: among the rounds
+    with the last set). ``seconds`` is the total time of all runs.
     """
 
     checkpoints: Integers
@@ -52,7 +52,7 @@ class PolicyResult:
         exploration = exact_array("exploration", self.exploration, np.int64, regret.shape[:1])
         object.__setattr__(self, "exploration", exploration)
         if len(valid_list("recommended", self.recommended, object, "actions")) != len(regret):
-            raise InputError(f"recommended must have one action per run, {len(regret)}, had {len(self.recommended)}")
+            raise InputError(f"recommended must have {len(regret)} actions, one per run, had {len(self.recommended)}")
         real_number("seconds", self.seconds, minimum=0)
 
     @property
@@ -62,29 +62,29 @@ class PolicyResult:
 
     @property
     def steady_regret(self) -> Floats:
-        """Regret without luck, ``(R, C)``: the same expectation without the reward noise.
+        """Regret minus luck, ``(R, C)``: the same expectation, without the reward noise.
 
-        A round of noise ``e``, true mean ``mu`` and true variance ``v`` adds ``e^2 - v - risk_tolerance e + 2 (mu - c)
-        e`` to the regret, with ``c`` the comparator's mean. That is ``luck``, a control variate: actions are chosen
-        before the noise is drawn, so its expectation is zero for every policy. Steady regret varies between runs only
+        A round with noise ``e``, true mean ``mu`` and true variance ``v`` contributes ``e^2 - v - risk_tolerance e +
+        2 (mu - c) e`` to luck, with ``c`` the comparator's mean. Luck is a control variate: actions are chosen before
+        the noise is drawn, so its expectation is zero for every policy. Steady regret varies between runs only
         through the actions. With autocorrelated noise, luck is recorded as zero, and steady regret is the regret.
         """
         return np.asarray(self.regret - self.luck)
 
     def mean_regret(self) -> Floats:
-        """Average regret over runs at each checkpoint, ``(C,)``."""
+        """Return the average regret over runs at each checkpoint, ``(C,)``."""
         return np.asarray(self.regret.mean(axis=0))
 
     def std_regret(self) -> Floats:
-        """Sample standard deviation of the regret over runs, ``(C,)``; zero for a single run."""
+        """Return the sample standard deviation of the regret over runs, ``(C,)``; zero for a single run."""
         return _deviation(self.regret)
 
     def quantiles(self) -> dict[float, Floats]:
-        """Quantiles of the regret over runs at each checkpoint."""
+        """Return the `QUANTILES` of the regret over runs, ``(C,)`` each, by their level."""
         return dict(zip(QUANTILES, np.quantile(self.regret, QUANTILES, axis=0), strict=True))
 
     def summary(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Return all statistics as plain JSON values."""
         return {
             "runs": self.runs,
             "checkpoints": self.checkpoints.tolist(),
@@ -100,7 +100,7 @@ class PolicyResult:
         }
 
     def digest(self, best: Any) -> dict[str, Any]:
-        """Return plain values without those of single runs and of the machine; ``best`` is the optimal action."""
+        """Return the summary without single runs and seconds, plus final statistics; ``best`` is the optimal action."""
         full, per_run = self.summary(), ("exploration", "recommended", "seconds")
         ends = self.steady_regret[:, -1]
         return {name: value for name, value in full.items() if name not in per_run} | {
@@ -120,7 +120,7 @@ class PolicyResult:
 class SimulationResult:
     """Regret of several policies on one problem.
 
-    ``config`` describes the run exactly; ``best`` is the optimal action (the last one if it changes).
+    ``config`` describes the run exactly; ``best`` is the optimal action (the final one if it changes).
     """
 
     config: dict[str, Any]
@@ -143,7 +143,7 @@ class SimulationResult:
     def table(self) -> TextTable:
         """Return the table of final results, best policy first.
 
-        *elsewhere* is the fraction of rounds on other actions than the final one, *found best* the fraction of runs
+        *elsewhere* is the fraction of rounds on actions other than the final one, *found best* the fraction of runs
         that ended on the best action. *runs* is shown if it differs between policies.
         """
         differ = len({one.runs for one in self.policies.values()}) > 1
@@ -206,7 +206,7 @@ class SimulationResult:
         return polars.concat(parts)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write ``.json`` (the summary) or ``.parquet`` (the tidy table), by the ending of ``path``."""
+        """Write the summary to a ``.json`` path, or the tidy table to a ``.parquet`` path."""
         target = valid_path("path", path)
         if target.suffix.lower() == ".json":
             return write_whole(target, lambda beside: beside.write_text(json.dumps(self.summary()) + "\n"))

@@ -43,7 +43,7 @@ def machine_type() -> str:
 
 
 def extra_is_installed(library: str) -> bool:
-    """Return whether a library can be imported, without importing it."""
+    """Return whether a library is installed, without importing it."""
     return find_spec(library) is not None
 
 
@@ -79,25 +79,25 @@ class cached(Generic[Value]):  # noqa: N801 - a decorator, like property
         return value
 
 
-_announcer: list[tuple[Callable[[str], None], float]] = []  # at most one, with the seconds it waits
+_announcer: list[tuple[Callable[[str], None], float]] = []  # at most one, with its threshold in seconds
 
 
 def announce_compilation(say: Callable[[str], None] | None, *, after: float = 2.0) -> None:
-    """Let ``say`` print a line for every subject of `compilation_timed` that compiles for ``after`` seconds.
+    """Call ``say`` with a line for each subject of `compilation_timed` that compiles for ``after`` seconds or more.
 
-    The command line calls it once; None stops the announcements.
+    The command line sets it once; None stops the announcements.
     """
     _announcer[:] = [] if say is None else [(say, after)]
 
 
 def compilation_announcer() -> tuple[Callable[[str], None], float] | None:
-    """Return the function given to `announce_compilation` with its seconds, so that workers can announce too."""
+    """Return ``say`` and ``after`` of `announce_compilation`, so that worker processes can announce too."""
     return _announcer[0] if _announcer else None
 
 
 @contextmanager
 def compilation_timed(subject: str) -> Iterator[Callable[[], float]]:
-    """Yield a function that returns the seconds spent compiling and loading kernels in this context.
+    """Yield a function that returns the seconds spent compiling and loading kernels in the ``with`` block.
 
     Kernels are compiled at first use and cached on disk, so a table that includes this time charges it to whichever
     policy or router comes first. Contexts nest; the innermost subject is announced.
@@ -117,13 +117,13 @@ def compilation_seconds() -> float:
 
 @cache
 def _compilation_clock() -> Any:
-    """Return this process's listener to numba: it counts seconds and announces each subject once."""
+    """Return this process's listener to numba: it measures seconds and announces each subject once."""
     from numba.core.event import Event, Listener, register
 
     class Clock(Listener):
         def __init__(self) -> None:
             self.seconds = self.began = 0.0
-            self.depth = 0  # kernels that call others compile them on the way
+            self.depth = 0  # compiling a kernel also compiles the kernels it calls
             self.subjects: list[str] = []
             self.spent: dict[str, float] = {}
 
@@ -156,7 +156,7 @@ def _compilation_clock() -> Any:
 
 
 class DurationHistogram:
-    """Durations counted by bucket, as Prometheus does; for a single writer, which needs no lock."""
+    """Histogram of durations in the buckets of Prometheus; a single writer needs no lock."""
 
     buckets = (1e-5, 3e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.2, 1.0)  # upper bounds in seconds
 
@@ -170,5 +170,5 @@ class DurationHistogram:
         self.total += seconds
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """Return the upper bound of every bucket with the number of durations up to it."""
+        """Return each bucket's upper bound, as text, and the number of durations up to it."""
         return list(zip((*map(str, self.buckets), "+Inf"), accumulate(self._counts), strict=True))

@@ -25,7 +25,7 @@ def seed_stream(seed: int, *identity: str | int) -> np.random.SeedSequence:
 
 
 def seeded_uniform(seed: int, *identity: str | int) -> float:
-    """Draw once from the uniform distribution on (0, 1] for ``identity``; faster than a stream."""
+    """Return the uniform draw on (0, 1] of ``identity``; faster than a stream."""
     return (int.from_bytes(_digest((seed, *identity))[:8]) + 1) / 2.0**64
 
 
@@ -35,12 +35,12 @@ def _digest(identity: tuple[str | int, ...]) -> bytes:
 
 
 def checked_rng(rng: np.random.Generator) -> np.random.Generator:
-    """Return ``rng`` if it is a NumPy generator."""
+    """Return ``rng``; raise `InputError` unless it is a NumPy generator."""
     return instance_of("rng", rng, np.random.Generator, "a numpy.random.Generator")
 
 
 def _coarse(value: Any) -> Any:
-    """Round floats in a JSON-able value to about six digits, those of a list relative to its largest."""
+    """Round floats in a JSON-able value to about six digits; in a list of numbers, relative to its largest."""
     if isinstance(value, dict):
         return {key: _coarse(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -62,7 +62,7 @@ def seeding_hash(value: Any, digits: int = 16, *, coarse: bool = False) -> str:
 def seeding_digest(matrix: Floats) -> str:
     """Hash a matrix ``(n, d)`` up to rounding errors: columns are rounded to a grid of 2^-32 of their largest entry."""
     largest = np.abs(matrix).max(axis=0, initial=0.0)
-    exponent = np.frexp(largest * (1 + 1e-9))[1]  # numbers just below a power of two scale like those above
+    exponent = np.frexp(largest * (1 + 1e-9))[1]  # numbers just below a power of two are scaled like those above it
     steps = np.rint(np.ldexp(matrix, -exponent) * 2.0**32).astype("<i8")
     return hashlib.sha256(steps.tobytes() + exponent.astype("<i4").tobytes()).hexdigest()[:16]
 

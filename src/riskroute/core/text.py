@@ -14,11 +14,11 @@ from typing import Any
 
 
 def in_markdown(text: str, *, cell: bool = False) -> str:
-    r"""Escape a text as one line of Markdown, or as a ``cell`` of a table: no table, link, tag, heading or list.
+    r"""Escape a text as one line of Markdown, or as a table ``cell``: it forms no table, link, tag, heading or list.
 
-    A cell cannot start a heading or a list, so its leading signs are not escaped.
+    A cell cannot start a heading or a list, so its leading marks are not escaped.
     """
-    # entities where some dialects do not escape by a backslash
+    # entities, since some dialects do not support a backslash before these
     entities = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("|"): "&#124;", ord("~"): "&#126;"}
     line = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in " ".join(text.split()))
     escaped = re.sub(r"([\\`*_\[\]])", r"\\\1", line.translate(entities))
@@ -28,7 +28,7 @@ def in_markdown(text: str, *, cell: bool = False) -> str:
 
 @dataclass(frozen=True)
 class TextTable:
-    """Header and rows of a table, as plain text, Markdown or HTML with escaped cells.
+    """Table of text: prints as plain text, Markdown or HTML, with cells escaped.
 
     Examples
     --------
@@ -78,12 +78,12 @@ def _long(cell: str) -> str:
 
 
 def number_text(value: float) -> str:
-    """Format a number without decimals, from 1e12 in scientific notation."""
+    """Format a number without decimals, or in scientific notation from 1e12."""
     return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"
 
 
 def fixed_text(value: float | None, digits: int = 2, *, signed: bool = False) -> str:
-    """Format with a fixed number of decimals, with a plus sign if ``signed``; a dash for None, no sign for zero."""
+    """Format with ``digits`` decimals and, if ``signed``, a plus sign; a dash for None, no sign for a rounded zero."""
     if value is None:
         return "-"
     text = f"{value:{'+' if signed else ''},.{digits}f}"
@@ -106,7 +106,7 @@ def dollars_text(value: float | None) -> str:
 
 
 def count_text(count: int) -> str:
-    """Format a count: in full below 1e12, in scientific notation above."""
+    """Format a count in full below 1e12, in scientific notation from there."""
     if count < 10**12:
         return f"{count:,}"
     digits = str(count)
@@ -114,7 +114,7 @@ def count_text(count: int) -> str:
 
 
 def price_text(price: float) -> str:
-    """Return a price with two digits, or up to four where it has them.
+    """Format a price with two to four decimals, without trailing zeros after the second.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def price_text(price: float) -> str:
 
 
 def words_list(names: Sequence[str]) -> str:
-    """Return names in a sentence: "a, b and c"."""
+    """Join names as in a sentence: "a, b and c"."""
     return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
 
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind")
 
-LARGEST = 1e30  # size of rewards, features and coefficients: products of several of them must be finite
+LARGEST = 1e30  # magnitude of rewards, features and coefficients: products of several must be finite
 SIDES = ("buy", "sell")
-LONGEST_SYMBOL, LONGEST_VENUE = 16, 32  # characters: both must fit into one file name
+LONGEST_SYMBOL, LONGEST_VENUE = 16, 32  # characters: a symbol and a venue must fit into one file name
 MARKS = "._-/"  # characters of a name besides letters, digits and spaces
 LABEL_MARKS = MARKS + "+,:%()="  # of a label
 
@@ -77,7 +77,7 @@ def real_number(
 def valid_magnitude(
     name: str, value: Any, *, largest: float = LARGEST, smallest: float | None = None, **limits: float
 ) -> float:
-    """Return ``value`` as a `real_number` that is 0 or between ``smallest`` and ``largest`` in size.
+    """Return ``value`` as a `real_number` whose magnitude is 0 or between ``smallest`` and ``largest``.
 
     Default of ``smallest``: ``1 / largest``.
     """
@@ -86,7 +86,7 @@ def valid_magnitude(
     if number and not least <= abs(number) <= largest:
         zero = "" if limits.get("above", -1) >= 0 else "0 or "
         expected = f"{zero}between {least:g} and {largest:g}" if least else f"at most {largest:g}"
-        raise InputError(f"{name} must be {expected} in size, was {shown(value)}")
+        raise InputError(f"{name} must be {expected} in magnitude, was {shown(value)}")
     return number
 
 
@@ -107,7 +107,7 @@ def finite_array(
 ) -> Floats:
     """Return ``value`` as a C-contiguous float array with ``ndim`` axes, no axis empty, all entries finite.
 
-    Entries may be at most ``largest`` in size (default: no limit).
+    ``largest`` is the largest magnitude of an entry (default: no limit).
     """
     import numpy as np
 
@@ -130,14 +130,14 @@ def finite_array(
         raise InputError(f"{name} must be finite, was {array[where]} at {list(where)}")
     if largest is not None and (array.max() > largest or array.min() < -largest):
         where = tuple(int(i) for i in np.argwhere(np.abs(array) > largest)[0])
-        raise InputError(f"{name} must be at most {largest:g} in size, was {array[where]:g} at {list(where)}")
+        raise InputError(f"{name} must be at most {largest:g} in magnitude, was {array[where]:g} at {list(where)}")
     return array
 
 
 def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int | None, ...]) -> NDArray[Any]:
     """Return ``value`` as an array of ``dtype`` (int64 or float64) and ``shape``, where None is any length.
 
-    An array of this type and shape is returned itself; other values are converted if no information is lost.
+    An array of this dtype and shape is returned unchanged; other values are converted if no information is lost.
     """
     import numpy as np
 
@@ -162,14 +162,14 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
 
 
 def unvalidated(kind: type[Kind], values: dict[str, Any]) -> Kind:
-    """Construct a dataclass from valid values of all its fields, without its checks."""
+    """Construct a dataclass from valid values of all its fields, without running its checks."""
     made = object.__new__(kind)
     made.__dict__.update(values)
     return made
 
 
 def _fits(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
-    """Return whether a shape matches, where None is any length."""
+    """Return whether the shape ``found`` matches ``shape``, where None is any length."""
     if found == shape:
         return True
     if len(found) != len(shape):
@@ -249,9 +249,9 @@ def valid_name_rule(longest: int = 64, marks: str = MARKS) -> str:
 
 
 def is_valid_name(value: Any, *, longest: int = 64, marks: str = MARKS) -> bool:
-    """Return whether a value is a valid name of a venue, pool, symbol or label; letters of any language count.
+    """Return whether a value is a valid name for a venue, pool, symbol or label; letters of any script are valid.
 
-    Names are checked on input because pages, tables and files contain them.
+    Names are checked on input, since pages, tables and file names contain them.
     """
     if not isinstance(value, str) or not 0 < len(value) <= longest or value != value.rstrip():
         return False
@@ -260,7 +260,7 @@ def is_valid_name(value: Any, *, longest: int = 64, marks: str = MARKS) -> bool:
 
 
 def as_name(field: str, value: Any, *, longest: int = 64, marks: str = MARKS) -> str:
-    """Return ``value`` if it is a name."""
+    """Return ``value`` if `is_valid_name` accepts it."""
     if not is_valid_name(value, longest=longest, marks=marks):
         raise InputError(f"{field} must be {valid_name_rule(longest, marks)}, was {shown(value)}")
     return str(value)

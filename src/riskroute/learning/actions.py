@@ -117,10 +117,10 @@ def _first_of_each(actions: Integers, first: Integers, place: Integers) -> int:
     return known
 
 
-MOST_DRAWN = 10**8  # actions drawn at once, which are held in memory
+MOST_DRAWN = 10**8  # most actions per draw; they are held in memory
 _WHOLE = np.dtype(np.int64)
 
-Action = int | tuple[int, ...]  # handle: a row number, or a tuple of whole numbers for sets without row numbers
+Action = int | tuple[int, ...]  # handle: a row number, or a tuple of whole numbers in sets without rows
 
 
 def as_action(row: Integers | np.int64 | int) -> Action:
@@ -150,7 +150,7 @@ class ActionSet(ABC):
     dim : int
         Length of a feature vector.
     coordinates : int
-        Free coordinates of the features; `dim` unless the features are functions of fewer numbers.
+        Free coordinates of the features; `dim`, unless the features are functions of fewer numbers.
     """
 
     dim: int
@@ -163,13 +163,13 @@ class ActionSet(ABC):
 
     @property
     def single(self) -> bool:
-        """Whether exactly one action is left."""
+        """Whether the set has exactly one action."""
         return self.size == 1
 
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """Hash of the set; saved states carry it."""
+        """Hash of the set, stored in saved states."""
 
     @abstractmethod
     def features(self, actions: ActionBatch) -> Floats:
@@ -205,7 +205,7 @@ class ActionSet(ABC):
 
     @abstractmethod
     def listed(self) -> Actions:
-        """Return the same set as an explicit list; raise `InputError` if it is too large to list."""
+        """Return the same set as `Actions`; raise `InputError` if it is too large to list."""
 
     def contains(self, actions: ActionBatch) -> Flags:
         """Return whether each handle of a batch is a member; default: whether `features` accepts the batch."""
@@ -223,8 +223,8 @@ class ActionSet(ABC):
 class Actions(ActionSet):
     """A finite action set given as a matrix ``(K, dim)``, one feature vector per row.
 
-    Handles are row numbers of that matrix, also in subsets. A list of members of a larger set may keep the handles of
-    that set: ``handles`` then holds one vector of whole numbers per row.
+    Handles are row numbers of that matrix, also in subsets. A list of members of a larger set may keep that set's
+    handles: ``handles`` then holds one vector of whole numbers per row.
 
     Examples
     --------
@@ -242,7 +242,7 @@ class Actions(ActionSet):
         coordinates: int | None = None,
         handles: ActionBatch | None = None,
     ) -> None:
-        # a copy: designs are cached
+        # copied, since changes by the caller would invalidate cached designs
         self.matrix = np.array(finite_array("features", features, ndim=2, largest=LARGEST))
         _check_small(self.matrix)
         self.dim = self.matrix.shape[1]
@@ -328,7 +328,7 @@ class Actions(ActionSet):
     def scores(self, coef: Floats) -> Floats:
         """Return ``<coef, features>`` of every member, ``(size,)``."""
         with np.errstate(over="ignore", invalid="ignore"):
-            # einsum rounds every row alike; a matrix product does not, and equal rows would not tie
+            # einsum rounds equal rows equally, so they tie; a matrix product may not
             product = np.einsum("ij,j->i", self.rows, finite_array("coef", coef, ndim=1, length=self.dim))
         if not np.isfinite(product).all():
             raise InputError("scores must be finite: features and coefficients are too large to be multiplied")
@@ -339,8 +339,8 @@ class Actions(ActionSet):
 
     def best_each(self, coefs: Floats) -> ActionBatch:
         coefs, rows = finite_array("coefs", coefs, ndim=2), self.rows
-        # Matrix products round differently on every processor. Scores that differ by less than the rounding error are
-        # compared again by sums in a fixed order, so the answer is the same everywhere.
+        # Matrix products round differently on every processor. Scores within the rounding error of
+        # the minimum are recomputed by sums in a fixed order, so the answer is the same everywhere.
         error = 4 * self.dim * np.finfo(float).eps * (np.abs(coefs) @ np.abs(rows).max(axis=0))
         best: Integers = np.zeros(len(coefs), dtype=np.int64)
         step = max(1_000_000 // len(rows), 1)  # scores held in memory at a time

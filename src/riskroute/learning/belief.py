@@ -1,8 +1,8 @@
 """Gaussian posterior over the coefficients of mean and variance.
 
 `riskroute.learning.belief_fit` fits it to rewards by weighted least squares. Up to 64 dimensions, kernels that add in a
-fixed order compute covariances and draws; NumPy does so in more dimensions, and if a matrix has no Cholesky factor in
-floating-point arithmetic.
+fixed order compute covariances and draws. NumPy computes them in more dimensions, and for matrices without a Cholesky
+factor in floating-point arithmetic.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Belief:
         return _covariance(self.var_precision)
 
     def in_units(self, factor: float) -> Belief:
-        """Return the same posterior for rewards multiplied by ``factor``: 100 turns dollars into cents."""
+        """Return the same posterior for rewards multiplied by ``factor``: 100 converts dollars to cents."""
         factor = real_number("factor", factor, above=0)
         return Belief(
             self.mean_coef * factor,
@@ -91,14 +91,14 @@ class Belief:
         )
 
     def weakened(self, factor: float) -> Belief:
-        """Return the posterior down-weighted to ``factor`` times its rewards, for use as a prior."""
+        """Return the posterior with its information multiplied by ``factor``, for use as a prior."""
         factor = real_number("factor", factor, above=0, maximum=1)
         precisions = {name: getattr(self, name) * factor for name in ("mean_precision", "var_precision")}
         return dataclasses.replace(self, rounds=self.rounds * factor, **precisions)
 
 
 def draw_gaussian(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:
-    """Turn standard normal numbers ``(n, dim)`` into draws from ``N(center, covariance)``, ``(n, dim)``."""
+    """Map standard normal draws ``(n, dim)`` to draws from ``N(center, covariance)``, ``(n, dim)``."""
     if len(center) <= LONGEST:
         columns, root = normals.T.copy(), np.zeros(covariance.shape)  # overwritten by the kernel
         if upper_triangular_root(np.ascontiguousarray(covariance), root):

@@ -1,21 +1,21 @@
 """Fit of a `riskroute.learning.belief.Belief` to rewards, by weighted least squares.
 
 A reward of variance ``v`` carries the information ``1 / v`` about its mean, and its squared error ``1 / (2 v^2)`` about
-its variance (exactly so for Gaussian rewards). Both fits weight rewards by the variance they estimate, so they
-alternate a few times.
+its variance (exactly so for Gaussian rewards). Both fits weight rewards by the inverse of the variance being
+estimated, so they alternate a few times.
 
-There are two kinds of squared errors: those of rewards around the mean of their own action, and those of these means
-around the fit. The fit follows the rewards, so an error of the second kind has one degree of freedom less its leverage.
-Errors of the second kind are ignored if they clearly exceed the noise estimated by the first kind: then the prior is
-wrong or the means are not linear in the features, and the misfit is not noise.
+There are two kinds of squared errors: of rewards around the mean of their own action, and of these means around the
+fit. The fit follows the rewards, so an error of the second kind has one degree of freedom less its leverage. Errors of
+the second kind are ignored if they clearly exceed the noise estimated from the first: then the prior is wrong or the
+means are not linear in the features, and the misfit is not noise.
 
-The default prior is vague: a fraction of one reward, spread over an optimal design, around zero. The variance of that
-reward is the noise plus the squared signal, the average squared distance of the actions' means from the prior mean.
-Without the signal, the vague prior would be strong where means lie many noise deviations apart, and the misfit would
-look like noise. With it, the fit does not depend on the units of rewards and features.
+The default prior is vague: centred at zero, with the information of a fraction of one reward, spread over an optimal
+design. The variance of that reward is the noise plus the squared signal, the average squared distance of the actions'
+means from the prior mean. Without the signal, the vague prior would be strong where means lie many noise deviations
+apart, and the misfit would look like noise. With it, the fit does not depend on the units of rewards and features.
 
-`_fit_numpy` defines the fit in terms of whole arrays. Up to 64 dimensions `fit_belief` takes the same steps with
-kernels, which add in a fixed order on every processor.
+`_fit_numpy` defines the fit by array operations. Up to 64 dimensions `fit_belief` runs the same steps in kernels, which
+add in a fixed order on every processor.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.kernels import LONGEST, padded_length, upper_triangular_inverse, upper_triangular_root
 from riskroute.learning.observations import Observations
 
-ITERATIONS = 3  # alternations of the fits of mean and variance
+ITERATIONS = 3  # rounds of fitting the mean, then the variance
 SURPRISE = 3.0  # standard deviations by which errors of the fit may exceed those within actions
 TRACE = 1e-9  # fraction of the vague prior that regularises the fit of the typical variance
 ROUNDING = 1e-12  # relative ridge: keeps the matrix regular if rewards are concentrated in few directions
@@ -49,15 +49,15 @@ def fit_belief(
     variance_floor: float = 0.3,
     unit: float = 1.0,
 ) -> Belief:
-    """Fit the posterior to rewards, on top of the ``vague`` information and an informative ``prior``, if any.
+    """Fit the posterior to rewards, given the ``vague`` information and, if any, an informative ``prior``.
 
-    ``base_variance`` is the known constant in the variance. Rewards are weighted by variances of at least
-    ``variance_floor`` times the typical one. ``unit`` is the typical variance if rewards, prior and base variance are
-    zero.
+    ``base_variance`` is the known constant in the variance. Rewards are weighted by inverse variances; a variance is at
+    least ``variance_floor`` times the typical one. ``unit`` is the typical variance if rewards, prior and base variance
+    are zero.
     """
     dim = observations.features.shape[1]
     if prior is not None and prior.dim != dim:
-        raise InputError(f"prior must have dimension {dim}, was {prior.dim}")
+        raise InputError(f"prior must have dimension {dim}, had {prior.dim}")
     before = _no_prior(dim) if prior is None else prior
     given = observations, float(base_variance), vague, before, prior is not None, variance_floor, unit
     found = _fit_compiled(*given) if dim <= LONGEST else None
@@ -87,7 +87,7 @@ def _fit_numpy(
     variance_floor: float,
     unit: float,
 ) -> Belief:
-    """Fit by whole arrays; ``prior`` has zero precision unless ``has_prior``."""
+    """Fit by array operations; ``prior`` has zero precision unless ``has_prior``."""
     features, counts, means = observations.features, observations.counts, observations.means
 
     # typical variance, pooled over all rewards
@@ -121,7 +121,7 @@ def _fit_numpy(
 def _typical_variance(
     squares: float, freedom: float, prior: float, base_variance: float, size: float, unit: float
 ) -> float:
-    """Return squared errors per degree of freedom; with too few rewards, the first positive one of the alternatives."""
+    """Return squared errors per degree of freedom; without enough of either, the first positive alternative."""
     # degrees of freedom below which the typical variance is not estimated
     found = squares / freedom if freedom > 0.5 else 0.0
     # squared errors below this fraction of squared rewards are rounding errors
@@ -135,7 +135,7 @@ def _solve(features: Matrix, weights: Vector, totals: Vector, known: Matrix, cen
     precision = known + (features * weights[:, None]).T @ features
     precision.flat[:: len(precision) + 1] *= 1 + ROUNDING  # the diagonal
     step = np.zeros(len(center))
-    for _ in range(2):  # refined once: the ridge biases the first step, which matters if the signal is strong
+    for _ in range(2):  # refine once: the ridge biases the first step, noticeably if the signal is strong
         missed = totals - weights * (features @ (center + step))
         step = step + np.linalg.solve(precision, features.T @ missed - known @ step)
     return precision, center + step
@@ -163,7 +163,7 @@ def _squared_errors(
 def _average_square(
     observations: Observations, values: Vector, noise: float = 0.0, add: Callable[[Vector], float] = np.sum
 ) -> float:
-    """Return the average square over rows, less the part due to the noise of the rewards, at least zero."""
+    """Return the average square over rows minus the part due to the noise of the rewards; zero if negative."""
     if len(observations) == 0:
         return 0.0
     counts, weights = observations.counts, np.minimum(observations.counts, 1.0)
@@ -299,10 +299,10 @@ def _solve_kernel(
     coef: Vector,
     fitted: Vector,
 ) -> bool:
-    """Write posterior precision, its factor and the mean, like `_solve`; return False if there is no factor."""
+    """Write posterior precision, its Cholesky factor and the mean, like `_solve`; return False without a factor."""
     dim, n = len(center), len(weights)
     flat = np.zeros(pairs.shape[1])
-    for i in range(0, n, 2):  # two rows at a time, and `pairs` has a row of zeros at the end
+    for i in range(0, n, 2):  # two rows at a time; `pairs` ends with a row of zeros
         one, two = weights[i], weights[i + 1] if i + 1 < n else 0.0
         for p in range(len(flat)):
             flat[p] += one * pairs[i, p] + two * pairs[i + 1, p]
@@ -392,11 +392,12 @@ _TAILS = 2.0  # variance of squared residuals over that of Gaussian ones
 def temper_prior(
     prior: Belief, observations: Observations, *, base_variance: float, vague: Matrix, surprise: float = PRIOR_SURPRISE
 ) -> Belief:
-    """Down-weight the prior until it is consistent with the rewards; return the prior itself if it is.
+    """Down-weight the prior until it is consistent with the rewards; return a consistent prior unchanged.
 
     The squared distance between the coefficients fitted to the rewards alone and those of the prior, in units of their
-    joint standard error, has as many degrees of freedom as there are coefficients. It may exceed them by ``surprise``
-    standard deviations. Means and variances are compared separately, and the stronger contradiction down-weights both.
+    joint standard error, has as many degrees of freedom as there are coefficients. The distance may exceed their number
+    by ``surprise`` standard deviations. Means and variances are compared separately; the smaller factor is used for
+    both.
     """
     given = prior, observations, float(base_variance), vague, surprise
     factor = _temper_factor(*given) if prior.dim <= LONGEST else math.nan
@@ -408,7 +409,7 @@ def temper_prior(
 def _temper_factor_numpy(
     prior: Belief, observations: Observations, base_variance: float, vague: Matrix, surprise: float
 ) -> float:
-    """Return the factor of `temper_prior`, by whole arrays."""
+    """Return the factor of `temper_prior`, by array operations."""
     features, counts = observations.features, observations.counts
     variance = np.maximum(features @ prior.var_coef + base_variance, LEAST_VARIANCE * prior.variance)
     variance = np.maximum(variance, observations.spreads / counts)
@@ -439,7 +440,7 @@ def _largest_factor(length: Callable[[float], float], dim: int, surprise: float)
     alone = length(0.0)
     if math.isnan(alone) or alone - length(1.0) <= allowed:
         return alone if math.isnan(alone) else 1.0
-    # the lower end makes the prior negligible even if means are off by very many noise deviations
+    # at the lower end the prior is negligible, even if its means are many noise deviations off
     low, high = math.log(1e-18), 0.0
     while high - low > 0.05:
         middle = (low + high) / 2
@@ -492,7 +493,7 @@ def _add_information(columns: Matrix, weights: Vector, missed: Vector, informati
 def _squared_length(
     information: Matrix, precision: Matrix, factor: float, pull: Vector, root: Matrix, work: Vector
 ) -> float:
-    """Return the squared length of ``pull`` in the inverse of information plus ``factor`` times the prior's."""
+    """Return ``pull' (information + factor precision)^-1 pull``; NaN if there is no Cholesky factor."""
     dim = len(pull)
     for a in range(dim):
         work[a] = pull[a]

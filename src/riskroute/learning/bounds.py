@@ -1,7 +1,7 @@
 """The paper's regret bounds as functions, with the constants of its proofs.
 
 Where the paper states only an order of growth, the constant is a parameter. ``gaps`` are mean-variance gaps (Delta) and
-``mean_differences`` are differences of mean to the best action (Gamma), both ``(K,)``; ``horizon`` is the paper's T.
+``mean_differences`` the best action's mean minus each mean (Gamma), both ``(K,)``; ``horizon`` is the paper's T.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from riskroute.learning.plan import LONGEST_HORIZON
 
 
 def temporal_remainder(horizon: int, max_deviation: float, max_mean_difference: float, var_range: float) -> float:
-    """Bound the remainder of Proposition 2: expected regret is at most expected pseudo-regret plus this.
+    """Bound the remainder of Proposition 2: expected regret is at most expected pseudo-regret plus the remainder.
 
     The noise term sums ``2 G s sqrt(2 pi t) / (t + 1)``, with ``s`` the largest standard deviation and ``G`` the
     largest difference of means, and grows as ``sqrt(T)``. The variance term sums ``var_range / (t + 1)`` and grows as
@@ -40,7 +40,7 @@ def rise_bound(
     max_variance: float,
     max_mean_difference: float,
 ) -> float:
-    """Bound the regret of RISE independently of the instance: eqs. (instance_independent_1) and (_2) plus remainder.
+    """Bound the regret of RISE on every instance: eqs. (instance_independent_1) and (_2), plus the remainder.
 
     ``epsilon`` is the accuracy of the estimated mean-variances after ``explore_rounds`` rounds of exploration.
     """
@@ -91,7 +91,7 @@ def risk_exp_exp_bound(horizon: int, n_actions: int) -> float:
 def restart_bound(
     horizon: int, changes: int, *, deviation: float = 1.0, largest_mean: float = 1.0, constant: float = 1.0
 ) -> float:
-    """Bound the regret of the restart scheme under ``changes`` changes (Theorem 3), up to its ``constant``."""
+    """Bound the regret of the restart scheme under ``changes`` changes (Theorem 3), up to its unstated ``constant``."""
     horizon = _horizon(horizon)
     changes = whole_number("changes", changes, minimum=0, maximum=horizon)
     rate = horizon ** (8 / 9) * math.log(horizon) + changes * horizon ** (2 / 3)

@@ -34,7 +34,7 @@ class LeastSquaresEstimate:
         object.__setattr__(self, "var_coef", exact_array("var_coef", self.var_coef, np.float64, mean_coef.shape))
 
     def score(self, risk_tolerance: float) -> Vector:
-        """Return the coefficients of the estimated mean-variance, up to a constant."""
+        """Return the coefficients of the estimated mean-variance, which omits the base variance."""
         return self.var_coef - real_number("risk_tolerance", risk_tolerance) * self.mean_coef
 
 
@@ -68,7 +68,7 @@ class _Solver:
 def least_squares(
     features: Matrix, tallies: Tallies, base_variance: float, *, ridge: float = 0.0, corrected: bool = False
 ) -> LeastSquaresEstimate:
-    """Estimate both coefficient vectors as the paper does.
+    """Estimate both coefficient vectors by the paper's least squares.
 
     Parameters
     ----------
@@ -107,9 +107,9 @@ def least_squares(
 def unbiased_score(features: Matrix, tallies: Tallies, base_variance: float, risk_tolerance: float) -> Vector:
     """Estimate the coefficients of the mean-variance without bias, from sample means and sample variances of actions.
 
-    Each action is observed twice or more. Its sample variance is ``spread / (count - 1)``, independent of its sample
-    mean if rewards are Gaussian. The fit to the samples' mean-variances is weighted by counts. Unlike in
-    `least_squares`, no residuals of a fitted mean are used.
+    Every action must be observed at least twice. Its sample variance ``spread / (count - 1)`` is independent of its
+    sample mean if rewards are Gaussian. Sample mean-variances are fitted by least squares weighted by counts. Unlike
+    `least_squares`, this uses no residuals of a fitted mean.
     """
     features, base_variance, _ = _checked(features, tallies, base_variance, 0.0)
     if tallies.counts.min() < 2:
@@ -120,11 +120,11 @@ def unbiased_score(features: Matrix, tallies: Tallies, base_variance: float, ris
 
 
 def _residuals(features: Matrix, tallies: Tallies, mean_coef: Vector, solver: _Solver | None) -> tuple[Vector, Flags]:
-    """Return the mean squared residual of every tally, corrected for leverage with a ``solver``, and which to use."""
+    """Return each tally's mean squared residual, leverage-corrected if given a ``solver``, and whether to use it."""
     spread = tallies.spreads / tallies.counts + (tallies.means - features @ mean_coef) ** 2
     if solver is None:
         return spread, np.ones(len(spread), dtype=bool)
-    # Rewards of leverage near one have no residual to learn from. The ridge would only hide their leverage.
+    # Actions with leverage near one have no informative residual. The ridge would only hide their leverage.
     seen = solver.leverages(regularised=False) < 1 - 1e-2
     free = 1 - solver.leverages()
     return np.where(seen, spread / np.where(seen, free, 1.0), 0.0), seen

@@ -1,10 +1,10 @@
-"""Distribution of a right-censored whole number, by discrete-time survival analysis.
+"""Distribution of a right-censored count, by discrete-time survival analysis.
 
-A trial for ``tried`` units observes ``reached = min(tried, V)`` of a hidden ``V``; if all were found, ``V`` is
-censored. The hazard of unit ``s`` is ``P(V = s - 1 | V >= s - 1)``. Hazards are constant within bins of units, with a
-conjugate beta posterior each: the units passed in a bin are added to its ``beta``, an end in the bin adds one to its
-``alpha``. With bins of one unit this is the Kaplan-Meier estimator, with wider bins its piecewise constant form, for
-trials of any size.
+A trial for ``tried`` units observes ``reached = min(tried, V)`` of a hidden ``V``; if ``reached = tried``, ``V`` is
+censored. The hazard of unit ``s`` is ``P(V = s - 1 | V >= s - 1)``. Hazards are constant within bins of units. Each bin
+has a conjugate beta posterior: units passed in the bin are added to its ``beta``, and an end in the bin adds one to its
+``alpha``. With bins of one unit and no prior this is the Kaplan-Meier estimator, with wider bins its piecewise constant
+form.
 
 Given the hazards, the tail ``P(V >= s)`` falls geometrically within a bin, and with the hazard of the last bin beyond
 the last edge. The expected result of a trial is ``E min(d, V) = sum_{s <= d} P(V >= s)``.
@@ -93,9 +93,9 @@ class Hazards:
 
     @classmethod
     def from_tails(cls, edges: Sequence[int] | Integers, tails: Sequence[float] | Vector, strength: float) -> Self:
-        """Return a prior with the weight of ``strength`` trials per bin.
+        """Return a prior that is worth ``strength`` trials per bin.
 
-        ``tails`` are the prior ``P(V >= k_b)`` at the edges, falling and between 0 and 1, ``(B,)``.
+        ``tails`` are the prior ``P(V >= k_b)`` at the edges, ``(B,)``: between 0 and 1, strictly decreasing.
         """
         ends = hazard_edges(edges)
         given = np.concatenate([[1.0], finite_array("tails", tails, ndim=1, length=len(ends))])
@@ -111,7 +111,7 @@ class Hazards:
         return f"Hazards({len(self.edges)} bins up to {self.edges[-1]}, {self.trials:g} trials)"
 
     def add(self, tried: int, reached: int, weight: float = 1.0) -> None:
-        """Update with a trial for ``tried`` units that found ``reached``, with weight ``weight``.
+        """Update with a trial for ``tried`` units that found ``reached`` of them, weighted by ``weight``.
 
         A trial with ``reached == tried`` is censored. Units beyond the last edge are ignored.
         """
@@ -129,7 +129,7 @@ class Hazards:
         self.trials *= factor
 
     def merged(self, other: Hazards, weight: float = 1.0) -> Self:
-        """Return this belief with the other's observations added at weight ``weight``; the prior is this one's."""
+        """Return this belief with the other's observations added, weighted by ``weight``; its prior is kept."""
         instance_of("other", other, Hazards, "a Hazards")
         if not np.array_equal(self.edges, other.edges):
             raise InputError(f"edges must be equal to be merged, were {self.edges.tolist()} and {other.edges.tolist()}")
@@ -188,7 +188,7 @@ class Hazards:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Self:
-        """Rebuild the belief of a saved state."""
+        """Rebuild the belief from a saved state."""
         try:
             saved = from_plain(_State, state, "the state")
             belief = cls(saved.edges, saved.alpha, saved.beta)
@@ -214,7 +214,7 @@ class _State:
 
 
 def hazard_edges(edges: Any) -> Integers:
-    """Return the last unit of every bin as an array, or raise `InputError`."""
+    """Return valid edges, the last unit of every bin, as an array; raise `InputError` for others."""
     given = np.array(exact_array("edges", edges, np.int64, (None,)))
     if not (len(given) and given[0] > 0 and (np.diff(given) > 0).all() and given[-1] <= MOST_UNITS):
         raise InputError(f"edges must rise from at least 1 to at most {MOST_UNITS:,}, was {given.tolist()[:6]}")
@@ -224,7 +224,7 @@ def hazard_edges(edges: Any) -> Integers:
 @njit(cache=True)
 def _expose(edges: Integers, tried: int, reached: int, weight: float, events: Vector, at_risk: Vector) -> None:
     """Add a weighted trial to the ends and the units at risk."""
-    last = min(reached + 1, tried)  # the last unit observed: found, or the first one missing
+    last = min(reached + 1, tried)  # the last unit observed: the last one found, or the first one missing
     below = 0
     for b in range(len(edges)):
         if last <= below:
@@ -250,7 +250,7 @@ def _tails(edges: Integers, hazards: Vector, units: int) -> Vector:
 
 @njit(cache=True)
 def _mean_tails(edges: Integers, alpha: Vector, beta: Vector, units: int) -> Vector:
-    """Return posterior mean tails: products of ``E (1 - h)^i`` under the beta posterior of each bin."""
+    """Return posterior mean tails: products of ``E (1 - h)^i`` under the beta posteriors of the bins."""
     tails = np.empty(units)
     tail, b, i = 1.0, 0, 0
     for s in range(units):

@@ -7,8 +7,8 @@ linear algebra library.
 A tournament tree tracks the minimum of many values. Updating one value costs one path to the root, ``log2`` of the
 number of values.
 
-Kernels copy arrays element by element: numba takes three seconds to compile an assignment to a slice, most of it for
-the text of an error about shapes.
+Kernels copy arrays element by element: numba takes three seconds to compile an assignment to a slice, mostly for its
+check of shapes and the error message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numba.extending import register_jitable
 
 from riskroute.core.arrays import Floats, Integers, Matrix
 
-LONGEST = 64  # beyond this dimension a linear algebra library is faster than the kernels
+LONGEST = 64  # largest dimension of the kernels: beyond it a linear algebra library is faster
 
 
 @register_jitable
@@ -30,7 +30,7 @@ def padded_length(length: int) -> int:
 
 @njit(cache=True, error_model="numpy")
 def upper_triangular_root(matrix: Matrix, root: Matrix) -> bool:
-    """Write the upper triangular ``U`` with ``U' U = matrix`` into ``root``; return False if the matrix has none.
+    """Write the upper triangular ``U`` with ``U' U = matrix`` into ``root``; return False if there is none.
 
     Only the upper triangles are used. Both arguments may be the same array.
     """
@@ -83,7 +83,7 @@ def _outer_square(upper: Matrix, square: Matrix) -> None:
 
 
 def inverse(matrix: Matrix) -> Matrix | None:
-    """Return the inverse of a positive definite matrix; None if it has no factor.
+    """Return the inverse of a positive definite matrix; None if it has no Cholesky factor.
 
     The inverse is the product of a matrix with its transpose, so it is positive definite even if ``matrix`` is
     ill-conditioned.
@@ -111,7 +111,7 @@ def build_tournament(values: Floats) -> Integers:
 
 @register_jitable
 def update_tournament(winners: Integers, values: Floats, leaf: int) -> None:
-    """Restore the tree after ``values[leaf]`` has changed."""
+    """Update the tree after a change of ``values[leaf]``."""
     node = (len(values) + leaf) // 2
     while node > 0:
         left, right = winners[2 * node], winners[2 * node + 1]

@@ -1,7 +1,7 @@
 """Bayesian logistic regression on the most recent observations.
 
 The log-odds of an event are ``a + beta' x``, with independent Gaussian priors on ``a`` and ``beta``. Newton's method
-finds the posterior mode. Observations have weights that discounting reduces. Adding one is cheap;
+finds the posterior mode. Observations have weights that discounting reduces. `add` is cheap;
 `LogisticRegression.refresh` fits and should run outside the decision path.
 """
 
@@ -24,7 +24,7 @@ class LogisticRegression:
     """Posterior mode of the coefficients, from the last ``capacity`` observations.
 
     ``prior`` is the probability of the event at ``x = 0``. Standardise ``x``: the prior assumes mean zero and unit
-    size. ``coef`` ``(1 + covariates,)`` is ``a``, then ``beta``, as of the last `refresh`.
+    variance. ``coef`` ``(1 + covariates,)`` is ``a``, then ``beta``, as of the last `refresh`.
     """
 
     def __init__(self, covariates: int, prior: float, capacity: int = 2000) -> None:
@@ -43,7 +43,7 @@ class LogisticRegression:
         return min(len(self.weights) + len(self._news), self.capacity)
 
     def add(self, event: bool, x: Vector) -> None:
-        """Store whether the event happened, given ``x``; `refresh` fits it."""
+        """Store an observation: whether the event happened, given ``x``. `refresh` fits it."""
         row = finite_array("x", x, ndim=1, length=self.covariates, largest=LARGEST)
         self._news.append((row.copy(), event))
         if len(self._news) >= self.capacity:
@@ -104,7 +104,7 @@ class LogisticRegression:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Self:
-        """Rebuild the regression of a saved state."""
+        """Rebuild the regression from a saved state."""
         try:
             saved = from_plain(_State, state, "the state")
             model = cls(saved.covariates, saved.prior, saved.capacity)

@@ -4,9 +4,9 @@ A policy is consistent if its regret grows more slowly than every power of the h
 Gaussian rewards, means and variances linear in the features, positive variances. Such a policy must distinguish the
 problem from every *alternative* in which another action is best. Plays of the best action carry no information about
 alternatives that leave its distribution unchanged, so other actions must be played: action ``a`` about ``plays[a] *
-log(T)`` times, where for every alternative the sum of ``plays[a] * KL[a]`` is at least one. One such play costs the gap
-plus the squared difference of the means, since switching adds to the variance of the path. The cheapest ``plays`` give
-the smallest slope of regret against ``log(T)``.
+log(T)`` times, where for every alternative the sum of ``plays[a] * KL[a]`` is at least one. One such play costs its gap
+plus the squared difference between its mean and the best action's, since switching adds to the variance of the path.
+The cheapest ``plays`` give the smallest slope of regret against ``log(T)``.
 
 Plays and alternatives form a two-player zero-sum game. Weights on *any* alternatives prove a lower bound,
 
@@ -36,7 +36,7 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import instance_of, real_number
 from riskroute.learning.problem import Problem
 
-_ROOM = 0.9  # an alternative starts with at least 10 % of every variance
+_ROOM = 0.9  # largest reduction of a variance, as a fraction, at the start of a descent
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +138,7 @@ class _Game:
         # gaps below this fraction of the largest are rounding errors
         ties = int(np.count_nonzero(gaps <= 1e-9 * gaps.max()))
         if ties > 1:
-            raise InputError(f"problem must have one best action, has {ties}")
+            raise InputError(f"problem must have one best action, had {ties}")
         return cls(actions.rows, variances, gaps, gaps + (means - means[best]) ** 2, best)
 
 
@@ -204,7 +204,7 @@ class _Search:
     def _alternatives(self, plays: Vector) -> list[tuple[Vector, Vector]]:
         """Return the alternatives of smallest divergence under ``plays``, each with another action tied for best."""
         # For small shifts the divergence is quadratic, with the information matrices of mean and variance. Its minimum
-        # subject to a tie of action x has a closed form, the start of the descent.
+        # subject to action x tying with the best has a closed form, where the descent starts.
         about_mean = _inverse((self.seen * (plays / self.variances)[:, None]).T @ self.seen)
         about_variance = _inverse((self.seen * (plays / (2 * self.variances**2))[:, None]).T @ self.seen)
         to_mean, to_variance = self.seen @ about_mean, self.seen @ about_variance
@@ -264,7 +264,7 @@ class _Search:
 
 
 def _inverse(matrix: Floats) -> Floats:
-    """Invert an information matrix, with a small ridge since it may be rank-deficient."""
+    """Invert an information matrix, with a small ridge, since it may be rank-deficient."""
     size = len(matrix)
     return np.asarray(np.linalg.inv(matrix + 1e-9 * np.trace(matrix) / size * np.eye(size)))
 

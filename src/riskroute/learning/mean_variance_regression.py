@@ -4,15 +4,15 @@ A reward is ``y = offset + x' theta + noise`` with ``Var = base_variance + chi' 
 consists of squared loadings, every such variance is non-negative and a common factor can be expressed: the product of
 two errors of the same round has expectation ``chi_kl' phi``, where ``chi_kl`` are the features of the pair.
 
-A fit alternates weighted least squares for ``theta`` (weights: one over the predicted variance) with
-non-negative least squares for ``phi`` (targets: squared errors and products of errors, corrected for leverage). A
-squared error of variance ``v`` has variance ``(kurtosis - 1) v^2``, the inverse of its weight. Predicted variances are
+A fit alternates weighted least squares for ``theta`` (weights: inverse predicted variances) with non-negative least
+squares for ``phi`` (targets: squared errors and products of errors, corrected for leverage). The square of an error
+with variance ``v`` has variance ``(kurtosis - 1) v^2``, the inverse of its weight. Predicted variances are
 floored at one tenth of the typical variance, and errors are clipped at six robust standard deviations.
 
 `MeanVarianceRegression` is the online version. It keeps the normal equations of both fits and the most recent rows. A
 refresh fits the recent rows on top of the normal equations; beyond a limit, the oldest are folded into the normal
 equations, weighted by the current estimates of their variances. So weights never depend on a variance assumed before
-any data, and memory and the cost of a refresh are bounded. Adding rows is cheap; refresh outside the decision path.
+any data, and memory and the cost of a refresh are bounded. `add` is cheap; call `refresh` outside the decision path.
 
 References
 ----------
@@ -60,7 +60,7 @@ class MeanVarianceRows:
 
     ``offset`` and ``base_variance`` ``(n,)`` are the known parts of mean and variance; default: zero. The rows of one
     round have a total weight of one (default: one round per row), times ``weights`` ``(n,)``. ``pairs`` ``(m, 2)`` are
-    row numbers whose errors are multiplied, and ``pair_features`` ``(m, q)`` the features of their covariances;
+    numbers of rows whose errors are multiplied, and ``pair_features`` ``(m, q)`` the features of their covariances;
     default: none.
     """
 
@@ -117,7 +117,7 @@ class MeanVarianceRows:
         return cls(**both, rounds=np.concatenate(rounds), pairs=np.concatenate(pairs))
 
     def part(self, start: int, end: int) -> MeanVarianceRows:
-        """Return rows ``start`` to ``end - 1`` with the weight they have here, and the pairs among them."""
+        """Return rows ``start`` to ``end - 1`` with their effective weights, and the pairs among them."""
         fields = ("mean_features", "var_features", "rewards", "offset", "base_variance", "rounds")
         rows = {name: getattr(self, name)[start:end] for name in fields}
         _, place, counts = np.unique(rows["rounds"], return_inverse=True, return_counts=True)
@@ -135,7 +135,7 @@ class MeanVarianceRows:
 
 @dataclass(frozen=True, eq=False)
 class MeanVarianceEstimate:
-    """Coefficients of mean and variance with their precisions: a prior, or the result of a fit.
+    """Coefficients of mean and variance, and their precisions: a prior, or the result of a fit.
 
     ``theta`` ``(p,)`` and ``phi >= 0`` ``(q,)`` have inverse covariances ``(p, p)`` and ``(q, q)``. ``variance`` is the
     typical variance of a reward, ``kurtosis`` that of standardised errors.
@@ -166,7 +166,7 @@ class MeanVarianceEstimate:
     def independent(
         cls, mean_coef: Any, mean_sd: Any, var_coef: Any, var_sd: Any, *, variance: float = 1.0
     ) -> MeanVarianceEstimate:
-        """Return a prior with independent coefficients of these means and standard deviations."""
+        """Return a prior of independent coefficients with the given means and standard deviations."""
         precisions = []
         for name, centre, given in (("mean_sd", mean_coef, mean_sd), ("var_sd", var_coef, var_sd)):
             deviations = finite_array(name, given, ndim=1, length=len(centre))
@@ -193,7 +193,7 @@ class _NormalEquations(NamedTuple):
     var_matrix: Matrix
     var_vector: Vector
     errors: Vector  # weight of the rows, sum of squared errors
-    squares: Vector  # weight of the rows, sum of standardised squared errors, sum of the squares of these
+    squares: Vector  # weight of the rows, sums of second and fourth powers of standardised errors
 
     @classmethod
     def of(cls, prior: MeanVarianceEstimate) -> _NormalEquations:
@@ -204,7 +204,7 @@ class _NormalEquations(NamedTuple):
             prior.var_precision,
             prior.var_precision @ prior.var_coef,
             np.array([1.0, prior.variance]),
-            50.0 * np.array([1.0, 1.0, prior.kurtosis]),  # fourth moments are noisy: the prior counts as 50 rows
+            50.0 * np.array([1.0, 1.0, prior.kurtosis]),  # fourth moments are noisy: the prior weighs 50 rows
         )
 
     def plus(self, other: _NormalEquations, weight: float = 1.0) -> _NormalEquations:
@@ -252,7 +252,7 @@ def _nonnegative_least_squares(matrix: Matrix, vector: Vector, passes: int = 100
 def _normal_equations(
     rows: MeanVarianceRows, base: _NormalEquations, *, start: MeanVarianceEstimate | None = None, sweeps: int = 3
 ) -> _NormalEquations:
-    """Return the normal equations of rows, weighted by the variances fitted to ``base`` and rows together."""
+    """Return the normal equations of rows, weighted by variances that are fitted to ``base`` and the rows together."""
     x, portions = rows.mean_features, rows.portions
     estimate, between = start, np.zeros(len(rows.pairs))
     noise = np.full(len(rows), base.errors[1] / base.errors[0]) if start is None else start.noise(rows)
@@ -310,7 +310,7 @@ def _variance_equations(
     between: Vector,
     kurtosis: float,
 ) -> tuple[Matrix, Vector]:
-    """Return matrix and right-hand side for the coefficients of the variance, weighted by the predicted values."""
+    """Return the normal equations of the variance coefficients, weighted by the predicted variances."""
     weights = portions / ((kurtosis - 1) * noise**2)
     matrix = (rows.var_features * weights[:, None]).T @ rows.var_features
     totals = rows.var_features.T @ (weights * targets)
@@ -327,9 +327,9 @@ class MeanVarianceRegression:
     """Online posterior of ``theta`` and ``phi`` in ``y = offset + x' theta + noise``, ``Var = base + chi' phi``.
 
     The ``prior`` is never discounted. With ``offset_sd``, the offset has a coefficient, the last of ``theta``, with
-    prior mean 1 and this standard deviation; a posterior mean far from 1 shows that the offset is misspecified. Of more
-    than ``keep`` recent rows, all but ``keep // 2`` are folded into the normal equations. ``estimate`` is the posterior
-    as of the last `refresh`.
+    prior mean 1 and this standard deviation; a posterior mean far from 1 shows that the offset is misspecified. If
+    there are more than ``keep`` recent rows, all but the last ``keep // 2`` are folded into the normal equations.
+    ``estimate`` is the posterior as of the last `refresh`.
     """
 
     def __init__(self, prior: MeanVarianceEstimate, *, offset_sd: float | None = None, keep: int = 256) -> None:
@@ -352,7 +352,7 @@ class MeanVarianceRegression:
         return float(self.sums.errors[0] + self._recent_weight)
 
     def _with_offset_feature(self, rows: MeanVarianceRows) -> MeanVarianceRows:
-        """Turn the offset into a feature if it has a coefficient."""
+        """Append the offset to the features of the mean if it has a coefficient."""
         instance_of("rows", rows, MeanVarianceRows, "MeanVarianceRows")
         if self.offset_sd is not None:
             features = np.column_stack([rows.mean_features, rows.offset])
@@ -404,7 +404,7 @@ class MeanVarianceRegression:
             self._fold_oldest(rows, base)
 
     def _fold_oldest(self, rows: MeanVarianceRows, base: _NormalEquations) -> None:
-        """Fold the oldest rows into the normal equations, weighted by the current estimate of their variances."""
+        """Fold the oldest rows into the normal equations, weighted by current estimates of their variances."""
         cut = len(rows) - self.keep // 2
         while len(rows.pairs) and cut and (rows.pairs.min(axis=1) < cut)[rows.pairs.max(axis=1) >= cut].any():
             cut -= 1  # rows of one pair stay together
@@ -467,7 +467,7 @@ class MeanVarianceRegression:
         self.sums, self.estimate = saved.sums, saved.estimate
         for kind in ("mean_coef", "var_coef"):
             if getattr(self.estimate, kind).shape != getattr(self.prior, kind).shape:
-                raise InputError(f"{kind} of the estimate must have as many entries as the prior's")
+                raise InputError(f"{kind} of the estimate must have as many entries as {kind} of the prior")
         np.linalg.cholesky(self.estimate.mean_precision)  # fails unless positive definite
         if saved.recent is not None:
             _check_columns(saved.recent, self.prior)
@@ -499,12 +499,12 @@ class ResidualTest:
 
     Under a correct model the errors have mean zero and variance one. The sum of their squares detects increased noise
     and large shifts; the square of their sum over ``n`` detects small shifts that last. Squares of heavy-tailed errors
-    vary more, so the law of their sum is matched in mean and variance, with ``2 n / (kurtosis - 1)`` degrees of
-    freedom. After an alarm, reset the model to its prior; the window restarts. See Wu, Iyer and Wang (2018),
-    https://arxiv.org/abs/1805.09365.
+    vary more, so their sum is approximated by a scaled chi-squared distribution of equal mean and variance, with ``2 n
+    / (kurtosis - 1)`` degrees of freedom. After an alarm, reset the model to its prior; the window restarts. See Wu,
+    Iyer and Wang (2018), https://arxiv.org/abs/1805.09365.
 
-    The window has ``length`` errors and is tested from ``least`` on. ``level`` is the probability of a false alarm per
-    test, half of it for each of the two sums.
+    The window holds the last ``length`` errors and is tested once it holds ``least``. ``level`` is the probability of a
+    false alarm per test, half of it for each of the two statistics.
     """
 
     def __init__(self, length: int = 50, level: float = 1e-6, least: int = 10) -> None:
@@ -514,7 +514,7 @@ class ResidualTest:
         self.window: Vector = np.zeros(0)
 
     def add(self, errors: Vector, kurtosis: float = 3.0) -> bool:
-        """Add standardised errors and return whether the test raises an alarm, which empties the window."""
+        """Add standardised errors; return whether the test raises an alarm, which also empties the window."""
         errors = finite_array("errors", errors, ndim=1)
         kurtosis = real_number("kurtosis", kurtosis, minimum=KURTOSIS[0])
         self.window = np.concatenate([self.window, errors])[-self.length :]
@@ -537,7 +537,7 @@ class ResidualTest:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Self:
-        """Rebuild the test of a saved state."""
+        """Rebuild the test from a saved state."""
         try:
             test = cls(state["length"], state["level"], state["least"])
             if state["window"]:

@@ -1,4 +1,4 @@
-"""Observations: tallies by feature vector, which remain valid when the set of actions changes."""
+"""Observations: tallies by feature vector, which remain valid when the action set changes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Observations:
     """One row per feature vector: count, mean and sum of squared deviations of its rewards.
 
     Counts may be fractional, for discounted rewards. ``free`` are the degrees of freedom of the squared deviations, so
-    ``spreads / free`` estimates the variance: the count less one if every reward has weight one, and
-    ``sum(w) - sum(w^2) / sum(w)`` for rewards of weights ``w``.
+    ``spreads / free`` estimates the variance: the count minus one if every reward has weight one, and
+    ``sum(w) - sum(w^2) / sum(w)`` for rewards with weights ``w``.
     """
 
     features: Matrix
@@ -46,7 +46,7 @@ class Observations:
 
     @classmethod
     def of(cls, features: Matrix, tallies: Tallies) -> Observations:
-        """Return the rewards of actions with the given features, ``(n, dim)``."""
+        """Return the tallies of actions as observations, given their features ``(n, dim)``."""
         return cls(features, tallies.counts.astype(np.float64), tallies.means, tallies.spreads)
 
     def __len__(self) -> int:
@@ -59,18 +59,18 @@ class Observations:
 
     @property
     def columns(self) -> Columns:
-        """All fields."""
+        """All fields, in order."""
         return self.features, self.counts, self.means, self.spreads, self.free
 
     def joined(self, *others: Observations) -> Observations:
         """Return all observations together, with rows of equal features merged and sorted by features."""
         for other in others:
             if other.features.shape[1] != self.features.shape[1]:
-                raise InputError(f"other must have dimension {self.features.shape[1]}, was {other.features.shape[1]}")
+                raise InputError(f"other must have dimension {self.features.shape[1]}, had {other.features.shape[1]}")
         columns = zip(*(part.columns for part in (self, *others)), strict=True)
         features, counts, means, spreads, free = (np.concatenate(column) for column in columns)
-        # rows are grouped by a hash of their bits: + 0.0 normalises -0.0; the low bits of round numbers are 0, so the
-        # high half is mixed in
+        # rows are grouped by a hash of their bits: + 0.0 turns -0.0 into 0.0, and the high bits are mixed into the low
+        # ones, which are all 0 in round numbers
         bits = (features + 0.0).view(np.int64)
         first, group = distinct_actions(bits ^ (bits >> 32))
         order = np.lexsort(features[first].T[::-1])
@@ -80,11 +80,11 @@ class Observations:
         merged = merge_tally_groups(group, len(order), counts, means, spreads)
         squared = np.bincount(group, counts * (counts - free), len(order))  # sum of squared weights
         left = merged[0] - squared / merged[0]
-        left = np.where(left > 1e-9 * merged[0], left, 0.0)  # smaller ones are rounding errors
+        left = np.where(left > 1e-9 * merged[0], left, 0.0)  # smaller values are rounding errors
         return Observations(features[first[order]], *merged, left)
 
     def faded(self, factor: float, least: float = 1e-3) -> Observations:
-        """Return the observations down-weighted by ``factor``, without rows worth less than ``least`` rewards."""
+        """Return the observations down-weighted by ``factor``; rows left with at most ``least`` rewards are dropped."""
         kept = self.counts * factor > least
         return Observations(
             self.features[kept],
@@ -96,5 +96,5 @@ class Observations:
 
 
 def _contiguous(name: str, value: Any, shape: tuple[int | None, ...]) -> Floats:
-    """Check an array of real numbers, and return it in row-major order: kernels need it."""
+    """Check an array of real numbers and return it in row-major order, as kernels need it."""
     return np.ascontiguousarray(exact_array(name, value, np.float64, shape))

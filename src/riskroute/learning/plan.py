@@ -14,15 +14,15 @@ from riskroute.learning.actions import Action, ActionSet, as_batch
 from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.learning.tally import ActionBatch, tally_handles
 
-LONGEST_HORIZON = 10**12  # rounds; counts of this size are exact in floating point
-MOST_DRAWS = 10**6  # posterior draws per plan, which are held in memory
+LONGEST_HORIZON = 10**12  # rounds; counts up to here are exact in floating point
+MOST_DRAWS = 10**6  # most posterior draws per plan; they are held in memory
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """Problem data known to a policy: everything but the coefficients.
 
-    Default of ``horizon``: unlimited; policies that need a horizon then raise `InputError`.
+    ``horizon`` is the number of rounds; None: unlimited, which policies that need a horizon refuse with `InputError`.
     """
 
     actions: ActionSet

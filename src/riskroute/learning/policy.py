@@ -48,7 +48,7 @@ class Policy(ABC):
 
     name: ClassVar[str]
     state_version: ClassVar[int] = 1  # of the format of saved states
-    needs_list: ClassVar[bool] = False  # whether the policy needs a list of all actions
+    needs_list: ClassVar[bool] = False  # whether it needs a list of all actions
     needs_horizon: ClassVar[bool] = True  # whether it must know the number of rounds
     fixed_set: ClassVar[bool] = True  # whether it needs the same action set in every round
     waits: ClassVar[bool] = True  # whether it learns from complete plans only, see `riskroute.learning.tickets`
@@ -57,7 +57,7 @@ class Policy(ABC):
     _setting: Setting | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
     played: int = memory(0)
     pending: Plan | None = memory(None)
-    partial: list[Tally] = memory(None)  # tallies of the pending plan, entry by entry, in the one-round form
+    partial: list[Tally] = memory(None)  # in the one-round form: tallies of the pending plan, entry by entry
 
     def check_parameters(self) -> None:
         """Raise `InputError` for parameters that are inconsistent with each other or with the setting.
@@ -75,14 +75,14 @@ class Policy(ABC):
 
     @abstractmethod
     def observe(self, tallies: Tallies) -> None:
-        """Learn from the finished plan."""
+        """Learn from the tallies of the finished plan."""
 
     @abstractmethod
     def recommend(self) -> Action:
         """Return the action that the policy would commit to now."""
 
     def estimated_seconds(self, horizon: int, *, drawn_singly: bool) -> float:
-        """Estimate the seconds of a simulated run on one core, in order to divide work.
+        """Estimate the seconds that a simulated run takes on one core, for dividing work between processes.
 
         ``drawn_singly``: the environment draws rewards one by one instead of tallies.
         """
@@ -105,18 +105,18 @@ class Policy(ABC):
 
     @property
     def horizon(self) -> int:
-        """Rounds of the episode, for policies that need to know them."""
+        """Rounds of the episode; raises `InputError` if unlimited."""
         if self.setting.horizon is None:
             raise InputError(f"horizon must be given to {self.name}, was None")
         return self.setting.horizon
 
     @property
     def remaining(self) -> int:
-        """Rounds left until the horizon; a very large number without one."""
+        """Rounds left until the horizon; without a horizon, a very large number."""
         return (LONGEST_HORIZON if self.setting.horizon is None else self.setting.horizon) - self.played
 
     def start(self, setting: Setting, seed: int | np.random.SeedSequence | None = 0) -> Self:
-        """Begin a new episode."""
+        """Begin a new episode, and return the policy itself."""
         self._prepare(instance_of("setting", setting, Setting, "a Setting"), seeded_generator(seed))
         self.begin()
         return self
@@ -154,7 +154,7 @@ class Policy(ABC):
         if not (math.isfinite(size) and math.isfinite(spread) and tallies.spreads.min() >= 0):
             raise InputError("tallies must have finite means and finite, non-negative spreads")
         if max(size, math.sqrt(spread / plan.rounds)) > LARGEST:
-            raise InputError(f"rewards must be at most {LARGEST:g} in size, had means up to {size:g}")
+            raise InputError(f"rewards must be at most {LARGEST:g} in magnitude, had means up to {size:g}")
         if self.partial:
             raise StateError("the current plan is played round by round: finish it with update()")
         self._finish(tallies)
@@ -163,7 +163,7 @@ class Policy(ABC):
         """End the current plan and learn from the rounds actually played, if any.
 
         `learn` and `update` require exactly the planned rounds. With concurrent decisions, rewards may arrive late, for
-        other actions, or never: see `riskroute.learning.tickets`.
+        actions other than planned, or never: see `riskroute.learning.tickets`.
         """
         if self.partial:
             raise StateError("the current plan is played round by round: finish it with update()")
@@ -216,7 +216,7 @@ class Policy(ABC):
         if self.fixed_set:
             raise StateError(f"{self.name} needs the same action set in every round")
         if actions.dim != setting.actions.dim:
-            raise InputError(f"actions must have dimension {setting.actions.dim} in every round, was {actions.dim}")
+            raise InputError(f"actions must have dimension {setting.actions.dim} in every round, had {actions.dim}")
         if self.pending is not None and self.partial:
             self._finish(Tallies.of(self.pending.actions[: len(self.partial)], self.partial))
         self.pending = None
@@ -266,7 +266,7 @@ class Policy(ABC):
 
     @classmethod
     def restore(cls, state: dict[str, Any], actions: ActionSet) -> Self:
-        """Rebuild the policy of a saved state, over the same action set."""
+        """Rebuild the policy from a saved state, over the same action set."""
         if not isinstance(state, dict):
             raise StateError(f"state must be a dictionary that state() returned, was {described(state)}")
         instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
@@ -283,11 +283,11 @@ class Policy(ABC):
     def _rebuilt(cls, state: dict[str, Any], actions: ActionSet) -> Self:
         saved = dict(instance_of("setting", state["setting"], dict, "a dictionary"))
         if (there := saved.pop("actions")) != actions.fingerprint:
-            raise StateError(f"state belongs to the action set {there}, was given {actions.fingerprint}")
+            raise StateError(f"state must be of the action set {actions.fingerprint}, was of {there}")
         given = instance_of("parameters", state["parameters"], dict, "a dictionary")
         expected = {item.name for item in dataclasses.fields(cls) if item.init}
         if set(given) != expected:
-            raise StateError(f"state parameters must be {sorted(expected)}, was {sorted(given)}")
+            raise StateError(f"state parameters must be {sorted(expected)}, were {sorted(given)}")
         policy = cls(**{name: restored_field(cls, name, value) for name, value in given.items()})
         policy._prepare(Setting(actions=actions, **saved), _as_saved(state["random"]))
         fields = {item.name: item for item in dataclasses.fields(cls) if item.metadata.get("memory")}
@@ -328,7 +328,7 @@ def _alike(first: Integers, second: Integers) -> bool:
 
 
 def _as_saved(state: Any) -> np.random.Generator:
-    """Return a random generator in a saved state."""
+    """Return a random generator with a saved state."""
     rng = np.random.default_rng(0)
     try:
         rng.bit_generator.state = state

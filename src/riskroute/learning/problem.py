@@ -20,7 +20,7 @@ from riskroute.core.validation import (
 )
 from riskroute.learning.actions import Action, Actions, ActionSet, as_batch
 
-_REACH = LARGEST / 1000  # largest mean or standard deviation: noise is added
+_REACH = LARGEST / 1000  # largest mean or standard deviation; below the limit of rewards, to leave room for noise
 _SLACK = 1e-9  # rounding tolerance of the norm and sign checks
 
 
@@ -33,7 +33,7 @@ class Problem:
     Parameters
     ----------
     actions : ActionSet
-        The action set, feature vectors of norm at most one.
+        The action set; its feature vectors have norm at most one.
     mean_coef : Floats
         Coefficients of the mean, ``(dim,)``, the paper's theta, of norm at most one.
     var_coef : Floats
@@ -41,7 +41,7 @@ class Problem:
     base_variance : float
         Known constant in the variance, the paper's omega.
     risk_tolerance : float
-        Weight of the mean, the paper's rho; with 0 only the variance matters.
+        Weight of the mean, the paper's rho; at 0 only the variance matters.
     check_norms : bool
         Require the three norm conditions. Without them the constants of the theory do not apply, but every policy
         runs. Variances must be non-negative in either case.
@@ -75,7 +75,7 @@ class Problem:
             for name, norm, limit in self._norms():
                 if norm > limit * (1 + _SLACK):
                     raise InputError(
-                        f"{name} must have norm at most {limit:g}, was {norm:.6g}; "
+                        f"{name} must have norm at most {limit:g}, had {norm:.6g}; "
                         "scale it down (Problem.scaled does) or pass check_norms=False"
                     )
         self._check_reach()
@@ -85,13 +85,13 @@ class Problem:
             raise InputError(f"variance must be non-negative for every action, was {least:.6g} for action {riskless}")
 
     def _check_reach(self) -> None:
-        """Raise `InputError` if rewards or squared rewards could exceed the range of policies."""
+        """Raise `InputError` if rewards or squared rewards could exceed the range that policies accept."""
         norm = self.actions.largest_norm()
         for name, coef, most in (("mean_coef", self.mean_coef, _REACH), ("var_coef", self.var_coef, _REACH**2)):
             size = float(np.abs(coef).max())
             if size and math.log10(size) + math.log10(norm or 1.0) > math.log10(most):
                 raise InputError(
-                    f"{name} times a feature must be at most {most:g} in size, was up to {size:g} * {norm:g}"
+                    f"{name} times a feature must be at most {most:g} in magnitude, was up to {size:g} * {norm:g}"
                 )
 
     def _norms(self) -> list[tuple[str, float, float]]:
@@ -128,7 +128,7 @@ class Problem:
 
     @property
     def score(self) -> Floats:
-        """Coefficients of the mean-variance, up to the constant: ``var_coef - risk_tolerance * mean_coef``."""
+        """Coefficients of the mean-variance without the constant: ``var_coef - risk_tolerance * mean_coef``."""
         return self.var_coef - self.risk_tolerance * self.mean_coef
 
     @property
@@ -151,7 +151,7 @@ class Problem:
         return self.variances(actions) - self.risk_tolerance * self.means(actions)
 
     def gaps(self, actions: Integers | None = None) -> Floats:
-        """Return the gaps in mean-variance to the best action, for a batch of actions (default: all)."""
+        """Return the mean-variances of a batch of actions (default: all) minus that of the best action, ``(n,)``."""
         chosen = self.actions.listed().handles if actions is None else actions
         return self.mean_variances(chosen) - self.mean_variances(as_batch(self.best))
 

@@ -28,11 +28,11 @@ from riskroute.learning.policy import Policy
 POLICIES: dict[str, type[Policy]] = {
     kind.name: kind
     for kind in (
-        *(Rise, RisePlusPlus, RiskUcb, RiskExpExp, RestartGse),  # the paper's
-        *(Adaptive, Thompson, Guarded),  # ours
-        *(Discounted, SlidingWindow, ChangeTest),  # ours, for coefficients that change
-        *(LinUcb, LinThompson, PhasedElimination),  # risk-neutral
-        *(MvUcb, MvThompson),  # without features
+        *(Rise, RisePlusPlus, RiskUcb, RiskExpExp, RestartGse),  # of the paper
+        *(Adaptive, Thompson, Guarded),  # of riskroute
+        *(Discounted, SlidingWindow, ChangeTest),  # of riskroute, for changing coefficients
+        *(LinUcb, LinThompson, PhasedElimination),  # risk-neutral, from the literature
+        *(MvUcb, MvThompson),  # from the literature, without features
         *(Greedy, Uniform, Oracle),
     )
 }
@@ -41,7 +41,7 @@ BASELINES = (Greedy.name, Uniform.name, Oracle.name)  # for comparison only
 
 
 def make_policy(name: str, **parameters: Any) -> Policy:
-    """Make a policy by its name.
+    """Return a new policy by its name.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def make_policy(name: str, **parameters: Any) -> Policy:
 
 
 def restore_policy(state: dict[str, Any], actions: ActionSet) -> Policy:
-    """Rebuild a policy of any kind from its saved state, over the same action set."""
+    """Rebuild a policy of any registered kind from its saved state, over the same action set."""
     name = state.get("policy") if isinstance(state, dict) else None
     if not isinstance(name, str) or name not in POLICIES:
         raise StateError("state must name a known policy under 'policy'")

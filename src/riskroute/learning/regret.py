@@ -1,8 +1,8 @@
 """Mean-variance regret of a path of rewards, and its temporal decomposition.
 
 The mean-variance of a path (eq. for xi) is the sum of its squared deviations from its own mean, minus the risk
-tolerance times its sum. Regret compares it with the *expected* mean-variance of the best single action. Nothing here
-forms ``E[x^2] - mean^2``: paths are merged block by block from tallies.
+tolerance times its sum. Regret compares it with the *expected* mean-variance of the best single action. The code merges
+tallies block by block and never computes ``E[x^2] - mean^2``, which loses digits to cancellation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _harmonic(n: float) -> float:
 
 
 class RegretBlocks(NamedTuple):
-    """Consecutive blocks of an episode, each of one action: arrays ``(n,)``."""
+    """Consecutive blocks of an episode, each of rounds on one action: arrays ``(n,)``."""
 
     counts: Integers  # rounds
     reward_means: Vector
@@ -46,19 +46,19 @@ class RegretBlocks(NamedTuple):
 def block_regret_curves(
     blocks: RegretBlocks, checkpoints: Integers, anchors: Vector, risk_tolerance: float
 ) -> tuple[Vector, Vector, Vector]:
-    """Return path mean-variance, pseudo-regret and luck at checkpoints, from blocks of one action each.
+    """Return path mean-variance, pseudo-regret and luck at checkpoints, ``(C,)`` each.
 
     Checkpoints ascend, each at the end of a block. Within a block, the squared differences to the means of all earlier
     rounds are constant, so the cost of switching is their sum times a difference of harmonic numbers.
 
     Luck is a control variate: the part of the path's mean-variance that depends on noise alone. Around a constant ``c``
     the path's squared deviations are ``sum (x - c)^2`` less ``t (mean - c)^2``. With ``e = x - mu`` the noise of a
-    round of true mean ``mu`` and variance ``v``, luck is the sum over rounds of
+    round with true mean ``mu`` and variance ``v``, luck is the sum over rounds of
 
         ``e^2 - v - risk_tolerance e + 2 (mu - c) e``.
 
     If rewards are independent given the actions, every term has expectation zero for any policy and any ``c`` fixed in
-    advance. ``anchors`` holds the ``c`` of every checkpoint; near the path's mean it removes most of the noise.
+    advance. ``anchors`` holds the ``c`` of every checkpoint; an anchor near the path's mean removes most of the noise.
     """
     curves: tuple[Vector, Vector, Vector] = _block_curves(*blocks, checkpoints, anchors, risk_tolerance)
     return curves
@@ -80,7 +80,7 @@ def _block_curves(
     count, mean, spread = 0.0, 0.0, 0.0  # tally of the rewards so far
     level, apart = 0.0, 0.0  # mean and summed squared deviations of the true means so far
     loss = 0.0
-    chance, noise = 0.0, 0.0  # luck around the last anchor, and summed noise, which moves it to another anchor
+    chance, noise = 0.0, 0.0  # luck around the last anchor; summed noise, which converts it to another anchor
     reached = 0
     for i in range(len(counts)):
         n = float(counts[i])
@@ -106,7 +106,7 @@ def _block_curves(
 
 
 def regret_checkpoints(horizon: int, count: int = 100, spacing: str = "both") -> Integers:
-    """Return about ``count`` rounds to record curves at, spaced ``log``, ``linear`` or ``both``, up to the horizon."""
+    """Return about ``count`` rounds at which to record curves, spaced ``log``, ``linear`` or ``both``."""
     whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
     whole_number("checkpoints", count, maximum=10**6)
     log = np.geomspace(1, horizon, count) if count > 1 else np.array([horizon], dtype=float)

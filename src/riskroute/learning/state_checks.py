@@ -26,13 +26,13 @@ from riskroute.learning.tally import Tallies
 if TYPE_CHECKING:
     from riskroute.learning.policy import Policy
 
-LARGEST_SPREAD = LARGEST**2 * LONGEST_HORIZON  # no sum of squared deviations can be larger
+LARGEST_SPREAD = LARGEST**2 * LONGEST_HORIZON  # a larger sum of squared deviations is impossible
 
 Check = Callable[[str, Any, "Policy"], None]
 
 
 def restored_field(kind: type, name: str, plain: Any) -> Any:
-    """Convert a plain value to the declared type of a field of ``kind``."""
+    """Convert a plain value to the declared type of the field ``name`` of ``kind``."""
     check_finite_record(plain, name)
     return from_plain(_types(kind)[name], plain, name)
 
@@ -99,7 +99,7 @@ def check_belief(name: str, value: Belief, dim: int) -> None:
     """Require a belief of dimension ``dim`` with finite coefficients and positive definite precisions."""
     instance_of(name, value, Belief, "a Belief")
     if value.dim != dim:
-        raise InputError(f"{name} must have dimension {dim}, was {value.dim}")
+        raise InputError(f"{name} must have dimension {dim}, had {value.dim}")
     for field in ("mean_coef", "var_coef"):
         finite_array(f"{field} of {name}", getattr(value, field), ndim=1, largest=LARGEST**3)
     for field in ("mean_precision", "var_precision"):
@@ -111,7 +111,7 @@ def check_belief(name: str, value: Belief, dim: int) -> None:
 def _check_observations(name: str, value: Observations, policy: Policy) -> None:
     dim = policy.setting.actions.dim
     if value.features.shape[1] != dim:
-        raise InputError(f"features of {name} must have dimension {dim}, was {value.features.shape[1]}")
+        raise InputError(f"features of {name} must have dimension {dim}, had {value.features.shape[1]}")
     if len(value) == 0:
         return
     finite_array(f"features of {name}", value.features, ndim=2, largest=LARGEST)

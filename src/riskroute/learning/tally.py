@@ -1,8 +1,8 @@
 """Tallies: the sufficient statistics that policies learn from.
 
 A tally of some rewards is their count, their mean and the sum of their squared deviations from that mean. Both
-least-squares estimators and the mean-variance of a path are functions of tallies, and tallies merge exactly
-(Chan, Golub and LeVeque 1983). So rewards are not kept, and ``E[x^2] - mean^2``, which cancels, is never computed.
+least-squares estimators and the mean-variance of a path are functions of tallies, and tallies merge exactly (Chan,
+Golub and LeVeque 1983). So single rewards are not kept, and ``E[x^2] - mean^2``, which cancels, is not computed.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ class Tally:
 
     @classmethod
     def of(cls, rewards: Iterable[float]) -> Tally:
-        """Tally ``rewards`` one by one, with the same rounding as `riskroute.Policy.update`."""
+        """Return the tally of ``rewards``, merged one by one, with the same rounding as `riskroute.Policy.update`."""
         tally = cls()
         for reward in valid_list("rewards", rewards, object, "numbers"):
             tally = tally.merge(cls(1, real_number("a reward", reward), 0.0))
         return tally
 
     def merge(self, other: Tally) -> Tally:
-        """Return the tally of the union of both sets of rewards."""
+        """Return the tally of the rewards of both."""
         if type(other) is not Tally:
             instance_of("other", other, Tally, "a Tally")
         count, mean, spread = _merge_moments(self.count, self.mean, self.spread, other.count, other.mean, other.spread)
@@ -118,7 +118,7 @@ class Tallies:
         )
 
     def joined(self, other: Tallies) -> Tallies:
-        """Return the concatenated entries (an action may appear twice)."""
+        """Return the entries of both, concatenated; an action may appear twice."""
         instance_of("other", other, Tallies, "Tallies")
         if self.actions.shape[1:] != other.actions.shape[1:]:
             raise InputError(
@@ -166,14 +166,14 @@ def merge_tallies_compiled(
     more_means: Floats,
     more_spreads: Floats,
 ) -> None:
-    """Merge tally ``i`` of the second three arrays into tally ``where[i]`` of the first three, in order, in place."""
+    """Merge tally ``i`` of ``more`` into tally ``where[i]`` of the first three arrays, in order and in place."""
     if not (
         len(counts) == len(means) == len(spreads) and len(where) == len(more) == len(more_means) == len(more_spreads)
     ):
-        raise InputError("tallies must be arrays of equal length, some were not")
+        raise InputError("arrays of tallies must have equal lengths, some differed")
     for i in range(len(where)):
         if not 0 <= where[i] < len(counts):
-            raise InputError("tallies must be merged into places that exist, one was out of range")
+            raise InputError("where must hold positions of existing tallies, one was out of range")
     for i in range(len(where)):
         k = where[i]
         total, means[k], spreads[k] = merge_moments_compiled(

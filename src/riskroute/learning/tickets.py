@@ -1,10 +1,10 @@
-"""Concurrent decisions: each is a ticket, settled in any order once its reward is known.
+"""Concurrent decisions as tickets, which are settled in any order as their rewards arrive.
 
 `Policy.select` and `Policy.update` handle one round at a time. `Tickets` issues the rounds of the policy's plans
 without waiting for earlier rewards, and collects rewards into tallies of the plan:
 
-- A policy that may learn at any time (``waits`` is False) makes a new plan when all rounds of the last are issued, and
-  first learns from the rewards received so far. Later rewards are learned with the next plan.
+- A policy that may learn at any time (``waits`` is False) learns from the rewards received so far and makes a new plan
+  when all rounds of its plan are issued. Later rewards are learned with the next plan.
 - A phased policy (``waits`` is True) ends a phase when all its tickets are settled or abandoned. Further tickets before
   that carry its recommendation, and their rewards are not learned.
 
@@ -28,7 +28,7 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.registry import restore_policy
 from riskroute.learning.tally import Tallies, Tally
 
-# Markers instead of an entry of the current plan: a ticket of an earlier plan, or one without learning.
+# Markers in place of an entry of the current plan: a ticket of an earlier plan, a ticket without learning.
 _EARLIER, _UNLEARNED = -1, -2
 
 
@@ -49,8 +49,8 @@ class Tickets:
     policy : Policy
         A started policy that is not in the middle of a plan played by `select` and `update`.
     ahead : bool
-        Let only `replan` make plans, so that `issue` is fast; tickets beyond the current plan repeat it, or carry the
-        recommendation of a phased policy. Default: `issue` makes plans.
+        Let only `replan` make plans, so that `issue` is fast. Tickets beyond the current plan repeat it; those of a
+        phased policy carry its recommendation. Default: `issue` makes plans.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class Tickets:
         return Ticket(number, action, entry >= 0)
 
     def settle(self, number: int, reward: float, action: Action | None = None) -> None:
-        """Report the reward of a ticket, and the action played if it was a different one."""
+        """Report the reward of a ticket, and the action played if it was not the ticket's."""
         entry, asked = self._known(number)
         reward = real_number("reward", reward, minimum=-LARGEST, maximum=LARGEST)
         played = asked if action is None else self._member(action)
@@ -167,13 +167,13 @@ class Tickets:
             self._tallies = [Tally() for _ in self.policy.plan().counts]
 
     def _handed_out(self) -> bool:
-        """Whether all rounds of the plan are issued."""
+        """Whether all rounds of the plan, or of the horizon, are issued."""
         plan = self.policy.pending
         assert plan is not None
         return self._entry == len(plan.counts) or self._no_room()
 
     def _no_room(self) -> bool:
-        """Whether the open tickets use up the horizon."""
+        """Whether open tickets and unlearned rewards use up the horizon."""
         return self.policy.remaining <= self._waiting + self._collected
 
     def _must_wait(self) -> bool:
@@ -201,7 +201,7 @@ class Tickets:
     def _end_if_complete(self) -> None:
         if self.ahead or self._open > 0:
             return
-        if self.policy.pending is None:  # the horizon is used up: these are the last rewards
+        if self.policy.pending is None:  # the horizon is used up: only the last rewards are missing
             if self._collected and not self._waiting:
                 self._conclude()
         elif self._handed_out():
@@ -253,7 +253,7 @@ class Tickets:
 
     @classmethod
     def restore(cls, state: dict[str, Any], actions: ActionSet, kind: type[Policy] | None = None) -> Self:
-        """Rebuild tickets and policy from a saved state over the same actions; ``kind`` is an unregistered policy."""
+        """Rebuild tickets and policy from a saved state over the same actions; ``kind``: an unregistered class."""
         if not isinstance(state, dict):
             raise StateError(f"state must be a dictionary that state() returned, was {described(state)}")
         try:
@@ -278,7 +278,7 @@ class Tickets:
         self._others = {self._member(a): from_plain(Tally, tally, "a tally") for a, tally in state["others"]}
         for number, entry, action in state["out"]:
             if whole_number("entry", entry, minimum=_UNLEARNED) >= length:
-                raise InputError(f"entry of a ticket must be one of the plan, was {entry}")
+                raise InputError(f"entry of a ticket must be below {length}, was {entry}")
             self._out[whole_number("ticket", number, minimum=0)] = entry, self._member(action)
         self._open = sum(entry >= 0 for entry, _ in self._out.values())
         self._waiting = sum(entry != _UNLEARNED for entry, _ in self._out.values())

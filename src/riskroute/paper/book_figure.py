@@ -32,16 +32,16 @@ TITLES = {
     "table": "Table: parameters of venue models",
 }
 
-LEVELS = 5  # of a book that orders walk, as in the paper
-_QUANTITIES = tuple(range(1, 11))  # shares, few enough for the thinnest venue
-_BUCKETS = 4  # shown in figure 3
+LEVELS = 5  # levels of a book that orders walk, as in the paper
+_QUANTITIES = tuple(range(1, 11))  # shares: few enough for the thinnest venue
+_BUCKETS = 4  # buckets shown in figure 3
 
 _Made = tuple[dict[str, Any], str, polars.DataFrame, Mapping[str, VenueFit]]  # summary, text, table, fits to draw
 
 
 @dataclass(frozen=True)
 class _OrderBookFigure:
-    """Figure or table computed from order books: its summary, as in the JSON file, a text to print, and its files."""
+    """Figure or table computed from order books: its summary, as in the JSON file, its text, and its files."""
 
     name: str
     summary: dict[str, Any]
@@ -63,7 +63,7 @@ class _OrderBookFigure:
 
 
 def draw_book_figure(name: str, data: ImportedBooks, out: Path, seed: int) -> _OrderBookFigure:
-    """Compute one of `TITLES`, and write table, summary and configuration below ``out``."""
+    """Compute one of `TITLES`; write its table, summary and configuration below ``out``."""
     make: dict[str, Callable[[ImportedBooks, int], _Made]] = {
         "figure1": _figure1,
         "figure3": _figure3,
@@ -84,12 +84,12 @@ def draw_book_figure(name: str, data: ImportedBooks, out: Path, seed: int) -> _O
 
 
 def _figure1(data: ImportedBooks, seed: int) -> _Made:
-    """Return linear fits at the deepest venue, over a wide range of quantities."""
+    """Return the linear fits at the deepest venue, over a wide range of quantities."""
     return _fitted(_calibrated(data, seed, quantities=range(10, 201, 10), venues=(data.deepest,)))
 
 
 def _figure5(data: ImportedBooks, seed: int) -> _Made:
-    """Return linear fits at all venues."""
+    """Return the linear fits at all venues."""
     return _fitted(_calibrated(data, seed))
 
 
@@ -103,7 +103,7 @@ def _fitted(found: Calibration) -> _Made:
 
 
 def _table(data: ImportedBooks, seed: int) -> _Made:
-    """Return calibrated parameters, with dark pools drawn relative to them, beside the paper's."""
+    """Return calibrated parameters beside the paper's; dark pools are drawn relative to the lit venues."""
     found = _calibrated(data, seed, dark_pools=2)
     rows = [
         {"source": source, "venue": one.name, "kind": one.kind}
@@ -117,7 +117,7 @@ def _table(data: ImportedBooks, seed: int) -> _Made:
 
 
 def _figure3(data: ImportedBooks, seed: int) -> _Made:
-    """Return the first buckets: sampled times, the matched books, and one walked book."""
+    """Return sampled times and matched books of the first buckets, and one book walked by an order."""
     recordings = data.recordings
     window = TimeWindow()
     sample_times = draw_sample_times(recordings[0].date, window, seed, recordings[0].zone)
@@ -151,7 +151,7 @@ def _figure3(data: ImportedBooks, seed: int) -> _Made:
 
 
 def _course(snapshots: polars.DataFrame, begin: int, minutes: float) -> dict[str, Any]:
-    """Return the mid over time, thinned to about a thousand points."""
+    """Return the mid over time, in minutes after ``begin``, thinned to about a thousand points."""
     step = max(snapshots.height // 1000, 1)
     some = snapshots.gather_every(step)
     stamps = some["ts_event"].cast(polars.Int64).to_numpy()
@@ -160,7 +160,7 @@ def _course(snapshots: polars.DataFrame, begin: int, minutes: float) -> dict[str
 
 
 def _walked(data: ImportedBooks, time: int, begin: int, end: int) -> dict[str, Any]:
-    """Return the bids of the deepest venue at a time, and the shares of each that an order takes."""
+    """Return the deepest venue's bids at a time (UTC nanoseconds), and the shares that an order takes from each."""
     recording = next(one for one in data.recordings if one.venue == data.deepest)
     snapshots = data.store.snapshots(recording, begin, end)
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()

@@ -1,4 +1,4 @@
-"""The paper's claims about its experiments, each with a check of the measured results."""
+"""The paper's claims about its experiments, each with a criterion that measured results are checked by."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BUDGET = "The paper does not state the length of exploration; its rate, T^(2/9)
 
 @dataclass(frozen=True)
 class _Claim:
-    """A claim about an experiment; ``remark`` names what the outcome depends on."""
+    """A claim about an experiment; ``remark`` says what the outcome depends on."""
 
     experiment: str
     where: str
@@ -35,14 +35,14 @@ class _Claim:
     remark: str = ""
 
 
-CLAIMS: list[_Claim] = []  # in the order of the printed table
+CLAIMS: list[_Claim] = []  # in the order of the table
 _Measure = TypeVar("_Measure", bound=Callable[..., _Verdict])
 
 
 def _claim(
     experiment: str, where: str, text: str, remark: str = "", **arguments: Any
 ) -> Callable[[_Measure], _Measure]:
-    """Return a decorator that adds a claim, checked by the function with these ``arguments``."""
+    """Return a decorator that adds a claim, checked by the decorated function with ``arguments``."""
 
     def add(measure: _Measure) -> _Measure:
         CLAIMS.append(_Claim(experiment, where, text, partial(measure, **arguments), remark))
@@ -66,7 +66,7 @@ def _figure4_claim(text: str) -> Callable[[_Measure], _Measure]:
 
 
 def _linear_fit(summary: _Summary, field: str, stated: tuple[float, ...]) -> _Verdict:
-    """R^2 of the linear fit at XNAS, XBOS and XPSX is at least the ``stated`` one, rounded to two digits."""
+    """Check that R^2 at XNAS, XBOS and XPSX is at least as ``stated``, rounded to two digits."""
     found = {name: fit[field] for name, fit in summary["venues"].items()}
     text = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
     least = dict(zip(("XNAS", "XBOS", "XPSX"), stated, strict=False))
@@ -87,7 +87,7 @@ for _experiment, _field, _stated, _text in (
     _claim(_experiment, f"figure {_experiment[-1]}", _text, _DATA, field=_field, stated=_stated)(_linear_fit)
 
 
-@_claim("table", "table", "of the lit venues NASDAQ costs least per share", _DATA)
+@_claim("table", "table", "NASDAQ has the lowest cost per share of the lit venues", _DATA)
 def _nasdaq_cheapest(summary: _Summary) -> _Verdict:
     lit = {name: venue["mean"][0] for name, venue in summary["venues"].items()}
     text = ", ".join(f"{name} {value:.3g}" for name, value in lit.items())
@@ -145,29 +145,28 @@ def _growth(summary: _Summary, panel: str) -> dict[str, float]:
     return found
 
 
-_GROWTH = "regret of the second half of the rounds relative to the first"
+_GROWTH = "regret of the second half of the rounds over that of the first"
 
 
-@_claim("figure2", "figure 2(a)", "all four are comparable", _INSTANCE)
+@_claim("figure2", "figure 2(a)", "all four policies are comparable", _INSTANCE)
 def _comparable(summary: _Summary) -> _Verdict:
-    """All four policies are within a factor of two."""
+    """Check that the final regrets are within a factor of two."""
     ends = _final_regrets(summary, "a")
     return f"final regret: {_listed(ends)}", max(ends.values()) <= 2 * min(ends.values())
 
 
 def _extreme(summary: _Summary, panel: str, name: str, pick: Callable[..., str]) -> _Verdict:
-    """A policy has the smallest or largest regret."""
+    """Check that ``name`` has the smallest or largest final regret, by ``pick``."""
     ends = _final_regrets(summary, panel)
-    found = pick(ends, key=lambda key: ends[key])
-    return f"{found} has {ends[found]:,.0f}, {name} {ends[name]:,.0f}", found == name
+    return f"final regret: {_listed(ends)}", pick(ends, key=lambda key: ends[key]) == name
 
 
-_claim("figure2", "figure 2(a)", "RiskUCB ends lowest of the four", _INSTANCE, panel="a", name="risk-ucb", pick=min)(
+_claim("figure2", "figure 2(a)", "RiskUCB has the lowest regret", _INSTANCE, panel="a", name="risk-ucb", pick=min)(
     _extreme
 )
 
 
-@_claim("figure2", "figure 2(a)", "RISE and RISE++ vary less between runs", _INSTANCE)
+@_claim("figure2", "figure 2(a)", "RISE and RISE++ vary less between runs than the benchmarks", _INSTANCE)
 def _less_variable(summary: _Summary) -> _Verdict:
     policies = summary["panels"]["a"]["policies"]
     spread = {name: policies[name]["std_regret"][-1] for name in _FOUR}
@@ -197,7 +196,7 @@ def _mostly_above(summary: _Summary) -> _Verdict:
 
 @_claim("figure2", "figure 2(c)", "RISE and RISE++ are below both benchmarks", panel="c")
 def _ours_below(summary: _Summary, panel: str) -> _Verdict:
-    """RISE and RISE++ end below both benchmarks."""
+    """Check that RISE and RISE++ end below both benchmarks."""
     ends = _final_regrets(summary, panel)
     return f"final regret: {_listed(ends)}", max(ends[n] for n in _OURS) < min(ends[n] for n in _BENCHMARKS)
 
@@ -212,7 +211,7 @@ def _benchmarks_grow_faster(summary: _Summary) -> _Verdict:
 @_claim(
     "figure2",
     "figure 2(c)",
-    "RISE varies less over time",
+    "the standard deviation of RISE falls over time",
     "The regret of a path includes the noise of its rewards, which accumulates.",
 )
 def _deviation_falls(summary: _Summary) -> _Verdict:
@@ -246,7 +245,7 @@ def _independent_of_size(summary: _Summary) -> _Verdict:
     return f"regret with 1,287 splits over regret with 462: {text} (splits: 2.79)", max(ratios.values()) < 2
 
 
-@_claim("figure2", "figure 2", "the differences are larger in (d) than in (c)", _CONSTANT)
+@_claim("figure2", "figure 2", "the lead of RISE and RISE++ is larger in (d) than in (c)", _CONSTANT)
 def _wider(summary: _Summary) -> _Verdict:
     lead = {panel: _lead(_final_regrets(summary, panel)) for panel in "cd"}
     text = f"better benchmark over worse of RISE and RISE++: {lead['c']:.1f} in (c), {lead['d']:.1f} in (d)"
@@ -287,7 +286,7 @@ def _sublinear(summary: _Summary, panel: str) -> _Verdict:
 
 @_figure4_claim("RiskUCB looks logarithmic")
 def _logarithmic(summary: _Summary, panel: str) -> _Verdict:
-    """Growth below 20 %; the logarithm of 100,000 rounds grows by 6 % in the second half."""
+    """Check that growth is below 20 %; a logarithm grows by 6 % in the second half of 100,000 rounds."""
     part = _growth(summary, panel)["risk-ucb"]
     return f"{_GROWTH}, RiskUCB: {part:.0%}", part < 0.2
 
@@ -303,7 +302,7 @@ def _linear(summary: _Summary, panel: str) -> _Verdict:
 
 @_figure4_claim("RiskUCB falls behind over time")
 def _ucb_falls_behind(summary: _Summary, panel: str) -> _Verdict:
-    """RiskUCB over the worse of RISE and RISE++ is larger at the end than after 10 % of the rounds."""
+    """Check that RiskUCB over the worse of RISE and RISE++ is above 1 and above its value after 10 % of the rounds."""
     policies = summary["panels"][panel]["policies"]
     early, late = (
         {
@@ -317,7 +316,7 @@ def _ucb_falls_behind(summary: _Summary, panel: str) -> _Verdict:
     return text, after > max(before, 1)
 
 
-# Autocorrelated noise: a panel per correlation and scale of the noise
+# Autocorrelated noise: one panel per correlation and scale of the noise
 
 
 @_claim("autocorrelation", "autocorrelated noise", "RISE++ does about as well as RISE", _CONSTANT)
@@ -380,7 +379,7 @@ def _negative_correlation_helps(summary: _Summary) -> _Verdict:
 
 
 def _gaps_concentrated(summary: _Summary, label: str) -> _Verdict:
-    """Positive gaps are more than twice as high in windows and after changes as elsewhere."""
+    """Check that positive gaps in windows and after changes are more than twice those elsewhere."""
     story = summary["stories"][label]
     text = (
         f"{story['share_of_gaps']:.0%} of the positive gaps in {story['share_of_rounds']:.0%} of the rounds; "
@@ -397,7 +396,7 @@ for _where, _label in (
     _claim("nonstationary", _where, _text, _BUDGET, label=_label)(_gaps_concentrated)
 
 
-@_claim("nonstationary", "changes", "regret rises most where the gap of the rounds is high", _BUDGET)
+@_claim("nonstationary", "changes", "regret rises fastest where gaps are large", _BUDGET)
 def _gaps_drive_regret(summary: _Summary) -> _Verdict:
     policy, story = summary["panels"]["a"]["policies"]["restart-gse"], summary["stories"]["restart-gse"]
     rounds = np.array([0, *policy["checkpoints"]])
@@ -424,7 +423,7 @@ class _ClaimVerdict:
 
 
 def judge_claims(summaries: Mapping[str, _Summary]) -> list[_ClaimVerdict]:
-    """Check the claims about complete experiments, with ``summaries`` by experiment."""
+    """Check the claims about all experiments in ``summaries``, which must be complete."""
     found = []
     for claim in CLAIMS:
         if claim.experiment in summaries:
@@ -434,7 +433,7 @@ def judge_claims(summaries: Mapping[str, _Summary]) -> list[_ClaimVerdict]:
 
 
 def claims_markdown(verdicts: list[_ClaimVerdict], *, remarks: bool = True) -> str:
-    """Return a table with one row per claim; ``remarks`` adds a column."""
+    """Return a Markdown table with one row per claim; ``remarks`` adds their column."""
     columns = ["where", "the paper says", "measured", "agrees", *["remark"] * remarks]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for v in verdicts:

@@ -57,8 +57,8 @@ TITLES = {
 }
 
 _SIZES = {"a": (4, 4), "b": (5, 4), "c": (6, 6), "d": (6, 8)}  # slots and shares per panel of figure 2
-_CHANGING = (4, 4)  # slots and shares with changing coefficients; not stated: the smallest problem of figure 2
-_CHECKPOINTS = 1000  # rounds recorded with changing coefficients
+_CHANGING = (4, 4)  # slots and shares with changing coefficients: the paper states none, so the smallest of figure 2
+_CHECKPOINTS = 1000  # recorded rounds with changing coefficients
 
 # Exploration per cycle of restart-gse in rounds; None: the paper's rate T^(2/9).
 _EXPLORATION = {"restart-gse": 500, "restart-gse short": None}
@@ -84,7 +84,7 @@ def _figure2_panels(size: SimulationSize, policies: Sequence[str], choices: Pape
 
 
 def _instance_panels(size: SimulationSize, policies: Sequence[str], choices: PaperChoices) -> list[SimulationPanel]:
-    """Return the four problems of figure 2 on 30 random instances each, recorded at the end of every run only."""
+    """Return the four problems of figure 2 on 30 random instances each, recorded only at the end of a run."""
     return [
         _random_panel(f"{name}-{instance:02d}", name, instance, size, policies, choices, checkpoints=1)
         for name in _SIZES
@@ -116,8 +116,8 @@ def _random_panel(
 def experiment_bounds(panel: SimulationPanel, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
     """Return the paper's bounds on the final regret by policy, for RISE (Theorem 1) and RISE++ (Theorem 2).
 
-    RISE over m slots explores ``m T^(2/3)`` rounds, to the accuracy ``d T^(-1/3)`` of its theory. The constant of
-    Theorem 2 is not stated; 1 is used.
+    RISE over m slots explores ``m T^(2/3)`` rounds, for an accuracy of ``d T^(-1/3)`` as in its theory. The paper does
+    not state the constant of Theorem 2; 1 is used.
     """
     problem, horizon = panel.environment.pieces[0], panel.size.horizon
     handles = problem.actions.listed().handles
@@ -145,7 +145,7 @@ def experiment_bounds(panel: SimulationPanel, choices: PaperChoices = DEFAULT) -
 
 
 def _figure4_panels(size: SimulationSize, policies: Sequence[str], choices: PaperChoices) -> list[SimulationPanel]:
-    """Return the paper's table of venues in both units: the paper does not state its own."""
+    """Return the panels of the paper's table of venues in both units, since the paper does not state its units."""
     return [
         SimulationPanel(
             name,
@@ -162,7 +162,7 @@ def _figure4_panels(size: SimulationSize, policies: Sequence[str], choices: Pape
 def _autocorrelation_panels(
     size: SimulationSize, policies: Sequence[str], choices: PaperChoices
 ) -> list[SimulationPanel]:
-    """Return five correlations, with noise scaled by the deviation (the model) and by the variance (as printed)."""
+    """Return panels of five correlations, with noise times the deviation (the model) or the variance (as printed)."""
     slots, shares = 5, 6
     problem = random_routing_problem(shares, slots, choices.correlated_instance)
     return [
@@ -197,7 +197,7 @@ def _changing_environment(horizon: int, choices: PaperChoices = DEFAULT) -> Piec
 
 
 def _changing_panels(size: SimulationSize, policies: Sequence[str], choices: PaperChoices) -> list[SimulationPanel]:
-    """Return one panel of runs, for both panels of the paper's figure."""
+    """Return the panel of runs that both panels of the paper's figure are drawn from."""
     slots, shares = _CHANGING
     environment = _changing_environment(size.horizon, choices)
     facts = {"panel": "ab", "slots": slots, "shares": shares, "changes": list(environment.starts[1:])}
@@ -210,14 +210,14 @@ def _changing_panels(size: SimulationSize, policies: Sequence[str], choices: Pap
 
 
 def restart_gse_episodes(size: SimulationSize, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
-    """Return one run of restart-gse per exploration budget, segment by segment."""
+    """Return one run of restart-gse per exploration budget, as `_restart_gse_episode` does."""
     return {label: _restart_gse_episode(size, label, choices) for label in _EXPLORATION}
 
 
 def _restart_gse_episode(
     size: SimulationSize, label: str = "restart-gse", choices: PaperChoices = DEFAULT
 ) -> dict[str, Any]:
-    """Return the changes, restarts, exploration windows and gaps of one run, and its `_concentration`."""
+    """Return the changes, restarts, exploration windows and gaps of one run, with its `_concentration`."""
     environment = _changing_environment(size.horizon, choices)
     stream = environment.stream_name
     policy = RestartGse(budget=_EXPLORATION[label]).start(
@@ -255,7 +255,7 @@ def _concentration(
     windows: Sequence[tuple[int, int]],
     changes: Sequence[int],
 ) -> dict[str, float]:
-    """Return the share of positive gaps in the exploration windows and from a change to the end of the next window."""
+    """Return statistics of gaps inside windows and from changes to the end of the next window, and elsewhere."""
     expected = np.zeros(int(ends[-1]), dtype=bool)
     for begin, end in windows:
         expected[begin:end] = True
@@ -277,7 +277,7 @@ def _concentration(
 
 
 def _mean(parts: Sequence[Floats]) -> float:
-    """Return the mean of all values, or 0."""
+    """Return the mean of all values, or 0 if there are none."""
     values = np.concatenate([np.zeros(0), *parts])
     return float(values.mean()) if len(values) else 0.0
 
@@ -295,7 +295,7 @@ def _joined(windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Panels of one experiment; ``whole`` if all panels with the default policies are included."""
+    """Panels of one experiment; ``whole``: all its panels, with the default policies."""
 
     name: str
     panel: str | None
@@ -326,10 +326,10 @@ class _ExperimentResult:
     def title(self) -> str:
         """Title with the number of runs and rounds."""
         size = self.experiment.panels[0].size
-        return f"{TITLES[self.experiment.name]} ({size.runs} runs of {size.horizon:,} rounds)"
+        return f"{TITLES[self.experiment.name]} ({size.runs} run{'s' * (size.runs > 1)} of {size.horizon:,} rounds)"
 
     def draw(self) -> list[Path]:
-        """Draw the figure beside the other files; return its path, or nothing if the experiment has no figure."""
+        """Draw the figure beside the other files; return its path in a list, empty if the experiment has no figure."""
         path = self.files[0].with_suffix(".png")
         return draw_experiment(self.summary, path, title=self.title, panel=self.experiment.panel)
 
@@ -356,9 +356,9 @@ def plan_experiments(
 ) -> list[Experiment]:
     """Return the experiments to simulate.
 
-    ``name`` is one of `TITLES`, or ``all``; ``panel`` a single panel of the paper's figure, ``a`` to ``e``. Default:
-    50 runs, and 1 per random instance; rounds of the preset; the paper's four policies and ``adaptive``. ``preset``
-    makes the choices that the paper does not state.
+    ``name`` is one of `TITLES`, or ``all``; ``panel`` is one panel of the paper's figure, ``a`` to ``e``. Defaults: 50
+    runs, or 1 per random instance; the horizon of the preset; the paper's four policies and ``adaptive``. ``preset``
+    holds the choices that the paper does not state.
     """
     choices = preset if isinstance(preset, PaperChoices) else PRESETS[one_of("preset", preset, tuple(PRESETS))]
     horizon = choices.horizon if horizon is None else horizon
@@ -370,10 +370,10 @@ def plan_experiments(
     for policy in policies or ():
         one_of("policy", policy, tuple(POLICIES))
     if panel is not None and name == "all":
-        raise InputError(f"panel needs a single experiment, was {panel!r} with all")
+        raise InputError(f"panel needs a single experiment, got {panel!r} with all")
     found = []
     for each in names:
-        usual = 1 if each == "instances" else 50  # there the instance varies, not the run
+        usual = 1 if each == "instances" else 50  # instances vary instead of runs
         size = SimulationSize(horizon, usual if runs is None else runs, seed)
         panels = experiment_panels(each, size, tuple(dict.fromkeys(policies)) if policies else None, choices)
         if panel is not None:
@@ -391,7 +391,7 @@ def reproduce(
     resume: bool = False,
     finished: Finished | None = None,
 ) -> Iterator[_ExperimentResult]:
-    """Simulate all experiments, then write and yield one after the other.
+    """Simulate the experiments together; write and yield each result in order.
 
     Finished tasks are stored in ``out/tasks``; ``resume`` continues from them.
     """

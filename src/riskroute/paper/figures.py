@@ -49,11 +49,11 @@ COLOURS = {
 VENUE_COLOURS = ("#1f6fd6", "#f08c1e", "#2a9d3a", "#7d4fc4", "#d8343c", "#6d8299")
 _BAND = 0.2  # half-width of the shaded band in standard deviations, as in the paper's figures
 
-Summary = Mapping[str, Any]  # of an experiment, a panel, a policy or a run, as in the JSON file
+Summary = Mapping[str, Any]  # summary of an experiment, panel, policy or run, as in the JSON file
 
 
 def _escape_math(text: str) -> str:
-    """Return a text that matplotlib draws verbatim: dollar signs would start a formula."""
+    """Escape dollar signs, which would start a formula, so that matplotlib draws the text verbatim."""
     return text.replace("$", r"\$")
 
 
@@ -75,14 +75,14 @@ def _draw_regret(axes: Axes, policies: Mapping[str, Summary]) -> None:
 
 
 def _format_axes(axes: Axes) -> None:
-    """Use thousands separators, a light grid and no frame."""
+    """Set thousands separators and a light grid; remove the frame."""
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.10g}")
     _remove_frame(axes)
 
 
 def _remove_frame(axes: Axes) -> None:
-    """Draw a light grid and no top and right spine."""
+    """Draw a light grid; hide the top and right spines."""
     axes.grid(alpha=0.25)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -91,7 +91,7 @@ def _remove_frame(axes: Axes) -> None:
 def plot_regret(result: SimulationResult, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
     """Write a figure of the regret curves to ``path`` (.png, .pdf or .svg)."""
     if not instance_of("result", result, SimulationResult, "a SimulationResult").policies:
-        raise InputError("result must hold at least one policy to be drawn")
+        raise InputError("result must have at least one policy, had none")
     figure = _new_figure(8, 5)
     axes = figure.add_subplot()
     _draw_regret(axes, {name: one.summary() for name, one in result.policies.items()})
@@ -102,7 +102,7 @@ def plot_regret(result: SimulationResult, path: str | os.PathLike[str], *, title
 
 
 def _new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure, sizes in inches."""
+    """Return an empty figure of the given size in inches."""
     require_extra("figures and pages", "report", "matplotlib")
     from matplotlib.figure import Figure
 
@@ -124,9 +124,9 @@ def _title(result: SimulationResult) -> str:
 
 
 def plot_fits(fits: Mapping[str, VenueFit], path: str | os.PathLike[str], *, title: str) -> Path:
-    """Write a figure with a row per venue: mean profit against quantity, variance against its square, with lines."""
+    """Write a figure with a row per venue: mean by quantity, and variance by squared quantity, with fitted lines."""
     if not fits:
-        raise InputError("fits must hold at least one venue to be drawn")
+        raise InputError("fits must have at least one venue, had none")
     figure = _new_figure(11, 3.6 * len(fits) + 0.4)
     rows = figure.subplots(len(fits), 2, squeeze=False)
     for (name, fit), (left, right) in zip(fits.items(), rows, strict=True):
@@ -150,7 +150,7 @@ def _draw_line(axes: Axes, along: Any, values: Any) -> None:
 
 
 def draw_experiment(summary: Summary, path: Path, *, title: str, panel: str | None = None) -> list[Path]:
-    """Draw an experiment; return its path, or nothing for the random instances, which have too many panels."""
+    """Draw an experiment; return its path in a list, empty for the random instances, which have too many panels."""
     if summary["experiment"] == "instances":
         return []
     panels = list(summary["panels"].values())
@@ -176,10 +176,10 @@ def _plot_panels(panels: list[Summary], path: str | os.PathLike[str], *, columns
 
 
 def _draw_bounds(axes: Axes, bounds: Mapping[str, Summary]) -> None:
-    """Draw each policy's bound on the final regret as a thin dashed line; bounds above the axis only get a label."""
+    """Draw each policy's bound on the final regret as a thin dashed line; for a bound above the axis, only a label."""
     if not bounds:
         return
-    bottom, top = axes.get_ylim()  # of the measured curves: bounds must not rescale the axis
+    bottom, top = axes.get_ylim()  # limits of the measured curves: bounds must not rescale the axis
     for policy, bound in bounds.items():
         label = f"{policy} bound ({bound['theorem']})"
         if bound["value"] > top:
@@ -190,7 +190,7 @@ def _draw_bounds(axes: Axes, bounds: Mapping[str, Summary]) -> None:
 
 
 def _plot_changes(panel: Summary, story: Summary, path: Path, *, title: str, panels: str) -> Path:
-    """Write the figure of changing coefficients: (a) regret, (b) the gap of every round of one run."""
+    """Write the figure of changing coefficients: (a) regret, (b) the gap in every round of one run."""
     figure = _new_figure(11, 4 * len(panels))
     drawn = dict(zip(panels, figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0], strict=True))
     for axes in drawn.values():

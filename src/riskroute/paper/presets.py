@@ -1,4 +1,4 @@
-"""Presets for the choices that the paper does not state: ours, and those that reproduce most of its claims."""
+"""Presets for the choices that the paper does not state: the defaults, and those that reproduce most of its claims."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ REGRETS = ("path", "steady")  # steady: without the noise of the rewards (`Polic
 
 @dataclass(frozen=True, kw_only=True)
 class PaperChoices:
-    """Values of the choices that the paper does not state, for all of its experiments; the defaults are ours.
+    """Values of the choices that the paper does not state, for all its experiments.
 
     Parameters
     ----------
     horizon : int
         Rounds per run.
     regret : str
-        Regret to average, one of `REGRETS`; both have the same expectation.
+        Regret to average, one of `REGRETS`, whose expectations are equal.
     constant, ridge : float, optional
         C-hat and lambda of RISE++ (default: its practical values).
     delta : float, optional
@@ -57,7 +57,7 @@ class PaperChoices:
         validated_parameters(self)
 
     def policies(self, names: Sequence[str], slots: int) -> tuple[str, ...] | dict[str, str | Policy]:
-        """Return the policies of a panel with ``slots`` slots; names only if every constant has its default."""
+        """Return the policies of a panel with ``slots`` slots, as names only if every constant has its default."""
         chosen: dict[str, Policy] = {}
         if self.explored != 1:
             chosen["rise"] = Rise(explore_multiplier=self.explored * slots)
@@ -68,7 +68,7 @@ class PaperChoices:
         return {name: chosen.get(name, name) for name in names} if chosen else tuple(names)
 
     def shown(self, digest: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the digest of a panel's result with the chosen kind of regret."""
+        """Return the digest of a panel's result, with its regrets of the chosen kind."""
         if self.regret == "path":
             return dict(digest)
         return {**digest, "policies": {label: _without_noise(one) for label, one in digest["policies"].items()}}
@@ -83,7 +83,7 @@ def _without_noise(policy: Mapping[str, Any]) -> dict[str, Any]:
 
 DEFAULT = PaperChoices()
 
-# ``closest`` reproduces most of the paper's claims; ``make closest`` finds it.
+# ``closest`` reproduces most of the paper's claims; it is the result of ``make closest``.
 PRESETS: Mapping[str, PaperChoices] = {
     "default": DEFAULT,
     "closest": PaperChoices(

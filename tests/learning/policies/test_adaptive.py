@@ -372,7 +372,7 @@ PRIOR = naive_fit([], 1.0, np.eye(3))
         (Adaptive(budget=-0.1), "budget must be a number of at least 0, was -0.1"),
         (Adaptive(growth=2.0), "growth must be a number of at most 1 and above 0, was 2.0"),
         (Adaptive(start_rounds=-1), "start_rounds must be a positive integer, was -1"),
-        (Adaptive(prior=PRIOR), "prior must have dimension 2, was 3"),
+        (Adaptive(prior=PRIOR), "prior must have dimension 2, had 3"),
     ],
 )
 def test_bad_parameters_are_named(policy: Adaptive, message: str) -> None:

@@ -297,7 +297,7 @@ def test_a_damaged_state_is_refused() -> None:
         Guarded.restore(state | {"memory": state["memory"] | {"main": 3, "lead": 1}}, TIES.actions)
     unplanned = Tallies(np.array([2]), np.array([5]), np.zeros(1), np.ones(1))
     assert 2 not in policy.design.actions
-    with pytest.raises(StateError, match="explored must be tallies of the design's actions, had others"):
+    with pytest.raises(StateError, match="explored must have tallies of the design's actions only, had others"):
         Guarded.restore(state | {"memory": state["memory"] | {"explored": to_plain(unplanned)}}, TIES.actions)
 
 

@@ -148,7 +148,7 @@ def test_policies_that_need_one_set_refuse() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_dimension_is_refused(kind: type[LinearPolicy]) -> None:
     policy = kind().start(Setting(actions=SETS[2]))
-    with pytest.raises(InputError, match=r"^actions must have dimension 6 in every round, was 4$"):
+    with pytest.raises(InputError, match=r"^actions must have dimension 6 in every round, had 4$"):
         policy.offer(Actions(np.eye(4)))
     with pytest.raises(StateError, match=f"^{policy.name} has not been started"):
         kind().offer(SETS[0])

@@ -1,1 +1,1 @@
-"""G-optimal designs: which actions to play, and how often, to learn most about all of them."""
+"""G-optimal designs: which actions to play, and how often, to estimate all actions well."""

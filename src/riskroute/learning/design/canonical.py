@@ -1,7 +1,7 @@
 """Canonical choice among optimal designs, the same on every processor.
 
-The optimal information matrix of a set of feature vectors is unique, but the weights often are not, in particular on
-symmetric sets, and then a solver's weights depend on rounding errors. This module replaces them by
+The optimal information matrix of a set of feature vectors is unique. The weights often are not, in particular on
+symmetric sets; a solver's weights then depend on rounding errors. This module replaces them by
 
 1. the weights of minimum norm (`canonical_least_norm`), which are unique and equal for symmetric actions,
 2. reduced to a smaller support where it is too large (`canonical_weights`), and
@@ -18,8 +18,8 @@ from numba import njit
 from riskroute.core.arrays import Integers, Matrix, Vector
 
 CONTACT = 1e-5  # actions with a leverage within this fraction of the largest may carry weight in an optimal design
-_DEPENDENT = 1e-8  # entries of a column below this count as zero; others are about one
-_TIE = 1e-7  # relative difference up to which weights and leverages count as equal
+_DEPENDENT = 1e-8  # smaller entries of a column are treated as zero; others are about one
+_TIE = 1e-7  # relative difference up to which weights and leverages are treated as equal
 
 
 def canonical_products(white: Matrix) -> Matrix:
@@ -63,7 +63,7 @@ def _damped_solve(rows: Matrix, target: Vector) -> Vector:
 
 
 def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slope: float) -> float:
-    """Return the first step length among 1, 1/2, 1/4 .. that satisfies the Armijo condition, or 0."""
+    """Return the first step length of 1, 1/2, 1/4, .. that satisfies the Armijo condition, or 0."""
 
     def dual(multipliers: Vector) -> float:
         weights = np.maximum(rows @ multipliers, 0.0)
@@ -81,9 +81,9 @@ def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slo
 def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     """Reduce the support of weights on columns ``(q, n)`` to at most ``limit``, keeping ``columns @ weights``.
 
-    Columns are processed in order. A column that depends on the earlier ones has a unique linear relation to them;
-    weight moves along it until a column has none (Caratheodory). It moves in the direction that does not increase the
-    total weight or, if the total is unchanged, away from the later column. Entries should be of order one.
+    Columns are processed in order. A column that depends on the earlier ones has a unique linear relation to them.
+    Weights move along this relation until one is zero (Caratheodory). The direction is that in which their sum does not
+    grow or, if the sum is constant, in which the weight of the later column falls. Entries should be of order one.
     """
     table = columns.copy()  # after Gauss-Jordan elimination: every column in terms of the basis columns
     weights = weights.copy()
@@ -119,9 +119,9 @@ def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
 
 @njit(cache=True)
 def _move_along(table: Matrix, basis: Integers, weights: Vector, j: int) -> int:
-    """Move weight along the relation of column ``j`` to the basis until a column has none.
+    """Move weights along the relation of column ``j`` to the basis until one is zero.
 
-    Return the row of that column (of several, the first), or -1 if it is ``j``.
+    Return the row of its column (of several, the first), or -1 if that is ``j``.
     """
     total, size = 1.0, 1.0
     for i in range(len(basis)):
@@ -149,7 +149,7 @@ def _move_along(table: Matrix, basis: Integers, weights: Vector, j: int) -> int:
 
 @njit(cache=True)
 def _reduced(weight: float, by: float, most: float) -> float:
-    """Subtract from a weight; return zero if only a rounding error remains."""
+    """Return ``weight - by``, or zero if only a rounding error remains."""
     left = weight - by
     return left if left > _TIE * most or by == 0 else 0.0
 

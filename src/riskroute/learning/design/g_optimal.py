@@ -1,9 +1,9 @@
 """G-optimal designs over finite sets of feature vectors, with a certificate.
 
-A design is a distribution over actions such that the largest leverage ``x' M^-1 x`` over *all* actions
-is as small as possible. Kiefer and Wolfowitz (1960): the smallest possible value is the rank of the set, and the
-same design maximises ``log det M``. One scan therefore certifies a design: ``bound`` is its largest leverage,
-and ``bound / rank - 1`` its distance from the optimum, for any solver.
+A design is a distribution over actions; a G-optimal design minimises the largest leverage ``x' M^-1 x`` over *all*
+actions. Kiefer and Wolfowitz (1960): the minimum is the rank of the set, and the same design maximises ``log det M``.
+One scan therefore certifies a design: ``bound`` is its largest leverage, and ``bound / rank - 1`` its relative excess
+over the optimum, whatever solver found it.
 
 The solver iterates over a working set only. It (1) whitens the coordinates; (2) solves on the working set, by vertex
 exchange (`vertex_exchange`) and then by Newton steps near the optimum (`_newton_polish`); (3) scans every action; (4)
@@ -14,9 +14,9 @@ actions, by Caratheodory's argument.
 Every exchange moves weight from the support point of lowest leverage to the point of highest leverage, by the amount
 that maximises ``log det M`` along that line (Boehning 1986): it has a closed form and costs two rank-one updates.
 Exchange slows down near the optimum if the optimal weights are not unique, as on symmetric sets. Newton steps do not:
-in coordinates where ``M`` is the identity, each minimises the distance of ``sum w_i z_i z_i'`` from twice the identity
-subject to ``w >= 0`` and ``sum w = 1``. That is a non-negative least-squares problem with sparse solutions, and a few
-steps reach an excess of 1e-9.
+in coordinates where ``M`` is the identity, each step minimises the distance of ``sum w_i z_i z_i'`` from twice the
+identity subject to ``w >= 0`` and ``sum w = 1``. That is a non-negative least-squares problem with sparse solutions,
+and a few steps reach an excess of 1e-9.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def vertex_exchange_root(points: Floats, weights: Floats) -> Floats:
 
 
 def vertex_exchange(points: Floats, weights: Floats, tolerance: float, max_steps: int) -> Floats:
-    """Improve ``weights`` until no leverage exceeds ``(1 + tolerance) r``, or ``max_steps`` are done.
+    """Improve ``weights`` until no leverage exceeds ``(1 + tolerance) r``, in at most ``max_steps`` exchanges.
 
     ``points`` is ``(n, r)`` of full rank, best near-whitened; ``weights`` is ``(n,)`` with a spanning support.
     """
@@ -125,7 +125,7 @@ def _levers(columns: Floats, inverse: Floats, levers: Floats) -> None:
 def exchange_weights(
     columns: Floats, weights: Floats, inverse: Floats, levers: Floats, tolerance: float, steps: int
 ) -> bool:
-    """Do up to ``steps`` exchanges in place on points given as ``(r, n)``; return whether the tolerance was reached."""
+    """Run up to ``steps`` exchanges in place on points ``(r, n)``; return whether the tolerance was reached."""
     r, n = columns.shape
     for _ in range(steps):
         high, low = 0, -1
@@ -153,7 +153,7 @@ def exchange_weights(
         weights[low] = weights[low] - moved if moved < weights[low] else 0.0
         weights[high] += moved
         gain = moved / (1 + moved * levers[high])
-        rest = to_low - gain * cross * to_high  # of the low point, after the high one has gained weight
+        rest = to_low - gain * cross * to_high  # of the low point, after the move to the high one
         loss = moved / (1 - moved * (levers[low] - gain * cross * cross))
         p, q = np.zeros(n), np.zeros(n)
         for a in range(r):
@@ -169,7 +169,7 @@ def exchange_weights(
 
 
 def _newton_polish(points: Floats, weights: Floats, tolerance: float) -> tuple[Floats, bool]:
-    """Improve weights by Newton steps; return them, and whether no leverage exceeds ``(1 + tolerance) r``."""
+    """Improve weights by Newton steps; return the weights and whether no leverage exceeds ``(1 + tolerance) r``."""
     rank = points.shape[1]
     for _ in range(_NEWTON_STEPS):
         white = points @ vertex_exchange_root(points, weights)
@@ -203,7 +203,7 @@ def _newton_target(white: Floats, candidates: Integers) -> Floats | None:
 
 
 def _line_search(white: Floats, direction: Floats) -> float:
-    """Return the first step of 1, 1/2, 1/4 .. that gains a quarter of the predicted rise of ``log det``, or 0."""
+    """Return the first step of 1, 1/2, 1/4, .. with a quarter of the predicted rise of ``log det``, or 0."""
     change = np.linalg.eigvalsh(_vertex_information(white, direction))
     predicted = float(change.sum())
     step = 1.0
@@ -216,7 +216,7 @@ def _line_search(white: Floats, direction: Floats) -> float:
 
 
 _CHUNK = 4096  # rows scanned at a time: small enough to stay in cache
-_COARSE = 0.02  # excess at which Newton steps take over from vertex exchange
+_COARSE = 0.02  # excess below which Newton steps replace vertex exchange
 _MAX_STEPS = 200_000
 _MAX_SCANS = 100
 _NEWTON_STEPS = 50  # a few usually suffice
@@ -254,7 +254,7 @@ class Design:
 
 
 def too_wide_for_g_optimal(count: int, dim: int) -> bool:
-    """Return whether `g_optimal` needs too large tables for ``count`` points of dimension ``dim``."""
+    """Return whether `g_optimal` would need too much memory for ``count`` points of dimension ``dim``."""
     rank = min(count, dim)
     return rank > 24 and count * rank * (rank + 1) // 2 > 1_000_000  # tables hold every pair of coordinates
 
@@ -284,12 +284,12 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
         return Design(np.zeros(1, dtype=np.int64), np.ones(1), 0.0, 0)
     most = rank * (1 + tolerance) * (1 + 1e-12)
     try:
-        # Weights are multiples of one over the grid. The coarse step is far above the solver's errors, which then
-        # rarely change a weight; smaller tolerances need the fine one.
+        # Weights are multiples of one over the grid. The coarse grid's steps are far above the solver's errors, which
+        # then rarely change a weight; small tolerances need the fine grid.
         index, weights, bound = _canonical(features, to_round, 2.0**24 if tolerance >= 1e-4 else 2.0**40)
     except (DesignError, np.linalg.LinAlgError):
         bound = np.inf
-    if bound > most:  # too ill-conditioned for the canonical design: any design within the tolerance
+    if bound > most:  # too ill-conditioned for the canonical design: use any design within the tolerance
         index, weights = _solve(features, to_round, tolerance)
         index, weights = thin_design(features[index] @ to_round, weights, index)
         bound = float(_scan(features, to_round, features[index] @ to_round, weights).max())
@@ -308,7 +308,7 @@ def _canonical(features: Matrix, to_round: Matrix, grid: float) -> tuple[ActionB
     white = features[touching] @ root
     even = canonical_least_norm(canonical_products(white), canonical_products(np.eye(rank)).sum(axis=0))
     if even is None:
-        raise DesignError(f"design did not find weights of least norm on {len(touching)} actions")
+        raise DesignError(f"design solver found no weights of least norm on {len(touching)} actions")
     index, weights = thin_design(white, on_canonical_grid(even, grid), touching)
     weights = on_canonical_grid(weights, grid)
     index, weights = index[weights > 0], weights[weights > 0]
@@ -316,9 +316,9 @@ def _canonical(features: Matrix, to_round: Matrix, grid: float) -> tuple[ActionB
 
 
 def design_coordinates(features: Matrix) -> Matrix:
-    """Return ``B`` ``(d, r)`` such that the rows of ``features @ B`` are round: ``B' (X'X) B / K`` is the identity.
+    """Return ``B`` ``(d, r)`` that whitens the rows of ``features @ B``: ``B' (X'X) B / K`` is the identity.
 
-    Leverages do not depend on the coordinates, rounding errors do. ``r`` is the numerical rank after each column is
+    Leverages do not depend on the coordinates, but rounding errors do. ``r`` is the numerical rank after each column is
     scaled to length one, so that it does not depend on the units of the features.
     """
     n_actions, dim = features.shape
@@ -331,7 +331,7 @@ def design_coordinates(features: Matrix) -> Matrix:
     gram = unit.T @ (features.T @ features) @ unit
     norms = np.sqrt(np.diag(gram))
     values, vectors = np.linalg.eigh(gram / np.outer(norms, norms))
-    # an ill-conditioned Gram matrix is inaccurate: factor X itself
+    # if ill-conditioned, the Gram matrix is inaccurate: factor X itself
     if not np.isfinite(values).all() or values[0] < 1e-9 * values[-1]:
         scaled = features[:, used] / size[used]
         norms = np.linalg.norm(scaled, axis=0)
@@ -364,7 +364,7 @@ def _solve(features: Matrix, to_round: Matrix, tolerance: float) -> tuple[Action
     working = _largest(levers, room)
     points = features[working] @ to_round
     start = _spanning_start(points)
-    if start is None:  # the outermost points lie in a subspace: start from points that span
+    if start is None:  # the points of largest leverage lie in a subspace: add points that span the space
         spanning = _spanning_rows(features, to_round)
         working = np.union1d(spanning, working)
         points = features[working] @ to_round
@@ -435,7 +435,7 @@ def thin_design(points: Matrix, weights: Floats, index: ActionBatch) -> tuple[Ac
 
     More points than that have a linear relation ``sum_i v_i y_i y_i' = 0``. Moving the weights along ``-v`` until one
     is zero leaves the information matrix unchanged; with the sign of ``v`` chosen so that the total weight does not
-    grow, rescaling it to one can only add information.
+    grow, rescaling the weights to sum to one can only add information.
     """
     limit = points.shape[1] * (points.shape[1] + 1) // 2
     if int((weights > 0).sum()) > limit:

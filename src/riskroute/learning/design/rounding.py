@@ -22,13 +22,13 @@ def _weights(weights: Floats) -> Floats:
 
 
 def round_up_counts(weights: Floats, rounds: float) -> Integers:
-    """Round ``rounds * weights`` up, as the paper does (eq. for n_a): the total may exceed ``rounds``."""
+    """Round ``rounds * weights`` up, as in the paper (eq. for n_a); the total may exceed ``rounds``."""
     rounds = real_number("rounds", rounds, minimum=0, maximum=LARGEST)
     return _ceil(rounds * _weights(weights))
 
 
 def _ceil(values: Floats) -> Integers:
-    """Round up, but not from a rounding error above a whole number."""
+    """Round up, but ignore rounding errors above a whole number."""
     return np.ceil(values * (1 - _SLACK)).astype(np.int64)
 
 
@@ -50,16 +50,16 @@ def round_exact_counts(weights: Floats, rounds: int) -> Integers:
     while (excess := int(n.sum()) - rounds) != 0:
         if excess < 0:
             deficit = n / w
-            n[np.argmax(deficit <= deficit.min() * (1 + _SLACK))] += 1  # the first of equals
+            n[np.argmax(deficit <= deficit.min() * (1 + _SLACK))] += 1  # ties: the first entry
         else:
             surplus = np.where(n > 1, (n - 1) / w, -1.0)
-            n[np.flatnonzero(surplus >= surplus.max() * (1 - _SLACK))[-1]] -= 1  # the last of equals
+            n[np.flatnonzero(surplus >= surplus.max() * (1 - _SLACK))[-1]] -= 1  # ties: the last entry
     counts[positive] = n
     return counts
 
 
 def round_even_counts(rounds: int, parts: int) -> Integers:
-    """Divide ``rounds`` into at most ``parts`` positive counts that differ by one at most, larger ones first."""
+    """Divide ``rounds`` into at most ``parts`` positive counts that differ by at most one, larger counts first."""
     parts = min(rounds, parts)
     each, left = divmod(rounds, parts)
     return np.array([each + 1] * left + [each] * (parts - left), dtype=np.int64)

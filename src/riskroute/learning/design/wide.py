@@ -2,8 +2,8 @@
 
 The canonical choice among optimal designs needs ``r (r + 1) / 2`` table entries per point (`canonical`), which exceeds
 memory for hundreds of coordinates. Here vertex exchange (see `vertex_exchange`) stops slightly above the optimum and
-stores only the points. Its result depends on comparisons of rounded numbers, so compiled loops add in a fixed order:
-BLAS rounds differently on every processor.
+stores only the points. Its result depends on comparisons of rounded numbers. Compiled loops therefore add in a fixed
+order, unlike BLAS, which rounds differently on every processor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from riskroute.learning.design.g_optimal import vertex_exchange_root as any_inve
 
 @dataclass(frozen=True)
 class WideDesign:
-    """Weights ``(n,)`` on some points; leverages are squared norms of ``x @ whitening``, which is ``(d, r)``."""
+    """Design weights ``(n,)`` on points; leverages are squared norms of ``x @ whitening``, ``whitening`` ``(d, r)``."""
 
     weights: Vector
     whitening: Matrix
@@ -72,7 +72,7 @@ def wide_design(features: Matrix, tolerance: float, start: Vector | None = None)
 
 
 def wide_optimal(features: Matrix, tolerance: float) -> Design:
-    """Return a design over the rows of ``features`` within the tolerance, or one per cent if that is larger."""
+    """Return a design over the rows of ``features`` within ``tolerance`` or 1 %, whichever is larger."""
     # vertex exchange is too slow below an excess of 1 %
     found = wide_design(features, max(tolerance, 0.01) * (1 - 1e-3))
     index, weights, whitening = few_wide_rows(features, found)
@@ -80,12 +80,12 @@ def wide_optimal(features: Matrix, tolerance: float) -> Design:
 
 
 def few_wide_rows(features: Matrix, design: WideDesign) -> tuple[Integers, Vector, Matrix]:
-    """Return the rows with weight, at most ``r (r + 1) / 2``, their weights, and the whitening of both."""
+    """Return at most ``r (r + 1) / 2`` rows that carry weight, their weights, and the design's whitening matrix."""
     index = np.flatnonzero(design.weights > 0)
     weights = design.weights[index]
     if len(index) > design.rank * (design.rank + 1) // 2:
         index, weights = thin_design(features[index] @ design.whitening, weights, index)
-    weights = on_canonical_grid(weights, 2.0**40)  # so fine that no leverage increases noticeably
+    weights = on_canonical_grid(weights, 2.0**40)  # a grid so fine that no leverage increases noticeably
     index, weights = index[weights > 0], weights[weights > 0]
     basis = design_coordinates(features[index])
     return index, weights, basis @ any_inverse_root(features[index] @ basis, weights)

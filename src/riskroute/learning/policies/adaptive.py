@@ -3,17 +3,17 @@
 A plan follows from the posterior of the coefficients in four steps.
 
 1. *Rivals.* The leader is the greedy action under the posterior mean. Its rivals are the best actions of posterior
-   draws, some of them at two and three times their distance from the mean, to include unlikely rivals.
+   draws. Half the draws are repeated at two or three times their distance from the mean, to include unlikely rivals.
 2. *Loss.* Committing to the leader has an expected loss per round: the mean over the draws of the gap between the
    leader and the best action.
 3. *Cost and worth.* A round of a rival costs its expected gap to the leader, plus the squared difference of their
    means, since switching between means adds to the variance of a path. The worth of a round is the reduction in
-   expected loss from observing it. Worth falls as the posterior narrows. A rival is ruled out if its worth, averaged
-   down to zero variance and multiplied by the remaining rounds, does not exceed its cost.
+   expected loss from observing it. Worth falls as the posterior narrows. A rival is ruled out if its worth,
+   averaged over variances down to zero and multiplied by `patience` and the remaining rounds, does not exceed its cost.
 4. *Mixture.* Among the mixtures of the leader with one rival, the policy plays the one with the smallest
    ``(loss + part * cost)^2 / worth of the mixture``: information-directed sampling (Russo and Van Roy 2014). A plan is
-   filled in a few portions, each as if the earlier ones had been observed. When all rivals are ruled out, the leader is
-   played in longer plans.
+   filled in a few portions, each as if the earlier portions had been observed. When all rivals are ruled out, the
+   leader is played in longer plans.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ class Adaptive(LinearPolicy):
     draws : int
         Posterior draws per plan.
     portions : int
-        Portions in which a plan is filled, each as if the earlier ones had been observed.
+        Portions in which a plan is filled, each as if the earlier portions had been observed.
     budget : float, optional
         Largest allowed gap in expected mean-variance between a played action and the leader, once there is a
         posterior (with a `prior`: from the first round). Default: no limit.
     assumed_size : float
-        Prior standard deviation of the coefficients, in standard deviations of the noise, see `expected`; 0 for no
-        such prior.
+        Prior standard deviation of the coefficients, in standard deviations of the noise, see `expected`; 0: no such
+        prior.
     growth, start_rounds, prior
-        See `LinearPolicy`. After a plan without exploration, ``growth`` is multiplied by 4; in more than 12
-        dimensions by ``12 / dim``.
+        See `LinearPolicy`. ``growth`` is multiplied by 4 after a plan without exploration, and by ``12 / dim``
+        in more than 12 dimensions.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Adaptive(LinearPolicy):
     budget: float | None = parameter(None, valid_magnitude, minimum=0)
     assumed_size: float = parameter(1.0, valid_magnitude, minimum=0)
 
-    calm: bool = memory(False)  # the last plan explored nothing
+    calm: bool = memory(False)  # whether the last plan explored nothing
 
     def in_units(self, factor: float) -> Self:
         budget = None if self.budget is None else self.budget * factor**2
@@ -98,10 +98,10 @@ class Adaptive(LinearPolicy):
         """Return the prior; default: a zero-mean Gaussian whose width follows from the paper's norm bounds.
 
         With features of norm one, the paper bounds the norm of the mean coefficients by one standard deviation of the
-        noise and that of the variance coefficients by the base variance. The default prior has these standard
-        deviations, times ``assumed_size``, in every direction. It matters most for small features, about whose
-        coefficients rewards are least informative. Like a given prior, it is down-weighted if rewards contradict it;
-        unlike one, it enters after the first plan. With a base variance of zero there is no scale, and no such prior.
+        noise, and the norm of the variance coefficients by the base variance. The default prior has these as standard
+        deviations (the second times ``sqrt(2)``), times ``assumed_size``. It matters most for small features, where
+        rewards are least informative. Like a given prior, it is down-weighted if rewards contradict it; unlike a given
+        prior, it does not replace the first plan's design. None if the base variance is zero.
         """
         noise, actions = self.setting.base_variance, self.setting.actions
         norm = actions.largest_norm()
@@ -132,7 +132,7 @@ class Adaptive(LinearPolicy):
 
     @property
     def due(self) -> int:
-        # without exploration there is little to update: four times longer plans
+        # without exploration there is little to update: plans are four times as long
         return super().due * (4 if self.calm else 1)
 
     @property
@@ -160,7 +160,7 @@ class Adaptive(LinearPolicy):
 
 
 def _candidate_scores(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:
-    """Return posterior mean, draws from standard normal numbers ``(n, dim)``, and some widened draws, as rows."""
+    """Return as rows the posterior mean, the draws that ``normals`` ``(n, dim)`` map to, and some widened draws."""
     drawn = draw_gaussian(center, covariance, normals)
     # every fourth draw at twice its distance from the mean, and its successor at three times: unlikely rivals
     widened = [center + factor * (drawn[k::4] - center) for k, factor in enumerate((2.0, 3.0))]

@@ -1,7 +1,7 @@
 """The duel between the leader and its rivals in `riskroute.learning.policies.adaptive`.
 
-The worth of an action depends on the covariance through products of two feature vectors only: the kernels form them
-once per plan, and an imagined observation changes each of them by a product of two numbers.
+The worth of an action depends on the covariance only through its products with two feature vectors. The kernels compute
+these once per plan; an imagined observation changes each by a product of two numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from riskroute.learning.kernels import padded_length
 if TYPE_CHECKING:
     from riskroute.learning.policies.adaptive import Adaptive
 
-CAUTION = 2.0  # factor on the logarithm of the rounds ahead, over the rewards behind a difference
+CAUTION = 2.0  # factor on ``log N / n`` in the inflation of variances, see `AdaptiveDuel`
 ENOUGH = 20.0  # a portion explores until the variance of a rival's score has fallen by this factor
 
 
@@ -44,9 +44,9 @@ class AdaptiveDuel:
     """Information-directed choice between the leader (number 0) and its rivals.
 
     A rival whose gap has posterior mean ``l`` and standard deviation ``s`` adds an expected loss of ``s psi(l / s)``
-    per round with ``psi(z) = phi(z) - z Phi(-z)``; its derivative by ``s^2`` is ``phi(l / s) / (2 s)`` now, and ``psi(l
-    / s) / s`` on average until ``s`` is zero. Rivals overlap: when one beats the leader, others often do too. The
-    losses to single rivals are therefore scaled so that they add up to the loss.
+    per round with ``psi(z) = phi(z) - z Phi(-z)``; its derivative in ``s^2`` is ``phi(l / s) / (2 s)`` now, and ``psi(l
+    / s) / s`` on average until ``s`` is zero. Rivals overlap: if one is better than the leader, others often are too.
+    The losses to single rivals are therefore scaled so that they add up to the total loss.
 
     Squared residuals are far from Gaussian: with probability ``1 / N``, an average of ``n`` of them is off not only by
     the Gaussian ``sqrt(log N / n)`` but by ``log N / n`` as well, up to constants. The variance of a difference whose
@@ -54,15 +54,15 @@ class AdaptiveDuel:
     number of rounds that a mistake would last.
 
     Late portions are long. Where means lie many noise deviations apart, a few rounds of a rival determine its
-    mean-variance, and hundreds would cost more than the rest of the run. A rival therefore gets only as many rounds of
-    a portion as reduce the variance of its mean-variance to 5 %; the leader gets the others.
+    mean-variance, and hundreds would cost more than the rest of the run. In each portion a rival is therefore played
+    only until the posterior variance of its mean-variance has fallen to 5 %, and the leader in the other rounds.
     """
 
     def __init__(self, policy: Adaptive, belief: Belief, features: Matrix, loss: float) -> None:
         self.given = policy, belief, features, loss
 
     def fill(self, rng: np.random.Generator, portions: Integers) -> Integers:
-        """Return the rounds of each action in a plan filled in portions, each as if earlier ones had been observed."""
+        """Return each action's rounds in a plan filled in ``portions``, each as if earlier ones had been observed."""
         policy, belief, features, loss = self.given
         setting, ahead = policy.setting, policy.ahead()
         rounds, budget = float(policy.patience) * ahead, math.inf if policy.budget is None else float(policy.budget)
@@ -100,7 +100,7 @@ class AdaptiveDuel:
 
 
 # Rows of the table, one column per action: gap, cost, noise and posterior of the action, its losses, and sums over
-# rivals of the reduction in loss that observing the action would bring.
+# rivals of the reduction in loss from observing the action.
 _BEHIND, _COST, _NOISE, _SQUARED, _LEVER, _DEVIATION, _LOSS, _SLOPE, _MEAN_SLOPE, _FAST, _SLOW = range(11)
 
 
@@ -168,7 +168,7 @@ def _begin(
             table[_SQUARED, k] += along[k] * columns[dim + a, k]
     for k in range(n):
         product = products[k]
-        for a in range(0, dim - 1, 2):  # two at a time: halves the memory traffic
+        for a in range(0, dim - 1, 2):  # two rows at a time: halves the memory traffic
             one, two, first, second = columns[dim + a, k], columns[dim + a + 1, k], blurred[a], blurred[a + 1]
             for j in range(width):
                 product[j] = product[j] + first[j] * one + second[j] * two
@@ -206,7 +206,7 @@ def _imagine(
 
 @njit(cache=True, error_model="numpy")
 def _sum_lessons(table: Matrix, products: Matrix, rival_seen: Matrix, leader_seen: Matrix) -> None:
-    """Apply imagined observations to the products; sum the reduction in loss that each action would bring."""
+    """Apply imagined observations to the products; sum the reduction in loss from observing each action."""
     n, width = products.shape
     fast, slow, by_rival, by_leader = table[_FAST], table[_SLOW], rival_seen[0], leader_seen[0]
     for j in range(width):

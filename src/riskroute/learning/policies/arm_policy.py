@@ -19,10 +19,10 @@ from riskroute.learning.tally import Tallies, merge_tallies_compiled
 
 
 def _check_counts(name: str, value: Any, policy: Policy) -> None:
-    """Require rounds of every arm that add up to the rounds played."""
+    """Require the rounds of all arms, which must add up to the rounds played."""
     counts = exact_array(name, value, np.int64, (policy.setting.actions.size,))
     if counts.min() < 0 or int(counts.sum()) != policy.played:
-        raise InputError(f"{name} must add up to the {policy.played} rounds played, was {int(counts.sum())}")
+        raise InputError(f"{name} must add up to the {policy.played} rounds played, had a sum of {int(counts.sum())}")
 
 
 def _check_means(name: str, value: Any, policy: Policy) -> None:
@@ -87,8 +87,8 @@ class IndexPolicy(ArmPolicy):
     """Index policy: plays every arm once, then the arm with the lowest index in every round.
 
     The index of an arm played ``n`` times is its empirical mean-variance minus ``bonus / sqrt(n)``. Subclasses define
-    the bonus: the same for all arms, and a function of the rounds played alone. A subclass that overrides nothing else
-    is simulated by a compiled kernel (`riskroute.simulation.runner`), which makes exactly the same decisions.
+    the bonus, which is the same for all arms and a function of the rounds played alone. A subclass that overrides
+    nothing else is simulated by a compiled kernel (`riskroute.simulation.runner`), which makes the same decisions.
     """
 
     @abstractmethod
@@ -121,7 +121,7 @@ class IndexPolicy(ArmPolicy):
         return all(getattr(type(self), name) is getattr(IndexPolicy, name) for name in own)
 
     def absorb(self, counts: Integers, means: Floats, spreads: Floats) -> None:
-        """Take over the tallies ``(K,)`` of an episode that the compiled kernel played."""
+        """Load the tallies ``(K,)`` of an episode that the compiled kernel played."""
         self.counts, self.means, self.spreads = counts, means, spreads
         self.played, self.pending, self.partial = int(counts.sum()), None, []
 

@@ -88,9 +88,9 @@ class Greedy(Policy):
     tries : int
         Rounds for each action of the design at the start.
     growth : float
-        Estimates are refreshed whenever the rounds played have grown by this fraction.
+        Estimates are updated when the number of rounds has grown by this fraction.
     ridge : float
-        Regularisation of the estimates.
+        Ridge penalty of the least-squares estimates.
 
     Examples
     --------

@@ -22,9 +22,9 @@ from riskroute.learning.state_checks import check_past_round
 class ChangeTest(Adaptive):
     """Adaptive policy that tests after every plan whether the last 1, 2, 4, 8 or 16 plans fit the earlier posterior.
 
-    Every action's mean is compared with its posterior mean by Student's t and its variance by Fisher's F, since the
-    posterior variances are estimates too. The errors of different actions are correlated through the posterior: they
-    are converted to normal scores, and their squared Mahalanobis distance is compared with a chi-squared distribution.
+    Every action's mean is compared with its posterior mean by Student's t, and its variance by Fisher's F, since the
+    posterior variances are estimates too. Errors of different actions are correlated through the posterior. They are
+    therefore converted to normal scores, whose squared Mahalanobis length is compared with a chi-squared distribution.
     After an alarm only the plans that raised it are kept, and exploration restarts.
 
     Since further changes are likely, exploration must pay off within as many rounds as have passed since the last
@@ -53,14 +53,14 @@ class ChangeTest(Adaptive):
 
     name: ClassVar[str] = "change-test"
     spans: ClassVar[tuple[int, ...]] = (1, 2, 4, 8, 16)  # numbers of latest plans tested together
-    enough_rewards: ClassVar[float] = 100.0  # rewards that a posterior variance needs before it is tested
+    enough_rewards: ClassVar[float] = 100.0  # rewards behind a posterior variance before it is tested
 
     check_every: int = parameter(250, whole_number)
     level: float = parameter(1e-6, real_number, above=0, below=1)
     assumed_size: float = 0.0
 
     recent: list[Observations] = memory(None)  # observations of the last plans, newest last
-    settled: Observations = memory(None)  # observations of all plans before those
+    settled: Observations = memory(None)  # observations of all earlier plans
     restarts: list[int] = memory(None, check_past_round)  # rounds after which exploration restarted
 
     def begin(self) -> None:
@@ -85,7 +85,7 @@ class ChangeTest(Adaptive):
         self.gather()
 
     def gather(self) -> None:
-        """Join settled observations and recent plans; settled ones become a posterior when they have too many rows."""
+        """Join settled and recent observations; too many rows of settled observations are folded into a posterior."""
         if len(self.settled) > MOST_ROWS:
             self.base = self.believed(self.settled)
             self.settled = Observations.none(self.setting.actions.dim)
@@ -109,8 +109,8 @@ class ChangeTest(Adaptive):
 
     def _contradicted(self) -> int | None:
         """Return the smallest number of latest plans that contradict the earlier posterior; None if none do."""
-        # The reference are observations before all recent plans, which a change a few plans ago does not affect. If
-        # they contain too little about the actions now played, all earlier plans are used.
+        # The reference is the posterior before all recent plans, which a change a few plans ago does not affect. If it
+        # is too vague about the actions now played, the reference includes all plans before the tested ones.
         settled: Belief | None = None
         known = self.settled.rounds + (self.base.rounds if self.base else 0.0)
         for span in self.spans:
@@ -134,11 +134,11 @@ class ChangeTest(Adaptive):
         believed = latest.features @ before.var_coef + self.setting.base_variance
         variance = np.maximum(believed, LEAST_VARIANCE * before.variance)
         blur = np.einsum("ij,ij->i", latest.features, np.linalg.solve(before.var_precision, latest.features.T).T)
-        # floor on the relative variance: features of zero carry no information
+        # floor on the relative variance: all-zero features carry no information
         return np.asarray(2 / np.maximum(blur / variance**2, 1e-12))
 
     def _distance(self, before: Belief, latest: Observations) -> tuple[float, int]:
-        """Return the squared distance of means and variances from the posterior, and the number compared."""
+        """Return the squared distance of means and variances from the posterior, and how many were compared."""
         floor = LEAST_VARIANCE * before.variance
         believed = latest.features @ before.var_coef + self.setting.base_variance
         variance = np.maximum(believed, floor)

@@ -1,8 +1,8 @@
 """`adaptive` with a proven regret bound, restricted to the actions that a short exploration cannot rule out.
 
-1. *Explore.* A G-optimal design is played for a small fraction, ``strength``, of the rounds that would balance the cost
-   of exploration against the remaining uncertainty. `adaptive` learns from these rewards too. The step is skipped if
-   it would not lower the bound.
+1. *Explore.* A G-optimal design is played for a small fraction, `strength`, of the rounds that balance the cost of
+   exploration against the remaining uncertainty. `adaptive` learns from these rewards too. The step is skipped if it
+   would not lower the bound.
 2. *Eliminate.* Least squares on these rewards alone estimates the mean-variance of every action, with an error bounded
    with probability ``1 - 1/T``. Actions whose estimate exceeds the best by more than twice the bound are eliminated.
 3. *Play.* `adaptive` continues with the survivors. The gap of each of them is at most four times the error bound.
@@ -50,7 +50,7 @@ class _ConfidenceBounds:
     risk_tolerance: float
     variance: float  # upper bound on the variance of a reward; infinite if unknown
     gap: float  # upper bound on gaps
-    mean_difference: float  # upper bound on differences of two means
+    mean_difference: float  # upper bound on the difference of two means
 
     @classmethod
     def of(cls, setting: Setting, leverage: float, mean_bound: float, var_bound: float | None) -> _ConfidenceBounds:
@@ -83,7 +83,7 @@ class _ConfidenceBounds:
         return self.log_actions + math.log(2 * check * (check + 1)) + math.log(self.horizon)
 
     def width(self, rounds: float, check: int, ratio: float = 1.0) -> float:
-        """Bound the errors of all estimates at a check (1, 2, ...), where ``ratio`` is the largest ``n / (n - 1)``."""
+        """Bound the errors of all estimates at check 1, 2, ..; ``ratio`` is the largest ``n / (n - 1)``."""
         u, lever = self.confidence(check), self.leverage / rounds
         return math.sqrt(2 * u * lever * self._noise(ratio)) + 2 * ratio * self.variance * u * lever
 
@@ -99,7 +99,7 @@ class _ConfidenceBounds:
         return math.exp(min(logarithm * 2 / 3, math.log(self.horizon)))
 
     def checks(self, rounds: float) -> list[float]:
-        """Return the rounds of the checks: doubling, the last one at ``rounds``."""
+        """Return the rounds of exploration before each check: doubling, the last equal to ``rounds``."""
         # with fewer rounds, no action can be certified as the best
         least = 32 * self.confidence(1) * self.leverage * (self._noise() / self.gap / self.gap)
         doublings = max(math.floor(math.log2(max(rounds, 1.0) / max(least, 1.0))), 0)
@@ -166,9 +166,9 @@ class Guarded(Adaptive):
 
     explored: Tallies | None = memory(None)  # by action of the design
     cuts: list[tuple[Floats, float]] = memory(None, check_cut)  # score and tolerance of every elimination
-    main: Action | None = memory(None, check_member)  # the action played most
-    lead: int = memory(0, check_past_round)  # its rounds not offset by rounds of other actions
-    away: int = memory(0, check_past_round)  # the other rounds since exploration ended
+    main: Action | None = memory(None, check_member)  # the action with the most rounds, by majority vote
+    lead: int = memory(0, check_past_round)  # rounds of `main` not offset by rounds of other actions
+    away: int = memory(0, check_past_round)  # bound on the rounds of other actions since exploration ended
     settled: bool = memory(False)
 
     def begin(self) -> None:
@@ -190,7 +190,7 @@ class Guarded(Adaptive):
         for score, tolerance in self.cuts:
             self.survivors = self.survivors.within(score, tolerance)
         if self.explored is not None and (self._places(self.explored.actions) >= len(self.design)).any():
-            raise InputError("explored must be tallies of the design's actions, had others")
+            raise InputError("explored must have tallies of the design's actions only, had others")
         if self.main is not None and not self.survivors.contains(as_batch(self.main)).all():
             raise InputError(f"main must be an action that was not eliminated, was {self.main}")
 
@@ -270,7 +270,7 @@ class Guarded(Adaptive):
             self._setting = whole
 
     def _design_counts(self, check: int) -> Integers:
-        """Return the rounds of each design action up to a check; at least two, as a sample variance needs."""
+        """Return the rounds of each design action up to a check; at least two, for a sample variance."""
         rounds = min(self.checks[check - 1], LONGEST_HORIZON)
         return np.maximum(round_up_counts(self.design.weights, rounds), 2)
 
@@ -298,7 +298,7 @@ class Guarded(Adaptive):
         self.survivors = self.survivors.within(*cut)
 
     def _joined(self, news: Tallies) -> Tallies | None:
-        """Return the tallies of the design's actions with new ones merged in."""
+        """Return the tallies of the design's actions, merged with new tallies of the same actions."""
         part = self._places(news.actions) < len(self.design)
         if not part.any():
             return self.explored
@@ -307,7 +307,7 @@ class Guarded(Adaptive):
 
     def _counted(self, actions: ActionBatch, counts: Integers) -> tuple[Action | None, int, int]:
         """Return `main`, `lead` and `away` after further rounds, by the Boyer-Moore majority vote."""
-        # rounds of different actions offset each other one by one; those left over are rounds of one action
+        # rounds of different actions offset each other one by one; the rounds left over are all of one action
         main, lead, away = self.main, self.lead, self.away
         inside = self.survivors.contains(actions).tolist()
         for action, count, survives in zip(map(as_action, actions), counts.tolist(), inside, strict=True):

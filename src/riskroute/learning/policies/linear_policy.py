@@ -26,7 +26,7 @@ from riskroute.learning.state_checks import check_belief, check_information, che
 from riskroute.learning.tally import Tallies
 
 _DESIGN_TOLERANCE = 0.05
-MOST_ROWS = 512  # rows of observations kept; beyond it, they are folded into a posterior
+MOST_ROWS = 512  # most rows of observations; with more, they are folded into a posterior
 
 
 @dataclass(kw_only=True)
@@ -40,11 +40,11 @@ class LinearPolicy(Policy):
     Parameters
     ----------
     growth : float
-        Relative growth of the number of rewards between refits; with 0.1, 100,000 rounds take about 90 plans.
+        Relative growth of the number of rewards between refits; at 0.1, 100,000 rounds take about 90 plans.
     start_rounds : int
         Rounds per dimension of the first plan.
     prior : Belief, optional
-        Posterior of earlier days (`belief` of another policy, perhaps `Belief.weakened`), over features of the same
+        Posterior of earlier days: `belief` of another policy, possibly `Belief.weakened`, with features of the same
         scale. It is down-weighted if rewards contradict it.
     """
 
@@ -75,7 +75,7 @@ class LinearPolicy(Policy):
         self.observations = Observations.none(actions.dim)
 
     def expected(self) -> Belief | None:
-        """Return the informative prior, on top of the vague one."""
+        """Return the informative prior, which is added to the vague prior; None: no informative prior."""
         return self.prior
 
     @property
@@ -93,7 +93,7 @@ class LinearPolicy(Policy):
 
     @abstractmethod
     def explore(self, belief: Belief, rounds: int) -> Plan:
-        """Return a plan of ``rounds`` rounds."""
+        """Return a plan of ``rounds`` rounds, given the posterior."""
 
     def objective(self, belief: Belief) -> tuple[Vector, Matrix]:
         """Return posterior mean and covariance of the coefficients of the score to minimise."""
@@ -129,7 +129,7 @@ class LinearPolicy(Policy):
             self.refresh()
 
     def remember(self, news: Observations) -> None:
-        """Add to the observations; policies that discount or drop old ones override this."""
+        """Add to the observations; policies that discount or drop old observations override this."""
         self.observations = self.observations.joined(news)
 
     def refresh(self) -> None:
@@ -145,11 +145,11 @@ class LinearPolicy(Policy):
             self.observations = Observations.none(self.setting.actions.dim)
 
     def believed(self, observations: Observations) -> Belief:
-        """Return the posterior given some observations, on top of the base posterior."""
+        """Return the posterior given the base posterior and some observations."""
         base, variance = self.base, self.setting.base_variance
         if base is not None and self.in_doubt(base):
             base = temper_prior(base, observations, base_variance=variance, vague=self.vague, surprise=self.surprise)
-        unit = self.setting.risk_tolerance**2 or 1.0  # the risk tolerance has the unit of rewards, and is known
+        unit = self.setting.risk_tolerance**2 or 1.0  # the risk tolerance is known and has the unit of rewards
         return fit_belief(observations, base_variance=variance, vague=self.vague, prior=base, unit=unit)
 
     def recommend(self) -> Action:
@@ -169,8 +169,8 @@ def _start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
     """Apportion ``rounds`` rounds to a design with features ``(n, dim)`` and weights ``(n,)``."""
     if rounds >= len(weights):
         return round_exact_counts(weights, rounds)
-    # The actions with the largest weights may all lie in a subspace. So actions that span the space come first, each
-    # the farthest from the span of the earlier ones, and then the largest weights.
+    # The actions with the largest weights may all lie in a subspace. So actions that span the space are chosen first,
+    # each the farthest from the span of the earlier ones, then those with the largest weights.
     rows = features * np.sqrt(weights)[:, None]
     rows = rows @ design_coordinates(rows)
     counts = np.zeros(len(weights), dtype=np.int64)
@@ -181,7 +181,7 @@ def _start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
         next_ = int(np.argmax(far >= (1 - 1e-6) * far.max()))
         counts[next_] = 1
         direction = rows[next_]
-        for _ in range(2):  # Gram-Schmidt loses digits the first time
+        for _ in range(2):  # a single pass of Gram-Schmidt loses digits
             direction = direction - (direction @ spanned[:known].T) @ spanned[:known]
         spanned[known] = direction / np.sqrt(direction @ direction)
         far -= (rows @ spanned[known]) ** 2

@@ -19,11 +19,11 @@ from riskroute.learning.policies.arm_policy import ArmPolicy
 
 @dataclass(kw_only=True)
 class MvThompson(ArmPolicy):
-    """Thompson sampling with separate Gaussian arms: plays the best arm of a draw of all means and variances.
+    """Thompson sampling with separate Gaussian arms: plays the best arm of a posterior draw of all means and variances.
 
     After ``n`` rewards of an arm, with sum of squared deviations ``spread``, the precision (one over the variance) is
     Gamma with shape ``(1 + n) / 2`` and rate ``(1 + spread) / 2``, and the mean is Normal around the empirical mean
-    with variance ``1 / n``. The original draws in every round. Here one posterior serves a batch of rounds, split
+    with variance ``1 / n``. The original draws in every round. Here one posterior serves a batch of rounds, divided
     evenly between the best arms of several draws, so that a long run needs only a few thousand draws.
 
     Parameters

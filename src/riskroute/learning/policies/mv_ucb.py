@@ -23,12 +23,12 @@ class MvUcb(IndexPolicy):
     scale : float, optional
         Default: ``2 + risk_tolerance``.
     exponent : float
-        The bounds fail with probability about ``t^-exponent``; 3 in the original.
+        A bound fails with probability about ``t^-exponent`` in round ``t``; 3 in the original.
     concentration : float
-        The ``a`` of the tail bound: the mean of ``n`` rewards deviates by more than x with probability at most
+        Constant ``a`` of the tail bound: the mean of ``n`` rewards deviates by more than ``x`` with probability at most
         ``2 exp(-a n x^2)``.
     refresh : float
-        The logarithm is updated when the number of rounds has grown by this fraction; 0: in every round.
+        ``t`` is updated when the number of rounds has grown by this fraction; 0: in every round.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class MvUcb(IndexPolicy):
 
     def resume(self) -> None:
         super().resume()
-        self.refreshed = 1  # rounds at the latest refresh found: the search for the next starts here
+        self.refreshed = 1  # rounds at the latest refresh found, where the search for the next one starts
 
     def bonus_at(self, played: int) -> float:
         if played < self.refreshed:

@@ -23,13 +23,13 @@ class PhasedPolicy(Policy):
     """Successive elimination: each phase plays a design over the survivors, estimates scores, and eliminates actions.
 
     Subclasses define the length of a phase and the estimate of the score. Phase ``l`` has accuracy ``2^-l`` and
-    eliminates actions whose score exceeds the best by more than twice that. The last survivor is played to the end.
+    eliminates actions whose score exceeds the best by more than ``2 * 2^-l``. The last survivor is played to the end.
     """
 
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
     cuts: list[tuple[Floats, float]] = memory(None, check_cut)  # score and tolerance of every elimination
-    score: Floats | None = memory(None, check_vector)  # estimated score to recommend by
+    score: Floats | None = memory(None, check_vector)  # estimated score behind the recommendation
 
     @abstractmethod
     def _phase_rounds(self) -> float:
@@ -67,7 +67,7 @@ class PhasedPolicy(Policy):
         # a phase cut short by the horizon may hold less information than the previous one
         if self.score is None or done >= 0.25:
             self.score = self._estimated_score(tallies)  # step 3: estimate from this phase only
-        # if tickets were abandoned, three quarters of a phase suffice; with less, the phase is repeated
+        # if tickets were abandoned, three quarters of a phase suffice; otherwise the phase is repeated
         if done >= 1 or (done >= 0.75 and self.remaining > 0):
             cut = self.score, 2 * self._accuracy()
             self.survivors = self.survivors.within(*cut)  # step 4: eliminate

@@ -23,10 +23,10 @@ from riskroute.learning.tally import Tallies
 
 @dataclass(kw_only=True)
 class RestartGse(Policy):
-    """Periodic restarts: each cycle finds the best action by halving the set and plays it until the cycle ends.
+    """Periodic restarts: each cycle searches the best action by halving the set, then plays it until the cycle ends.
 
-    Generalised successive elimination (Azizi, Kveton and Ghavamzadeh 2022) explores by a G-optimal design of the
-    remaining actions, estimates, and keeps the better half, until one is left.
+    Generalised successive elimination (Azizi, Kveton and Ghavamzadeh 2022) explores by a G-optimal design over the
+    remaining actions, estimates their scores, and keeps the better half, until one action is left.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class RestartGse(Policy):
 
     cycle_start: int = memory(0, check_past_round)
     halvings: list[Floats] = memory(None, check_vector)  # score of each halving in the current cycle
-    latest: Action | None = memory(None, check_member)  # winner of the last finished search
+    latest: Action | None = memory(None, check_member)  # winner of the last search (or first halving)
 
     def begin(self) -> None:
         self.halvings = []
@@ -99,7 +99,7 @@ class RestartGse(Policy):
 
     def recommend(self) -> Action:
         if self.latest is None:
-            raise StateError("restart-gse is in its first search and cannot recommend an action yet")
+            raise StateError("restart-gse has not finished its first halving and cannot recommend an action yet")
         return self.latest
 
     def _halve(self, tallies: Tallies) -> None:

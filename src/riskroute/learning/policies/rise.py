@@ -26,8 +26,8 @@ class Rise(Policy):
     Parameters
     ----------
     mode : str
-        ``practical`` explores ``ceil(m T^(2/3))`` rounds, as the paper's experiments do; ``theory`` takes the
-        counts of its eq. (n_a).
+        ``practical`` explores ``ceil(m T^(2/3))`` rounds, as the paper's experiments do; ``theory`` uses the
+        counts of the paper's eq. (n_a).
     explore_multiplier : float, optional
         ``m`` of the practical mode. Default: the number of coordinates of the action set.
     constant, delta, epsilon

@@ -22,7 +22,7 @@ class Thompson(LinearPolicy):
     Parameters
     ----------
     draws : int
-        Largest number of joint draws per plan; a longer plan divides its rounds evenly between them.
+        Most joint draws per plan; a plan of more rounds divides them evenly between the draws.
     width : float
         Factor on the posterior standard deviations; below 1 explores less.
     growth, start_rounds, prior
