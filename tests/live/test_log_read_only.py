@@ -15,11 +15,11 @@ from live_services import order_json, running, service_config
 
 COMMANDS = """
 import sys
-from riskroute.cli.app import run
+from riskroute.cli.app import run_app
 
 for name in ("stopped", "killed", "without-shm"):
     for words in (["verify"], ["replay"], ["export", "--out", sys.argv[2] + "/" + name]):
-        print(name, words[0], run(["live", words[0], f"{sys.argv[1]}/{name}/live.sqlite", *words[1:]]), flush=True)
+        print(name, words[0], run_app(["live", words[0], f"{sys.argv[1]}/{name}/live.sqlite", *words[1:]]), flush=True)
 """
 
 
