@@ -22,7 +22,7 @@ from riskroute.core.results import PolicyResult
 from riskroute.paper.claims import CLAIMS
 from riskroute.paper.experiments import Experiment, experiment_summary, plan_experiments
 from riskroute.paper.presets import DEFAULT, PRESETS, REGRETS, PaperChoices
-from riskroute.simulation.backends import Backend, run_tasks
+from riskroute.simulation.backends import Backend, run_backend_tasks
 from riskroute.simulation.policy_comparison import PAPER_POLICIES
 from timing import leave, print_heading, print_table, progress, quick, say, sized, verdict
 
@@ -185,7 +185,7 @@ class TrialRunner:
     def _play(self, plans: Sequence[Experiment]) -> None:
         tasks = {task.identity: task for plan in plans for panel in plan.panels for task in panel.tasks()}
         new = [identity for identity in tasks if identity not in self.done]
-        results = run_tasks([tasks[identity] for identity in new], self.backend)
+        results = run_backend_tasks([tasks[identity] for identity in new], self.backend)
         self.done |= dict(zip(new, results, strict=True))
 
     def _judged(self, plan: Experiment) -> Trial:

@@ -36,8 +36,8 @@ from riskroute.study.config import BacktestConfig, StressConfig
 from riskroute.study.costs import objective_cost, order_costs_bps
 from riskroute.study.markets import MarketDay, market_days
 from riskroute.study.play import PLACEBOS, PlayCache, day_to_play, play_routers, play_tasks
-from riskroute.study.router_comparison import _RouterResult, compare_routers, time_block_numbers
-from riskroute.study.statistics import BootstrapDifference, bootstrap_difference
+from riskroute.study.router_comparison import _RouterResult, compare_routers
+from riskroute.study.statistics import BootstrapDifference, bootstrap_difference, time_block_numbers
 from timing import leave, print_heading, progress, say, sized, verdict
 
 SHORTFALL = 0.05

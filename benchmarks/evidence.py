@@ -44,8 +44,8 @@ from riskroute.environments import (
     random_changes,
 )
 from riskroute.policies import Adaptive, Rise, RisePlusPlus
-from riskroute.routing import riskless_slot, routing_actions
-from riskroute.routing.instances import paper_instance
+from riskroute.routing import riskless_slot_instance, routing_actions
+from riskroute.routing.instances import paper_routing_instance
 from timing import leave, print_heading, print_table, say, sized, verdict
 
 SIZES = sized(((4, 4), (4, 5), (6, 6), (8, 6)), ((3, 3),))
@@ -126,7 +126,7 @@ def figure_two() -> list[bool]:
 
 def other_table(seed: int) -> Problem:
     """Return the paper's table with every coefficient multiplied by a random factor between a half and two."""
-    table = paper_instance()
+    table = paper_routing_instance()
     rng = np.random.default_rng([9, seed])
     while True:
         factors = np.exp(rng.uniform(-np.log(2), np.log(2), (2, table.actions.dim)))
@@ -148,7 +148,9 @@ def table_of_venues() -> list[bool]:
     policies: dict[str, str | Policy] = {name: name for name in (*PAPER, "adaptive", "thompson")}
     policies[best] = candidates()[best]
     units = ("money", "norm-1")
-    found = side_by_side(final_regret, [(paper_instance(unit), policies, HORIZON, TABLE_RUNS, 0) for unit in units])
+    found = side_by_side(
+        final_regret, [(paper_routing_instance(unit), policies, HORIZON, TABLE_RUNS, 0) for unit in units]
+    )
     rows = []
     for label in policies:
         cells = [mean_and_error(one[label]) for one in found]
@@ -228,7 +230,7 @@ def stress_cases() -> dict[str, Callable[[Problem], Problem | Environment]]:
         "AR(1) noise, -0.6": lambda p: Autocorrelated(p, -0.6),
         "AR(1) noise, 0.6": lambda p: Autocorrelated(p, 0.6),
         "variance to the power 1.5": NonlinearVariance,
-        "one slot almost without risk": lambda p: riskless_slot(p),
+        "one slot almost without risk": lambda p: riskless_slot_instance(p),
         "omega given twice as large": lambda p: WrongBaseVariance(p, 2.0),
         "omega given half as large": lambda p: WrongBaseVariance(p, 0.5),
     }

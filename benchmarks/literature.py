@@ -20,10 +20,7 @@ from scipy.stats import poisson
 from placement import one_exchange_placement, overbooked_placement, placement_costs
 from riskroute.core.arrays import Floats, Integers, Matrix, Units, Vector
 from riskroute.core.seeding import seed_stream
-from riskroute.routers.literature.cont_kukanov import (
-    _PlacementPrices,
-    _stochastic_placement,
-)
+from riskroute.routers.literature.cont_kukanov import _PlacementPrices, _stochastic_placement
 from riskroute.routers.literature.dark_allocation import (
     _binned_tails,
     _count_fills,

@@ -19,7 +19,8 @@ from riskroute.study.backtest import run_backtest
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MARKETS, market_days
 from riskroute.study.play import PlayCache
-from riskroute.study.router_comparison import PairedDifference, compare_routers
+from riskroute.study.router_comparison import compare_routers
+from riskroute.study.statistics import PairedDifference
 from timing import leave, print_heading, progress, say, sized, verdict
 
 TAPE = os.environ.get("RISKROUTE_TAPE")

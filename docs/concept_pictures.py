@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import riskroute as rr
 from riskroute.learning.actions import as_batch
-from riskroute.market.scenarios import Scenarios, ScenarioSlot, sample_scenarios
+from riskroute.market.scenarios import Scenarios, ScenarioSlot, draw_scenarios
 from riskroute.paper.figures import (
     COLOURS,
     VENUE_COLOURS,
@@ -263,7 +263,7 @@ def _recorded(shares: int) -> Scenarios:
         hours = (dt.time(10, 50), dt.time(13))
         files = rr.market.generate_market(Path(folder), seed=0, symbols=("QVEX",), hours=hours)
         rr.market.import_files(files[:1], Path(folder) / "books", rr.market.ReadingOptions(("QVEX",)))
-        return sample_scenarios(
+        return draw_scenarios(
             rr.market.RecordingStore(Path(folder) / "books"), "QVEX", slots, shares, rr.market.TimeWindow(), repeats=5
         )
 

@@ -35,11 +35,11 @@ from riskroute.live.state.events import (
 )
 from riskroute.live.venues.simulated import SimulatedVenue, _Trade
 from riskroute.market.day_books import DayBooks
-from riskroute.routers.context import Context, Pool
+from riskroute.routers.context import Context, ContextPool
 from riskroute.routers.execution import Execution, ExecutionChild
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
-from riskroute.simulation import execution as simulated
+from riskroute.simulation import execute_plan as simulated
 from riskroute.simulation.exchange import BEYOND, Exchange, Latency
 
 VENUES, POOLS = ("A", "B", "C"), ("P", "Q", "R")
@@ -201,7 +201,7 @@ def backtested(case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Sent],
     exchange, order = exchange_of(case), case.order
     context = Context(
         *(order.key, order.side, order.quantity, exchange.venue_books(START)),
-        pools=tuple(Pool(name, CENT / 10 / NANO) for name in POOLS),
+        pools=tuple(ContextPool(name, CENT / 10 / NANO) for name in POOLS),
         lot=order.lot,
         horizon=(order.deadline - START) / NANO,
         time=START,

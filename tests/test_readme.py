@@ -10,7 +10,7 @@ import pytest
 
 from checkout import ROOT, run_code, run_command
 from once import one_at_a_time, shared_folder
-from riskroute.market.clock import parse_hours
+from riskroute.market.clock import parse_clock_hours
 from riskroute.paper.claims import CLAIMS
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.sweep import SweepConfig
@@ -51,7 +51,7 @@ def quarter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of the quarter of an hour that pages play on, as they keep their days."""
     folder = shared_folder(tmp_path_factory, "quarter")
     with one_at_a_time(folder):
-        market_days("dark", days=1, hours=parse_hours(QUARTER), kept=folder, backend=Backend("local", 1))
+        market_days("dark", days=1, hours=parse_clock_hours(QUARTER), kept=folder, backend=Backend("local", 1))
     return folder
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.core.files import in_file_name, writable_folder
-from riskroute.core.records import check_finite_record
+from riskroute.core.records import check_finite_record, unvalidated
 from riskroute.core.runtime import cached, require_extra
 from riskroute.core.seeding import seeded_generator, seeded_uniform
 from riskroute.core.text import described, dollars_text, fixed_text, in_markdown, rounds_to_zero, shown
@@ -20,12 +20,11 @@ from riskroute.core.validation import (
     instance_of,
     is_valid_name,
     true_or_false,
-    unvalidated,
     valid_list,
     valid_magnitude,
 )
 from riskroute.learning.kernels import inverse, padded_length, upper_triangular_root
-from riskroute.routers.context import Pool
+from riskroute.routers.context import ContextPool
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,7 @@ def test_a_missing_library_is_named_with_the_command_to_install_it() -> None:
 
 
 def test_records_without_checks_equal_checked_ones() -> None:
-    assert unvalidated(Pool, {"name": "P", "fee": 0.001, "improvement": 0.0}) == Pool("P", 0.001)
+    assert unvalidated(ContextPool, {"name": "P", "fee": 0.001, "improvement": 0.0}) == ContextPool("P", 0.001)
 
 
 def test_a_cached_property_is_computed_once() -> None:

@@ -13,7 +13,7 @@ from numba import njit
 from numba.core.event import trigger_event
 
 from riskroute.core.runtime import announce_compilation, compilation_timed
-from riskroute.simulation.backends import Backend, run_tasks
+from riskroute.simulation.backends import Backend, run_backend_tasks
 
 LINE = "compiling kernels for {}; later runs load them from the cache"
 
@@ -99,5 +99,5 @@ class Compiled:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_workers_announce_a_subject_once(lines: list[str], subject: str, workers: int) -> None:
     tasks = [Compiled(f"{subject} of {workers}")] * 4
-    assert list(run_tasks(tasks, Backend(workers=workers))) == [1] * 4
+    assert list(run_backend_tasks(tasks, Backend(workers=workers))) == [1] * 4
     assert lines == [LINE.format(f"{subject} of {workers}")]

@@ -16,8 +16,8 @@ from riskroute.core.errors import InputError, StateError
 from riskroute.learning.mean_variance_regression import (
     MeanVarianceEstimate,
     MeanVarianceRegression,
-    MeanVarianceRows,
-    ResidualTest,
+    MeanVarianceRegressionRows,
+    RegressionResidualTest,
     _nonnegative_least_squares,
 )
 
@@ -29,21 +29,21 @@ def standard_errors(precision: Matrix) -> Vector:
     return np.asarray(np.sqrt(np.diag(np.linalg.inv(precision))))
 
 
-def drawn(rng: np.random.Generator, count: int) -> MeanVarianceRows:
+def drawn(rng: np.random.Generator, count: int) -> MeanVarianceRegressionRows:
     """Rows with the coefficients above, an offset and a part of the variance that is known."""
     x, chi = rng.standard_normal((count, 4)), rng.random((count, 3)) ** 2
     offset, base = rng.standard_normal(count), 0.1 * rng.random(count)
     noise = np.sqrt(base + chi @ PHI) * rng.standard_normal(count)
-    return MeanVarianceRows(x, chi, offset + x @ THETA + noise, offset=offset, base_variance=base)
+    return MeanVarianceRegressionRows(x, chi, offset + x @ THETA + noise, offset=offset, base_variance=base)
 
 
 @pytest.fixture(scope="module")
-def rows() -> MeanVarianceRows:
+def rows() -> MeanVarianceRegressionRows:
     return drawn(np.random.default_rng(1), 4000)
 
 
 @pytest.fixture(scope="module")
-def streamed(rows: MeanVarianceRows) -> MeanVarianceRegression:
+def streamed(rows: MeanVarianceRegressionRows) -> MeanVarianceRegression:
     regression = MeanVarianceRegression(VAGUE, keep=100)
     for start in range(0, len(rows), 40):
         regression.add(rows.part(start, start + 40))
@@ -60,7 +60,7 @@ def test_the_non_negative_minimum_is_that_of_an_active_set_method() -> None:
         assert found.tolist() == pytest.approx(nnls(features, targets)[0].tolist(), abs=1e-8)
 
 
-def test_the_batch_fit_recovers_the_coefficients(rows: MeanVarianceRows) -> None:
+def test_the_batch_fit_recovers_the_coefficients(rows: MeanVarianceRegressionRows) -> None:
     """Within three standard errors in each of seven coefficients."""
     found = batch_fit(rows, VAGUE)
     assert (np.abs(found.mean_coef - THETA) < 3 * standard_errors(found.mean_precision)).all()
@@ -68,14 +68,14 @@ def test_the_batch_fit_recovers_the_coefficients(rows: MeanVarianceRows) -> None
     assert found.var_coef.min() >= 0
 
 
-def test_weights_by_variance_make_the_mean_better_known(rows: MeanVarianceRows) -> None:
+def test_weights_by_variance_make_the_mean_better_known(rows: MeanVarianceRegressionRows) -> None:
     """The weighted fit claims smaller errors than the same variance for every row would leave, as it should."""
     once, swept = batch_fit(rows, VAGUE, sweeps=1), batch_fit(rows, VAGUE)
     plain = standard_errors(once.mean_precision) * np.sqrt(once.variance / VAGUE.variance)
     assert (standard_errors(swept.mean_precision) < 0.95 * plain).all()
 
 
-def test_streaming_is_the_batch_fit_while_all_rows_are_kept(rows: MeanVarianceRows) -> None:
+def test_streaming_is_the_batch_fit_while_all_rows_are_kept(rows: MeanVarianceRegressionRows) -> None:
     regression = MeanVarianceRegression(VAGUE, keep=400)
     for start in range(0, 400, 7):
         regression.add(rows.part(start, min(start + 7, 400)))
@@ -87,12 +87,12 @@ def test_streaming_is_the_batch_fit_while_all_rows_are_kept(rows: MeanVarianceRo
     assert (found.variance, found.kurtosis) == pytest.approx((batch.variance, batch.kurtosis))
 
 
-def test_sums_of_rows_are_the_batch_fit_where_variances_are_known(rows: MeanVarianceRows) -> None:
+def test_sums_of_rows_are_the_batch_fit_where_variances_are_known(rows: MeanVarianceRegressionRows) -> None:
     """With the coefficients of the variance pinned, weights do not depend on when a row was summed up."""
     known = dataclasses.replace(VAGUE, var_coef=PHI, var_precision=np.eye(3) * 1e16)
     loud = np.flatnonzero(rows.base_variance + rows.var_features @ PHI > 0.5)  # above the floor of variances
     names = ("mean_features", "var_features", "rewards", "offset", "base_variance")
-    some = MeanVarianceRows(*(getattr(rows, name)[loud[:400]] for name in names))
+    some = MeanVarianceRegressionRows(*(getattr(rows, name)[loud[:400]] for name in names))
     regression = MeanVarianceRegression(known, keep=0)
     for start in range(0, 400, 40):
         regression.add(some.part(start, start + 40))
@@ -103,7 +103,7 @@ def test_sums_of_rows_are_the_batch_fit_where_variances_are_known(rows: MeanVari
     assert regression.estimate.mean_precision == pytest.approx(batch.mean_precision, rel=1e-6, abs=1e-6)
 
 
-def test_streaming_approaches_the_batch_fit(rows: MeanVarianceRows, streamed: MeanVarianceRegression) -> None:
+def test_streaming_approaches_the_batch_fit(rows: MeanVarianceRegressionRows, streamed: MeanVarianceRegression) -> None:
     """Early rows were weighted by rough variances: that moves coefficients by three quarters of an s.e. at most."""
     batch, found = batch_fit(rows, VAGUE), streamed.estimate
     assert (np.abs(found.mean_coef - batch.mean_coef) < 0.75 * standard_errors(batch.mean_precision)).all()
@@ -112,7 +112,7 @@ def test_streaming_approaches_the_batch_fit(rows: MeanVarianceRows, streamed: Me
     assert (np.abs(found.var_coef - PHI) < 3 * standard_errors(found.var_precision)).all()
 
 
-def factored(rng: np.random.Generator, count: int) -> MeanVarianceRows:
+def factored(rng: np.random.Generator, count: int) -> MeanVarianceRegressionRows:
     """Three rows a round with a common factor of variance 2 and loadings 1, 0.5 and -1, and own noise of 0.5."""
     loadings = np.array([1.0, 0.5, -1.0])
     rewards = np.sqrt(2) * rng.standard_normal((count, 1)) * loadings + np.sqrt(0.5) * rng.standard_normal((count, 3))
@@ -121,7 +121,7 @@ def factored(rng: np.random.Generator, count: int) -> MeanVarianceRows:
     pairs = np.concatenate([np.column_stack([first + k, first + m]) for k, m in ((0, 1), (0, 2), (1, 2))])
     between = np.column_stack([loadings[pairs % 3].prod(axis=1), np.zeros(len(pairs))])
     rounds = np.repeat(np.arange(count), 3)
-    return MeanVarianceRows(
+    return MeanVarianceRegressionRows(
         np.ones((3 * count, 1)), chi, rewards.ravel(), rounds=rounds, pairs=pairs, pair_features=between
     )
 
@@ -143,10 +143,10 @@ def test_products_of_errors_find_a_common_factor(streaming: bool) -> None:
     assert found.var_coef.tolist() == pytest.approx([2.0, 0.5], rel=0.2)
 
 
-def test_rows_of_one_round_share_one_unit_of_weight(rows: MeanVarianceRows) -> None:
+def test_rows_of_one_round_share_one_unit_of_weight(rows: MeanVarianceRegressionRows) -> None:
     some = rows.part(0, 300)
     names = ("mean_features", "var_features", "rewards", "offset", "base_variance", "rounds")
-    three = MeanVarianceRows(*(np.repeat(getattr(some, name), 3, axis=0) for name in names))
+    three = MeanVarianceRegressionRows(*(np.repeat(getattr(some, name), 3, axis=0) for name in names))
     once, thrice = MeanVarianceRegression(VAGUE), MeanVarianceRegression(VAGUE)
     once.add(some)
     thrice.add(three)
@@ -157,7 +157,7 @@ def test_rows_of_one_round_share_one_unit_of_weight(rows: MeanVarianceRows) -> N
     assert thrice.seen == pytest.approx(300)
 
 
-def test_an_outlier_counts_as_six_deviations(rows: MeanVarianceRows) -> None:
+def test_an_outlier_counts_as_six_deviations(rows: MeanVarianceRegressionRows) -> None:
     """Thirty deviations in one of a thousand rows would double the variance; six add some per cent."""
     some = rows.part(0, 1000)
     moved = some.rewards.copy()
@@ -173,12 +173,12 @@ def test_the_offset_gets_a_coefficient_that_tells_whether_it_is_right() -> None:
     rewards = 0.7 * offset + x[:, 0] + rng.standard_normal(2000)
     regression = MeanVarianceRegression(MeanVarianceEstimate.independent([0.0], [1.0], [1.0], [1.0]), offset_sd=0.1)
     assert regression.estimate.mean_coef.tolist() == [0.0, 1.0]
-    regression.add(MeanVarianceRows(x, np.ones((2000, 1)), rewards, offset=offset))
+    regression.add(MeanVarianceRegressionRows(x, np.ones((2000, 1)), rewards, offset=offset))
     regression.refresh()
     assert regression.estimate.mean_coef.tolist() == pytest.approx(
         [1.0, 0.7], abs=0.1
     )  # four s.e. and the prior's pull
-    row = MeanVarianceRows(np.ones((1, 1)), np.ones((1, 1)), np.zeros(1), offset=np.array([2.0]))
+    row = MeanVarianceRegressionRows(np.ones((1, 1)), np.ones((1, 1)), np.zeros(1), offset=np.array([2.0]))
     mean, noise, lever = regression.predict(row)
     assert mean[0] == pytest.approx(float(regression.estimate.mean_coef @ [1.0, 2.0]))
     assert noise[0] == pytest.approx(1.0, abs=0.15)
@@ -191,7 +191,7 @@ def test_standardised_errors_have_variance_one(streamed: MeanVarianceRegression)
     assert errors.var() == pytest.approx(1, abs=4 * np.sqrt(2 / 4000))
 
 
-def test_discounting_fades_rows_and_keeps_the_prior(rows: MeanVarianceRows) -> None:
+def test_discounting_fades_rows_and_keeps_the_prior(rows: MeanVarianceRegressionRows) -> None:
     some, less = rows.part(0, 100), rows.part(0, 100)
     object.__setattr__(less, "weights", np.full(100, 0.3))
     faded, weighted = MeanVarianceRegression(VAGUE), MeanVarianceRegression(VAGUE)
@@ -207,7 +207,9 @@ def test_discounting_fades_rows_and_keeps_the_prior(rows: MeanVarianceRows) -> N
     assert faded.seen == 0
 
 
-def test_a_member_with_few_rows_borrows_up_to_a_cap(rows: MeanVarianceRows, streamed: MeanVarianceRegression) -> None:
+def test_a_member_with_few_rows_borrows_up_to_a_cap(
+    rows: MeanVarianceRegressionRows, streamed: MeanVarianceRegression
+) -> None:
     poor = MeanVarianceRegression(VAGUE)
     poor.add(rows.part(0, 6))
     poor.refresh()
@@ -219,7 +221,7 @@ def test_a_member_with_few_rows_borrows_up_to_a_cap(rows: MeanVarianceRows, stre
         poor.borrowed([MeanVarianceRegression(MeanVarianceEstimate.independent([0.0], [1.0], [1.0], [1.0]))], most=1)
 
 
-def test_a_state_goes_on_to_the_same_decisions(rows: MeanVarianceRows) -> None:
+def test_a_state_goes_on_to_the_same_decisions(rows: MeanVarianceRegressionRows) -> None:
     regression = MeanVarianceRegression(VAGUE, offset_sd=0.1)
     regression.add(rows.part(0, 50))
     regression.refresh()
@@ -237,8 +239,8 @@ def test_a_damaged_state_is_refused(change: dict[str, Any]) -> None:
         MeanVarianceRegression.restore(MeanVarianceRegression(VAGUE).state() | change)
 
 
-def test_what_cannot_be_is_refused(rows: MeanVarianceRows) -> None:
-    wrong = MeanVarianceRows(np.ones((2, 3)), np.ones((2, 3)), np.zeros(2))
+def test_what_cannot_be_is_refused(rows: MeanVarianceRegressionRows) -> None:
+    wrong = MeanVarianceRegressionRows(np.ones((2, 3)), np.ones((2, 3)), np.zeros(2))
     with pytest.raises(InputError, match="mean_features must have 4 columns, had 3"):
         MeanVarianceRegression(VAGUE).add(wrong)
     cases: list[tuple[str, dict[str, Any]]] = [
@@ -258,14 +260,14 @@ def test_what_cannot_be_is_refused(rows: MeanVarianceRows) -> None:
 
 
 def alarms(errors: np.ndarray, kurtosis: float = 3.0, **parameters: float) -> list[int]:
-    test = ResidualTest(**parameters)  # type: ignore[arg-type]
+    test = RegressionResidualTest(**parameters)  # type: ignore[arg-type]
     return [place for place, error in enumerate(errors) if test.add(np.array([error]), kurtosis)]
 
 
 def test_false_alarms_are_as_rare_as_the_level_says() -> None:
     """Windows that do not overlap: 2,000 tests at one in a hundred, of which 20 are expected, give or take 4.5."""
     rng = np.random.default_rng(1)
-    test, found = ResidualTest(length=20, level=0.01, least=20), 0
+    test, found = RegressionResidualTest(length=20, level=0.01, least=20), 0
     for _ in range(2000):
         found += test.add(rng.standard_normal(20))
         test.window = test.window[:0]
@@ -290,20 +292,20 @@ def test_a_change_is_found_within_a_window(shift: float, factor: float) -> None:
 
 def test_a_state_goes_on_to_the_same_alarm() -> None:
     errors = 1.5 + np.random.default_rng(4).standard_normal(40)
-    test = ResidualTest(length=30, level=1e-4)
+    test = RegressionResidualTest(length=30, level=1e-4)
     test.add(errors[:9])
-    again = ResidualTest.restore(json.loads(json.dumps(test.state())))
+    again = RegressionResidualTest.restore(json.loads(json.dumps(test.state())))
     found = [(test.add(errors[i : i + 1]), again.add(errors[i : i + 1])) for i in range(9, 40)]
     assert all(one == other for one, other in found)
     assert (True, True) in found
     with pytest.raises(StateError, match="level must be a number above 0 and below 1, was 2"):
-        ResidualTest.restore(test.state() | {"level": 2})
+        RegressionResidualTest.restore(test.state() | {"level": 2})
     with pytest.raises(StateError):
-        ResidualTest.restore({})
+        RegressionResidualTest.restore({})
 
 
 def test_impossible_residuals_are_refused() -> None:
     with pytest.raises(InputError, match="least must be at most 5, was 10"):
-        ResidualTest(length=5)
+        RegressionResidualTest(length=5)
     with pytest.raises(InputError, match="errors must be finite, was nan"):
-        ResidualTest().add(np.array([np.nan]))
+        RegressionResidualTest().add(np.array([np.nan]))

@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 
 from riskroute.core.errors import InputError
-from riskroute.live.config import (
-    TEMPLATE,
-    live_config,
-    read_live_config,
-    token_hash,
-    write_template,
-)
+from riskroute.live.config import TEMPLATE, live_config, read_live_config, token_hash, write_template
 from riskroute.live.limits import Limits
 from riskroute.live.state.events import NANO
 

@@ -15,16 +15,7 @@ import pytest
 from live_logs import append, entry
 from live_services import service_config
 from riskroute.core.errors import DataError, InputError
-from riskroute.live.log.interface import (
-    Head,
-    Log,
-    Row,
-    chained,
-    head_record,
-    parse_head,
-    recorded_head,
-    verify_chain,
-)
+from riskroute.live.log.interface import Head, Log, Row, chained, head_record, parse_head, recorded_head, verify_chain
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.service import Service

@@ -15,15 +15,7 @@ import pytest
 from live_logs import append, entry
 from riskroute.core.errors import DataError, InputError
 from riskroute.live.log.group_commit import _Call, new_rows
-from riskroute.live.log.interface import (
-    ConflictError,
-    Entry,
-    Head,
-    LeaseError,
-    WriteError,
-    header_row,
-    verify_chain,
-)
+from riskroute.live.log.interface import ConflictError, Entry, Head, LeaseError, WriteError, header_row, verify_chain
 from riskroute.live.log.sqlite import SqliteLog
 
 

@@ -20,7 +20,7 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.core.seeding import seed_stream
 from riskroute.market.calibration import Calibration, calibrate
 from riskroute.market.clock import TimeWindow
-from riskroute.market.fitting import fit_profits
+from riskroute.market.fitting import fit_venue
 from riskroute.market.importing import import_files
 from riskroute.market.order_profits import limit_profits
 from riskroute.market.readers.reading import ReadingOptions
@@ -339,7 +339,7 @@ def test_limit_orders_follow_the_rule_of_their_venue(tmp_path: Path, venue: str,
     }
     assert not np.allclose(outcomes["pro-rata"], outcomes["price-time"]), "the rules must differ to tell anything"
     seed = seed_stream(0, "bootstrap", f"{venue} limit")
-    expected = fit_profits(outcomes[rule], np.array(QUANTITIES), np.ones(20, dtype=bool), seed=seed)
+    expected = fit_venue(outcomes[rule], np.array(QUANTITIES), np.ones(20, dtype=bool), seed=seed)
     assert calibration.fits[f"{venue} limit"].summary() == expected.summary()
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from riskroute.core.errors import DataError
-from riskroute.market.fitting import _USABLE, VenueFit, _negative, fit_profits
+from riskroute.market.fitting import _USABLE, VenueFit, _negative, fit_venue
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +24,7 @@ SEED = np.random.SeedSequence(7)
 def fit_all(profits: Floats, quantities: NDArray[np.int64] = TEN, seed: int = 7) -> VenueFit:
     """The fit where every bucket with a value has a book."""
     found: NDArray[np.bool_] = ~np.asarray(np.isnan(profits).all(axis=1))
-    return fit_profits(profits, quantities, found, seed=np.random.SeedSequence(seed))
+    return fit_venue(profits, quantities, found, seed=np.random.SeedSequence(seed))
 
 
 def spread_profits(count: int, seed: int = 0, quantities: NDArray[np.int64] = TEN, sd: float = 0.02) -> Floats:
@@ -298,7 +298,7 @@ def test_too_few_samples_are_an_error(make: Any, got: str) -> None:
 
 def test_books_that_are_all_too_thin_are_an_error_even_if_found() -> None:
     with pytest.raises(DataError, match=r"\(60 buckets with a book\)"):
-        fit_profits(nothing_there(), TEN, np.ones(60, dtype=bool), seed=SEED)
+        fit_venue(nothing_there(), TEN, np.ones(60, dtype=bool), seed=SEED)
 
 
 def test_two_samples_of_two_quantities_are_enough() -> None:

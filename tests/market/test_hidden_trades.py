@@ -24,7 +24,7 @@ from market_files import (
     naive_books,
 )
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import DayBooks, PreparedDay
+from riskroute.market.day_books import DayBooks, PreparedDayBooks
 from riskroute.market.importing import import_files
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.reading import ReadingOptions
@@ -34,7 +34,7 @@ from riskroute.routers.public_data import PublicData
 from riskroute.routers.rules import HiddenRule
 from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.exchange import Exchange, Latency
-from riskroute.simulation.execution import execute_plan
+from riskroute.simulation.execute_plan import execute_plan
 
 ASK, MID = 1_000_200, 1_000_100
 MESSAGES = [
@@ -130,8 +130,8 @@ def test_routers_see_them_with_what_was_displayed(imported: tuple[Recording, Rec
 def test_days_keep_them_whatever_is_made_of_them(imported: tuple[Recording, RecordingStore], tmp_path: Path) -> None:
     """A day made ready, read again, with aged books and without cancellations."""
     replay = replay_of(*imported)
-    folder = PreparedDay(replay.books, replay).write(tmp_path / "day")
-    again = PreparedDay.read(folder).queue
+    folder = PreparedDayBooks(replay.books, replay).write(tmp_path / "day")
+    again = PreparedDayBooks.read(folder).queue
     assert again is not None
     window = MIDNIGHT + OPEN + 5 * SECOND, MIDNIGHT + OPEN + 6 * SECOND
     for one in (replay, again, again.pessimistic(), again.on_books(again.books.aged(60.0))):

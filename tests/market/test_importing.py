@@ -36,7 +36,7 @@ from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.market import importing
 from riskroute.market.importing import _detect_format, import_files
 from riskroute.market.readers import csv_files
-from riskroute.market.readers.reading import ReaderPart, ReadingOptions, label_rows, to_snapshots
+from riskroute.market.readers.reading import ReaderPart, ReadingOptions, label_reading_rows, to_snapshots
 from riskroute.market.recordings import EVENTS, RECORD, SNAPSHOTS, Recording, RecordingStore, RecordingWriter
 from riskroute.market.schema import level_columns, snapshot_schema, table_depth
 
@@ -307,7 +307,7 @@ def test_only_as_much_is_held_as_a_few_parts(tmp_path: Path, monkeypatch: pytest
                 stamps = polars.Series(np.full(rows, MIDNIGHT)).cast(polars.Datetime("ns", "UTC"))
                 keys: dict[str, Any] = {"ts_event": stamps, "sequence": np.arange(rows) + k * rows}
                 yield ReaderPart(
-                    "XNAS", "ACME", to_snapshots(label_rows(table.with_columns(**keys), "XNAS", "ACME"), 1)
+                    "XNAS", "ACME", to_snapshots(label_reading_rows(table.with_columns(**keys), "XNAS", "ACME"), 1)
                 )
                 written.append(sum((tmp_path / "out" / name).stat().st_size for name in visible(tmp_path / "out")))
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riskroute.core.errors import InputError
-from riskroute.market.order_profits import check_order_quantities, market_profits, walk_book
+from riskroute.market.order_profits import check_profit_quantities, market_profits, walk_book
 from riskroute.market.sampling import SampledBooks
 
 Level = tuple[float, int]
@@ -138,7 +138,7 @@ def test_rounding_of_large_amounts_does_not_look_like_risk() -> None:
 
 @pytest.mark.parametrize("values", [[1], [1, 2, 10], range(5, 50, 5), np.array([3, 4]), (10**9,)])
 def test_quantities_are_kept(values: Any) -> None:
-    quantities = check_order_quantities(values)
+    quantities = check_profit_quantities(values)
     assert quantities.dtype == np.int64
     assert quantities.tolist() == list(values)
 
@@ -167,4 +167,4 @@ def test_quantities_are_kept(values: Any) -> None:
 )
 def test_quantities_are_checked(values: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        check_order_quantities(values)
+        check_profit_quantities(values)

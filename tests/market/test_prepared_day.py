@@ -13,23 +13,23 @@ import pytest
 from riskroute.core.errors import DataError
 from riskroute.market import RecordingStore
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import DayBooks, PreparedDay
+from riskroute.market.day_books import DayBooks, PreparedDayBooks
 from riskroute.market.queue_fills import QueueReplay
 
 ARRAYS = ("offsets", "stamps", "sequences", "bid_px", "bid_sz", "ask_px", "ask_sz")
 
 
 @pytest.fixture(scope="module")
-def day(half_hour: RecordingStore) -> PreparedDay:
+def day(half_hour: RecordingStore) -> PreparedDayBooks:
     recordings = half_hour.recordings()
     books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=3)
     events = {one.venue: half_hour.events(one) for one in recordings if one.venue != "XBOS"}
-    return PreparedDay(books, QueueReplay(books, events, {"XPSX": "pro-rata"}))
+    return PreparedDayBooks(books, QueueReplay(books, events, {"XPSX": "pro-rata"}))
 
 
-def test_a_day_comes_back_as_it_was(day: PreparedDay, tmp_path: Path) -> None:
+def test_a_day_comes_back_as_it_was(day: PreparedDayBooks, tmp_path: Path) -> None:
     folder = day.write(tmp_path / "a day")
-    back = PreparedDay.read(folder)
+    back = PreparedDayBooks.read(folder)
     assert back.books.venues == day.books.venues
     for name in ARRAYS:
         assert np.array_equal(getattr(back.books, name), getattr(day.books, name), equal_nan=name.endswith("px"))
@@ -53,24 +53,24 @@ def test_a_day_comes_back_as_it_was(day: PreparedDay, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [folder]  # nothing is left beside it
 
 
-def test_a_day_without_events_has_no_queues(day: PreparedDay, tmp_path: Path) -> None:
-    back = PreparedDay.read(PreparedDay(day.books).write(tmp_path / "day"))
+def test_a_day_without_events_has_no_queues(day: PreparedDayBooks, tmp_path: Path) -> None:
+    back = PreparedDayBooks.read(PreparedDayBooks(day.books).write(tmp_path / "day"))
     assert back.queue is None
 
 
-def test_a_day_is_written_over_and_what_is_read_can_be_changed(day: PreparedDay, tmp_path: Path) -> None:
+def test_a_day_is_written_over_and_what_is_read_can_be_changed(day: PreparedDayBooks, tmp_path: Path) -> None:
     folder = day.write(tmp_path / "day")
-    first = PreparedDay.read(folder)
+    first = PreparedDayBooks.read(folder)
     first.books.bid_sz[0, 0] = -5.0
-    assert PreparedDay.read(folder).books.bid_sz[0, 0] == day.books.bid_sz[0, 0]
-    PreparedDay(day.books).write(folder)
-    assert PreparedDay.read(folder).queue is None
+    assert PreparedDayBooks.read(folder).books.bid_sz[0, 0] == day.books.bid_sz[0, 0]
+    PreparedDayBooks(day.books).write(folder)
+    assert PreparedDayBooks.read(folder).queue is None
     assert not list(folder.glob("flow_*"))
 
 
 def _record(folder: Path, **changes: object) -> None:
-    record = json.loads((folder / PreparedDay.RECORD).read_text()) | changes
-    (folder / PreparedDay.RECORD).write_text(
+    record = json.loads((folder / PreparedDayBooks.RECORD).read_text()) | changes
+    (folder / PreparedDayBooks.RECORD).write_text(
         json.dumps({key: value for key, value in record.items() if value != "gone"})
     )
 
@@ -80,10 +80,10 @@ def _a_flow(folder: Path) -> Path:
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
-    "no record": lambda folder: (folder / PreparedDay.RECORD).unlink(),
-    "no JSON": lambda folder: (folder / PreparedDay.RECORD).write_text("{"),
-    "another kind of JSON": lambda folder: (folder / PreparedDay.RECORD).write_text("[1]"),
-    "another format": lambda folder: _record(folder, format=PreparedDay.FORMAT + 1),
+    "no record": lambda folder: (folder / PreparedDayBooks.RECORD).unlink(),
+    "no JSON": lambda folder: (folder / PreparedDayBooks.RECORD).write_text("{"),
+    "another kind of JSON": lambda folder: (folder / PreparedDayBooks.RECORD).write_text("[1]"),
+    "another format": lambda folder: _record(folder, format=PreparedDayBooks.FORMAT + 1),
     "no venues": lambda folder: _record(folder, venues="gone"),
     "no rules": lambda folder: _record(folder, pro_rata="gone"),
     "rules of fewer venues": lambda folder: _record(folder, pro_rata=[True]),
@@ -100,13 +100,13 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_day_is_said_in_a_sentence(damage: str, day: PreparedDay, tmp_path: Path) -> None:
+def test_a_damaged_day_is_said_in_a_sentence(damage: str, day: PreparedDayBooks, tmp_path: Path) -> None:
     folder = day.write(tmp_path / "day")
-    assert PreparedDay.exists(folder)
+    assert PreparedDayBooks.exists(folder)
     DAMAGES[damage](folder)
-    assert PreparedDay.exists(folder) == (damage != "no record")
+    assert PreparedDayBooks.exists(folder) == (damage != "no record")
     with pytest.raises(DataError) as said:
-        PreparedDay.read(folder)
+        PreparedDayBooks.read(folder)
     text = str(said.value)
     assert text.startswith(f"{folder} must ")
     assert "\n" not in text
@@ -115,11 +115,11 @@ def test_a_damaged_day_is_said_in_a_sentence(damage: str, day: PreparedDay, tmp_
 
 def test_a_folder_that_is_not_there() -> None:
     with pytest.raises(DataError, match="must hold a day prepared for backtests"):
-        PreparedDay.read(Path("nowhere"))
+        PreparedDayBooks.read(Path("nowhere"))
 
 
-def test_nothing_is_read_that_is_not_looked_at(day: PreparedDay, tmp_path: Path) -> None:
+def test_nothing_is_read_that_is_not_looked_at(day: PreparedDayBooks, tmp_path: Path) -> None:
     """Arrays are mapped, not copied: their memory is the file's."""
-    books = PreparedDay.read(day.write(tmp_path / "day")).books
+    books = PreparedDayBooks.read(day.write(tmp_path / "day")).books
     assert not books.bid_px.flags.owndata
     assert polars.Series(books.stamps).len() == len(books.bid_px)

@@ -9,7 +9,7 @@ import pytest
 
 import riskroute as rr
 from naive_books import DEPTH, Flow
-from riskroute.market.day_books import DayBooks, PreparedDay
+from riskroute.market.day_books import DayBooks, PreparedDayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
@@ -75,7 +75,7 @@ def test_a_day_that_is_made_ready_keeps_them(half_hour: rr.market.RecordingStore
     )
     events["XNAS"] = polars.concat([events["XNAS"], last.with_columns(ts_event=polars.col("ts_event").max())])
     queue = QueueReplay(books, events)
-    again = PreparedDay.read(PreparedDay(books, queue).write(tmp_path / "day")).queue
+    again = PreparedDayBooks.read(PreparedDayBooks(books, queue).write(tmp_path / "day")).queue
     assert again is not None
     end = books.last + 10**12
     for venue, name in enumerate(books.venues):

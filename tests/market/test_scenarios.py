@@ -15,7 +15,7 @@ from riskroute.market.dark_pools import DarkPool
 from riskroute.market.order_profits import market_profits
 from riskroute.market.recordings import RecordingStore
 from riskroute.market.sampling import closest_books, closest_rows, draw_sample_times, last_rows
-from riskroute.market.scenarios import ENOUGH, ScenarioSlot, ScenarioTables, sample_scenarios
+from riskroute.market.scenarios import ENOUGH, ScenarioSlot, ScenarioTables, draw_scenarios
 from riskroute.routing.fees import Fee, FeeSchedule
 
 WINDOW = TimeWindow(dt.time(11), dt.time(11, 20), 10)
@@ -28,7 +28,7 @@ SLOTS = (
 
 
 def test_market_orders_are_walked_at_the_drawn_times(half_hour: RecordingStore) -> None:
-    found = sample_scenarios(half_hour, "QVEX", SLOTS, 8, WINDOW, repeats=3, seed=5)
+    found = draw_scenarios(half_hour, "QVEX", SLOTS, 8, WINDOW, repeats=3, seed=5)
     assert found.profits.shape == (4, 30, 9)
     assert (found.profits[:, :, 0] == 0).all()
     recording = next(one for one in half_hour.recordings() if one.venue == "XPSX")
@@ -42,7 +42,7 @@ def test_market_orders_are_walked_at_the_drawn_times(half_hour: RecordingStore) 
 
 
 def test_the_first_repeat_is_what_calibration_sees(half_hour: RecordingStore) -> None:
-    found = sample_scenarios(half_hour, "QVEX", SLOTS[:3], 10, WINDOW, repeats=1, seed=2)
+    found = draw_scenarios(half_hour, "QVEX", SLOTS[:3], 10, WINDOW, repeats=1, seed=2)
     fitted = calibrate(half_hour, "QVEX", window=WINDOW, seed=2, orders=("market", "limit"))
     for slot in (0, 1, 2):
         name = SLOTS[slot].name
@@ -54,7 +54,7 @@ def test_the_first_repeat_is_what_calibration_sees(half_hour: RecordingStore) ->
 def test_fees_are_paid_per_share(half_hour: RecordingStore) -> None:
     day = dt.date(2019, 1, 1)
     fees = FeeSchedule([Fee(venue, day, taker=0.003, maker=-0.002) for venue in ("XNAS", "XPSX")])
-    plain, net = (sample_scenarios(half_hour, "QVEX", SLOTS, 5, WINDOW, repeats=1, fees=one) for one in (None, fees))
+    plain, net = (draw_scenarios(half_hour, "QVEX", SLOTS, 5, WINDOW, repeats=1, fees=one) for one in (None, fees))
     paid = plain.profits - net.profits
     np.testing.assert_allclose(paid[1], np.tile(0.003 * np.arange(6), (10, 1)), atol=1e-9)
     assert (paid[2] <= 0.003 * np.arange(6) + 1e-9).all()
@@ -62,7 +62,7 @@ def test_fees_are_paid_per_share(half_hour: RecordingStore) -> None:
 
 
 def test_caps_are_what_nearly_all_books_can_take(half_hour: RecordingStore) -> None:
-    found = sample_scenarios(half_hour, "QVEX", SLOTS[:2], 3000, WINDOW, repeats=2)
+    found = draw_scenarios(half_hour, "QVEX", SLOTS[:2], 3000, WINDOW, repeats=2)
     caps = found.caps()
     for slot, cap in enumerate(caps):
         deep = found.depths[slot]
@@ -75,7 +75,7 @@ def test_caps_are_what_nearly_all_books_can_take(half_hour: RecordingStore) -> N
 
 
 def test_models_have_no_negative_variance(half_hour: RecordingStore) -> None:
-    found = sample_scenarios(half_hour, "QVEX", SLOTS, 40, WINDOW, repeats=4)
+    found = draw_scenarios(half_hour, "QVEX", SLOTS, 40, WINDOW, repeats=4)
     models, fits = found.models(found.caps(), 0)
     assert [model.kind for model in models] == ["market", "market", "limit", "dark"]
     assert list(fits) == [slot.name for slot in SLOTS]
@@ -90,11 +90,11 @@ def test_mistakes_are_named(half_hour: RecordingStore, tmp_path: Path) -> None:
         ([ScenarioSlot("XNYS")], "venue of a slot must be one of .* was 'XNYS'"),
     ):
         with pytest.raises(InputError, match=message):
-            sample_scenarios(half_hour, "QVEX", slots, 5, WINDOW)
+            draw_scenarios(half_hour, "QVEX", slots, 5, WINDOW)
     with pytest.raises(InputError, match="repeats must be a positive integer, was 0"):
-        sample_scenarios(half_hour, "QVEX", SLOTS, 5, WINDOW, repeats=0)
+        draw_scenarios(half_hour, "QVEX", SLOTS, 5, WINDOW, repeats=0)
     with pytest.raises(DataError, match="no snapshots of QVEX at XNAS from 15:00:00 to 15:20:00"):
-        sample_scenarios(half_hour, "QVEX", SLOTS[:1], 5, TimeWindow(dt.time(15), dt.time(15, 20), 10))
+        draw_scenarios(half_hour, "QVEX", SLOTS[:1], 5, TimeWindow(dt.time(15), dt.time(15, 20), 10))
 
 
 def test_the_few_snapshots_that_are_read_give_the_books_of_the_whole_table(half_hour: RecordingStore) -> None:
@@ -110,7 +110,7 @@ def test_the_few_snapshots_that_are_read_give_the_books_of_the_whole_table(half_
 
 
 def test_orders_walk_all_levels_unless_told_otherwise(half_hour: RecordingStore) -> None:
-    whole, five = (sample_scenarios(half_hour, "QVEX", SLOTS[:1], 2, WINDOW, levels=n).depths for n in (None, 5))
+    whole, five = (draw_scenarios(half_hour, "QVEX", SLOTS[:1], 2, WINDOW, levels=n).depths for n in (None, 5))
     recording = next(one for one in half_hour.recordings() if one.venue == "XNAS")
     assert recording.levels > 5
     assert (whole > five).all()

@@ -16,7 +16,7 @@ from riskroute.market.dark_pools import DarkPool
 from riskroute.market.order_profits import extrapolated_market_profits, market_profits
 from riskroute.market.recordings import RecordingStore
 from riskroute.market.sampling import SampledBooks, closest_books, draw_sample_times
-from riskroute.market.scenarios import Scenarios, ScenarioSlot, sample_scenarios
+from riskroute.market.scenarios import Scenarios, ScenarioSlot, draw_scenarios
 from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.replay import Replay
 
@@ -73,7 +73,7 @@ def test_no_book_has_no_profits() -> None:
 @pytest.mark.parametrize("shares", [8, 900])
 def test_replay_walks_every_book_once(half_hour: RecordingStore, shares: int) -> None:
     """All of it again for single splits: hidden sizes, then the rests and the market order on one list of shares."""
-    found = sample_scenarios(half_hour, "QVEX", SLOTS, shares, WINDOW, repeats=1, seed=5)
+    found = draw_scenarios(half_hour, "QVEX", SLOTS, shares, WINDOW, repeats=1, seed=5)
     caps = np.minimum(found.caps(), shares)
     profits, shared = found.replayed(caps)
     assert [book.slots for book in shared] == [(1, 3, 4)]
@@ -111,7 +111,7 @@ def _hidden(found: Scenarios, slot: int) -> np.ndarray:
 
 @pytest.mark.usefixtures("untraced")
 def test_crossing_together_never_pays(half_hour: RecordingStore) -> None:
-    found = sample_scenarios(half_hour, "QVEX", SLOTS, 400, WINDOW, repeats=2, seed=1)
+    found = draw_scenarios(half_hour, "QVEX", SLOTS, 400, WINDOW, repeats=2, seed=1)
     caps = np.minimum(found.caps(), 400)
     profits, shared = found.replayed(caps)
     replay = Replay(random_problem(Allocations(400, 5, caps=caps.tolist()), 1), profits, shared)
@@ -124,7 +124,7 @@ def test_crossing_together_never_pays(half_hour: RecordingStore) -> None:
 
 def test_what_a_replay_remembers_changes_nothing_and_stays_at_home(half_hour: RecordingStore) -> None:
     """Best splits at many risk tolerances, forth and back, are those of a replay that was asked for no other."""
-    found = sample_scenarios(half_hour, "QVEX", SLOTS, 60, WINDOW, repeats=2, seed=1)
+    found = draw_scenarios(half_hour, "QVEX", SLOTS, 60, WINDOW, repeats=2, seed=1)
     caps = np.minimum(found.caps(), 60)
     problem = random_problem(Allocations(60, 5, caps=caps.tolist()), 1)
 
@@ -142,7 +142,7 @@ def test_what_a_replay_remembers_changes_nothing_and_stays_at_home(half_hour: Re
 
 
 def test_a_book_has_room_for_its_depth_once(half_hour: RecordingStore) -> None:
-    found = sample_scenarios(half_hour, "QVEX", SLOTS[1:], 3000, WINDOW, repeats=2, levels=5)
+    found = draw_scenarios(half_hour, "QVEX", SLOTS[1:], 3000, WINDOW, repeats=2, levels=5)
     caps = found.caps()
     deep = np.sort(found.depths[0])[len(found.depths[0]) // 20]
     assert caps[0] == deep  # market orders alone reach the depth that 95 % of the books have

@@ -16,24 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from databento_files import mbo_file, packed, random_orders
-from market_files import (
-    ITCH_NAME,
-    csv_text,
-    gzipped,
-    itch_bytes,
-    random_messages,
-    table_columns,
-    visible,
-    zipped,
-)
+from market_files import ITCH_NAME, csv_text, gzipped, itch_bytes, random_messages, table_columns, visible, zipped
 from riskroute.core.errors import DataError, RiskrouteError
-from riskroute.market.importing import (
-    READERS,
-    _describe,
-    _detect_format,
-    _sniff,
-    import_files,
-)
+from riskroute.market.importing import READERS, _describe, _detect_format, _sniff, import_files
 from riskroute.market.readers.itch import _ITCH_LENGTHS, looks_like_itch
 from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.synthetic.generate import _LAYOUTS

@@ -13,7 +13,7 @@ from random_markets import Shape
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routing.consolidated import ConsolidatedBook
-from riskroute.simulation import clairvoyant, execution, play_day
+from riskroute.simulation import clairvoyant, execute_plan, play_day
 from riskroute.study import play
 from test_random_markets import check
 
@@ -57,11 +57,11 @@ def old_books(patch: pytest.MonkeyPatch) -> None:
 
 
 def own_shares_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(execution, "remove_own", lambda *_: None)
+    patch.setattr(execute_plan, "remove_own", lambda *_: None)
 
 
 def no_protection(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(execution, "execution_limit", lambda *_: np.inf)
+    patch.setattr(execute_plan, "execution_limit", lambda *_: np.inf)
 
 
 def front_of_the_queue(patch: pytest.MonkeyPatch) -> None:

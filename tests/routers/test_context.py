@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from riskroute.core.errors import RiskrouteError
-from riskroute.routers.context import ContextBooks, Pool, read_context
+from riskroute.routers.context import ContextBooks, ContextPool, read_context
 from router_cases import TWO_VENUES, random_context, sale
 
 
@@ -134,4 +134,4 @@ def test_arrays_of_different_shapes_are_refused() -> None:
 
 def test_a_pool_far_from_the_market_is_refused() -> None:
     with pytest.raises(RiskrouteError, match="improvement of P must be a number of at least -1"):
-        Pool("P", improvement=2)
+        ContextPool("P", improvement=2)

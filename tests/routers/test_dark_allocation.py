@@ -27,7 +27,7 @@ from riskroute.routers.literature.dark_allocation import (
 from riskroute.routers.literature.exponential_weights import Exp3, ExpGrad
 from riskroute.routers.literature.lagrangian import Lagrangian, Reinforcement
 from riskroute.routers.report import Report
-from riskroute.routing.allocations import unit_shares
+from riskroute.routing.allocations import allocation_unit_shares
 from router_cases import draw_pools, play_pools, pools_context, reported
 
 KINDS: list[type[DarkAllocation]] = [KaplanMeier, ParMl, ExpGrad, Exp3, Lagrangian, Reinforcement, Cmab, RaUcb]
@@ -119,9 +119,9 @@ def test_a_saved_state_is_a_copy_and_must_be_plain() -> None:
 
 
 def test_units_double_until_there_are_few_enough() -> None:
-    assert unit_shares(200, 1, 200) == 1
-    assert unit_shares(201, 1, 200) == 2
-    assert unit_shares(10**9, 1, 200) == 2**23
+    assert allocation_unit_shares(200, 1, 200) == 1
+    assert allocation_unit_shares(201, 1, 200) == 2
+    assert allocation_unit_shares(10**9, 1, 200) == 2**23
 
 
 @given(

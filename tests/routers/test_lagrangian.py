@@ -13,12 +13,7 @@ from scipy.optimize import minimize
 from literature import reinforcement_step
 from riskroute.core.errors import InputError
 from riskroute.routers.literature.dark_allocation import _power_tails
-from riskroute.routers.literature.lagrangian import (
-    Lagrangian,
-    Reinforcement,
-    _lagrangian_step,
-    _project_on_simplex,
-)
+from riskroute.routers.literature.lagrangian import Lagrangian, Reinforcement, _lagrangian_step, _project_on_simplex
 from router_cases import THREE_POOLS, TWO_POOLS, draw_pools, expected_fill, play_pools, pools_context
 
 WORTH = np.array([0.01, 0.03, 0.05])

@@ -28,7 +28,7 @@ from riskroute.routers.rules import (
     SweepRule,
 )
 from riskroute.simulation.exchange import Exchange
-from riskroute.simulation.execution import execute_plan
+from riskroute.simulation.execute_plan import execute_plan
 from router_cases import TWO_VENUES, random_context, sale
 
 

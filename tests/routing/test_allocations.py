@@ -13,7 +13,7 @@ import pytest
 from riskroute import Actions, Allocations
 from riskroute.core.errors import InputError
 from riskroute.routing import split_actions
-from riskroute.routing.allocations import proportional_allocation, unit_shares
+from riskroute.routing.allocations import allocation_unit_shares, proportional_allocation
 
 ORDERS = [(units, slots, lot) for units in range(1, 9) for slots in range(1, 6) for lot in (1, 2)]
 EVERY_ORDER = pytest.mark.parametrize(("units", "slots", "lot"), ORDERS)
@@ -314,4 +314,4 @@ def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
 
 def test_lots_and_units_by_hand() -> None:
     assert proportional_allocation(np.array([0.5, 0.3, 0.2]), 850, 100).tolist() == [450, 200, 200]
-    assert (unit_shares(1000, 1, 200), unit_shares(1000, 100, 200)) == (8, 100)
+    assert (allocation_unit_shares(1000, 1, 200), allocation_unit_shares(1000, 100, 200)) == (8, 100)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from naive_learning import batch_fit
-from riskroute.learning.mean_variance_regression import MeanVarianceEstimate, MeanVarianceRows
+from riskroute.learning.mean_variance_regression import MeanVarianceEstimate, MeanVarianceRegressionRows
 from riskroute.routing.quadratic_search import minimise_quadratic
-from riskroute.routing.separable import cheapest_totals, separable_units
+from riskroute.routing.separable import cheapest_separable_totals, separable_units
 
 UNITS, VARIANCE = 10, 0.25
 
@@ -33,13 +33,13 @@ def variance_coef(sizes: np.ndarray, rewards: np.ndarray, factor: bool) -> np.nd
         between = np.column_stack([sizes.prod(axis=1), np.zeros((n, 2))])  # of the total's square, half the mixed term
         more = {"pairs": np.arange(2 * n).reshape(n, 2), "pair_features": between}
     prior = MeanVarianceEstimate.independent([0.0], [0.01], np.ones(chi.shape[1]), np.full(chi.shape[1], 10.0))
-    rows = MeanVarianceRows(sizes.reshape(-1, 1), chi, rewards.ravel(), rounds=rounds, **more)
+    rows = MeanVarianceRegressionRows(sizes.reshape(-1, 1), chi, rewards.ravel(), rounds=rounds, **more)
     return batch_fit(rows, prior).var_coef
 
 
 def cheapest(own: np.ndarray, common: float) -> tuple[float, list[int]]:
     """Variance and units of the best split of all units, under a variance per slot and one of their total."""
-    best, choices = cheapest_totals(np.outer(own, np.arange(UNITS + 1.0) ** 2))
+    best, choices = cheapest_separable_totals(np.outer(own, np.arange(UNITS + 1.0) ** 2))
     return best[UNITS] + common * UNITS**2, separable_units(choices, UNITS).tolist()
 
 

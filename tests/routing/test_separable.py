@@ -16,7 +16,7 @@ from riskroute.routing import routing_actions
 from riskroute.routing.allocations import _best_exchange
 from riskroute.routing.separable import (
     SeparableScores,
-    cheapest_totals,
+    cheapest_separable_totals,
     convolve,
     greedy_separable,
     maximise_tables,
@@ -263,7 +263,7 @@ def test_the_cheapest_way_to_every_total_is_that_of_enumeration() -> None:
     for _ in range(20):
         tables = rng.integers(-4, 5, (slots, most + 1)).astype(float)
         tables[rng.random(tables.shape) < 0.2] = np.inf
-        best, choices = cheapest_totals(tables)
+        best, choices = cheapest_separable_totals(tables)
         costs = sum(tables[k, rows_of_all[:, k]] for k in range(slots))
         for n in range(most + 1):
             rows = np.flatnonzero(totals == n)
@@ -278,10 +278,10 @@ def test_convex_tables_add_the_cheapest_units_one_by_one() -> None:
     rng = np.random.default_rng(4)
     marginal = np.sort(rng.integers(0, 50, (4, 30)).astype(float), axis=1)
     tables = np.hstack([np.zeros((4, 1)), np.cumsum(marginal, axis=1)])
-    best, _ = cheapest_totals(tables)
+    best, _ = cheapest_separable_totals(tables)
     assert best[1:].tolist() == np.cumsum(np.sort(marginal.ravel())[:30]).tolist()
 
 
 def test_cheapest_totals_of_two_slots_by_hand() -> None:
-    best, choices = cheapest_totals(np.array([[0.0, 3.0, 4.0], [0.0, 2.0, 7.0]]))
+    best, choices = cheapest_separable_totals(np.array([[0.0, 3.0, 4.0], [0.0, 2.0, 7.0]]))
     assert (best.tolist(), separable_units(choices, 2).tolist()) == ([0.0, 2.0, 4.0], [2, 0])

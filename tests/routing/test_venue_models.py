@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.learning.problem import Problem
-from riskroute.routing.instances import PAPER_SHARES, PAPER_VENUES, paper_instance
+from riskroute.routing.instances import PAPER_SHARES, PAPER_VENUES, paper_routing_instance
 from riskroute.routing.splits import list_splits
 from riskroute.routing.venue_models import (
     KINDS,
@@ -287,7 +287,7 @@ def test_the_papers_table_is_as_printed() -> None:
 
 
 def test_the_papers_table_makes_both_problems() -> None:
-    money, scaled = paper_instance(), paper_instance("norm-1", risk_tolerance=0.5)
+    money, scaled = paper_routing_instance(), paper_routing_instance("norm-1", risk_tolerance=0.5)
     assert money.actions.size == scaled.actions.size == math.comb(14, 4)
     assert (money.risk_tolerance, scaled.risk_tolerance) == (2.0, 0.5)
     splits = list_splits(10, 5)
@@ -295,9 +295,9 @@ def test_the_papers_table_makes_both_problems() -> None:
     np.testing.assert_allclose(money.means(splits), means, atol=1e-12)
     np.testing.assert_allclose(money.variances(splits), variances, atol=1e-12)
     assert max(norms(scaled)) <= 1 + 1e-9
-    assert paper_instance(shares=3).actions.size == math.comb(7, 4)
+    assert paper_routing_instance(shares=3).actions.size == math.comb(7, 4)
     with pytest.raises(InputError, match="units must be one of money, norm-1, was 'dollars'"):
-        paper_instance("dollars")
+        paper_routing_instance("dollars")
 
 
 def correlated_models() -> list[VenueModel]:
@@ -356,7 +356,7 @@ def test_invalid_correlations_are_refused(change: dict[str, Any], message: str) 
 
 
 def test_the_table_of_the_paper_has_all_its_splits_listed() -> None:
-    assert repr(paper_instance().actions) == "SplitList(10 shares over 5 slots, 1,001 allocations)"
+    assert repr(paper_routing_instance().actions) == "SplitList(10 shares over 5 slots, 1,001 allocations)"
 
 
 def test_coefficients_are_printed_by_venue() -> None:

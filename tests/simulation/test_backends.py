@@ -26,7 +26,7 @@ from riskroute.paper.experiments import plan_experiments, reproduce
 from riskroute.policies import Adaptive, RiskUcb
 from riskroute.routing.instances import random_routing_problem
 from riskroute.simulation import backends
-from riskroute.simulation.backends import Backend, run_tasks
+from riskroute.simulation.backends import Backend, run_backend_tasks
 from riskroute.simulation.runner import RunnerCache, SimulationTask
 
 HORIZON, RUNS = 500, 2
@@ -83,7 +83,7 @@ def test_an_address_without_a_listener_is_refused(kind: str, address: str, monke
     pytest.importorskip(kind)
     monkeypatch.setattr(backends, "_TIMEOUT", 0.5)  # dask retries until then
     with pytest.raises(InputError, match=rf"no running {kind} cluster at address '{address}'"):
-        run_tasks([some_task(0)], Backend(kind, address=address))
+        run_backend_tasks([some_task(0)], Backend(kind, address=address))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,9 @@ def test_a_lost_worker_costs_only_its_tasks(
     finished: list[int] = []
     cache = RunnerCache(tmp_path / "tasks")
     results = list(
-        run_tasks(tasks, Backend(kind, 2, address), cache=cache, finished=lambda one: finished.append(one.first))
+        run_backend_tasks(
+            tasks, Backend(kind, 2, address), cache=cache, finished=lambda one: finished.append(one.first)
+        )
     )
     assert (tmp_path / "killed").exists()
     assert sorted(finished) == list(range(8))
@@ -180,7 +182,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def give_up(backend: Backend, marker: Path) -> None:
     with pytest.raises(RiskrouteError, match=f"the {backend.kind} backend lost its workers 1 times in a row"):
-        run_tasks([some_task(0, Fragile(marker=str(marker), always=True))], backend)
+        run_backend_tasks([some_task(0, Fragile(marker=str(marker), always=True))], backend)
 
 
 @pytest.mark.thorough  # tasks of lost workers are covered above
@@ -199,14 +201,14 @@ def test_repeatedly_lost_dask_workers_raise_an_error(tmp_path: Path, dask_addres
 
 def test_a_failing_policy_raises_its_own_error() -> None:
     with pytest.raises(ZeroDivisionError, match="a mistake"):
-        run_tasks([some_task(0, Broken())], Backend(workers=2))
+        run_backend_tasks([some_task(0, Broken())], Backend(workers=2))
 
 
 def test_cached_tasks_are_not_repeated(tmp_path: Path) -> None:
     cache, tasks = RunnerCache(tmp_path), [some_task(number) for number in range(3)]
     for one in tasks[:2]:
         cache.put(one, some_task(2).perform())  # not theirs, so that it shows
-    found = list(run_tasks(tasks, Backend(workers=1), cache=cache))
+    found = list(run_backend_tasks(tasks, Backend(workers=1), cache=cache))
     for result in found:
         np.testing.assert_array_equal(result.regret, some_task(2).perform().regret)
 

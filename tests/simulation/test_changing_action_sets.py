@@ -30,12 +30,12 @@ from riskroute import (
 )
 from riskroute.core.seeding import seed_stream
 from riskroute.policies import Uniform
-from riskroute.routing.instances import random_order_sizes
+from riskroute.routing.instances import random_instance_sizes
 from riskroute.routing.splits import list_splits
 from riskroute.simulation.environments import ChangingActionSets, _VaryingSetOracle
 
 SIZES = [2, 4, 7]
-PROBLEMS, SEQUENCE = random_order_sizes(SIZES, slots=3, seed=1, length=23)
+PROBLEMS, SEQUENCE = random_instance_sizes(SIZES, slots=3, seed=1, length=23)
 ORDERS = PROBLEMS  # with splits as handles
 PROBLEMS = [replace(one, actions=Actions(one.actions.listed().rows, coordinates=3)) for one in ORDERS]
 FLOW = ChangingActionSets(PROBLEMS, SEQUENCE)
@@ -202,7 +202,7 @@ def test_a_long_sequence_costs_one_table_per_set(monkeypatch: pytest.MonkeyPatch
         return real(self, piece)
 
     monkeypatch.setattr(ChangingActionSets, "_comparator", noted)
-    environment = ChangingActionSets(*random_order_sizes(SIZES, slots=3, seed=1, length=100_000))
+    environment = ChangingActionSets(*random_instance_sizes(SIZES, slots=3, seed=1, length=100_000))
     simulate(environment, ["oracle", "uniform"], horizon=300, runs=2)
     assert asked == [0, 1, 2]
     assert sorted(environment._tables) == [0, 1, 2]
@@ -244,14 +244,14 @@ def test_order_flow_shares_coefficients_and_scale() -> None:
 
 def test_order_flow_draws_sizes_evenly_and_by_seed() -> None:
     """9,000 rounds: each of three counts is within five deviations of 3,000."""
-    sequence = random_order_sizes(SIZES, 3, seed=1, length=9000)[1]
+    sequence = random_instance_sizes(SIZES, 3, seed=1, length=9000)[1]
     assert np.abs(np.bincount(sequence) - 3000).max() < 5 * np.sqrt(9000 * 2 / 9)
-    np.testing.assert_array_equal(sequence[:23], random_order_sizes(SIZES, 3, seed=1, length=9000)[1][:23])
-    assert not np.array_equal(sequence, random_order_sizes(SIZES, 3, seed=2, length=9000)[1])
+    np.testing.assert_array_equal(sequence[:23], random_instance_sizes(SIZES, 3, seed=1, length=9000)[1][:23])
+    assert not np.array_equal(sequence, random_instance_sizes(SIZES, 3, seed=2, length=9000)[1])
 
 
 def test_large_orders_are_not_listed_and_neither_are_small_ones_beside_them() -> None:
-    problems, sequence = random_order_sizes([5, 400], slots=8, seed=0, length=10)
+    problems, sequence = random_instance_sizes([5, 400], slots=8, seed=0, length=10)
     result = simulate(ChangingActionSets(problems, sequence), ["oracle", "uniform"], horizon=20, runs=1)
     assert all(isinstance(problem.best, tuple) for problem in problems)
     assert result.policies["oracle"].exploration.tolist() == [0]
@@ -307,11 +307,11 @@ def other(**changes: Any) -> list[Problem]:
             lambda: FLOW.run(np.random.default_rng(0)).tally(Plan.repeat(0, 3)),
             "draw rewards round by round, not by plan",
         ),
-        (lambda: random_order_sizes([], 3, 0, 10), "sizes must be different positive integers, was []"),
-        (lambda: random_order_sizes([2, 2], 3, 0, 10), "sizes must be different positive integers, was [2, 2]"),
-        (lambda: random_order_sizes([2, 0], 3, 0, 10), "sizes must be a positive integer, was 0"),
-        (lambda: random_order_sizes([2], 3, 0, 0), "length must be a positive integer, was 0"),
-        (lambda: random_order_sizes([2], 3, -1, 5), "seed must be a non-negative integer, was -1"),
+        (lambda: random_instance_sizes([], 3, 0, 10), "sizes must be different positive integers, was []"),
+        (lambda: random_instance_sizes([2, 2], 3, 0, 10), "sizes must be different positive integers, was [2, 2]"),
+        (lambda: random_instance_sizes([2, 0], 3, 0, 10), "sizes must be a positive integer, was 0"),
+        (lambda: random_instance_sizes([2], 3, 0, 0), "length must be a positive integer, was 0"),
+        (lambda: random_instance_sizes([2], 3, -1, 5), "seed must be a non-negative integer, was -1"),
     ],
 )
 def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:

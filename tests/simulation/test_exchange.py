@@ -17,7 +17,7 @@ from riskroute.routers.execution import MILLISECOND
 from riskroute.routers.plan import Plan
 from riskroute.simulation.dark_market import DarkMarket, DarkMarketMoments, DarkMarketPool
 from riskroute.simulation.exchange import Exchange, ExchangeExecution, Latency
-from riskroute.simulation.execution import execute_plan
+from riskroute.simulation.execute_plan import execute_plan
 
 TAKERS, MAKERS = np.array([0.003, -0.002]), np.array([-0.002, 0.001])
 Levels = list[tuple[float, int]]

@@ -27,12 +27,7 @@ from riskroute.core.seeding import seed_stream
 from riskroute.policies import Adaptive, Uniform
 from riskroute.routing import list_splits
 from riskroute.simulation import gym
-from riskroute.simulation.gym import (
-    ReplayEnv,
-    RoutingEnv,
-    SyntheticEnv,
-    _synthetic_replay,
-)
+from riskroute.simulation.gym import ReplayEnv, RoutingEnv, SyntheticEnv, _synthetic_replay
 from riskroute.simulation.replay import Replay
 
 IDS = ("riskroute/Synthetic-v0", "riskroute/Replay-v0")

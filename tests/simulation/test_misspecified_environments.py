@@ -21,7 +21,8 @@ from riskroute import (
     random_routing_problem,
     simulate,
 )
-from riskroute.routing.instances import riskless_slot, routing_actions
+from riskroute.routing.allocations import routing_actions
+from riskroute.routing.instances import riskless_slot_instance
 from riskroute.routing.splits import list_splits
 from riskroute.simulation.environments import HeavyTailed, NonlinearVariance, WrongBaseVariance
 
@@ -34,7 +35,7 @@ CASES = {
     "bent variance": NonlinearVariance(PROBLEM),
     "flattened variance": NonlinearVariance(PROBLEM, power=0.5),
     "mistold": WrongBaseVariance(PROBLEM),
-    "riskless slot": Environment(riskless_slot(PROBLEM)),
+    "riskless slot": Environment(riskless_slot_instance(PROBLEM)),
 }
 
 
@@ -162,7 +163,7 @@ def test_riskless_slot_leaves_the_rest_alone_and_no_variance_negative(
     for seed in range(20):
         problem = random_routing_problem(shares, slots, seed, base_variance=0.8)
         slot = seed % slots
-        changed = riskless_slot(problem, slot, remaining)
+        changed = riskless_slot_instance(problem, slot, remaining)
         variances = changed.variances(splits)
         assert variances[splits[:, slot] == shares] == pytest.approx(remaining, abs=1e-12)
         assert variances.min() >= -1e-12
@@ -174,7 +175,7 @@ def test_riskless_slot_leaves_the_rest_alone_and_no_variance_negative(
 
 def test_riskless_slot_of_a_set_that_is_not_listed() -> None:
     sets = [routing_actions(6, 3, listed=listed) for listed in (True, False)]
-    changed = [riskless_slot(random_problem(actions, 4), slot=1) for actions in sets]
+    changed = [riskless_slot_instance(random_problem(actions, 4), slot=1) for actions in sets]
     np.testing.assert_allclose(changed[0].var_coef, changed[1].var_coef)
     assert changed[1].variances(np.array([[0, 6, 0]]))[0] == pytest.approx(1e-3)
 
@@ -194,19 +195,22 @@ def test_riskless_slot_of_a_set_that_is_not_listed() -> None:
         ),
         (lambda: WrongBaseVariance(PROBLEM, 0), "factor must be a number above 0, was 0"),
         (lambda: WrongBaseVariance(PROBLEM, float("nan")), "factor must be a number above 0, was nan"),
-        (lambda: riskless_slot(PROBLEM, 3), "slot must be at most 2, was 3"),
-        (lambda: riskless_slot(PROBLEM, -1), "slot must be a non-negative integer, was -1"),
+        (lambda: riskless_slot_instance(PROBLEM, 3), "slot must be at most 2, was 3"),
+        (lambda: riskless_slot_instance(PROBLEM, -1), "slot must be a non-negative integer, was -1"),
         (
-            lambda: riskless_slot(PROBLEM, 0, -0.1),
+            lambda: riskless_slot_instance(PROBLEM, 0, -0.1),
             "remaining must be a number of at least 0 and of at most 1, was -0.1",
         ),
-        (lambda: riskless_slot(PROBLEM, 0, 1.5), "remaining must be a number of at least 0 and of at most 1, was 1.5"),
         (
-            lambda: riskless_slot(random_problem(Allocations(4, 3, caps=3), 0), 1),
+            lambda: riskless_slot_instance(PROBLEM, 0, 1.5),
+            "remaining must be a number of at least 0 and of at most 1, was 1.5",
+        ),
+        (
+            lambda: riskless_slot_instance(random_problem(Allocations(4, 3, caps=3), 0), 1),
             "slot 1 cannot take the whole order of Allocations(4 shares over 3 slots",
         ),
         (
-            lambda: riskless_slot(random_problem(Actions(np.eye(4)), 0)),
+            lambda: riskless_slot_instance(random_problem(Actions(np.eye(4)), 0)),
             "problem must have allocations as actions, was Actions(4 actions, dim 4)",
         ),
     ],

@@ -20,7 +20,7 @@ from joblib._parallel_backends import SequentialBackend
 
 from riskroute.core.errors import InputError, RiskrouteError
 from riskroute.simulation import backends
-from riskroute.simulation.backends import Backend, run_tasks
+from riskroute.simulation.backends import Backend, run_backend_tasks
 
 CORES = 2
 
@@ -73,7 +73,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[di
 
 def test_results_are_in_the_sequence_of_the_tasks_and_the_cluster_ends(started: list[dict[str, Any]]) -> None:
     """More tasks than a wave of four for each process."""
-    assert list(run_tasks([Doubled(k) for k in range(19)], Backend("ray", CORES))) == [2 * k for k in range(19)]
+    assert list(run_backend_tasks([Doubled(k) for k in range(19)], Backend("ray", CORES))) == [2 * k for k in range(19)]
     (cluster,) = started
     assert cluster["num_cpus"] == CORES
     assert cluster["ended"]
@@ -82,7 +82,7 @@ def test_results_are_in_the_sequence_of_the_tasks_and_the_cluster_ends(started: 
 def test_a_lost_worker_costs_only_the_tasks_of_its_wave(started: list[dict[str, Any]], tmp_path: Path) -> None:
     tasks = [Doubled(k, tmp_path / "lost" if k == 9 else None) for k in range(19)]
     told: list[int] = []
-    found = list(run_tasks(tasks, Backend("ray", CORES), finished=lambda one: told.append(one.number)))
+    found = list(run_backend_tasks(tasks, Backend("ray", CORES), finished=lambda one: told.append(one.number)))
     assert (tmp_path / "lost").exists()
     assert found == [2 * k for k in range(19)]
     assert told == list(range(19))
@@ -90,19 +90,19 @@ def test_a_lost_worker_costs_only_the_tasks_of_its_wave(started: list[dict[str, 
 
 def test_repeatedly_lost_workers_raise_an_error(started: list[dict[str, Any]], tmp_path: Path) -> None:
     with pytest.raises(RiskrouteError, match=r"the ray backend lost its workers 3 times in a row \(LostWorkerError\)"):
-        run_tasks([Doubled(0, tmp_path / "lost", always=True)], Backend("ray", 1))
+        run_backend_tasks([Doubled(0, tmp_path / "lost", always=True)], Backend("ray", 1))
     assert started[0]["ended"]
 
 
 def test_more_workers_than_the_cluster_has_are_refused(started: list[dict[str, Any]]) -> None:
     with pytest.raises(InputError, match="workers must be at most 2 on this cluster, was 3"):
-        run_tasks([Doubled(0)], Backend("ray", 3))
+        run_backend_tasks([Doubled(0)], Backend("ray", 3))
     assert started[0]["ended"]
 
 
 def test_an_existing_cluster_is_left_running(started: list[dict[str, Any]]) -> None:
     sys.modules["ray"].init(num_cpus=CORES)
-    assert list(run_tasks([Doubled(3)], Backend("ray"))) == [6]
+    assert list(run_backend_tasks([Doubled(3)], Backend("ray"))) == [6]
     assert [one["ended"] for one in started] == [False]
 
 
@@ -111,12 +111,12 @@ def test_only_a_cluster_that_is_started_here_gets_a_token(
 ) -> None:
     knocked: list[str | None] = []
     monkeypatch.setattr(backends, "_require_listener", knocked.append)
-    assert list(run_tasks([Doubled(1)], Backend("ray", address="10.0.0.1:6379"))) == [2]
+    assert list(run_backend_tasks([Doubled(1)], Backend("ray", address="10.0.0.1:6379"))) == [2]
     assert knocked == ["10.0.0.1:6379"]
     assert started[0]["address"] == "10.0.0.1:6379"
     assert "RAY_AUTH_TOKEN" not in os.environ
-    assert list(run_tasks([Doubled(1)], Backend("ray", 1))) == [2]
+    assert list(run_backend_tasks([Doubled(1)], Backend("ray", 1))) == [2]
     token = os.environ["RAY_AUTH_TOKEN"]
     assert len(token) == 64
-    assert list(run_tasks([Doubled(1)], Backend("ray", 1))) == [2]
+    assert list(run_backend_tasks([Doubled(1)], Backend("ray", 1))) == [2]
     assert os.environ["RAY_AUTH_TOKEN"] == token, "one that is there is used"

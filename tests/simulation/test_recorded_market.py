@@ -17,7 +17,7 @@ from riskroute.market.clock import SECOND
 from riskroute.routers.rules import SweepRule
 from riskroute.simulation.dark_market import DarkMarket, DarkMarketMoments, DarkMarketPool
 from riskroute.simulation.exchange import Exchange, Latency
-from riskroute.simulation.execution import execute_plan
+from riskroute.simulation.execute_plan import execute_plan
 from small_days import handmade_books
 
 POOL = DarkMarketPool("POOL", presence=1.0, fee=0.001)

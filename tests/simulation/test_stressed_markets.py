@@ -22,7 +22,7 @@ from riskroute.routers.registry import make_router
 from riskroute.routers.rules import DarkFirstRule, RestEvenRule
 from riskroute.simulation.dark_market import DarkMarket, DarkMarketMoments, DarkMarketPool
 from riskroute.simulation.exchange import Exchange, ExchangeExecution, Latency
-from riskroute.simulation.execution import execute_plan
+from riskroute.simulation.execute_plan import execute_plan
 from riskroute.simulation.play_day import play_day, spaced_orders
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay

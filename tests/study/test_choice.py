@@ -27,7 +27,8 @@ from riskroute.study.case import (
 from riskroute.study.config import StudyConfig
 from riskroute.study.page import _stress_rows, _study_page, _verdict_facts
 from riskroute.study.result import StudyResult, savings_table
-from riskroute.study.router_comparison import REASONS, PairedDifference, RouterComparison, _RouterResult
+from riskroute.study.router_comparison import REASONS, RouterComparison, _RouterResult
+from riskroute.study.statistics import PairedDifference
 from riskroute.study.verdict import case_verdict
 
 

@@ -6,7 +6,7 @@ import polars
 import pytest
 
 import riskroute as rr
-from riskroute.market.day_books import DayBooks, PreparedDay
+from riskroute.market.day_books import DayBooks, PreparedDayBooks
 from riskroute.study.backtest import run_backtest
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig
@@ -17,7 +17,7 @@ from riskroute.study.markets import MarketDay
 def day(half_hour: rr.market.RecordingStore, tmp_path_factory: pytest.TempPathFactory) -> MarketDay:
     recordings = half_hour.of_symbol("QVEX")
     books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
-    folder = PreparedDay(books).write(tmp_path_factory.mktemp("discretion") / "day")
+    folder = PreparedDayBooks(books).write(tmp_path_factory.mktemp("discretion") / "day")
     fees = (0.003, -0.001, 0.002), (-0.002, 0.002, -0.001)
     return MarketDay("QVEX", recordings[0].date, folder, *fees)
 

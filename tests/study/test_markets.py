@@ -11,7 +11,7 @@ import pytest
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.market.clock import SECOND
-from riskroute.market.day_books import DayBooks, PreparedDay
+from riskroute.market.day_books import DayBooks, PreparedDayBooks
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.recordings import RecordingStore
@@ -44,12 +44,12 @@ def test_a_seed_makes_a_day_and_another_one_another(tmp_path: Path) -> None:
 
 
 def test_days_that_are_kept_are_not_made_again(dark_days: list[MarketDay], kept_days: Path) -> None:
-    before = {day.folder: (day.folder / PreparedDay.RECORD).stat().st_mtime_ns for day in dark_days}
+    before = {day.folder: (day.folder / PreparedDayBooks.RECORD).stat().st_mtime_ns for day in dark_days}
     told: list[tuple[str, int, int]] = []
     again = short_days(kept_days, progress=lambda *words: told.append(words))
     assert again == dark_days
     assert told == []
-    assert before == {day.folder: (day.folder / PreparedDay.RECORD).stat().st_mtime_ns for day in again}
+    assert before == {day.folder: (day.folder / PreparedDayBooks.RECORD).stat().st_mtime_ns for day in again}
     comparable = short_days(kept_days, "comparable")
     assert [day.folder for day in comparable] == [day.folder for day in dark_days]
     assert [day.pools for day in comparable] == [(), ()]

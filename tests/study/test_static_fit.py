@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from riskroute.core.errors import InputError
-from riskroute.market.day_books import DayBooks, PreparedDay
+from riskroute.market.day_books import DayBooks, PreparedDayBooks
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study.backtest import run_backtest
 from riskroute.study.candidates import Candidate
@@ -113,7 +113,7 @@ def test_only_training_days_and_mornings_are_looked_at(tmp_path: Path) -> None:
         for name in ("bid_px", "bid_sz", "ask_px", "ask_sz")
     }
     mixed = DayBooks(one.venues, one.offsets, one.stamps, one.sequences, **columns)
-    folder = PreparedDay(mixed).write(tmp_path / "mixed")
+    folder = PreparedDayBooks(mixed).write(tmp_path / "mixed")
     alone = dataclasses.replace(cheap, folder=folder)
     assert _fit_static([alone], config).parameters["take"] == {"A": 10.0}
 

@@ -15,13 +15,7 @@ from riskroute.study.config import BacktestConfig, StressConfig
 from riskroute.study.headroom import _Headroom, headroom_table, headroom_words, market_headroom
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import play_routers
-from riskroute.study.stresses import (
-    placebo_table,
-    run_placebos,
-    run_stresses,
-    stress_configs,
-    stress_table,
-)
+from riskroute.study.stresses import placebo_table, run_placebos, run_stresses, stress_configs, stress_table
 from small_days import HERE
 
 Worlds = Mapping[str, BacktestResult]

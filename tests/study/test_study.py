@@ -15,7 +15,7 @@ from pages import known_numbers, unknown_numbers
 from riskroute.cli.app import run_app
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.records import to_plain
-from riskroute.market.day_books import PreparedDay
+from riskroute.market.day_books import PreparedDayBooks
 from riskroute.routers import restore_router
 from riskroute.routers.context import read_context
 from riskroute.study.backtest import BacktestResult, run_backtest
@@ -167,10 +167,10 @@ def test_what_happens_on_test_days_does_not_change_the_choice(
     result: StudyResult, dark_days: list[MarketDay], cache: PlayCache, tmp_path: Path
 ) -> None:
     first, last = dark_days
-    day = PreparedDay.read(last.folder)
+    day = PreparedDayBooks.read(last.folder)
     books = dataclasses.replace(day.books, bid_sz=day.books.bid_sz // 3, ask_px=day.books.ask_px + 0.5)
     assert day.queue is not None
-    folder = PreparedDay(books, day.queue.on_books(books)).write(tmp_path / "garbled")
+    folder = PreparedDayBooks(books, day.queue.on_books(books)).write(tmp_path / "garbled")
     days = [first, dataclasses.replace(last, folder=folder)]
     asked = dataclasses.replace(CONFIG, surface_orders=0, stresses=False)
     other = _run_study(days, asked, backend=HERE, cache=cache)

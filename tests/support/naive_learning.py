@@ -14,7 +14,7 @@ from riskroute.learning.belief import Belief
 from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.mean_variance_regression import (
     MeanVarianceEstimate,
-    MeanVarianceRows,
+    MeanVarianceRegressionRows,
     _normal_equations,
     _NormalEquations,
 )
@@ -153,7 +153,7 @@ def check_support(design: Design, lattice: Lattice) -> None:
     assert design.weights.sum() == pytest.approx(1, abs=1e-12)
 
 
-def batch_fit(rows: MeanVarianceRows, prior: MeanVarianceEstimate, sweeps: int = 3) -> MeanVarianceEstimate:
+def batch_fit(rows: MeanVarianceRegressionRows, prior: MeanVarianceEstimate, sweeps: int = 3) -> MeanVarianceEstimate:
     """Fit mean and variance to all rows at once, on top of a prior."""
     base = _NormalEquations.of(prior)
     return base.plus(_normal_equations(rows, base, sweeps=sweeps)).solved()

@@ -255,8 +255,11 @@ def routing() -> Iterator[tuple[str, Call]]:
         ),
     )
     flow = {"sizes": [2, 3], "slots": 3, "seed": 0, "length": 10, "risk_tolerance": 2.0, "base_variance": 1.0}
-    yield "random_order_sizes", (rr.routing.random_order_sizes, flow)
-    yield "riskless_slot", (rr.routing.riskless_slot, {"problem": OVER_SPLITS, "slot": 1, "remaining": 0.001})
+    yield "random_instance_sizes", (rr.routing.random_instance_sizes, flow)
+    yield (
+        "riskless_slot_instance",
+        (rr.routing.riskless_slot_instance, {"problem": OVER_SPLITS, "slot": 1, "remaining": 0.001}),
+    )
     model = {"name": "A", "mean": (-0.1, 0.0), "variance": (0.0, 0.1), "kind": "market"}
     errors = {"mean_error": (0.1, 0.1), "variance_error": (0.1, 0.1)}
     yield "VenueModel", (rr.VenueModel, model | errors)
@@ -448,7 +451,7 @@ def of_recordings(store: rr.market.RecordingStore, folder: Path) -> dict[str, Ca
         rr.market.ScenarioSlot("XBOS"),
     ]
     terms = {"side": "sell", "fees": None, "levels": 5, "seed": 0, "date": None}
-    scenarios = rr.market.sample_scenarios(store, "QVEX", slots, 4, WINDOW, repeats=2)
+    scenarios = rr.market.draw_scenarios(store, "QVEX", slots, 4, WINDOW, repeats=2)
     fields = {name: getattr(scenarios, name) for name in inspect.signature(rr.market.Scenarios).parameters}
     caps, methods = np.array([2, 2, 2, 2]), ("deep", "whole", "replayed", "room")
     calibrated = rr.market.calibrate(store, "QVEX", window=WINDOW)
@@ -481,8 +484,8 @@ def of_recordings(store: rr.market.RecordingStore, folder: Path) -> dict[str, Ca
                 "venues": ["XNAS"],
             },
         ),
-        "sample_scenarios": (
-            rr.market.sample_scenarios,
+        "draw_scenarios": (
+            rr.market.draw_scenarios,
             terms | {"store": store, "symbol": "QVEX", "slots": slots, "shares": 4, "window": WINDOW, "repeats": 2},
         ),
         "Scenarios": (lambda **a: rr.market.Scenarios(**a).caps(), fields),
@@ -572,7 +575,7 @@ def routers() -> Iterator[tuple[str, Call]]:
 _ROUTER_CALLS: dict[str, Call] = {
     "read_context": (rr.routers.read_context, {"books": BOOKS, **ORDER}),
     "Context": (rr.routers.Context, _fields(CONTEXT)),
-    "Pool": (rr.routers.Pool, {"name": "P", "fee": 0.001, "improvement": 0.0}),
+    "Pool": (rr.routers.ContextPool, {"name": "P", "fee": 0.001, "improvement": 0.0}),
     "ContextBooks": (rr.routers.ContextBooks, _fields(CONTEXT.books)),
     "Plan": (_checked_plan, _fields(rr.routers.Plan("a", dark={"P": 100}, take={"A": 100}, take_limits={"A": 9.0}))),
     "ChildReport": (rr.routers.ChildReport, _fields(CHILD)),

@@ -13,7 +13,7 @@ import numpy as np
 import polars
 
 from riskroute.market.clock import SECOND, TRADING_ZONE, clock_stamp
-from riskroute.market.day_books import DayBooks, PreparedDay
+from riskroute.market.day_books import DayBooks, PreparedDayBooks
 from riskroute.market.recordings import Recording, RecordingWriter
 from riskroute.market.schema import snapshot_schema
 from riskroute.routers.context import Context
@@ -124,6 +124,6 @@ def handmade_day(
     pools: tuple[DarkMarketPool, ...] = (),
 ) -> MarketDay:
     """The same as a day that is ready to be played."""
-    place = PreparedDay(handmade_books(venues, seed=seed)).write(folder / f"{date}-{seed}")
+    place = PreparedDayBooks(handmade_books(venues, seed=seed)).write(folder / f"{date}-{seed}")
     none = (0.0,) * len(venues)
     return MarketDay("QVEX", date, place, takers or none, none, pools)

@@ -57,14 +57,7 @@ def _demo(
     market of five exchanges and three dark pools. The comparison reports the regret of the paper's policies, adaptive
     and baselines on 8 shares over 6 slots: 1,287 splits, 100,000 rounds.
     """
-    from riskroute.cli.output import (
-        check_outputs,
-        say,
-        show_progress,
-        show_simulation,
-        show_status,
-        write_simulation,
-    )
+    from riskroute.cli.output import check_outputs, say, show_progress, show_simulation, show_status, write_simulation
 
     check_outputs({"--out": out / "regret.json"})
     require_market_command()
@@ -83,8 +76,8 @@ def _demo(
 def _compare_policies(backend: Backend, finished: Callable[[SimulationTask], None] | None = None) -> SimulationResult:
     """Simulate the policies on 8 shares over 6 slots."""
     from riskroute.learning.problem import random_problem
-    from riskroute.routing.instances import routing_actions
-    from riskroute.simulation.backends import run_tasks
+    from riskroute.routing.allocations import routing_actions
+    from riskroute.simulation.backends import run_backend_tasks
     from riskroute.simulation.environments import Environment
     from riskroute.simulation.runner import SimulationPanel, SimulationSize
 
@@ -95,7 +88,7 @@ def _compare_policies(backend: Backend, finished: Callable[[SimulationTask], Non
     )
     # Alternate between policies, so that workers compile different kernels at the same time.
     tasks = sorted(panel.tasks(), key=lambda task: task.first)
-    return panel.gather(tasks, run_tasks(tasks, backend, finished=finished))
+    return panel.gather(tasks, run_backend_tasks(tasks, backend, finished=finished))
 
 
 def _run_studies(out: Path) -> list[Path]:

@@ -349,10 +349,10 @@ def _pool(text: str, number: int) -> DarkPool:
 
 def _hours(option: str, text: str) -> tuple[dt.time, dt.time]:
     from riskroute.core.errors import InputError
-    from riskroute.market.clock import parse_hours
+    from riskroute.market.clock import parse_clock_hours
 
     try:
-        return parse_hours(text)
+        return parse_clock_hours(text)
     except ValueError as error:
         raise InputError(f"{option} must be {error}, was {text!r}") from None
 

@@ -10,16 +10,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from riskroute.core.errors import InputError
+from riskroute.core.text import shown
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, get_args, get_origin
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.core.errors import DataError, InputError
-from riskroute.core.text import shown
+from riskroute.core.errors import DataError
 from riskroute.core.validation import exact_array
 
 Record = TypeVar("Record")
@@ -154,3 +163,10 @@ def _refuse_unknown_fields(record: Any, plain: Any, path: str, what: str) -> Non
     elif isinstance(record, list | tuple):
         for place, (item, part) in enumerate(zip(record, plain, strict=True)):
             _refuse_unknown_fields(item, part, f"{path}[{place}]", what)
+
+
+def unvalidated(kind: type[Record], values: dict[str, Any]) -> Record:
+    """Construct a dataclass from valid values of all its fields, without running its checks."""
+    made = object.__new__(kind)
+    made.__dict__.update(values)
+    return made

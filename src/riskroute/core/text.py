@@ -147,3 +147,27 @@ def described(value: Any) -> str:
 def one_line_error(error: BaseException | str, most: int = 200) -> str:
     """Return a library's error message on one line of at most ``most`` characters."""
     return " ".join(str(error).split())[:most]
+
+
+def p_text(value: float) -> str:
+    """Return a p-value as text, ``< 0.001`` below that.
+
+    Examples
+    --------
+    >>> p_text(0.0123), p_text(0.0)
+    ('0.012', '< 0.001')
+    """
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def interval_text(low: float | None, high: float | None) -> str:
+    """Return both ends of an interval with their signs, or a dash.
+
+    Examples
+    --------
+    >>> interval_text(-0.5, 1.25), interval_text(None, None)
+    ('-0.500 to +1.250', '-')
+    """
+    if low is None or high is None:
+        return "-"
+    return f"{fixed_text(low, 3, signed=True)} to {fixed_text(high, 3, signed=True)}"

@@ -161,13 +161,6 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
     return given.astype(dtype)
 
 
-def unvalidated(kind: type[Kind], values: dict[str, Any]) -> Kind:
-    """Construct a dataclass from valid values of all its fields, without running its checks."""
-    made = object.__new__(kind)
-    made.__dict__.update(values)
-    return made
-
-
 def _fits(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
     """Return whether the shape ``found`` matches ``shape``, where None is any length."""
     if found == shape:

@@ -28,14 +28,7 @@ from riskroute.core.arrays import Integers, Vector
 from riskroute.core.errors import DataError, InputError, StateError
 from riskroute.core.records import from_plain, to_plain
 from riskroute.core.seeding import checked_rng
-from riskroute.core.validation import (
-    exact_array,
-    finite_array,
-    instance_of,
-    real_number,
-    valid_list,
-    whole_number,
-)
+from riskroute.core.validation import exact_array, finite_array, instance_of, real_number, valid_list, whole_number
 
 MOST_UNITS = 10**6  # longest table of tails
 

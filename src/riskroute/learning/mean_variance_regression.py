@@ -36,17 +36,9 @@ from scipy.special import chdtrc
 
 from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import DataError, InputError, StateError
-from riskroute.core.records import from_plain, to_plain
+from riskroute.core.records import from_plain, to_plain, unvalidated
 from riskroute.core.text import described
-from riskroute.core.validation import (
-    LARGEST,
-    exact_array,
-    finite_array,
-    instance_of,
-    real_number,
-    unvalidated,
-    whole_number,
-)
+from riskroute.core.validation import LARGEST, exact_array, finite_array, instance_of, real_number, whole_number
 from riskroute.learning.belief import LEAST_VARIANCE
 
 KURTOSIS = (3.0, 20.0)  # range of the estimated kurtosis of standardised errors; 3 is Gaussian
@@ -55,7 +47,7 @@ _DEFAULT: Any = None
 
 
 @dataclass(frozen=True, eq=False)
-class MeanVarianceRows:
+class MeanVarianceRegressionRows:
     """Rewards ``(n,)`` with features of their means ``(n, p)`` and variances ``(n, q)``.
 
     ``offset`` and ``base_variance`` ``(n,)`` are the known parts of mean and variance; default: zero. The rows of one
@@ -105,7 +97,7 @@ class MeanVarianceRows:
         return len(self.rewards)
 
     @classmethod
-    def joined(cls, parts: Sequence[MeanVarianceRows]) -> MeanVarianceRows:
+    def joined(cls, parts: Sequence[MeanVarianceRegressionRows]) -> MeanVarianceRegressionRows:
         """Concatenate rows; rounds of different parts remain distinct."""
         fields = ("mean_features", "var_features", "rewards", "offset", "base_variance", "weights", "pair_features")
         rounds, pairs, start = [], [], 0
@@ -116,7 +108,7 @@ class MeanVarianceRows:
         both: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in fields}
         return cls(**both, rounds=np.concatenate(rounds), pairs=np.concatenate(pairs))
 
-    def part(self, start: int, end: int) -> MeanVarianceRows:
+    def part(self, start: int, end: int) -> MeanVarianceRegressionRows:
         """Return rows ``start`` to ``end - 1`` with their effective weights, and the pairs among them."""
         fields = ("mean_features", "var_features", "rewards", "offset", "base_variance", "rounds")
         rows = {name: getattr(self, name)[start:end] for name in fields}
@@ -124,7 +116,7 @@ class MeanVarianceRows:
         inside = (self.pairs.min(axis=1) >= start) & (self.pairs.max(axis=1) < end)
         rows |= {"weights": self.portions[start:end] * counts[place.reshape(-1)]}
         rows |= {"pairs": self.pairs[inside] - start, "pair_features": self.pair_features[inside]}
-        return unvalidated(MeanVarianceRows, rows)
+        return unvalidated(MeanVarianceRegressionRows, rows)
 
     @property
     def portions(self) -> Vector:
@@ -175,11 +167,11 @@ class MeanVarianceEstimate:
             precisions.append(np.diag(deviations**-2.0))
         return cls(mean_coef, precisions[0], var_coef, precisions[1], variance)
 
-    def mean(self, rows: MeanVarianceRows) -> Vector:
+    def mean(self, rows: MeanVarianceRegressionRows) -> Vector:
         """Return the expected rewards, ``(n,)``."""
         return np.asarray(rows.offset + rows.mean_features @ self.mean_coef)
 
-    def noise(self, rows: MeanVarianceRows) -> Vector:
+    def noise(self, rows: MeanVarianceRegressionRows) -> Vector:
         """Return the variances of rewards, floored at a tenth of the typical variance, ``(n,)``."""
         predicted = rows.base_variance + rows.var_features @ self.var_coef
         return np.maximum(predicted, LEAST_VARIANCE * self.variance)
@@ -250,7 +242,11 @@ def _nonnegative_least_squares(matrix: Matrix, vector: Vector, passes: int = 100
 
 
 def _normal_equations(
-    rows: MeanVarianceRows, base: _NormalEquations, *, start: MeanVarianceEstimate | None = None, sweeps: int = 3
+    rows: MeanVarianceRegressionRows,
+    base: _NormalEquations,
+    *,
+    start: MeanVarianceEstimate | None = None,
+    sweeps: int = 3,
 ) -> _NormalEquations:
     """Return the normal equations of rows, weighted by variances that are fitted to ``base`` and the rows together."""
     x, portions = rows.mean_features, rows.portions
@@ -288,7 +284,7 @@ def _normal_equations(
     return sums
 
 
-def _check_columns(rows: MeanVarianceRows, estimate: MeanVarianceEstimate) -> None:
+def _check_columns(rows: MeanVarianceRegressionRows, estimate: MeanVarianceEstimate) -> None:
     for kind in ("mean", "var"):
         there, size = getattr(rows, f"{kind}_features").shape[1], len(getattr(estimate, f"{kind}_coef"))
         if there != size:
@@ -302,7 +298,7 @@ def _clip_outliers(errors: Vector, noise: Vector) -> Vector:
 
 
 def _variance_equations(
-    rows: MeanVarianceRows,
+    rows: MeanVarianceRegressionRows,
     portions: Vector,
     targets: Vector,
     products: Vector,
@@ -338,7 +334,7 @@ class MeanVarianceRegression:
         self.keep = whole_number("keep", keep, minimum=0, maximum=10**6)
         self.prior = prior if self.offset_sd is None else _with_offset(prior, self.offset_sd)
         self.sums = _NormalEquations.of(self.prior).times(0.0)
-        self.recent: list[MeanVarianceRows] = []
+        self.recent: list[MeanVarianceRegressionRows] = []
         self._recent_weight = 0.0
         self.estimate = self.prior
 
@@ -351,16 +347,16 @@ class MeanVarianceRegression:
         """Number of rows so far, weighted and discounted."""
         return float(self.sums.errors[0] + self._recent_weight)
 
-    def _with_offset_feature(self, rows: MeanVarianceRows) -> MeanVarianceRows:
+    def _with_offset_feature(self, rows: MeanVarianceRegressionRows) -> MeanVarianceRegressionRows:
         """Append the offset to the features of the mean if it has a coefficient."""
-        instance_of("rows", rows, MeanVarianceRows, "MeanVarianceRows")
+        instance_of("rows", rows, MeanVarianceRegressionRows, "MeanVarianceRegressionRows")
         if self.offset_sd is not None:
             features = np.column_stack([rows.mean_features, rows.offset])
             rows = dataclasses.replace(rows, mean_features=features, offset=np.zeros(len(rows)))
         _check_columns(rows, self.prior)
         return rows
 
-    def predict(self, rows: MeanVarianceRows) -> tuple[Vector, Vector, Vector]:
+    def predict(self, rows: MeanVarianceRegressionRows) -> tuple[Vector, Vector, Vector]:
         """Return expected rewards, their noise variances, and the posterior variances of the means, ``(n,)`` each."""
         rows = self._with_offset_feature(rows)
         inverse = np.linalg.inv(self.estimate.mean_precision)
@@ -368,12 +364,12 @@ class MeanVarianceRegression:
         lever = np.einsum("ij,ij->i", rows.mean_features @ covariance, rows.mean_features)
         return self.estimate.mean(rows), self.estimate.noise(rows), lever
 
-    def standardised(self, rows: MeanVarianceRows) -> Vector:
-        """Return prediction errors over their standard deviations, ``(n,)``; see `ResidualTest`."""
+    def standardised(self, rows: MeanVarianceRegressionRows) -> Vector:
+        """Return prediction errors over their standard deviations, ``(n,)``; see `RegressionResidualTest`."""
         mean, noise, lever = self.predict(rows)
         return np.asarray((rows.rewards - mean) / np.sqrt(noise + lever))
 
-    def add(self, rows: MeanVarianceRows) -> None:
+    def add(self, rows: MeanVarianceRegressionRows) -> None:
         """Add rows; the estimate does not change until `refresh`."""
         self.recent.append(self._with_offset_feature(rows))
         self._recent_weight += float(rows.portions.sum())
@@ -396,14 +392,14 @@ class MeanVarianceRegression:
         if not self.recent:
             self.estimate = base.solved()
             return
-        rows = MeanVarianceRows.joined(self.recent)
+        rows = MeanVarianceRegressionRows.joined(self.recent)
         start = self.estimate if self.sums.errors[0] > 0 else None
         self.estimate = base.plus(_normal_equations(rows, base, start=start)).solved()
         self.recent = [rows]
         if len(rows) > self.keep:
             self._fold_oldest(rows, base)
 
-    def _fold_oldest(self, rows: MeanVarianceRows, base: _NormalEquations) -> None:
+    def _fold_oldest(self, rows: MeanVarianceRegressionRows, base: _NormalEquations) -> None:
         """Fold the oldest rows into the normal equations, weighted by current estimates of their variances."""
         cut = len(rows) - self.keep // 2
         while len(rows.pairs) and cut and (rows.pairs.min(axis=1) < cut)[rows.pairs.max(axis=1) >= cut].any():
@@ -434,7 +430,7 @@ class MeanVarianceRegression:
         for other in others:
             lent = other.sums
             if other.recent:
-                rows = MeanVarianceRows.joined(other.recent)
+                rows = MeanVarianceRegressionRows.joined(other.recent)
                 base = _NormalEquations.of(other.prior).plus(other.sums)
                 lent = lent.plus(_normal_equations(rows, base, start=other.estimate))
             pooled.sums = pooled.sums.plus(lent, weight)
@@ -443,7 +439,7 @@ class MeanVarianceRegression:
 
     def state(self) -> dict[str, Any]:
         """Return the complete state as plain JSON values."""
-        recent = MeanVarianceRows.joined(self.recent) if self.recent else None
+        recent = MeanVarianceRegressionRows.joined(self.recent) if self.recent else None
         saved = _State(self.given, self.offset_sd, self.keep, self.sums, recent, self.estimate)
         state: dict[str, Any] = to_plain(saved)
         return state
@@ -481,7 +477,7 @@ class _State:
     offset_sd: float | None
     keep: int
     sums: _NormalEquations
-    recent: MeanVarianceRows | None
+    recent: MeanVarianceRegressionRows | None
     estimate: MeanVarianceEstimate
 
 
@@ -494,7 +490,7 @@ def _with_offset(prior: MeanVarianceEstimate, deviation: float) -> MeanVarianceE
     return dataclasses.replace(prior, mean_coef=np.append(prior.mean_coef, 1.0), mean_precision=precision)
 
 
-class ResidualTest:
+class RegressionResidualTest:
     """Chi-squared change test on a window of standardised prediction errors.
 
     Under a correct model the errors have mean zero and variance one. The sum of their squares detects increased noise

@@ -27,7 +27,7 @@ from riskroute.core.text import described, shown
 from riskroute.core.validation import LARGEST, instance_of, real_number, validated_parameters
 from riskroute.learning.actions import Action, ActionSet, as_action
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
-from riskroute.learning.state_checks import LARGEST_SPREAD, Check, check_field, restored_field
+from riskroute.learning.state_checks import LARGEST_SPREAD, Check, check_state_field, restored_field
 from riskroute.learning.tally import Tallies, Tally
 
 
@@ -299,7 +299,7 @@ class Policy(ABC):
             value = restored_field(cls, name, given[name])
             if name == "played" and not 0 <= value <= most:
                 raise StateError(f"played must be from 0 to {most}, was {value}")
-            check_field(name, value, policy, item.metadata["check"])
+            check_state_field(name, value, policy, item.metadata["check"])
             setattr(policy, name, value)
         policy._check_partial()
         policy.resume()

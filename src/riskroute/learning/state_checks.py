@@ -42,13 +42,13 @@ def _types(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def check_field(name: str, value: Any, policy: Policy, check: Check | None) -> None:
+def check_state_field(name: str, value: Any, policy: Policy, check: Check | None) -> None:
     """Raise `InputError` if a restored field does not fit the policy; each item of a list is checked."""
     if value is None:
         return
     if isinstance(value, list):
         for item in value:
-            check_field(f"an item of {name}", item, policy, check)
+            check_state_field(f"an item of {name}", item, policy, check)
         return
     for item in value if isinstance(value, tuple) else (value,):
         for record, check_record in _RECORDS.items():
@@ -58,44 +58,44 @@ def check_field(name: str, value: Any, policy: Policy, check: Check | None) -> N
         check(name, value, policy)
 
 
-def check_past_round(name: str, value: float, policy: Policy) -> None:
+def check_state_round(name: str, value: float, policy: Policy) -> None:
     """Require a number of rounds already played; discounted rounds may be fractional."""
     if not 0 <= value <= policy.played:
         raise InputError(f"{name} must be from 0 to the {policy.played} rounds played, was {value}")
 
 
-def check_vector(name: str, value: Any, policy: Policy) -> None:
+def check_state_vector(name: str, value: Any, policy: Policy) -> None:
     """Require finite coefficients ``(dim,)``."""
     exact_array(name, value, np.float64, (policy.setting.actions.dim,))
     finite_array(name, value, ndim=1, largest=LARGEST**3)
 
 
-def check_cut(name: str, value: tuple[Any, float], policy: Policy) -> None:
+def check_state_cut(name: str, value: tuple[Any, float], policy: Policy) -> None:
     """Require the score and the tolerance of an elimination."""
-    check_vector(name, value[0], policy)
+    check_state_vector(name, value[0], policy)
     real_number(name, value[1], minimum=0)
 
 
-def check_member(name: str, value: Any, policy: Policy) -> None:
+def check_state_member(name: str, value: Any, policy: Policy) -> None:
     """Require a handle of an action of the set."""
-    check_handle(name, value, policy)
+    check_state_handle(name, value, policy)
     _check_members(name, as_batch(value), policy)
 
 
-def check_handle(name: str, value: Any, policy: Policy) -> None:
+def check_state_handle(name: str, value: Any, policy: Policy) -> None:
     """Require a handle of an action, perhaps of a set offered earlier."""
     numbers = value if isinstance(value, tuple) and value else (value,)
     if any(type(number) is not int or abs(number) >= 2**63 for number in numbers):
         raise InputError(f"{name} must be a handle of an action, was {value!r}")
 
 
-def check_information(name: str, value: Any, policy: Policy) -> None:
+def check_state_information(name: str, value: Any, policy: Policy) -> None:
     """Require a positive definite matrix ``(dim, dim)``."""
     dim = policy.setting.actions.dim
     _check_positive_definite(name, exact_array(name, value, np.float64, (dim, dim)), largest=LARGEST**2)
 
 
-def check_belief(name: str, value: Belief, dim: int) -> None:
+def check_state_belief(name: str, value: Belief, dim: int) -> None:
     """Require a belief of dimension ``dim`` with finite coefficients and positive definite precisions."""
     instance_of(name, value, Belief, "a Belief")
     if value.dim != dim:
@@ -121,7 +121,7 @@ def _check_observations(name: str, value: Observations, policy: Policy) -> None:
     if free.min() < 0 or (free > value.counts).any():
         raise InputError(f"free of {name} must be from 0 to the counts, was {free.min():g} to {free.max():g}")
     finite_array(f"means of {name}", value.means, ndim=1, largest=LARGEST)
-    check_spreads(f"spreads of {name}", value.spreads)
+    check_state_spreads(f"spreads of {name}", value.spreads)
 
 
 def _check_tallies(name: str, value: Tallies, policy: Policy) -> None:
@@ -129,7 +129,7 @@ def _check_tallies(name: str, value: Tallies, policy: Policy) -> None:
     if len(value) == 0 or value.counts.min() < 1 or int(value.counts.sum()) > policy.played:
         raise InputError(f"counts of {name} must be positive and add up to at most {policy.played}")
     finite_array(f"means of {name}", value.means, ndim=1, largest=LARGEST)
-    check_spreads(f"spreads of {name}", value.spreads)
+    check_state_spreads(f"spreads of {name}", value.spreads)
 
 
 def _check_plan(name: str, value: Plan, policy: Policy) -> None:
@@ -139,7 +139,7 @@ def _check_plan(name: str, value: Plan, policy: Policy) -> None:
 
 
 _RECORDS: dict[type, Check] = {
-    Belief: lambda name, value, policy: check_belief(name, value, policy.setting.actions.dim),
+    Belief: lambda name, value, policy: check_state_belief(name, value, policy.setting.actions.dim),
     Observations: _check_observations,
     Tallies: _check_tallies,
     Plan: _check_plan,
@@ -151,7 +151,7 @@ def _check_members(name: str, actions: Any, policy: Policy) -> None:
         raise InputError(f"{name} must belong to the action set")
 
 
-def check_spreads(name: str, value: Any) -> None:
+def check_state_spreads(name: str, value: Any) -> None:
     """Require finite, non-negative sums of squared deviations."""
     if finite_array(name, value, ndim=1, largest=LARGEST_SPREAD).min() < 0:
         raise InputError(f"{name} must not be negative, was {value.min():g}")

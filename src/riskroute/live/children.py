@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from riskroute.core.arrays import Matrix, Vector
-from riskroute.core.validation import unvalidated
+from riskroute.core.records import unvalidated
 from riskroute.live.state.events import (
     NANO,
     ChildOrder,
@@ -24,7 +24,7 @@ from riskroute.live.state.events import (
     touch_prices,
 )
 from riskroute.live.state.trading_state import ChildState, ParentState, TradingState
-from riskroute.routers.context import Context, ContextBooks, Pool
+from riskroute.routers.context import Context, ContextBooks, ContextPool
 from riskroute.routers.execution import (
     DEADLINE,
     IMMEDIATE,
@@ -100,9 +100,9 @@ _ARRAYS = ("bid_px", "bid_sz", "ask_px", "ask_sz", "takers", "makers", "ages")
 
 
 @lru_cache(1024)
-def _pool(quote: PoolQuote) -> Pool:
+def _pool(quote: PoolQuote) -> ContextPool:
     """Return a pool as routers see it; cached, since all orders have the same few pools."""
-    return Pool(quote.pool, quote.fee / NANO, quote.improvement)
+    return ContextPool(quote.pool, quote.fee / NANO, quote.improvement)
 
 
 @lru_cache(1024)

@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 
 from riskroute.core.errors import DataError, RiskrouteError, StateError
+from riskroute.core.records import unvalidated
 from riskroute.core.text import one_line_error
-from riskroute.core.validation import unvalidated, whole_number
+from riskroute.core.validation import whole_number
 from riskroute.live.children import context_of, copied_context, report_of
 from riskroute.live.market_history import public_of
 from riskroute.live.state.events import (

@@ -19,14 +19,7 @@ from riskroute.live.engine import KeyUsedError, TradingEngine, complete_answer
 from riskroute.live.http.requests import ExecutedChild
 from riskroute.live.learner import RouterError, plain_plan
 from riskroute.live.limits import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY, check_order, order_digest
-from riskroute.live.state.events import (
-    ChildOutcome,
-    Decision,
-    Outcome,
-    ParentOrder,
-    Shadowed,
-    touch_prices,
-)
+from riskroute.live.state.events import ChildOutcome, Decision, Outcome, ParentOrder, Shadowed, touch_prices
 from riskroute.live.state.fold import BEYOND, outcome_of_children
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import KINDS

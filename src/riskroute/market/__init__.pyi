@@ -11,5 +11,5 @@ from riskroute.market.recordings import Recording as Recording
 from riskroute.market.recordings import RecordingStore as RecordingStore
 from riskroute.market.scenarios import Scenarios as Scenarios
 from riskroute.market.scenarios import ScenarioSlot as ScenarioSlot
-from riskroute.market.scenarios import sample_scenarios as sample_scenarios
+from riskroute.market.scenarios import draw_scenarios as draw_scenarios
 from riskroute.market.synthetic.generate import generate_market as generate_market

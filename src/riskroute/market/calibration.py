@@ -16,8 +16,8 @@ from riskroute.core.text import TextTable
 from riskroute.core.validation import instance_of, one_of, valid_day, valid_list, whole_number
 from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
-from riskroute.market.fitting import VenueFit, fit_profits
-from riskroute.market.order_profits import check_order_quantities
+from riskroute.market.fitting import VenueFit, fit_venue
+from riskroute.market.order_profits import check_profit_quantities
 from riskroute.market.recordings import RecordingStore
 from riskroute.market.sampling import draw_sample_times
 from riskroute.market.scenarios import ScenarioSlot, ScenarioTables, ScenarioTerms
@@ -122,7 +122,7 @@ def calibrate(
     part = TimeWindow() if window is None else instance_of("window", window, TimeWindow, "a TimeWindow")
     pools = valid_list("pools", pools, DarkPool, "dark pools")
     orders = valid_list("orders", orders, object, "market or limit")
-    terms = ScenarioTerms(check_order_quantities(quantities), side, fees, levels)
+    terms = ScenarioTerms(check_profit_quantities(quantities), side, fees, levels)
     if len(terms.quantities) < 2:
         raise InputError(f"expected at least two quantities, got {list(quantities)}")
     whole_number("dark_pools", dark_pools, minimum=0, maximum=1000)
@@ -149,7 +149,7 @@ def calibrate(
         outcome = tables[slot.venue].outcome(slot, sample_times, terms, seed=seed, draws=draws)
         try:
             source = seed_stream(seed, "bootstrap", slot.name)
-            fits[slot.name] = fit_profits(outcome.profits, terms.quantities, outcome.found, seed=source, draws=draws)
+            fits[slot.name] = fit_venue(outcome.profits, terms.quantities, outcome.found, seed=source, draws=draws)
             kinds[slot.name] = slot.kind
         except DataError as error:
             skipped[slot.name] = str(error)

@@ -15,7 +15,7 @@ from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import SIDES, as_name, one_of, real_number, valid_list, valid_magnitude, whole_number
-from riskroute.market.order_profits import DECIMALS, PassiveOrderProfit, check_order_quantities, walk_book
+from riskroute.market.order_profits import DECIMALS, PassiveOrderProfit, check_profit_quantities, walk_book
 from riskroute.market.sampling import SampledBooks
 from riskroute.routing.venue_models import VenueModel
 
@@ -106,7 +106,7 @@ class DarkPool:
         ``draws``.
         """
         one_of("side", side, SIDES)
-        asked = check_order_quantities(quantities)
+        asked = check_profit_quantities(quantities)
         taker_fee = valid_magnitude("taker_fee", taker_fee, smallest=0)
         direction, other = (1, "bid") if side == "sell" else (-1, "ask")
         buckets, joinable = len(books.stamps), np.isfinite(books.mid)
@@ -133,7 +133,7 @@ class DarkPool:
 
     def chance_of(self, quantities: Sequence[int] | Integers) -> Floats:
         """Return P(hidden size >= q) for each of ``quantities (Q,)``."""
-        return self._chances(check_order_quantities(quantities))
+        return self._chances(check_profit_quantities(quantities))
 
     def mean_fill(self, quantities: Sequence[int] | Integers) -> Floats:
         """Return the expected fill of orders of ``quantities (Q,)``: the sum over k of P(fill >= k)."""
@@ -152,6 +152,6 @@ class DarkPool:
 
 def _countable(quantities: Sequence[int] | Integers) -> tuple[Integers, Integers]:
     """Return ``quantities``, and the integers from 1 to the largest of them."""
-    asked = check_order_quantities(quantities)
+    asked = check_profit_quantities(quantities)
     whole_number("quantities", asked[-1], maximum=10**7)  # callers sum over an array of that length
     return asked, np.arange(1, asked[-1] + 1)

@@ -221,7 +221,7 @@ def _touches(day: _DayArrays, times: Stamps) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedDay:
+class PreparedDayBooks:
     """Books of a day, and the queues of the venues with events; ``queue`` is None without events."""
 
     RECORD: ClassVar[str] = "day.json"

@@ -83,7 +83,7 @@ class VenueFit:
         return plain
 
 
-def fit_profits(
+def fit_venue(
     profits: Floats,
     quantities: Integers,
     found: Flags,

@@ -24,7 +24,7 @@ from riskroute.core.validation import (
 )
 from riskroute.market.clock import TRADING_ZONE
 from riskroute.market.readers.book_updates import UpdateReader
-from riskroute.market.readers.csv_files import GZIP, ZSTD, csv_file_errors, csv_members, unpacked_file
+from riskroute.market.readers.csv_files import GZIP, ZSTD, csv_file_errors, csv_members, unpacked_csv_file
 from riskroute.market.readers.databento import DatabentoReader
 from riskroute.market.readers.itch import ItchReader, looks_like_itch
 from riskroute.market.readers.lobster import LobsterReader
@@ -92,7 +92,7 @@ def _sniff(path: Path) -> _Content:
             start = file.read(4)
         packing = "gzip" if start[:2] == GZIP else "zstd" if start == ZSTD else ""
         head, whole = b"", True
-        with unpacked_file(path) as file:
+        with unpacked_csv_file(path) as file:
             try:
                 while len(head) < 1 << 16 and (part := file.read1((1 << 16) - len(head))):
                     head += part

@@ -22,7 +22,7 @@ from riskroute.market.sampling import SampledBooks, SampleTimes, closest_rows, l
 DECIMALS = 9  # of a dollar; digits beyond are rounding errors of large sums
 
 
-def check_order_quantities(values: Sequence[int] | Integers) -> Integers:
+def check_profit_quantities(values: Sequence[int] | Integers) -> Integers:
     """Return ``values`` as an array; raise `InputError` unless they are positive, distinct and ascending integers."""
     try:
         given = list(values)

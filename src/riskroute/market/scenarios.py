@@ -27,7 +27,7 @@ from riskroute.core.validation import (
 )
 from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.fitting import VenueFit, fit_profits
+from riskroute.market.fitting import VenueFit, fit_venue
 from riskroute.market.order_profits import extrapolated_market_profits, limit_profits, market_profits
 from riskroute.market.recordings import Recording, RecordingStore
 from riskroute.market.sampling import SampleTimes, closest_books, closest_rows, draw_sample_times, last_rows
@@ -243,7 +243,7 @@ class Scenarios:
         found = np.asarray(np.isfinite(self.profits[slot, :, 1]).reshape(self.repeats, buckets).any(axis=0))
         source = seed_stream(seed, "bootstrap", self.slots[slot].name)
         try:
-            return fit_profits(self.profits[slot][:, quantities], quantities, found, seed=source, draws=self.repeats)
+            return fit_venue(self.profits[slot][:, quantities], quantities, found, seed=source, draws=self.repeats)
         except DataError as error:
             raise DataError(f"{self.slots[slot].name}: {error}") from None
 
@@ -256,7 +256,7 @@ class Scenarios:
         return [fit.model(name, kinds[name]).nonnegative(largest[name]) for name, fit in fits.items()], fits
 
 
-def sample_scenarios(
+def draw_scenarios(
     store: RecordingStore,
     symbol: str,
     slots: Sequence[ScenarioSlot],

@@ -53,11 +53,11 @@ def snapshot_schema(depth: int, unit: float = 1) -> dict[str, polars.DataType | 
     return _KEYS | {name: polars.Float64 if "_px_" in name else sizes for name in level_columns(depth)}
 
 
-def keep_levels(frame: polars.DataFrame, depth: int) -> tuple[polars.DataFrame, int]:
+def keep_schema_levels(frame: polars.DataFrame, depth: int) -> tuple[polars.DataFrame, int]:
     """Return the best ``depth`` levels, and the number of snapshots that had more.
 
     >>> frame = polars.DataFrame({"bid_px_00": [1.0, 1.0], "bid_px_01": [0.5, None], "ask_px_01": [None, None]})
-    >>> kept, deeper = keep_levels(frame, 1)
+    >>> kept, deeper = keep_schema_levels(frame, 1)
     >>> kept.columns, deeper
     (['bid_px_00'], 1)
     """

@@ -26,25 +26,20 @@ from riskroute.learning.registry import POLICIES
 from riskroute.learning.regret import regret_checkpoints
 from riskroute.paper.figures import draw_experiment
 from riskroute.paper.presets import DEFAULT, PRESETS, PaperChoices
-from riskroute.routing.instances import (
-    PAPER_SHARES,
-    PAPER_VENUES,
-    paper_instance,
-    random_routing_problem,
-    routing_actions,
-)
+from riskroute.routing.allocations import routing_actions
+from riskroute.routing.instances import PAPER_SHARES, PAPER_VENUES, paper_routing_instance, random_routing_problem
 from riskroute.routing.splits import count_splits
 from riskroute.simulation.backends import Backend, Finished
 from riskroute.simulation.environments import Autocorrelated, Environment, PiecewiseStationary, random_changes
 from riskroute.simulation.policy_comparison import COMPARED
 from riskroute.simulation.runner import (
     Final,
-    PanelWriter,
     RunnerCache,
     SimulationPanel,
+    SimulationPanelWriter,
     SimulationSize,
-    panel_average,
     simulate_panels,
+    simulation_panel_average,
 )
 
 # The experiments, in the order in which they run.
@@ -150,7 +145,7 @@ def _figure4_panels(size: SimulationSize, policies: Sequence[str], choices: Pape
         SimulationPanel(
             name,
             f"({name}) the paper's venues, {PAPER_SHARES} shares, {units} units",
-            Environment(paper_instance(units, base_variance=choices.table_base_variance)),
+            Environment(paper_routing_instance(units, base_variance=choices.table_base_variance)),
             choices.policies(policies, len(PAPER_VENUES)),
             {"panel": name, "slots": len(PAPER_VENUES), "shares": PAPER_SHARES, "units": units},
             size,
@@ -209,7 +204,7 @@ def _changing_panels(size: SimulationSize, policies: Sequence[str], choices: Pap
     return [SimulationPanel("a", title, environment, chosen, facts, size, _CHECKPOINTS, "linear")]
 
 
-def restart_gse_episodes(size: SimulationSize, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
+def restart_gse_experiment(size: SimulationSize, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
     """Return one run of restart-gse per exploration budget, as `_restart_gse_episode` does."""
     return {label: _restart_gse_episode(size, label, choices) for label in _EXPLORATION}
 
@@ -340,7 +335,10 @@ class _ExperimentResult:
             policies = self.summary["panels"][panel.name]["policies"]
             groups.setdefault(panel.title, []).append({label: one["final"] for label, one in policies.items()})
         labels = list(self.experiment.panels[0].policies)
-        rows = [[title, *(panel_average(members, label) for label in labels)] for title, members in groups.items()]
+        rows = [
+            [title, *(simulation_panel_average(members, label) for label in labels)]
+            for title, members in groups.items()
+        ]
         return TextTable(["final regret", *labels], rows)
 
 
@@ -398,7 +396,7 @@ def reproduce(
     panels = [panel for experiment in experiments for panel in experiment.panels]
     played = simulate_panels(panels, RunnerCache(out / "tasks"), backend, resume=resume, finished=finished)
     for experiment in experiments:
-        table = PanelWriter(out / experiment.name / f"{experiment.stem}.parquet")
+        table = SimulationPanelWriter(out / experiment.name / f"{experiment.stem}.parquet")
         digests, configs = {}, {}
         for panel in experiment.panels:
             result = next(played)
@@ -414,7 +412,7 @@ def experiment_summary(experiment: Experiment, digests: Mapping[str, Mapping[str
     extra = {}
     if experiment.name == "nonstationary":
         included = "restart-gse" in experiment.panels[0].policies
-        extra = {"stories": restart_gse_episodes(size, choices) if included else {}}
+        extra = {"stories": restart_gse_experiment(size, choices) if included else {}}
     panels = {}
     for panel in experiment.panels:
         facts = {"title": panel.title, **panel.facts}
@@ -430,7 +428,7 @@ def _heading(experiment: Experiment) -> dict[str, Any]:
 
 
 def _write(
-    experiment: Experiment, digests: dict[str, dict[str, Any]], configs: dict[str, Any], table: PanelWriter
+    experiment: Experiment, digests: dict[str, dict[str, Any]], configs: dict[str, Any], table: SimulationPanelWriter
 ) -> _ExperimentResult:
     stem, choices = table.target.with_suffix(""), experiment.choices
     chosen = {} if choices == DEFAULT else {"choices": asdict(choices)}

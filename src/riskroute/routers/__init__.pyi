@@ -2,7 +2,7 @@
 
 from riskroute.routers.context import Context as Context
 from riskroute.routers.context import ContextBooks as ContextBooks
-from riskroute.routers.context import Pool as Pool
+from riskroute.routers.context import ContextPool as ContextPool
 from riskroute.routers.context import read_context as read_context
 from riskroute.routers.contextual.router import Contextual as Contextual
 from riskroute.routers.contextual.router import ContextualGreedy as ContextualGreedy

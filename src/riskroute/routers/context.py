@@ -31,7 +31,7 @@ _LARGEST_FEE = 10.0  # dollars per share; a larger fee is probably in other unit
 
 
 @dataclass(frozen=True)
-class Pool:
+class ContextPool:
     """Dark pool with its fee in dollars per share and its price improvement over the mid.
 
     ``improvement`` is in half-spreads in favour of the order; 0 trades at the mid.
@@ -181,7 +181,7 @@ class Context:
     side: str
     shares: int
     books: ContextBooks
-    pools: tuple[Pool, ...] = ()
+    pools: tuple[ContextPool, ...] = ()
     lot: int = 1
     horizon: float = 0.0
     time: int = 0
@@ -195,7 +195,7 @@ class Context:
         instance_of("symbol", self.symbol, str, "a text")
         instance_of("books", self.books, ContextBooks, "a ContextBooks")
         instance_of("features", self.features, Mapping, "numbers by name")
-        if not isinstance(self.pools, tuple) or not all(isinstance(pool, Pool) for pool in self.pools):
+        if not isinstance(self.pools, tuple) or not all(isinstance(pool, ContextPool) for pool in self.pools):
             raise InputError(f"pools must be a tuple of Pool, was {shown(self.pools)}")
         whole_number("time", self.time, minimum=0)
         one_of("side", self.side, SIDES)
@@ -320,7 +320,7 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
     fees = {f"{name}s": np.array([one[name] for one in read]) for name in ("taker", "maker")}
     ages = np.array([one["age_ns"] for one in read], dtype=np.int64)
     pools = tuple(
-        Pool(name, **_object(f"pool {name}", value, ("fee", "improvement")))
+        ContextPool(name, **_object(f"pool {name}", value, ("fee", "improvement")))
         for name, value in _object("pools", values.pop("pools", None)).items()
     )
     values.setdefault("order", "order")

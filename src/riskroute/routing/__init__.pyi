@@ -1,13 +1,13 @@
 """Public names of the routing room."""
 
+from riskroute.routing.allocations import routing_actions as routing_actions
 from riskroute.routing.fees import Fee as Fee
 from riskroute.routing.fees import FeeSchedule as FeeSchedule
 from riskroute.routing.fees import load_fees as load_fees
 from riskroute.routing.frontier import risk_frontier as risk_frontier
 from riskroute.routing.frontier import trace_frontier as trace_frontier
-from riskroute.routing.instances import random_order_sizes as random_order_sizes
-from riskroute.routing.instances import riskless_slot as riskless_slot
-from riskroute.routing.instances import routing_actions as routing_actions
+from riskroute.routing.instances import random_instance_sizes as random_instance_sizes
+from riskroute.routing.instances import riskless_slot_instance as riskless_slot_instance
 from riskroute.routing.quadratic_search import QuadraticResult as QuadraticResult
 from riskroute.routing.quadratic_search import minimise_quadratic as minimise_quadratic
 from riskroute.routing.shared_books import SharedBook as SharedBook

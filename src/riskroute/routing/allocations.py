@@ -25,7 +25,7 @@ from riskroute.core.files import write_whole
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import checked_rng
 from riskroute.core.text import count_text, shown
-from riskroute.core.validation import LARGEST, finite_array, real_number, whole_number
+from riskroute.core.validation import LARGEST, finite_array, real_number, true_or_false, whole_number
 from riskroute.learning.actions import MOST_DRAWN, Action, Actions, ActionSet, as_action, as_batch
 from riskroute.learning.design.g_optimal import Design, too_wide_for_g_optimal
 from riskroute.learning.tally import ActionBatch
@@ -33,13 +33,8 @@ from riskroute.routing.cut_search import CutLattice
 from riskroute.routing.designs.large import MOST_KINDS, large_design
 from riskroute.routing.designs.symmetry import SymmetryGroups
 from riskroute.routing.lattice import Lattice, LatticeCut, LatticeSet
-from riskroute.routing.separable import (
-    maximise_tables,
-    minimise_separable,
-    tabulate_separable,
-    two_best_of_tables,
-)
-from riskroute.routing.splits import MOST_SLOTS, split_list_limit
+from riskroute.routing.separable import maximise_tables, minimise_separable, tabulate_separable, two_best_of_tables
+from riskroute.routing.splits import COMFORTABLE_LIST, MOST_SLOTS, count_splits, split_actions, split_list_limit
 from riskroute.routing.survivors import survivors_of
 
 _LISTED_TOP = 2_000_000  # sets up to this size are listed to find their best members exactly
@@ -310,7 +305,7 @@ def proportional_allocation(weights: Vector, shares: int, lot: int = 1) -> Units
     return units
 
 
-def unit_shares(shares: int, lot: int, most: int) -> int:
+def allocation_unit_shares(shares: int, lot: int, most: int) -> int:
     """Return the shares per unit: a lot, doubled until the order has at most ``most`` units."""
     unit = lot
     while -(-shares // unit) > most:
@@ -378,3 +373,22 @@ class AllocationDesign:
     def save(self, path: Path) -> Path:
         """Write the summary as JSON."""
         return write_whole(path, lambda beside: beside.write_text(json.dumps(self.summary()) + "\n"))
+
+
+def routing_actions(shares: int, slots: int, *, listed: bool | None = None, scale: float | None = None) -> ActionSet:
+    """Return all splits of ``shares`` over ``slots``: a list if it is short, the implicit set otherwise.
+
+    ``listed`` overrides the choice. Handles are tuples of shares either way. Features are divided by ``scale``
+    (default: their largest norm).
+
+    Examples
+    --------
+    >>> routing_actions(8, 6)
+    SplitList(8 shares over 6 slots, 1,287 allocations)
+    >>> routing_actions(1000, 20)
+    Allocations(1000 shares over 20 slots, about 9.9e+39 allocations)
+    """
+    if listed is None:
+        listed = count_splits(shares, slots) <= split_list_limit(slots, COMFORTABLE_LIST)
+    true_or_false("listed", listed)
+    return split_actions(shares, slots, scale=scale) if listed else Allocations(shares, slots, scale=scale)

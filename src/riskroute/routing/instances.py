@@ -11,31 +11,11 @@ import numpy as np
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import InputError
 from riskroute.core.text import shown
-from riskroute.core.validation import instance_of, real_number, true_or_false, valid_list, whole_number
-from riskroute.learning.actions import ActionSet
+from riskroute.core.validation import instance_of, real_number, valid_list, whole_number
 from riskroute.learning.problem import Problem, random_problem
-from riskroute.routing.allocations import Allocations
-from riskroute.routing.splits import COMFORTABLE_LIST, count_splits, split_actions, split_list_limit
+from riskroute.routing.allocations import routing_actions
+from riskroute.routing.splits import COMFORTABLE_LIST, count_splits, split_list_limit
 from riskroute.routing.venue_models import VenueModel, venue_problem
-
-
-def routing_actions(shares: int, slots: int, *, listed: bool | None = None, scale: float | None = None) -> ActionSet:
-    """Return all splits of ``shares`` over ``slots``: a list if it is short, the implicit set otherwise.
-
-    ``listed`` overrides the choice. Handles are tuples of shares either way. Features are divided by ``scale``
-    (default: their largest norm).
-
-    Examples
-    --------
-    >>> routing_actions(8, 6)
-    SplitList(8 shares over 6 slots, 1,287 allocations)
-    >>> routing_actions(1000, 20)
-    Allocations(1000 shares over 20 slots, about 9.9e+39 allocations)
-    """
-    if listed is None:
-        listed = count_splits(shares, slots) <= split_list_limit(slots, COMFORTABLE_LIST)
-    true_or_false("listed", listed)
-    return split_actions(shares, slots, scale=scale) if listed else Allocations(shares, slots, scale=scale)
 
 
 def random_routing_problem(
@@ -52,7 +32,7 @@ def random_routing_problem(
     return random_problem(actions, seed, risk_tolerance=risk_tolerance, base_variance=base_variance)
 
 
-def random_order_sizes(
+def random_instance_sizes(
     sizes: Sequence[int],
     slots: int,
     seed: int,
@@ -68,7 +48,7 @@ def random_order_sizes(
 
     Examples
     --------
-    >>> problems, sequence = random_order_sizes([2, 5, 9], slots=4, seed=0, length=1000)
+    >>> problems, sequence = random_instance_sizes([2, 5, 9], slots=4, seed=0, length=1000)
     >>> [problem.actions.size for problem in problems], sequence[:8].tolist()
     ([10, 56, 220], [2, 2, 0, 0, 2, 2, 0, 0])
     """
@@ -88,7 +68,7 @@ def random_order_sizes(
     return [dataclasses.replace(whole, actions=actions) for actions in sets], sequence
 
 
-def riskless_slot(problem: Problem, slot: int = 0, remaining: float = 1e-3) -> Problem:
+def riskless_slot_instance(problem: Problem, slot: int = 0, remaining: float = 1e-3) -> Problem:
     """Return the problem with one nearly riskless slot: the whole order in it has variance ``remaining``.
 
     The slot's two variance coefficients become the smallest ones with this effect, proportional to the features of the
@@ -100,7 +80,7 @@ def riskless_slot(problem: Problem, slot: int = 0, remaining: float = 1e-3) -> P
 
     Examples
     --------
-    >>> problem = riskless_slot(random_routing_problem(shares=4, slots=3, seed=0), slot=2)
+    >>> problem = riskless_slot_instance(random_routing_problem(shares=4, slots=3, seed=0), slot=2)
     >>> round(float(problem.variances(np.array([[0, 0, 4]]))[0]), 6)  # everything in the last slot
     0.001
     """
@@ -133,7 +113,7 @@ PAPER_VENUES = (
 )
 
 
-def paper_instance(
+def paper_routing_instance(
     units: str = "money", *, shares: int = PAPER_SHARES, risk_tolerance: float = 2.0, base_variance: float = 1.0
 ) -> Problem:
     """Return the paper's table (five venues) as a problem, in ``money`` units or scaled to ``norm-1``."""

@@ -255,7 +255,7 @@ def minimise_separable(alpha: Vector, beta: Vector, units: int, lows: Units, hig
 
 
 @njit(cache=True)
-def cheapest_totals(tables: Matrix) -> tuple[Vector, Choices]:
+def cheapest_separable_totals(tables: Matrix) -> tuple[Vector, Choices]:
     """Return the smallest cost of every total ``n = 0 .. U`` over all slots, and choices for `separable_units`.
 
     ``tables[k, v]`` is the cost of ``v`` units in slot ``k``, infinite where not allowed. ``choices[k, n]`` is the

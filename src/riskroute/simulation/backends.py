@@ -99,7 +99,7 @@ class Backend:
             raise InputError(f"address must be omitted for the local backend, was {shown(self.address)}")
 
 
-def run_tasks(
+def run_backend_tasks(
     tasks: Sequence[_Work[Result]],
     backend: Backend,
     *,

@@ -17,7 +17,7 @@ from numba import njit
 from riskroute.core.arrays import Floats, Integers, Matrix, Stamps
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
-from riskroute.routers.context import Context, Pool
+from riskroute.routers.context import Context, ContextPool
 from riskroute.routers.execution import REFILL
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
@@ -198,7 +198,7 @@ def _dark(exchange: Exchange, number: int, context: Context, times: _Times) -> l
     return offers
 
 
-def _at_mid(exchange: Exchange, context: Context, pool: Pool, kind: str, time: int, size: int) -> _Offer:
+def _at_mid(exchange: Exchange, context: Context, pool: ContextPool, kind: str, time: int, size: int) -> _Offer:
     mid, half = exchange.mid_and_half_spread(time, context)
     price = mid - context.sign * pool.improvement * half
     return _offer(context, ExchangeFill(0, kind, pool.name, time, size, price, pool.fee))

@@ -19,7 +19,7 @@ from riskroute.core.arrays import Floats, Integers, Stamps
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import LONGEST_VENUE, as_name, real_number, valid_list, whole_number
 from riskroute.market.clock import SECOND
-from riskroute.routers.context import Pool
+from riskroute.routers.context import ContextPool
 
 _CORRELATION = 0.3  # between the states of two pools
 LEAK = 0.02  # probability of information leakage per 1,000 shares sent to a pool; the far touch then fades
@@ -46,7 +46,7 @@ class DarkMarketPool:
         Adverse selection: presence is ``exp(adverse)`` times as likely before a move against us, and
         ``exp(-adverse)`` times before a move in our favour.
     fee, improvement : float
-        As in `riskroute.routers.Pool`.
+        As in `riskroute.routers.ContextPool`.
     """
 
     name: str
@@ -76,9 +76,9 @@ class DarkMarketPool:
             real_number(f"{field} of {self.name}", getattr(self, field), minimum=-10, maximum=10)
 
     @property
-    def pool(self) -> Pool:
+    def pool(self) -> ContextPool:
         """The pool as routers see it."""
-        return Pool(self.name, self.fee, self.improvement)
+        return ContextPool(self.name, self.fee, self.improvement)
 
 
 @dataclass(frozen=True)

@@ -500,7 +500,7 @@ def random_changes(horizon: int, count: int, seed: int | np.random.SeedSequence)
 class ChangingActionSets(Environment):
     """Independent Gaussian rewards with an action set that changes from round to round.
 
-    For example orders of different sizes over the same slots (`riskroute.routing.instances.random_order_sizes`). The
+    For example orders of different sizes over the same slots (`riskroute.routing.instances.random_instance_sizes`). The
     comparator plays the best action of each round's set. Simulated round by round only.
 
     Parameters

@@ -14,7 +14,7 @@ from riskroute.core.validation import real_number
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
-from riskroute.routers.context import Context, ContextBooks, Pool
+from riskroute.routers.context import Context, ContextBooks, ContextPool
 from riskroute.routers.execution import OUTFLOW_SECONDS
 from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
 from riskroute.routers.report import ChildReport, Report
@@ -220,6 +220,6 @@ class Exchange:
         }
 
     @cached_property
-    def pools(self) -> tuple[Pool, ...]:
+    def pools(self) -> tuple[ContextPool, ...]:
         """The pools as a router sees them."""
         return tuple(one.pool for one in self.dark.pools.values()) if self.dark else ()

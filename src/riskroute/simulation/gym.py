@@ -37,7 +37,7 @@ from riskroute.market.dark_pools import DarkPool
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.recordings import RecordingStore
-from riskroute.market.scenarios import ScenarioSlot, sample_scenarios
+from riskroute.market.scenarios import ScenarioSlot, draw_scenarios
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.market.synthetic.venues import DEFAULT_VENUES
 from riskroute.routing.allocations import Allocations
@@ -247,7 +247,7 @@ def _synthetic_replay() -> Replay:
         files = generate_market(folder, symbols=(symbol,), hours=hours)
         import_files(files, Path(folder) / "books", ReadingOptions((symbol,)))
         store = RecordingStore(Path(folder) / "books")
-        scenarios = sample_scenarios(store, symbol, slots, shares, window, repeats=20)
+        scenarios = draw_scenarios(store, symbol, slots, shares, window, repeats=20)
     caps = scenarios.caps()
     models, _ = scenarios.models(caps, seed=0)
     problem = venue_problem(models, shares, caps=caps.tolist(), base_variance=0.0)

@@ -29,7 +29,7 @@ from riskroute.routers.router import Router
 from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMarketMoments, DarkMarketPool
 from riskroute.simulation.exchange import Exchange, ExchangeExecution, Latency
-from riskroute.simulation.execution import execute_plan
+from riskroute.simulation.execute_plan import execute_plan
 
 # Seconds after which a venue's book is stale, with and without events: a feed of all events is silent only when nothing
 # happens, while a feed of best prices may miss changes.

@@ -18,7 +18,7 @@ from riskroute.core.validation import one_of, valid_path, whole_number
 from riskroute.learning.actions import Actions, ActionSet
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES
-from riskroute.routing.instances import routing_actions
+from riskroute.routing.allocations import routing_actions
 from riskroute.routing.splits import count_splits, split_list_limit
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.runner import Progress, simulate

@@ -56,7 +56,7 @@ from riskroute.learning.problem import Problem
 from riskroute.learning.registry import make_policy
 from riskroute.learning.regret import RegretBlocks, block_regret_curves, regret_checkpoints
 from riskroute.learning.tally import ActionBatch, merge_moments_compiled
-from riskroute.simulation.backends import Backend, Finished, run_tasks
+from riskroute.simulation.backends import Backend, Finished, run_backend_tasks
 from riskroute.simulation.environments import Environment
 
 if TYPE_CHECKING:
@@ -547,7 +547,7 @@ def _perform_there(
     held: dict[int, PolicyResult] = {}
     interrupted = False
     try:
-        for _ in run_tasks(tasks, backend, held=held, finished=finished):
+        for _ in run_backend_tasks(tasks, backend, held=held, finished=finished):
             pass
     except KeyboardInterrupt:
         interrupted = True
@@ -636,19 +636,19 @@ def simulate_panels(
     tasks = [task for some in cuts for task in some]
     if not resume:
         cache.forget(tasks)
-    results = run_tasks(tasks, backend, cache=cache, finished=finished)
+    results = run_backend_tasks(tasks, backend, cache=cache, finished=finished)
     for panel, some in zip(panels, cuts, strict=True):
         yield panel.gather(some, islice(results, len(some)))
 
 
-def panel_average(members: Sequence[Final], label: str) -> str:
+def simulation_panel_average(members: Sequence[Final], label: str) -> str:
     """Return mean final regret with its standard error, over the runs of one panel or over several panels."""
     ends = np.array([one[label]["regret"] for one in members])
     error = members[0][label]["regret_error"] if len(ends) == 1 else ends.std(ddof=1) / len(ends) ** 0.5
     return f"{number_text(ends.mean())} +- {number_text(error)}"
 
 
-class PanelWriter:
+class SimulationPanelWriter:
     """Writes one Parquet table of many panels through part files, so that it need not fit into memory."""
 
     def __init__(self, target: Path) -> None:

@@ -31,18 +31,18 @@ from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import random_problem
 from riskroute.learning.registry import POLICIES, make_policy
-from riskroute.routing.instances import routing_actions
+from riskroute.routing.allocations import routing_actions
 from riskroute.simulation.backends import Backend, Finished
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.policy_comparison import comparison_must_list
 from riskroute.simulation.runner import (
     Final,
-    PanelWriter,
     RunnerCache,
     SimulationPanel,
+    SimulationPanelWriter,
     SimulationSize,
-    panel_average,
     simulate_panels,
+    simulation_panel_average,
 )
 
 Rounds = Annotated[int, Field(ge=1, le=LONGEST_HORIZON, strict=True)]
@@ -161,7 +161,11 @@ class SweepResult:
             groups.setdefault(key, []).append(final)
         labels = list(self.finals[0])
         rows = [
-            [*(f"{value:,}" for value in key), str(len(members)), *(panel_average(members, label) for label in labels)]
+            [
+                *(f"{value:,}" for value in key),
+                str(len(members)),
+                *(simulation_panel_average(members, label) for label in labels),
+            ]
             for key, members in groups.items()
         ]
         return TextTable(["slots", "shares", "risk tolerance", "rounds", "instances", *labels], rows)
@@ -194,7 +198,7 @@ def sweep(
     config = config if isinstance(config, SweepConfig) else SweepConfig.read(valid_path("config", config))
     true_or_false("resume", resume)
     panels, folder = config.panels(), writable_folder("out", out)
-    table, finals = PanelWriter(folder / "sweep.parquet"), []
+    table, finals = SimulationPanelWriter(folder / "sweep.parquet"), []
     played = simulate_panels(panels, RunnerCache(folder / "tasks"), backend, resume=resume, finished=finished)
     for panel, result in zip(panels, played, strict=True):
         table.add(panel.tidy(result))

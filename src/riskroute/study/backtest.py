@@ -29,7 +29,7 @@ from riskroute.study.day_tables import KEY, DayTables
 from riskroute.study.markets import MarketDay, market_days, market_days_zone
 from riskroute.study.play import PlayCache, PlayTask, check_playable_days, check_played_bound, play_routers
 from riskroute.study.router_comparison import LEGEND, RouterComparison, choose_benchmark, compare_routers
-from riskroute.study.static_fit import fitted_candidate
+from riskroute.study.static_fit import static_fit_candidate
 from riskroute.study.verdict import backtest_verdict, footprint_verdict
 
 
@@ -276,7 +276,7 @@ def run_backtest(
     if candidates is None:
         names = candidate_names(config.routers, pools=pools, horizon=config.horizon, train=config.train)
         with compilation_timed("fitted routers"):
-            candidates = [fitted_candidate(name, days, config, backend=backend, cache=cache) for name in names]
+            candidates = [static_fit_candidate(name, days, config, backend=backend, cache=cache) for name in names]
     if not any(candidate.label == CLAIRVOYANT for candidate in candidates):
         candidates = [*candidates, Candidate(CLAIRVOYANT, CLAIRVOYANT)]  # lower bound on the cost of every order
     tables = play_routers(candidates, days, config, backend=backend, cache=cache, finished=finished)
@@ -357,6 +357,6 @@ def backtest(
     if own:
         asked = names or ("sweep",)
         rules = candidate_names(asked, pools=bool(ready[0].pools), horizon=config.horizon)
-        candidates = [fitted_candidate(name, ready, config, backend=backend, cache=cache) for name in rules]
+        candidates = [static_fit_candidate(name, ready, config, backend=backend, cache=cache) for name in rules]
         candidates += [Candidate(one.name, one.name, begins_as=one) for one in own]
     return run_backtest(str(market), ready, config, backend=backend, cache=cache, candidates=candidates)

@@ -59,19 +59,19 @@ def named_candidate(text: str) -> Candidate:
     >>> named_candidate("dark-first+sweep:mode=parallel,cap=500").parameters
     {'mode': 'parallel', 'cap': 500}
     """
-    label = canonical_candidate(text)
+    label = canonical_candidate_name(text)
     name, parameters = router_parameters(label)
     candidate = Candidate(label, name, parameters, source=router_source(name) if is_file_router(name) else "")
     candidate.make()  # reports bad parameters before any day is prepared
     return candidate
 
 
-def canonical_candidate(text: str) -> str:
+def canonical_candidate_name(text: str) -> str:
     """Return NAME, NAME:KEY=VALUE,... or FILE.py:CLASS with the registered spelling of the name.
 
     Examples
     --------
-    >>> canonical_candidate("Dark-First+Sweep:cap=500")
+    >>> canonical_candidate_name("Dark-First+Sweep:cap=500")
     'dark-first+sweep:cap=500'
     """
     name, _ = router_parameters(text)

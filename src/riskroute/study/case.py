@@ -43,9 +43,9 @@ from riskroute.study.play import (
     play_tasks,
     training_days,
 )
-from riskroute.study.router_comparison import ORDER, ROUNDING, PairedDifference, RouterComparison, time_block_numbers
-from riskroute.study.static_fit import fitted_candidate
-from riskroute.study.statistics import bootstrap_difference, plain_quantile
+from riskroute.study.router_comparison import ORDER, ROUNDING, RouterComparison
+from riskroute.study.static_fit import static_fit_candidate
+from riskroute.study.statistics import PairedDifference, bootstrap_difference, plain_quantile, time_block_numbers
 
 _TERCILE_MEASURES = ("spread", "volatility", "depth")
 _SPREADS = ("narrow", "middle", "wide")
@@ -327,7 +327,7 @@ def play_case(
     names = candidate_names(asked.routers, pools=bool(days[0].pools), horizon=horizon, train=config.train)
     candidates = []
     for name in names:
-        candidates.append(fitted_candidate(name, days, asked, backend=backend, cache=cache))
+        candidates.append(static_fit_candidate(name, days, asked, backend=backend, cache=cache))
         if name in FITTED:
             finished(f"fit {name}")
     result = run_backtest(

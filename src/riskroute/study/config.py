@@ -27,13 +27,13 @@ from riskroute.core.validation import (
 )
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
-from riskroute.market.clock import SECOND, TimeWindow, clock_stamp, parse_hours
+from riskroute.market.clock import SECOND, TimeWindow, clock_stamp, parse_clock_hours
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.schema import MOST_LEVELS
 from riskroute.routers.context import PROTECTIONS
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import Latency
-from riskroute.study.candidates import CLAIRVOYANT, canonical_candidate
+from riskroute.study.candidates import CLAIRVOYANT, canonical_candidate_name
 
 _KAPPA = 0.05  # default charge, basis points per squared basis point of variance
 
@@ -121,7 +121,7 @@ class BacktestConfig:
         if self.hours is None:
             return None
         try:
-            return parse_hours(instance_of("hours", self.hours, str, "two times such as 10:30-11:00"))
+            return parse_clock_hours(instance_of("hours", self.hours, str, "two times such as 10:30-11:00"))
         except ValueError as error:
             raise InputError(f"hours must be {error}, was {shown(self.hours)}") from None
 
@@ -180,7 +180,7 @@ class StudyConfig:
         store("horizons", _different("horizons", [real_number("horizons", one, minimum=0) for one in seconds]))
         if self.train is not None and whole_number("train", self.train, minimum=0) == 0:
             raise InputError("train must be at least 1, since a router is chosen on the training days, was 0")
-        store("routers", tuple(map(canonical_candidate, valid_list("routers", self.routers, str, "names"))))
+        store("routers", tuple(map(canonical_candidate_name, valid_list("routers", self.routers, str, "names"))))
         for name, value in validated_parameters(self).items():
             store(name, value)
         instance_of("stresses", self.stresses, bool, "true or false")
@@ -373,7 +373,7 @@ def split_config(values: dict[str, Any]) -> SplitStudyConfig:
     for name in ("train", "test"):
         if isinstance(plain.get(name), str):
             try:
-                plain[name] = parse_hours(plain[name])
+                plain[name] = parse_clock_hours(plain[name])
             except ValueError as error:
                 raise InputError(f"{name} must be {error}, was {shown(plain[name])}") from None
     try:

@@ -24,7 +24,7 @@ from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.core.text import one_line_error, shown
 from riskroute.core.validation import instance_of, one_of, valid_function, valid_list, whole_number
 from riskroute.market.clock import TRADING_ZONE
-from riskroute.market.day_books import DayBooks, PreparedDay
+from riskroute.market.day_books import DayBooks, PreparedDayBooks
 from riskroute.market.importing import import_files
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.reading import ReadingOptions
@@ -33,7 +33,7 @@ from riskroute.market.synthetic.generate import generate_market
 from riskroute.market.synthetic.venues import PRESETS
 from riskroute.routers.context import NO_PROTECTION, REG_NMS
 from riskroute.routing.fees import FeeSchedule
-from riskroute.simulation.backends import Backend, run_tasks
+from riskroute.simulation.backends import Backend, run_backend_tasks
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.simulation.runner import code_hash
 
@@ -81,12 +81,12 @@ class MarketDay:
         """Taker and maker fees as arrays, ``(V,)`` each."""
         return np.array(self.takers), np.array(self.makers)
 
-    def load(self) -> PreparedDay:
+    def load(self) -> PreparedDayBooks:
         """Return books and queues; those of the latest call stay in memory."""
         try:
-            record = (self.folder / PreparedDay.RECORD).stat()
+            record = (self.folder / PreparedDayBooks.RECORD).stat()
         except OSError:
-            return PreparedDay.read(self.folder)  # reports what is missing
+            return PreparedDayBooks.read(self.folder)  # reports what is missing
         return _loaded(self.folder, record.st_ino, record.st_mtime_ns)
 
 
@@ -97,9 +97,9 @@ def market_days_zone(days: Sequence[MarketDay]) -> str:
 
 
 @lru_cache(maxsize=1)
-def _loaded(folder: Path, inode: int, written: int) -> PreparedDay:
+def _loaded(folder: Path, inode: int, written: int) -> PreparedDayBooks:
     """Return a day, cached by inode and modification time, since a folder may be rewritten."""
-    return PreparedDay.read(folder)
+    return PreparedDayBooks.read(folder)
 
 
 @dataclass(frozen=True)
@@ -148,12 +148,12 @@ class _RecordedDay:
             return _prepared(RecordingStore(self.store), self.recordings, {}).write(self.folder)
 
 
-def _prepared(store: RecordingStore, recordings: Sequence[Recording], matching: Mapping[str, str]) -> PreparedDay:
+def _prepared(store: RecordingStore, recordings: Sequence[Recording], matching: Mapping[str, str]) -> PreparedDayBooks:
     deepest = max(one.levels for one in recordings) or None  # tables may have room for more levels than any book
     books = DayBooks.of_tables({one.venue: store.snapshots(one) for one in recordings}, levels=deepest)
     events = {one.venue: store.events(one) for one in recordings if one.has_events}
     rules = {venue: rule for venue, rule in matching.items() if venue in events}
-    return PreparedDay(books, QueueReplay(books, events, rules) if events else None)
+    return PreparedDayBooks(books, QueueReplay(books, events, rules) if events else None)
 
 
 def _business_days(count: int, first: dt.date = dt.date(2019, 3, 4)) -> list[dt.date]:
@@ -233,7 +233,7 @@ def market_days(
         tasks, found = _synthetic(str(market), symbols, days or 10, seed, hours or _SYNTHETIC_HOURS, kept)
     else:
         tasks, found = _recorded(Path(market), symbols, days, kept, fees)
-    missing = [task for task in tasks if not PreparedDay.exists(task.folder)]
+    missing = [task for task in tasks if not PreparedDayBooks.exists(task.folder)]
     done = len(tasks) - len(missing)
 
     def tell(task: _SyntheticDay | _RecordedDay) -> None:
@@ -243,7 +243,7 @@ def market_days(
             progress(task.folder.name, done, len(tasks))
 
     if missing:
-        list(run_tasks(missing, backend or Backend(), finished=tell))
+        list(run_backend_tasks(missing, backend or Backend(), finished=tell))
     return found if pools is None else [replace(day, pools=tuple(pools)) for day in found]
 
 

@@ -13,7 +13,16 @@ from typing import Any
 from riskroute.core.files import writable_folder, write_whole
 from riskroute.core.records import to_plain
 from riskroute.core.runtime import require_extra
-from riskroute.core.text import TextTable, dollars_text, fixed_text, in_markdown, price_text, rounds_to_zero
+from riskroute.core.text import (
+    TextTable,
+    dollars_text,
+    fixed_text,
+    in_markdown,
+    interval_text,
+    p_text,
+    price_text,
+    rounds_to_zero,
+)
 from riskroute.core.validation import instance_of
 from riskroute.market.clock import zone_label
 from riskroute.simulation.dark_market import DarkMarketPool
@@ -22,9 +31,9 @@ from riskroute.study.case import CaseLearningCurve, CaseRoutingRow, CaseStressTa
 from riskroute.study.config import changed_config
 from riskroute.study.costs import VenueCosts
 from riskroute.study.examples import OrderExample
-from riskroute.study.result import StudyResult, p_text, routing_text, savings_table, states_table
-from riskroute.study.router_comparison import REASONS, interval_text
-from riskroute.study.svg import KIND_NAMES, ChartCurve, ChartDot, book_chart, curve_chart, dot_chart, grid_chart
+from riskroute.study.result import StudyResult, routing_text, savings_table, states_table
+from riskroute.study.router_comparison import REASONS
+from riskroute.study.svg import KIND_NAMES, ChartCurve, ChartDot, curve_chart, dot_chart, grid_chart, svg_book_chart
 from riskroute.study.verdict import case_verdict
 
 PAGE = "study.html"
@@ -161,18 +170,18 @@ def _study_page(result: StudyResult, *, command: str = "") -> Page:
         ),
         sections=_about(result),
         command=command,
-        program=program_text("Study", result.config),
+        program=page_program_text("Study", result.config),
         settings=json.dumps(to_plain(result.config), indent=1),
     )
 
 
-def program_text(name: str, config: Any) -> str:
+def page_program_text(name: str, config: Any) -> str:
     """Return a Python program that reproduces a study; it states only settings that differ from the defaults.
 
     Examples
     --------
     >>> from riskroute.study.config import StudyConfig
-    >>> print(program_text("Study", StudyConfig(shares=(500,), orders=60)))
+    >>> print(page_program_text("Study", StudyConfig(shares=(500,), orders=60)))
     import riskroute as rr
     <BLANKLINE>
     rr.Study(shares=(500,), orders=60).run(out="out/study")
@@ -394,7 +403,7 @@ def _example(example: OrderExample, case: StudyCase) -> PageSection:
     return PageSection(
         f"Example: {example.why}",
         (f"{text}.",),
-        ((title, book_chart(title, example)),),
+        ((title, svg_book_chart(title, example)),),
         ((f"Child orders of {case.chosen}", _children_table(example)),),
         notes if example is case.examples[0] else (),
     )

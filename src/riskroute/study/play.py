@@ -22,7 +22,7 @@ from riskroute.market.clock import SECOND, TRADING_ZONE, clock_stamp, local_time
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.router import Router
-from riskroute.simulation.backends import Backend, run_tasks
+from riskroute.simulation.backends import Backend, run_backend_tasks
 from riskroute.simulation.play_day import STALE, DayOrders, TradingDay, View, play_day, spaced_orders
 from riskroute.simulation.runner import code_hash
 from riskroute.study.candidates import CLAIRVOYANT, Candidate
@@ -379,7 +379,9 @@ def perform_plays(
     Routers with the most feedback take longest and start first, so that the other workers do not idle at the end.
     """
     order = sorted(range(len(tasks)), key=lambda number: tasks[number].candidate.make().feedback, reverse=True)
-    played = run_tasks([tasks[number] for number in order], backend or Backend(), cache=cache, finished=finished)
+    played = run_backend_tasks(
+        [tasks[number] for number in order], backend or Backend(), cache=cache, finished=finished
+    )
     found = dict(zip(order, played, strict=True))
     for number, tables in found.items():
         task = tasks[number]

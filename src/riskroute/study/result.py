@@ -11,14 +11,14 @@ import polars
 
 from riskroute.core.files import writable_folder, write_json, write_whole
 from riskroute.core.records import from_plain, to_plain
-from riskroute.core.text import TextTable, dollars_text, fixed_text
+from riskroute.core.text import TextTable, dollars_text, fixed_text, interval_text, p_text
 from riskroute.market.clock import zone_label
 from riskroute.routers.context import NO_PROTECTION
 from riskroute.routers.report import KINDS
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study.case import CaseDarkSurface, CaseEstimate, CaseRoutingRow, CaseStateDifference, StudyCase
 from riskroute.study.config import StudyConfig
-from riskroute.study.router_comparison import LEGEND, interval_text
+from riskroute.study.router_comparison import LEGEND
 from riskroute.study.verdict import case_verdict
 
 
@@ -176,17 +176,6 @@ def routing_text(rows: Sequence[CaseRoutingRow]) -> TextTable:
         cells = [found.get((KINDS[kind], place, *state)) for state in states]
         table.append([place, KINDS[kind], *("-" if one is None else f"{one:.1%}" for one in cells)])
     return TextTable(header, table)
-
-
-def p_text(value: float) -> str:
-    """Return a p-value as text, ``< 0.001`` below that.
-
-    Examples
-    --------
-    >>> p_text(0.0123), p_text(0.0)
-    ('0.012', '< 0.001')
-    """
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _short(value: float) -> str:

@@ -14,16 +14,18 @@ import polars
 
 from riskroute.core.arrays import Integers, Vector
 from riskroute.core.seeding import seed_stream
-from riskroute.core.text import TextTable, fixed_text
+from riskroute.core.text import TextTable, fixed_text, interval_text
 from riskroute.study.candidates import BENCHMARKS, CLAIRVOYANT
 from riskroute.study.costs import objective_cost, order_costs_bps, volume_fractions
 from riskroute.study.day_tables import DayTables
 from riskroute.study.statistics import (
     BootstrapDifference,
+    PairedDifference,
     block_means,
     bootstrap_difference,
     expected_shortfall,
     superior_pvalue,
+    time_block_numbers,
 )
 
 ORDER = ("symbol", "day", "number")
@@ -31,22 +33,6 @@ ORDER = ("symbol", "day", "number")
 ROUNDING = 1e-9  # basis points; smaller differences are rounding errors
 MOST_ESTIMATED = 0.1  # fraction of the volume at estimated prices above which no verdict is given
 WORTH = 0.1  # basis points per order below which the possible saving of learning is too small to matter
-
-
-@dataclass(frozen=True)
-class PairedDifference:
-    """Paired difference: the cost of a router minus that of another, order by order, in basis points.
-
-    Negative is better. ``low`` and ``high`` are the 95 % confidence interval over time blocks; ``detectable_bps`` is
-    the minimum difference that is detected with 80 % power.
-    """
-
-    against: str
-    difference_bps: float
-    low: float | None
-    high: float | None
-    blocks: int
-    detectable_bps: float | None
 
 
 @dataclass(frozen=True)
@@ -197,12 +183,6 @@ def _gaps(wide: polars.DataFrame, name: str, bar: str) -> Vector:
     return np.where(np.abs(gaps) < ROUNDING, 0.0, gaps)
 
 
-def time_block_numbers(orders: polars.DataFrame) -> Integers:
-    """Return the time block of each order ``(n,)``, numbered through symbols and days."""
-    numbered = orders.select(polars.struct("symbol", "day", "block").rank("dense").cast(polars.Int64))
-    return numbered.to_series().to_numpy()
-
-
 def _filled(tables: DayTables, orders: polars.DataFrame) -> dict[str, dict[str, float]]:
     """Return, by router, the fractions of the volume by kind of fill, and at estimated prices."""
     judged = tables.fills.join(orders.select("router", "seed", *ORDER), on=["router", "seed", *ORDER], how="semi")
@@ -299,16 +279,3 @@ def _row(name: str, one: _RouterResult) -> list[str]:
         *(f"{share:.0%}" for share in (one.dark_share, one.limit_share, one.taken_share)),
         *(f"{one.estimated_share:.1%}", f"{one.decision_us:.0f}"),
     ]
-
-
-def interval_text(low: float | None, high: float | None) -> str:
-    """Return both ends of an interval with their signs, or a dash.
-
-    Examples
-    --------
-    >>> interval_text(-0.5, 1.25), interval_text(None, None)
-    ('-0.500 to +1.250', '-')
-    """
-    if low is None or high is None:
-        return "-"
-    return f"{fixed_text(low, 3, signed=True)} to {fixed_text(high, 3, signed=True)}"

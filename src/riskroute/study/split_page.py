@@ -12,7 +12,7 @@ from riskroute.core.files import writable_folder, write_whole
 from riskroute.core.records import to_plain
 from riskroute.core.text import TextTable, dollars_text
 from riskroute.core.validation import instance_of
-from riskroute.study.page import Page, PagePart, PageSection, program_text
+from riskroute.study.page import Page, PagePart, PageSection, page_program_text
 from riskroute.study.split_result import RECOMMENDED, SplitResultCase, SplitStudyResult
 from riskroute.study.svg import ChartCurve, ChartDot, bar_chart, chart_colours, curve_chart, dot_chart
 
@@ -154,7 +154,7 @@ def _page(result: SplitStudyResult) -> Page:
             PageSection("Limitations", points=(*_LIMITATIONS, *levels)),
             PageSection("Reproduction", (f"Versions: {versions}.",)),
         ),
-        program=program_text("SplitStudy", config),
+        program=page_program_text("SplitStudy", config),
         settings=json.dumps(to_plain(config), indent=1),
     )
 

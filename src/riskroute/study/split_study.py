@@ -24,7 +24,7 @@ from riskroute.learning.registry import POLICIES
 from riskroute.market.fitting import VenueFit
 from riskroute.market.importing import ImportedBooks, import_books, import_files
 from riskroute.market.readers.reading import ReadingOptions
-from riskroute.market.scenarios import ENOUGH, Scenarios, ScenarioSlot, sample_scenarios
+from riskroute.market.scenarios import ENOUGH, Scenarios, ScenarioSlot, draw_scenarios
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.fees import load_fees
 from riskroute.routing.venue_models import VenueModel, venue_problem
@@ -266,7 +266,7 @@ def _sampled(
 ) -> dict[str, Scenarios]:
     fees = load_fees(config.fees) if config.fees is not None else None
     return {
-        part: sample_scenarios(
+        part: draw_scenarios(
             data.store,
             data.symbol,
             slots,

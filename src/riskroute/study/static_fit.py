@@ -20,7 +20,7 @@ from riskroute.core.validation import SIDES
 from riskroute.market.clock import SECOND
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.routing.separable import maximise_tables
-from riskroute.simulation.backends import Backend, run_tasks
+from riskroute.simulation.backends import Backend, run_backend_tasks
 from riskroute.simulation.play_day import DayOrders, TradingDay
 from riskroute.study.candidates import Candidate, named_candidate
 from riskroute.study.config import BacktestConfig
@@ -131,7 +131,7 @@ def _fit_static_sweep(
     tasks = [PlayTask(candidate, training, 0, smaller, config.seed) for candidate in candidates]
     values = [
         objective_cost(tables.orders.filter(polars.col("number") < count), config.kappa)
-        for tables in run_tasks(tasks, backend or Backend(), cache=cache)
+        for tables in run_backend_tasks(tasks, backend or Backend(), cache=cache)
     ]
     best = candidates[int(np.argmin(values))]
     return Candidate("static+sweep", "static+sweep", best.parameters)
@@ -153,7 +153,7 @@ def _grid(days: Sequence[MarketDay], config: BacktestConfig) -> list[dict[str, o
     ]
 
 
-def fitted_candidate(
+def static_fit_candidate(
     name: str,
     days: Sequence[MarketDay],
     config: BacktestConfig,

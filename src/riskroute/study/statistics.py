@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import polars
 import polars as pl
 from scipy.special import ndtri, stdtrit
 
@@ -190,3 +191,25 @@ def expected_shortfall(cost: pl.Expr, percent: int = 5) -> pl.Expr:
     size = cost.len() * (percent / 100)
     weights = (size - pl.int_range(cost.len())).clip(0, 1)
     return (cost.sort(descending=True) * weights).sum() / size
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """Paired difference: the cost of a router minus that of another, order by order, in basis points.
+
+    Negative is better. ``low`` and ``high`` are the 95 % confidence interval over time blocks; ``detectable_bps`` is
+    the minimum difference that is detected with 80 % power.
+    """
+
+    against: str
+    difference_bps: float
+    low: float | None
+    high: float | None
+    blocks: int
+    detectable_bps: float | None
+
+
+def time_block_numbers(orders: polars.DataFrame) -> Integers:
+    """Return the time block of each order ``(n,)``, numbered through symbols and days."""
+    numbered = orders.select(polars.struct("symbol", "day", "block").rank("dense").cast(polars.Int64))
+    return numbered.to_series().to_numpy()

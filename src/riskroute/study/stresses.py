@@ -25,8 +25,8 @@ from riskroute.study.config import BacktestConfig
 from riskroute.study.costs import order_costs_bps
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import PLACEBOS, PlayCache, play_routers
-from riskroute.study.router_comparison import ORDER, time_block_numbers
-from riskroute.study.statistics import BootstrapDifference, bootstrap_difference
+from riskroute.study.router_comparison import ORDER
+from riskroute.study.statistics import BootstrapDifference, bootstrap_difference, time_block_numbers
 
 
 def stress_configs(config: BacktestConfig, *, pools: bool) -> dict[str, BacktestConfig]:

@@ -26,7 +26,7 @@ from riskroute.study.config import StudyConfig, changed_config
 from riskroute.study.markets import MARKETS, MarketDay, market_days
 from riskroute.study.play import PlayCache, check_playable_days, perform_plays, play_tasks
 from riskroute.study.result import StudyResult
-from riskroute.study.static_fit import fitted_candidate
+from riskroute.study.static_fit import static_fit_candidate
 
 Progress = Callable[[str, int, int], None]  # called with a label, the number of steps done and their total
 
@@ -262,7 +262,7 @@ def _write_states(
         mine = [day for day in days if day.symbol == case.symbol]
         if mine:
             config = result.config.backtest(case.shares, case.horizon)
-            candidate = fitted_candidate(case.use, mine, config, backend=backend, cache=cache)
+            candidate = static_fit_candidate(case.use, mine, config, backend=backend, cache=cache)
             tasks.append(next(task for task in play_tasks([candidate], mine, config) if task.seed == config.seed))
             names.append(f"state-{in_file_name(case.symbol)}-{case.shares}-{case.horizon:g}s.json")
     played = perform_plays(tasks, backend=backend, cache=cache)

@@ -266,7 +266,7 @@ def grid_chart(title: str, unit: str, down: str, across: str, cells: Mapping[tup
     return _drawing(title, parts, bottom + 28)
 
 
-def book_chart(title: str, example: OrderExample) -> str:
+def svg_book_chart(title: str, example: OrderExample) -> str:
     """Draw the displayed shares and the fills of an order, price by price."""
     prices = sorted({*(one.price for one in example.levels), *(one.price for one in example.fills)}, reverse=True)
     venues = sorted({one.venue for one in example.levels})

@@ -24,10 +24,10 @@ from riskroute.learning.design.g_optimal import (
     _newton_polish,
     _spanning_start,
     _vertex_information,
-    design_coordinates,
+    design_leverages,
     g_optimal,
-    leverages,
-    thin_design,
+    g_optimal_coordinates,
+    thin_g_optimal,
     vertex_exchange,
     vertex_exchange_root,
 )
@@ -320,13 +320,13 @@ def test_actions_outside_the_first_working_set_are_found_by_the_scan() -> None:
 def test_more_support_than_needed_is_thinned(tolerance: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a sphere the solver leaves more than r (r + 1) / 2 actions; the paper promises that many are enough."""
     before = []
-    original = design_module.thin_design
+    original = design_module.thin_g_optimal
 
     def noted(*given: Any) -> Any:
         before.append(len(given[1]))
         return original(*given)
 
-    monkeypatch.setattr(design_module, "thin_design", noted)
+    monkeypatch.setattr(design_module, "thin_g_optimal", noted)
     directions = np.random.default_rng(0).standard_normal((300, 3))
     sphere = directions / np.linalg.norm(directions, axis=1)[:, None]
     design = g_optimal(sphere, tolerance)
@@ -371,7 +371,7 @@ def test_a_bound_spoiled_at_the_end_is_an_error(monkeypatch: pytest.MonkeyPatch)
     def spoil(points: Matrix, weights: Vector, index: NDArray[np.int64]) -> tuple[NDArray[np.int64], Vector]:
         return index, np.where(np.arange(len(weights)) == 0, 0.9, 0.1 / (len(weights) - 1))
 
-    monkeypatch.setattr(design_module, "thin_design", spoil)
+    monkeypatch.setattr(design_module, "thin_g_optimal", spoil)
     with pytest.raises(DesignError, match=r"above the optimum, expected 0.01"):
         g_optimal(SETS["gaussian"])
 
@@ -635,7 +635,7 @@ def test_polish_goes_half_way_when_the_target_does_not_span(monkeypatch: pytest.
 @given(features=feature_sets())
 @settings(max_examples=30)
 def test_round_coordinates_make_the_set_round(features: Matrix) -> None:
-    to_round = design_coordinates(features)
+    to_round = g_optimal_coordinates(features)
     rank = len(reduced(as_rationals(features))[1])
     assert to_round.shape == (features.shape[1], rank)
     points = features @ to_round
@@ -645,7 +645,7 @@ def test_round_coordinates_make_the_set_round(features: Matrix) -> None:
 def test_round_coordinates_of_an_ill_conditioned_set() -> None:
     features = np.random.default_rng(9).standard_normal((30, 2))
     features[:, 1] = features[:, 0] + 1e-7 * features[:, 1]  # its Gram matrix has condition 1e14
-    points = features @ design_coordinates(features)
+    points = features @ g_optimal_coordinates(features)
     assert points.T @ points / 30 == pytest.approx(np.eye(2), abs=1e-6)
 
 
@@ -654,7 +654,9 @@ def test_leverages_by_chunks_are_leverages(n_actions: int) -> None:
     rng = np.random.default_rng(10)
     features, root = rng.standard_normal((n_actions, 3)), rng.standard_normal((3, 2))
     matrix = root @ root.T
-    assert leverages(features, root) == pytest.approx(np.array([row @ matrix @ row for row in features]), rel=1e-12)
+    assert design_leverages(features, root) == pytest.approx(
+        np.array([row @ matrix @ row for row in features]), rel=1e-12
+    )
 
 
 def test_spanning_start_takes_as_many_points_as_dimensions() -> None:
@@ -685,7 +687,7 @@ def test_thinning_keeps_the_information_and_raises_no_leverage(case: tuple[Matri
     """Caratheodory: at most r (r + 1) / 2 points, and an information matrix that is the old one or a multiple above."""
     points, weights = case
     rank = points.shape[1]
-    index, thin = thin_design(points, weights, np.arange(len(points)))
+    index, thin = thin_g_optimal(points, weights, np.arange(len(points)))
     assert len(index) == len(thin) <= rank * (rank + 1) // 2 or len(points) <= rank * (rank + 1) // 2
     assert len(set(index.tolist())) == len(index)
     assert (thin > 0).all()
@@ -702,12 +704,12 @@ def test_thinning_keeps_the_information_and_raises_no_leverage(case: tuple[Matri
 
 def test_thinning_leaves_a_small_support_as_it_is_but_for_zero_weights() -> None:
     points = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    index, weights = thin_design(points, np.array([0.5, 0.0, 0.5]), np.array([7, 8, 9]))
+    index, weights = thin_g_optimal(points, np.array([0.5, 0.0, 0.5]), np.array([7, 8, 9]))
     assert (index.tolist(), weights.tolist()) == ([7, 9], [0.5, 0.5])
 
 
 def test_thinning_moves_the_weight_of_short_vectors_to_long_ones() -> None:
     """On a line one point is enough; keeping the longest adds information."""
     points = np.array([[1.0], [-4.0], [2.0]])
-    index, weights = thin_design(points, np.array([0.5, 0.25, 0.25]), np.arange(3))
+    index, weights = thin_g_optimal(points, np.array([0.5, 0.25, 0.25]), np.arange(3))
     assert (index.tolist(), weights.tolist()) == ([1], [1.0])

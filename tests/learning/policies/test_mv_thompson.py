@@ -7,18 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from riskroute import (
-    Action,
-    Actions,
-    Environment,
-    InputError,
-    Problem,
-    Setting,
-    Tallies,
-    Tally,
-    check_policy,
-    simulate,
-)
+from riskroute import Action, Actions, Environment, InputError, Problem, Setting, Tallies, Tally, check_policy, simulate
 from riskroute.learning.policies.mv_thompson import MvThompson
 
 

@@ -7,16 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from riskroute import (
-    Actions,
-    Environment,
-    InputError,
-    Problem,
-    Setting,
-    check_policy,
-    random_problem,
-    simulate,
-)
+from riskroute import Actions, Environment, InputError, Problem, Setting, check_policy, random_problem, simulate
 from riskroute.environments import PiecewiseStationary
 from riskroute.learning.policies.mv_ucb import MvUcb
 

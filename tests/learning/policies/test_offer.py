@@ -26,20 +26,11 @@ from riskroute import (
 from riskroute.environments import ChangingActionSets
 from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.policies.linear_policy import LinearPolicy
-from riskroute.policies import (
-    Adaptive,
-    ChangeTest,
-    Discounted,
-    LinThompson,
-    LinUcb,
-    Rise,
-    SlidingWindow,
-    Thompson,
-)
-from riskroute.routing import list_splits, random_order_sizes, routing_actions
+from riskroute.policies import Adaptive, ChangeTest, Discounted, LinThompson, LinUcb, Rise, SlidingWindow, Thompson
+from riskroute.routing import list_splits, random_instance_sizes, routing_actions
 
 SIZES = [2, 4, 7]
-ORDERS, SEQUENCE = random_order_sizes(SIZES, slots=3, seed=1, length=997)
+ORDERS, SEQUENCE = random_instance_sizes(SIZES, slots=3, seed=1, length=997)
 PROBLEMS = [
     dataclasses.replace(one, actions=Actions(one.actions.listed().rows, coordinates=3)) for one in ORDERS
 ]  # with row numbers as handles
@@ -202,7 +193,7 @@ def test_bad_scales_are_named(scale: float, listed: bool) -> None:
 
 
 def test_large_sets_that_are_not_listed_can_be_offered() -> None:
-    problems, sequence = random_order_sizes([50, 400], slots=8, seed=0, length=10)
+    problems, sequence = random_instance_sizes([50, 400], slots=8, seed=0, length=10)
     result = simulate(ChangingActionSets(problems, sequence), [Thompson()], horizon=40, runs=1, checkpoints=2)
     assert sum(result.policies["thompson"].recommended[0]) == [50, 400][sequence[39 % 10]]
 

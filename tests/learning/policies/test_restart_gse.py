@@ -7,17 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from riskroute import (
-    Actions,
-    Environment,
-    Problem,
-    Setting,
-    Tallies,
-    Tally,
-    g_optimal,
-    random_problem,
-    simulate,
-)
+from riskroute import Actions, Environment, Problem, Setting, Tallies, Tally, g_optimal, random_problem, simulate
 from riskroute.environments import PiecewiseStationary
 from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.policies import RestartGse

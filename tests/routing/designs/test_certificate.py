@@ -18,13 +18,7 @@ from riskroute.routing.designs import certificate as certificate_module
 from riskroute.routing.designs.certificate import _Power, certify
 from riskroute.routing.designs.large import large_design
 from riskroute.routing.designs.support import _features, _orbit_size, explicit_support
-from riskroute.routing.designs.symmetry import (
-    Orbit,
-    SymmetricInformation,
-    SymmetryGroups,
-    _blocks,
-    solve_orbit_design,
-)
+from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, _blocks, solve_orbit_design
 
 SMALL = {
     "one group": (12, [0] * 4, [12] * 4),

@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 from riskroute.routing.designs.certificate import _dual_bound, certify_by_majorant
-from riskroute.routing.designs.large import (
-    MOST_KINDS,
-    _asymmetric_design,
-    _choices,
-    _near_best,
-    large_design,
-)
+from riskroute.routing.designs.large import MOST_KINDS, _asymmetric_design, _choices, _near_best, large_design
 from riskroute.routing.lattice import Lattice
 from riskroute.routing.separable import maximise_tables
 

@@ -278,7 +278,7 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
     size = np.abs(features).max(axis=0)
     if size.max() > _EXTREME or size.min() < 1 / _EXTREME:  # leverages do not depend on the units of the columns
         features = features / np.where(size > 0, size, 1.0)
-    to_round = design_coordinates(features)
+    to_round = g_optimal_coordinates(features)
     rank = to_round.shape[1]
     if rank == 0:  # all vectors are zero
         return Design(np.zeros(1, dtype=np.int64), np.ones(1), 0.0, 0)
@@ -291,7 +291,7 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
         bound = np.inf
     if bound > most:  # too ill-conditioned for the canonical design: use any design within the tolerance
         index, weights = _solve(features, to_round, tolerance)
-        index, weights = thin_design(features[index] @ to_round, weights, index)
+        index, weights = thin_g_optimal(features[index] @ to_round, weights, index)
         bound = float(_scan(features, to_round, features[index] @ to_round, weights).max())
     if bound > most:
         raise DesignError(f"design reached {bound / rank - 1:.3g} above the optimum, expected {tolerance:.3g}")
@@ -304,18 +304,18 @@ def _canonical(features: Matrix, to_round: Matrix, grid: float) -> tuple[ActionB
     index, weights = _solve(features, to_round, 1e-11)
     root = to_round @ vertex_exchange_root(features[index] @ to_round, weights)
     rank = to_round.shape[1]
-    touching = np.flatnonzero(leverages(features, root) >= rank * (1 - CONTACT))
+    touching = np.flatnonzero(design_leverages(features, root) >= rank * (1 - CONTACT))
     white = features[touching] @ root
     even = canonical_least_norm(canonical_products(white), canonical_products(np.eye(rank)).sum(axis=0))
     if even is None:
         raise DesignError(f"design solver found no weights of least norm on {len(touching)} actions")
-    index, weights = thin_design(white, on_canonical_grid(even, grid), touching)
+    index, weights = thin_g_optimal(white, on_canonical_grid(even, grid), touching)
     weights = on_canonical_grid(weights, grid)
     index, weights = index[weights > 0], weights[weights > 0]
     return index, weights, float(_scan(features, to_round, features[index] @ to_round, weights).max())
 
 
-def design_coordinates(features: Matrix) -> Matrix:
+def g_optimal_coordinates(features: Matrix) -> Matrix:
     """Return ``B`` ``(d, r)`` that whitens the rows of ``features @ B``: ``B' (X'X) B / K`` is the identity.
 
     Leverages do not depend on the coordinates, but rounding errors do. ``r`` is the numerical rank after each column is
@@ -342,7 +342,7 @@ def design_coordinates(features: Matrix) -> Matrix:
     return basis
 
 
-def leverages(features: Matrix, inverse_root: Matrix) -> Floats:
+def design_leverages(features: Matrix, inverse_root: Matrix) -> Floats:
     """Return leverages ``x' M^-1 x`` with ``M^-1 = R R'``: squared norms of the rows of ``features @ R``, in chunks."""
     result = np.empty(len(features))
     for start in range(0, len(features), _CHUNK):
@@ -353,14 +353,14 @@ def leverages(features: Matrix, inverse_root: Matrix) -> Floats:
 
 def _scan(features: Matrix, to_round: Matrix, points: Matrix, weights: Floats) -> Floats:
     """Return the leverages of all rows under the design ``weights`` on whitened ``points``."""
-    return leverages(features, to_round @ vertex_exchange_root(points, weights))
+    return design_leverages(features, to_round @ vertex_exchange_root(points, weights))
 
 
 def _solve(features: Matrix, to_round: Matrix, tolerance: float) -> tuple[ActionBatch, Floats]:
     """Return the rows and weights of a design within ``tolerance``, by working sets."""
     n_actions, rank = len(features), to_round.shape[1]
     room = max(8 * rank, 200)
-    levers = leverages(features, to_round)
+    levers = design_leverages(features, to_round)
     working = _largest(levers, room)
     points = features[working] @ to_round
     start = _spanning_start(points)
@@ -425,12 +425,12 @@ def _spanning_rows(features: Matrix, to_round: Matrix) -> ActionBatch:
     rows: list[int] = []
     for _ in range(rank):
         remainder = to_round @ (np.eye(rank) - basis @ basis.T)
-        rows.append(int(np.argmax(leverages(features, remainder))))
+        rows.append(int(np.argmax(design_leverages(features, remainder))))
         basis = np.linalg.qr((features[rows] @ to_round).T)[0]
     return np.array(rows, dtype=np.int64)
 
 
-def thin_design(points: Matrix, weights: Floats, index: ActionBatch) -> tuple[ActionBatch, Floats]:
+def thin_g_optimal(points: Matrix, weights: Floats, index: ActionBatch) -> tuple[ActionBatch, Floats]:
     """Drop points until at most ``r (r + 1) / 2`` remain, never raising a leverage (Caratheodory).
 
     More points than that have a linear relation ``sum_i v_i y_i y_i' = 0``. Moving the weights along ``-v`` until one

@@ -17,10 +17,10 @@ from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.learning.design.canonical import on_canonical_grid
 from riskroute.learning.design.g_optimal import (
     Design,
-    design_coordinates,
+    design_leverages,
     exchange_weights,
-    leverages,
-    thin_design,
+    g_optimal_coordinates,
+    thin_g_optimal,
 )
 from riskroute.learning.design.g_optimal import vertex_exchange_root as any_inverse_root
 
@@ -76,7 +76,7 @@ def wide_optimal(features: Matrix, tolerance: float) -> Design:
     # vertex exchange is too slow below an excess of 1 %
     found = wide_design(features, max(tolerance, 0.01) * (1 - 1e-3))
     index, weights, whitening = few_wide_rows(features, found)
-    return Design(index, weights, float(leverages(features, whitening).max()), whitening.shape[1])
+    return Design(index, weights, float(design_leverages(features, whitening).max()), whitening.shape[1])
 
 
 def few_wide_rows(features: Matrix, design: WideDesign) -> tuple[Integers, Vector, Matrix]:
@@ -84,10 +84,10 @@ def few_wide_rows(features: Matrix, design: WideDesign) -> tuple[Integers, Vecto
     index = np.flatnonzero(design.weights > 0)
     weights = design.weights[index]
     if len(index) > design.rank * (design.rank + 1) // 2:
-        index, weights = thin_design(features[index] @ design.whitening, weights, index)
+        index, weights = thin_g_optimal(features[index] @ design.whitening, weights, index)
     weights = on_canonical_grid(weights, 2.0**40)  # a grid so fine that no leverage increases noticeably
     index, weights = index[weights > 0], weights[weights > 0]
-    basis = design_coordinates(features[index])
+    basis = g_optimal_coordinates(features[index])
     return index, weights, basis @ any_inverse_root(features[index] @ basis, weights)
 
 

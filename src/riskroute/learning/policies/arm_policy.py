@@ -14,7 +14,7 @@ from riskroute.core.validation import LARGEST, exact_array, finite_array
 from riskroute.learning.actions import Action
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.state_checks import check_spreads
+from riskroute.learning.state_checks import check_state_spreads
 from riskroute.learning.tally import Tallies, merge_tallies_compiled
 
 
@@ -30,7 +30,7 @@ def _check_means(name: str, value: Any, policy: Policy) -> None:
 
 
 def _check_spreads(name: str, value: Any, policy: Policy) -> None:
-    check_spreads(name, exact_array(name, value, np.float64, (policy.setting.actions.size,)))
+    check_state_spreads(name, exact_array(name, value, np.float64, (policy.setting.actions.size,)))
 
 
 @dataclass(kw_only=True)

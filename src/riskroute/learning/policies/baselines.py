@@ -14,7 +14,7 @@ from riskroute.learning.actions import Action, as_action
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.plan import LONGEST_HORIZON, MOST_DRAWS, Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.state_checks import check_handle, check_member
+from riskroute.learning.state_checks import check_state_handle, check_state_member
 from riskroute.learning.tally import Tallies
 
 
@@ -37,7 +37,7 @@ class Oracle(Policy):
         if not starts or starts[0] != 0 or starts != sorted(set(starts)):
             raise InputError(f"schedule must start at round 0 and ascend, was {self.schedule}")
         for _, action in pairs:
-            check_member("an action of the schedule", action, self)
+            check_state_member("an action of the schedule", action, self)
 
     def propose(self) -> Plan:
         later = [start for start, _ in self.schedule if start > self.played]
@@ -63,7 +63,7 @@ class Uniform(Policy):
 
     batch: int = parameter(1024, whole_number, maximum=MOST_DRAWS)
 
-    latest: Action | None = memory(None, check_handle)
+    latest: Action | None = memory(None, check_state_handle)
 
     def propose(self) -> Plan:
         drawn = self.setting.actions.sample(self.rng, min(self.batch, self.remaining))

@@ -15,7 +15,7 @@ from riskroute.learning.observations import Observations
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policies.linear_policy import MOST_ROWS
 from riskroute.learning.policy import memory
-from riskroute.learning.state_checks import check_past_round
+from riskroute.learning.state_checks import check_state_round
 
 
 @dataclass(kw_only=True)
@@ -61,7 +61,7 @@ class ChangeTest(Adaptive):
 
     recent: list[Observations] = memory(None)  # observations of the last plans, newest last
     settled: Observations = memory(None)  # observations of all earlier plans
-    restarts: list[int] = memory(None, check_past_round)  # rounds after which exploration restarted
+    restarts: list[int] = memory(None, check_state_round)  # rounds after which exploration restarted
 
     def begin(self) -> None:
         super().begin()

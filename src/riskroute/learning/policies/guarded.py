@@ -31,7 +31,7 @@ from riskroute.learning.estimation import unbiased_score
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policy import memory
-from riskroute.learning.state_checks import check_cut, check_member, check_past_round
+from riskroute.learning.state_checks import check_state_cut, check_state_member, check_state_round
 from riskroute.learning.tally import ActionBatch, Tallies
 
 
@@ -165,10 +165,10 @@ class Guarded(Adaptive):
     var_bound: float | None = parameter(None, valid_magnitude, above=0)
 
     explored: Tallies | None = memory(None)  # by action of the design
-    cuts: list[tuple[Floats, float]] = memory(None, check_cut)  # score and tolerance of every elimination
-    main: Action | None = memory(None, check_member)  # the action with the most rounds, by majority vote
-    lead: int = memory(0, check_past_round)  # rounds of `main` not offset by rounds of other actions
-    away: int = memory(0, check_past_round)  # bound on the rounds of other actions since exploration ended
+    cuts: list[tuple[Floats, float]] = memory(None, check_state_cut)  # score and tolerance of every elimination
+    main: Action | None = memory(None, check_state_member)  # the action with the most rounds, by majority vote
+    lead: int = memory(0, check_state_round)  # rounds of `main` not offset by rounds of other actions
+    away: int = memory(0, check_state_round)  # bound on the rounds of other actions since exploration ended
     settled: bool = memory(False)
 
     def begin(self) -> None:

@@ -17,12 +17,12 @@ from riskroute.learning.actions import Action
 from riskroute.learning.belief import Belief
 from riskroute.learning.belief_fit import PRIOR_SURPRISE as SURPRISE
 from riskroute.learning.belief_fit import fit_belief, fit_vague_information, temper_prior
-from riskroute.learning.design.g_optimal import design_coordinates
+from riskroute.learning.design.g_optimal import g_optimal_coordinates
 from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.learning.observations import Observations
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.state_checks import check_belief, check_information, check_past_round
+from riskroute.learning.state_checks import check_state_belief, check_state_information, check_state_round
 from riskroute.learning.tally import Tallies
 
 _DESIGN_TOLERANCE = 0.05
@@ -58,14 +58,14 @@ class LinearPolicy(Policy):
     prior: Belief | None = None
 
     observations: Observations = memory(None)
-    vague: Matrix = memory(None, check_information)
+    vague: Matrix = memory(None, check_state_information)
     base: Belief | None = memory(None)  # the prior, with older observations folded in
     belief: Belief | None = memory(None)
-    fresh: float = memory(0.0, check_past_round)  # rewards since the last refit
+    fresh: float = memory(0.0, check_state_round)  # rewards since the last refit
 
     def check_parameters(self) -> None:
         if self.prior is not None:
-            check_belief("prior", self.prior, self.setting.actions.dim)
+            check_state_belief("prior", self.prior, self.setting.actions.dim)
 
     def begin(self) -> None:
         actions = self.setting.actions
@@ -172,7 +172,7 @@ def _start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
     # The actions with the largest weights may all lie in a subspace. So actions that span the space are chosen first,
     # each the farthest from the span of the earlier ones, then those with the largest weights.
     rows = features * np.sqrt(weights)[:, None]
-    rows = rows @ design_coordinates(rows)
+    rows = rows @ g_optimal_coordinates(rows)
     counts = np.zeros(len(weights), dtype=np.int64)
     spanned = np.zeros((min(rounds, rows.shape[1]), rows.shape[1]))
     far = np.einsum("ij,ij->i", rows, rows)

@@ -14,7 +14,7 @@ from riskroute.learning.actions import Action, ActionSet
 from riskroute.learning.design.rounding import round_up_counts
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.state_checks import check_cut, check_vector
+from riskroute.learning.state_checks import check_state_cut, check_state_vector
 from riskroute.learning.tally import Tallies
 
 
@@ -28,8 +28,8 @@ class PhasedPolicy(Policy):
 
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
-    cuts: list[tuple[Floats, float]] = memory(None, check_cut)  # score and tolerance of every elimination
-    score: Floats | None = memory(None, check_vector)  # estimated score behind the recommendation
+    cuts: list[tuple[Floats, float]] = memory(None, check_state_cut)  # score and tolerance of every elimination
+    score: Floats | None = memory(None, check_state_vector)  # estimated score behind the recommendation
 
     @abstractmethod
     def _phase_rounds(self) -> float:

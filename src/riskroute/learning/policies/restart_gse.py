@@ -17,7 +17,7 @@ from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.plan import LONGEST_HORIZON, Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.state_checks import check_member, check_past_round, check_vector
+from riskroute.learning.state_checks import check_state_member, check_state_round, check_state_vector
 from riskroute.learning.tally import Tallies
 
 
@@ -68,9 +68,9 @@ class RestartGse(Policy):
     objective: str = parameter("mean", one_of, choices=("mean", "mean-variance"))
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
-    cycle_start: int = memory(0, check_past_round)
-    halvings: list[Floats] = memory(None, check_vector)  # score of each halving in the current cycle
-    latest: Action | None = memory(None, check_member)  # winner of the last search (or first halving)
+    cycle_start: int = memory(0, check_state_round)
+    halvings: list[Floats] = memory(None, check_state_vector)  # score of each halving in the current cycle
+    latest: Action | None = memory(None, check_state_member)  # winner of the last search (or first halving)
 
     def begin(self) -> None:
         self.halvings = []

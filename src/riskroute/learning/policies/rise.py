@@ -15,7 +15,7 @@ from riskroute.learning.design.rounding import round_exact_counts, round_up_coun
 from riskroute.learning.estimation import least_squares
 from riskroute.learning.plan import Plan
 from riskroute.learning.policy import Policy, memory
-from riskroute.learning.state_checks import check_member
+from riskroute.learning.state_checks import check_state_member
 from riskroute.learning.tally import Tallies
 
 
@@ -62,7 +62,7 @@ class Rise(Policy):
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
     corrected: bool = parameter(False, true_or_false)
 
-    committed: Action | None = memory(None, check_member)
+    committed: Action | None = memory(None, check_state_member)
 
     def propose(self) -> Plan:
         if self.committed is not None:

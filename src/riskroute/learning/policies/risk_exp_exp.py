@@ -14,7 +14,7 @@ from riskroute.learning.actions import Action
 from riskroute.learning.plan import Plan
 from riskroute.learning.policies.arm_policy import ArmPolicy
 from riskroute.learning.policy import memory
-from riskroute.learning.state_checks import check_member
+from riskroute.learning.state_checks import check_state_member
 from riskroute.learning.tally import Tallies
 
 
@@ -43,7 +43,7 @@ class RiskExpExp(ArmPolicy):
 
     divisor: float = parameter(14.0, valid_magnitude, above=0)
 
-    committed: Action | None = memory(None, check_member)
+    committed: Action | None = memory(None, check_state_member)
 
     def explore_rounds(self) -> int:
         """Return the rounds of exploration, which may exceed the horizon."""

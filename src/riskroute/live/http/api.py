@@ -33,14 +33,7 @@ from riskroute.live.http.requests import (
     ShadowRequest,
     decode_request,
 )
-from riskroute.live.http.views import (
-    Metrics,
-    UnknownOrderError,
-    order_view,
-    positions_view,
-    state_view,
-    viewer_view,
-)
+from riskroute.live.http.views import Metrics, UnknownOrderError, order_view, positions_view, state_view, viewer_view
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import LeaseError, WriteError, event_kind, public_message, row_events
 from riskroute.live.service import HaltedError, Service

@@ -29,13 +29,13 @@ from riskroute.core.errors import DataError, InputError, NoBooksError, Riskroute
 from riskroute.core.runtime import require_extra
 from riskroute.core.text import one_line_error, shown
 from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_valid_name, valid_name_rule
-from riskroute.market.clock import SECOND, date_in_name, day_limits, local_day
+from riskroute.market.clock import SECOND, clock_day_limits, date_in_name, local_day
 from riskroute.market.readers.columns import TimeColumn
 from riskroute.market.readers.csv_files import csv_frames, csv_lines, csv_member
 from riskroute.market.readers.reading import (
     ReaderPart,
     ReadingOptions,
-    label_rows,
+    label_reading_rows,
     refuse_rows,
     require_reading_option,
     require_symbols,
@@ -571,7 +571,7 @@ class UpdateReader:
         """Yield a part per book and chunk of the file."""
         books: dict[tuple[str, str], _LevelBook] = {}
         missing: Counter[tuple[str, str]] = Counter()
-        for venue, symbol, updates, gaps in self._file.pieces(*day_limits(self.date, self.zone)):
+        for venue, symbol, updates, gaps in self._file.pieces(*clock_day_limits(self.date, self.zone)):
             if not self.options.symbols or symbol in self.options.symbols:
                 key = venue, symbol
                 missing[key] += gaps
@@ -583,10 +583,10 @@ class UpdateReader:
         require_symbols(self.options.symbols, self._file.names, self.source.name)
 
     def _part(self, venue: str, symbol: str, frame: polars.DataFrame, gaps: int) -> ReaderPart:
-        begin, end = day_limits(self.date, self.zone)
+        begin, end = clock_day_limits(self.date, self.zone)
         today = frame.filter(polars.col("ts_event").cast(polars.Int64).is_between(begin, end, closed="left"))
         wanted, other = self.options.within(today, self.date, self.zone), frame.height - today.height
-        labelled, word = label_rows(wanted, venue, symbol), "line" if _is_json(self.source) else "row"
+        labelled, word = label_reading_rows(wanted, venue, symbol), "line" if _is_json(self.source) else "row"
         kept = to_snapshots(labelled, self.depth, self.unit, source=self.source.name, word=word)
         notes = {"other_days": other} if other else {}
         return ReaderPart(venue, symbol, kept, deeper=int(wanted["deeper"].sum()), gaps=gaps, notes=notes)

@@ -22,7 +22,7 @@ BLOCK = 4 << 20  # bytes per chunk
 
 
 @contextmanager
-def unpacked_file(path: Path) -> Iterator[Any]:
+def unpacked_csv_file(path: Path) -> Iterator[Any]:
     """Open a file for reading, decompressed if its first bytes are those of gzip or zstd, whatever its name."""
     with path.open("rb") as file:
         start = file.peek(4)[:4]
@@ -36,7 +36,7 @@ def unpacked_file(path: Path) -> Iterator[Any]:
             yield gzip.GzipFile(fileobj=file) if start[:2] == GZIP else file
 
 
-def read_fully(file: Any, count: int) -> bytes:
+def read_csv_file_fully(file: Any, count: int) -> bytes:
     """Return the next ``count`` bytes, fewer only at the end of the file."""
     parts, left = [], count
     while left and (part := file.read(left)):
@@ -191,7 +191,7 @@ def _opened(path: Path, member: str) -> Iterator[Any]:
             archive = stack.enter_context(zipfile.ZipFile(path))
             yield stack.enter_context(archive.open(member))
         else:
-            yield stack.enter_context(unpacked_file(path))
+            yield stack.enter_context(unpacked_csv_file(path))
 
 
 @contextmanager

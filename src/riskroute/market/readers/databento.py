@@ -39,12 +39,12 @@ from riskroute.market.readers.reading import (
     MOST_SYMBOLS,
     ReaderPart,
     ReadingOptions,
-    label_rows,
+    label_reading_rows,
     require_symbols,
     to_events,
     to_snapshots,
 )
-from riskroute.market.schema import keep_levels, level_columns
+from riskroute.market.schema import keep_schema_levels, level_columns
 
 _NO_LEVEL = -1  # price of an absent level
 
@@ -388,12 +388,12 @@ class DatabentoReader:
         books = self._of_day(books.filter(~doubtful), notes)
         known = BOOK_DEPTHS.get(self.schema, self.depth)
         whole = books.select("deeper", "sequence", "ts_event", *level_columns(known))
-        typed = to_snapshots(label_rows(whole, venue, symbol), known, source=self.source.name, word="record")
+        typed = to_snapshots(label_reading_rows(whole, venue, symbol), known, source=self.source.name, word="record")
         inside = self.options.within(typed.with_columns(whole["deeper"]), self.date)
-        kept, deeper = keep_levels(inside.drop("deeper"), self.depth)
+        kept, deeper = keep_schema_levels(inside.drop("deeper"), self.depth)
         deeper += int(inside["deeper"].sum())
         if events is not None:
-            events = label_rows(self._of_day(events, {}), venue, symbol)
+            events = label_reading_rows(self._of_day(events, {}), venue, symbol)
             events = self.options.within(to_events(events, self.source.name, "record"), self.date)
         return ReaderPart(
             venue, symbol, kept, events, *counts, deeper, notes={name: n for name, n in notes.items() if n}

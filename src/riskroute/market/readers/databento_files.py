@@ -19,7 +19,13 @@ from riskroute.core.errors import DataError, NoBooksError
 from riskroute.core.runtime import require_extra
 from riskroute.core.text import one_line_error
 from riskroute.market.clock import SECOND
-from riskroute.market.readers.csv_files import csv_file_errors, csv_frames, csv_member, read_fully, unpacked_file
+from riskroute.market.readers.csv_files import (
+    csv_file_errors,
+    csv_frames,
+    csv_member,
+    read_csv_file_fully,
+    unpacked_csv_file,
+)
 
 PRICE_UNIT = 1_000_000_000  # units of a price per dollar
 NO_PRICE, NO_TIME = 2**63 - 1, 2**64 - 1  # placeholders of an absent price and time
@@ -115,8 +121,8 @@ def _check_schema(schema: str, path: Path) -> str:
 
 def open_databento(path: Path) -> _DbnFile | _CsvFile:
     """Open a DBN or CSV file, told apart by its first bytes."""
-    with csv_file_errors(path), unpacked_file(path) as file:
-        start = read_fully(file, 3)
+    with csv_file_errors(path), unpacked_csv_file(path) as file:
+        start = read_csv_file_fully(file, 3)
     return _DbnFile(path) if start == b"DBN" else _CsvFile(path)
 
 
@@ -126,9 +132,9 @@ class _DbnFile:
     def __init__(self, path: Path) -> None:
         require_extra("DBN files", "market", "databento_dbn", "pyarrow")
         self.path = path
-        with csv_file_errors(path), unpacked_file(path) as file:
+        with csv_file_errors(path), unpacked_csv_file(path) as file:
             self._about = self._metadata(file)
-            head = read_fully(file, 2)
+            head = read_csv_file_fully(file, 2)
         if len(head) < 2:
             raise DataError(f"{path} has no records")
         kind = _RECORD_TYPES.get(head[1], f"type {head[1]}")
@@ -139,9 +145,9 @@ class _DbnFile:
     def _metadata(self, file: Any) -> Any:
         from databento_dbn import DBNDecoder, DBNError
 
-        head = read_fully(file, 8)
+        head = read_csv_file_fully(file, 8)
         length = int.from_bytes(head[4:8], "little")
-        body = read_fully(file, length) if length < 1 << 28 else b""
+        body = read_csv_file_fully(file, length) if length < 1 << 28 else b""
         if head[:3] != b"DBN" or len(head) < 8 or len(body) < length:
             raise DataError(f"{self.path} is truncated or damaged in its DBN metadata")
         try:
@@ -175,9 +181,9 @@ class _DbnFile:
         if self._about.ts_out:
             layout = np.dtype([*((name, layout[name]) for name in layout.names or ()), ("ts_out", "<u8")])
         before = 0
-        with csv_file_errors(self.path), unpacked_file(self.path) as file:
+        with csv_file_errors(self.path), unpacked_csv_file(self.path) as file:
             self._metadata(file)
-            while block := read_fully(file, rows * layout.itemsize):
+            while block := read_csv_file_fully(file, rows * layout.itemsize):
                 whole = len(block) // layout.itemsize
                 records = np.frombuffer(block, layout, whole)
                 self._check(records, before, block)

@@ -20,17 +20,17 @@ from numba import njit
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.core.runtime import require_extra
 from riskroute.market.clock import clock_stamp, date_in_name
-from riskroute.market.readers.csv_files import read_fully, unpacked_file
+from riskroute.market.readers.csv_files import read_csv_file_fully, unpacked_csv_file
 from riskroute.market.readers.reading import (
     ITCH_LEVELS,
     ReaderPart,
     ReadingOptions,
-    label_rows,
+    label_reading_rows,
     require_reading_option,
     require_symbols,
     to_events,
 )
-from riskroute.market.schema import keep_levels, level_columns
+from riskroute.market.schema import keep_schema_levels, level_columns
 
 BLOCK = 1 << 24  # bytes that `_scan_symbols` reads at once
 
@@ -62,9 +62,9 @@ def looks_like_itch(head: bytes) -> bool:
 def _scan_symbols(path: Path) -> dict[int, str]:
     """Return symbols by locate code from the messages that add orders: excerpts of a day may lack the directory."""
     names: dict[int, str] = {}
-    with unpacked_file(path) as file:
+    with unpacked_csv_file(path) as file:
         rest = b""
-        while block := read_fully(file, BLOCK):
+        while block := read_csv_file_fully(file, BLOCK):
             whole = np.frombuffer(rest + block, dtype=np.uint8)
             starts = np.empty(len(whole) // 2 + 1, dtype=np.int64)
             count, end = _walk(whole, starts)
@@ -230,11 +230,11 @@ class ItchReader:
         snapshots = depth.with_columns(
             polars.col("ts_event").cast(polars.Datetime("ns", "UTC")), polars.col(prices).fill_nan(None)
         ).rename({"seq": "sequence"})
-        whole = label_rows(snapshots, self.venue, symbol)
+        whole = label_reading_rows(snapshots, self.venue, symbol)
         inside = self.options.within(whole.filter(self._changes(locate, whole)), self.date)
-        kept, deeper = keep_levels(inside, self.depth)
+        kept, deeper = keep_schema_levels(inside, self.depth)
         if self._known == self.depth:  # no extra level was read: count the books with as many levels
-            deeper = keep_levels(inside, self.depth - 1)[1]
+            deeper = keep_schema_levels(inside, self.depth - 1)[1]
         refers = _one_of(chosen["action"], "FCM") & ~_one_of(chosen["type"], "P")
         unresolved = _one_of(chosen["side"], "N")
         events = self.options.within(self._events(symbol, chosen, ~unresolved), self.date)
@@ -274,7 +274,7 @@ class ItchReader:
             name: polars.col(name).replace_strict(codes, return_dtype=polars.String) for name in ("action", "side")
         }
         remaining = polars.when(~polars.col("hidden")).then("remaining").alias("remaining")
-        return to_events(label_rows(frame.with_columns(remaining, **letters), self.venue, symbol))
+        return to_events(label_reading_rows(frame.with_columns(remaining, **letters), self.venue, symbol))
 
 
 def _with_hidden_trades(messages: dict[str, Any], trades: dict[str, Any]) -> dict[str, Any]:

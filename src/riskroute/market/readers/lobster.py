@@ -19,12 +19,12 @@ from riskroute.market.readers.reading import (
     ReaderPart,
     ReadingOptions,
     from_ten_thousandths,
-    label_rows,
+    label_reading_rows,
     refuse_rows,
     to_events,
     to_snapshots,
 )
-from riskroute.market.schema import keep_levels
+from riskroute.market.schema import keep_schema_levels
 
 _NAME = re.compile(
     r"(?P<symbol>[A-Za-z.\-]+)_(?P<date>\d{4}-\d{2}-\d{2})_.*(?P<kind>message|orderbook)_(?P<depth>\d{1,4})"
@@ -100,9 +100,9 @@ class LobsterReader:
             stamps = (nanoseconds + clock_stamp(self.date, dt.time(0))).cast(polars.Datetime("ns", "UTC"))
             keys = polars.DataFrame({"ts_event": stamps, "sequence": message["sequence"]})
             known = min(self.depth + 1, self.levels)
-            books = label_rows(polars.concat([keys, _priced(book)], how="horizontal"), self.venue, self.symbol)
+            books = label_reading_rows(polars.concat([keys, _priced(book)], how="horizontal"), self.venue, self.symbol)
             snapshots = to_snapshots(books, known, source=self.source.name)
-            kept, deeper = keep_levels(self.options.within(snapshots, self.date), self.depth)
+            kept, deeper = keep_schema_levels(self.options.within(snapshots, self.date), self.depth)
             events = self._events(message.with_columns(ts_event=stamps))
             yield ReaderPart(self.venue, self.symbol, kept, self.options.within(events, self.date), deeper=deeper)
 
@@ -119,7 +119,7 @@ class LobsterReader:
             polars.when(polars.col("type") != 5).then("id").otherwise(0).alias("order_id"),
             polars.lit(0).alias("old_order_id"),
         )
-        return to_events(label_rows(columns, self.venue, self.symbol), self.source.name)
+        return to_events(label_reading_rows(columns, self.venue, self.symbol), self.source.name)
 
 
 class _PairCheck:

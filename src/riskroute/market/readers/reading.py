@@ -182,7 +182,7 @@ def refuse_rows(
         raise DataError(f"row {odd['sequence'][0]:,} of {source.name} must have {expected}, was {was!r}")
 
 
-def label_rows(frame: polars.DataFrame, venue: str, symbol: str) -> polars.DataFrame:
+def label_reading_rows(frame: polars.DataFrame, venue: str, symbol: str) -> polars.DataFrame:
     """Add the columns ``venue`` and ``symbol``."""
     return frame.with_columns(polars.lit(venue).alias("venue"), polars.lit(symbol).alias("symbol"))
 
@@ -213,11 +213,11 @@ def to_snapshots(
     return _closed(_typed(frame, schema, (source, word), levels, fractions, unit), depth)
 
 
-def count_half_levels(frame: polars.DataFrame, depth: int) -> int:
+def count_reading_half_levels(frame: polars.DataFrame, depth: int) -> int:
     """Return the number of levels with a price and size 0, or a size and no price; `to_snapshots` drops them.
 
     >>> bids = {"bid_px_00": [9.0, None, None, 9.0], "bid_sz_00": [0, 5, 0, 5]}
-    >>> count_half_levels(polars.DataFrame(bids | {"ask_px_00": 9.5, "ask_sz_00": 1}), 1)
+    >>> count_reading_half_levels(polars.DataFrame(bids | {"ask_px_00": 9.5, "ask_sz_00": 1}), 1)
     2
     """
     halves = [

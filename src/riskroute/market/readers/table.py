@@ -12,7 +12,7 @@ from riskroute.core.errors import DataError, NoBooksError
 from riskroute.core.runtime import require_extra
 from riskroute.core.text import one_line_error
 from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_valid_name, valid_name_rule
-from riskroute.market.clock import TRADING_ZONE, date_in_name, day_limits, local_day
+from riskroute.market.clock import TRADING_ZONE, clock_day_limits, date_in_name, local_day
 from riskroute.market.readers.columns import TimeColumn, has_tardis_columns, table_columns
 from riskroute.market.readers.csv_files import (
     csv_file_errors,
@@ -25,13 +25,13 @@ from riskroute.market.readers.csv_files import (
 from riskroute.market.readers.reading import (
     ReaderPart,
     ReadingOptions,
-    count_half_levels,
-    label_rows,
+    count_reading_half_levels,
+    label_reading_rows,
     require_reading_option,
     require_symbols,
     to_snapshots,
 )
-from riskroute.market.schema import keep_levels, level_columns
+from riskroute.market.schema import keep_schema_levels, level_columns
 
 
 class TableReader:
@@ -94,10 +94,10 @@ class TableReader:
         require_symbols(self.options.symbols if seen else (), seen, self.source.name)
 
     def _part(self, venue: str, symbol: str, rows: polars.DataFrame) -> ReaderPart:
-        known, rows = min(self.depth + 1, self.levels), label_rows(rows, venue, symbol)
+        known, rows = min(self.depth + 1, self.levels), label_reading_rows(rows, venue, symbol)
         whole = to_snapshots(rows, known, self.unit, source=self.source.name)
-        kept, deeper = keep_levels(self.options.within(whole, self.date, self.zone), self.depth)
-        halves = count_half_levels(self.options.within(rows, self.date, self.zone), known)
+        kept, deeper = keep_schema_levels(self.options.within(whole, self.date, self.zone), self.depth)
+        halves = count_reading_half_levels(self.options.within(rows, self.date, self.zone), known)
         return ReaderPart(venue, symbol, kept, deeper=deeper, notes={"half_levels": halves} if halves else {})
 
     def _frames(self) -> Generator[polars.DataFrame]:
@@ -150,7 +150,7 @@ class TableReader:
         stamp = polars.col("ts_event").cast(polars.Int64)
         self._refuse(table, "a time", stamp.is_null())
         hint = f"; days are in {self.zone} time, zone = NAME changes that"
-        inside = stamp.is_between(*day_limits(self.date, self.zone), closed="left")
+        inside = stamp.is_between(*clock_day_limits(self.date, self.zone), closed="left")
         self._refuse(table, f"a time on {self.date}, as in the first row", ~inside, hint)
 
     def _check_order(self, rows: polars.DataFrame, latest: int) -> int:

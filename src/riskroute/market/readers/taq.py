@@ -26,7 +26,7 @@ from riskroute.market.readers.reading import (
     MOST_SYMBOLS,
     ReaderPart,
     ReadingOptions,
-    label_rows,
+    label_reading_rows,
     refuse_rows,
     require_reading_option,
     require_symbols,
@@ -214,7 +214,7 @@ class TaqReader:
                 for name in _SIDES
             ),
         ).with_columns(polars.col("bid_sz_00", "ask_sz_00") * self._lot)
-        whole_day = to_snapshots(label_rows(books, venue, symbol), 1, source=self.source.name)
+        whole_day = to_snapshots(label_reading_rows(books, venue, symbol), 1, source=self.source.name)
         kept = self.options.within(whole_day, self.date)
         notes = {"cancelled_quotes": cancelled, "not_firm": rows.filter(~firm).height}
         notes["lots_of_100"] = kept.height if self._lot == 100 and self.options.lot is None else 0

@@ -31,7 +31,7 @@ from riskroute.market.readers.reading import (
     ReaderPart,
     ReadingOptions,
     from_ten_thousandths,
-    label_rows,
+    label_reading_rows,
     refuse_rows,
     require_reading_option,
     to_snapshots,
@@ -99,7 +99,7 @@ class TickReader:
         table = table.with_columns(from_ten_thousandths(polars.col(["bid_px_00", "ask_px_00"])))
         names = list(_VENUE_NUMBERS)
         for code in table["venue"].unique(maintain_order=True):
-            mine = label_rows(table.filter(polars.col("venue") == code), names[code], self.symbol)
+            mine = label_reading_rows(table.filter(polars.col("venue") == code), names[code], self.symbol)
             kept = self.options.within(to_snapshots(mine, 1, source=self.source.name), self.date)
             yield ReaderPart(names[code], self.symbol, kept)
 

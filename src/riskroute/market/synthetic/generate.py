@@ -22,7 +22,7 @@ from riskroute.core.files import writable_folder, write_whole
 from riskroute.core.text import shown
 from riskroute.core.validation import real_number, valid_function, whole_number
 from riskroute.market.clock import SECOND, clock_stamp
-from riskroute.market.synthetic.order_flow import COLUMN, MESSAGE, venue_messages
+from riskroute.market.synthetic.order_flow import COLUMN, MESSAGE, order_flow_messages
 from riskroute.market.synthetic.venues import DEFAULT_VENUES, SyntheticVenue
 
 DEFAULT_SYMBOLS = ("QVEX", "ZORN", "XALT")
@@ -64,7 +64,7 @@ def generate_market(
     for done, venue in enumerate(venues):
         parts = []
         for symbol in names:
-            parts.append(venue_messages(seed, venue, symbol, begin, end, scaled))
+            parts.append(order_flow_messages(seed, venue, symbol, begin, end, scaled))
             if progress is not None:
                 progress(f"{venue.name} {symbol}", done * len(names) + len(parts), len(venues) * len(names))
         blocks = _file(names, parts, begin, end)

@@ -15,7 +15,7 @@ REFERENCE_PRICE = 270.0  # dollars; spreads are stated at this price and scale w
 
 
 @dataclass(frozen=True)
-class SyntheticOwnQuotes:
+class VenueOwnQuotes:
     """A venue that quotes on its own.
 
     Parameters
@@ -37,7 +37,7 @@ class SyntheticOwnQuotes:
 
 
 @dataclass(frozen=True)
-class SyntheticSharedQuotes:
+class VenueSharedQuotes:
     """A venue that shares the best quotes of a market with others, and is a few ticks behind at times.
 
     Parameters
@@ -68,7 +68,7 @@ class SyntheticVenue:
         Name of its file, with ``strftime`` codes for the date.
     matching : str
         ``price-time`` or ``pro-rata``.
-    quotes : SyntheticOwnQuotes or SyntheticSharedQuotes
+    quotes : VenueOwnQuotes or VenueSharedQuotes
         Model of its best bid and offer.
     events_per_second : float
         Rate per symbol; moves of the quotes add further messages.
@@ -91,7 +91,7 @@ class SyntheticVenue:
     name: str
     file_name: str
     matching: str
-    quotes: SyntheticOwnQuotes | SyntheticSharedQuotes
+    quotes: VenueOwnQuotes | VenueSharedQuotes
     events_per_second: float
     orders: int
     lot: int
@@ -115,8 +115,8 @@ class SyntheticVenue:
         instance_of(
             f"quotes of {self.name}",
             self.quotes,
-            (SyntheticOwnQuotes, SyntheticSharedQuotes),
-            "SyntheticOwnQuotes or SyntheticSharedQuotes",
+            (VenueOwnQuotes, VenueSharedQuotes),
+            "VenueOwnQuotes or VenueSharedQuotes",
         )
         real_number(f"events_per_second of {self.name}", self.events_per_second, above=0, maximum=1000)
         whole_number(f"orders of {self.name}", self.orders, minimum=16, maximum=1000)
@@ -135,7 +135,7 @@ DEFAULT_VENUES = (
         name="XNAS",
         file_name="%m%d%Y.NASDAQ_ITCH50",
         matching="price-time",
-        quotes=SyntheticOwnQuotes(half_spread=0.07, spread_deviation=0.0235, spread_patience=0.01, price_patience=0.02),
+        quotes=VenueOwnQuotes(half_spread=0.07, spread_deviation=0.0235, spread_patience=0.01, price_patience=0.02),
         events_per_second=22.0,
         orders=40,
         lot=100,
@@ -147,7 +147,7 @@ DEFAULT_VENUES = (
         name="XPSX",
         file_name="%Y%m%d.PSX_ITCH_50",
         matching="pro-rata",
-        quotes=SyntheticOwnQuotes(half_spread=1.144, spread_deviation=0.2, spread_patience=0.08, price_patience=0.04),
+        quotes=VenueOwnQuotes(half_spread=1.144, spread_deviation=0.2, spread_patience=0.08, price_patience=0.04),
         events_per_second=6.0,
         orders=36,
         lot=30,
@@ -159,9 +159,7 @@ DEFAULT_VENUES = (
         name="XBOS",
         file_name="%Y%m%d.BX_ITCH_50",
         matching="price-time",
-        quotes=SyntheticOwnQuotes(
-            half_spread=1.471, spread_deviation=0.002, spread_patience=0.005, price_patience=0.04
-        ),
+        quotes=VenueOwnQuotes(half_spread=1.471, spread_deviation=0.002, spread_patience=0.005, price_patience=0.04),
         events_per_second=8.0,
         orders=30,
         lot=60,
@@ -172,7 +170,7 @@ DEFAULT_VENUES = (
 
 
 @dataclass(frozen=True)
-class SyntheticPreset:
+class SyntheticVenuePreset:
     """A synthetic market: venues, stocks, and taker and maker fees by venue in dollars per share."""
 
     name: str
@@ -186,7 +184,7 @@ def _comparable(name: str, at_best: float, memory: float, lot: int, top_size: in
         name=name,
         file_name=f"%Y%m%d.{name}_ITCH_50",
         matching="price-time",
-        quotes=SyntheticSharedQuotes(at_best=at_best, memory=memory),
+        quotes=VenueSharedQuotes(at_best=at_best, memory=memory),
         events_per_second=8.0,
         orders=40,
         lot=lot,
@@ -201,13 +199,13 @@ def _comparable(name: str, at_best: float, memory: float, lot: int, top_size: in
 # ``paper``: three venues with very different spreads. ``comparable``: five that take turns at the best price. Fees
 # resemble those of US venues: three pay makers, one is nearly free, one pays takers.
 PRESETS = {
-    "paper": SyntheticPreset(
+    "paper": SyntheticVenuePreset(
         name="paper",
         venues=DEFAULT_VENUES,
         symbols=("QVEX", "ZORN", "XALT"),
         fees={"XNAS": (0.0030, -0.0020), "XPSX": (0.0030, -0.0020), "XBOS": (-0.0010, 0.0020)},
     ),
-    "comparable": SyntheticPreset(
+    "comparable": SyntheticVenuePreset(
         name="comparable",
         venues=(
             _comparable("XNAS", 0.40, 1.0, 300, 500),

@@ -18,7 +18,7 @@ from riskroute.core.arrays import Floats, Integers, Matrix
 from riskroute.core.records import Count, from_plain
 from riskroute.core.validation import real_number
 from riskroute.learning.hazards import Hazards
-from riskroute.learning.mean_variance_regression import ResidualTest
+from riskroute.learning.mean_variance_regression import RegressionResidualTest
 from riskroute.routers.contextual.market_features import horizon_feature
 from riskroute.routers.router import RouterBelief
 
@@ -49,7 +49,7 @@ class DarkBelief:
     def __init__(self, half_life: float = 1.0) -> None:
         self.half_life = real_number("half_life", half_life, above=0)
         self.sizes: dict[str, Hazards] = {}
-        self.tests: dict[str, ResidualTest] = {}
+        self.tests: dict[str, RegressionResidualTest] = {}
         self.adverse: dict[str, list[float]] = {}  # by pool: sum of unpredicted costs (half-spreads per share), number
         self.lenders: Sequence[DarkBelief] = ()  # beliefs of other symbols, to borrow evidence from
         self.last, self.resets = 0, 0
@@ -66,7 +66,7 @@ class DarkBelief:
         if variance > 0:
             error = np.array([(filled - mean) / np.sqrt(variance)])
             # a change point: start over from the prior
-            if self.tests.setdefault(key, ResidualTest(length=40)).add(error, kurtosis=3.0):
+            if self.tests.setdefault(key, RegressionResidualTest(length=40)).add(error, kurtosis=3.0):
                 belief = self.sizes[key] = _prior(key)
                 self.resets += 1
         belief.add(sent, filled)
@@ -171,7 +171,7 @@ class DarkBelief:
         """Rebuild the belief of a saved state."""
         belief = cls(state["half_life"])
         belief.sizes = {key: Hazards.restore(one) for key, one in state["sizes"].items()}
-        belief.tests = {key: ResidualTest.restore(one) for key, one in state["tests"].items()}
+        belief.tests = {key: RegressionResidualTest.restore(one) for key, one in state["tests"].items()}
         pair = Annotated[list[float], msgspec.Meta(min_length=2, max_length=2)]
         belief.adverse = from_plain(dict[str, pair], state["adverse"], "adverse")
         belief.last, belief.resets = (from_plain(Count, state[name], name) for name in ("last", "resets"))

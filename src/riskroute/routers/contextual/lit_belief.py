@@ -25,8 +25,8 @@ from riskroute.learning.logistic_regression import LogisticRegression
 from riskroute.learning.mean_variance_regression import (
     MeanVarianceEstimate,
     MeanVarianceRegression,
-    MeanVarianceRows,
-    ResidualTest,
+    MeanVarianceRegressionRows,
+    RegressionResidualTest,
 )
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.market_features import MarketFeatures, horizon_feature
@@ -198,7 +198,7 @@ class LitBelief:
         self.volatility = 0.0  # variance of the mid, squared dollars per second; 0 before the first observation
         self.roughness = 0.0  # the same in squared half-spreads, comparable across symbols
         self.moments, self.last, self.resets, self.settled = 0, 0, 0, 0
-        self.change = ResidualTest(length=200)
+        self.change = RegressionResidualTest(length=200)
         # venue effects and names of outflow features, by venue list, valid for one estimate
         self._effects: dict[tuple[str, ...], tuple[MeanVarianceEstimate, int, Floats, tuple[str, ...]]] = {}
 
@@ -216,7 +216,7 @@ class LitBelief:
         self.moments += 1
         spread = np.full((1, 1), self.volatility * context.horizon / half**2)
         rise = (public.at_horizon.sweep - market.sweep) / half
-        self.horizon_sweep.add(MeanVarianceRows(_sweep_features(market), spread, np.array([rise])))
+        self.horizon_sweep.add(MeanVarianceRegressionRows(_sweep_features(market), spread, np.array([rise])))
         posted = _posting_features(context, market)
         self.fills.learn(public, market, posted, math.sqrt(self.volatility * context.horizon))
         rows = self._rows(public, market, posted)
@@ -231,7 +231,7 @@ class LitBelief:
             self.fills.refresh()
             self.borrow()
 
-    def _changed(self, rows: MeanVarianceRows) -> bool:
+    def _changed(self, rows: MeanVarianceRegressionRows) -> bool:
         """Return whether the test for change points rejects a settled belief."""
         self.settled += 1
         if self.settled <= self.settling:
@@ -260,7 +260,9 @@ class LitBelief:
             self.fills.discount(factor)
         self.last = time
 
-    def _rows(self, public: PublicData, market: MarketFeatures, posted: _PostingFeatures) -> MeanVarianceRows | None:
+    def _rows(
+        self, public: PublicData, market: MarketFeatures, posted: _PostingFeatures
+    ) -> MeanVarianceRegressionRows | None:
         """Return regression rows for the smallest, middle and largest size at every venue, and pairs of the largest."""
         context, half = public.context, market.half_spread
         venues = [v for v, name in enumerate(context.books.venues) if public.outcomes.get(name, {}).get("limit")]
@@ -282,7 +284,7 @@ class LitBelief:
         pairs = np.array([(lasts[i], lasts[j]) for i in range(count) for j in range(i)], dtype=np.int64).reshape(-1, 2)
         between = np.zeros((len(pairs), var.shape[1]))
         between[:, 0] = var[0, 0]
-        return MeanVarianceRows(
+        return MeanVarianceRegressionRows(
             mean.reshape(count * each, -1),
             np.repeat(var, each, axis=0),
             rewards.ravel(),
@@ -353,7 +355,7 @@ class LitBelief:
         belief.limit = MeanVarianceRegression.restore(state["limit"])
         belief.horizon_sweep = MeanVarianceRegression.restore(state["horizon_sweep"])
         belief.fills.classes = {key: LogisticRegression.restore(one) for key, one in state["fills"].items()}
-        belief.change = ResidualTest.restore(state["change"])
+        belief.change = RegressionResidualTest.restore(state["change"])
         for name, kind in cls._saved.items():
             setattr(belief, name, from_plain(kind, state[name], name))
         belief.estimate = belief.limit.estimate

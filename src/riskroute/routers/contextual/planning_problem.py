@@ -21,7 +21,7 @@ from riskroute.routers.contextual.wait_or_trade import (
     WaitOrTradeTables,
 )
 from riskroute.routers.plan import Plan
-from riskroute.routing.allocations import unit_shares
+from riskroute.routing.allocations import allocation_unit_shares
 
 _NO_HORIZON = WaitOrTradeModel(np.zeros((0, 4)), np.zeros(2), 0.0, 0.0)  # nothing waits
 
@@ -173,7 +173,7 @@ class PlanningProblem:
 @lru_cache(maxsize=64)
 def _cut(shares: int, lot: int, units: int) -> tuple[int, Floats]:
     """Return the shares per unit, and those in 0, 1 .. units of an order; the cached array must not be modified."""
-    unit = unit_shares(shares, lot, units)
+    unit = allocation_unit_shares(shares, lot, units)
     return unit, np.minimum(np.arange(-(-shares // unit) + 1.0) * unit, shares)
 
 

@@ -32,7 +32,7 @@ from numba import njit
 
 from riskroute.core.arrays import Flags, Floats, Matrix, Units
 from riskroute.core.errors import InputError
-from riskroute.routing.separable import cheapest_totals, separable_units
+from riskroute.routing.separable import cheapest_separable_totals, separable_units
 
 EXPOSURE_SAVED = 0.4  # fraction of the exposure to the mid that shares filled in a pool avoid: they fill early
 
@@ -306,7 +306,7 @@ def _best_plan(tables: WaitOrTrade, price: float) -> tuple[Units, bool]:
     if slots == 0:
         return np.zeros(0, dtype=np.int64), False
     # the common variance depends on the total alone
-    best, choices = cheapest_totals(tables.cost + price * tables.variance)
+    best, choices = cheapest_separable_totals(tables.cost + price * tables.variance)
     shares, common, now = tables.shares, tables.common, _trade_now_objectives(tables, price)
     chosen, lowest = 0, np.inf
     for n in range(width):

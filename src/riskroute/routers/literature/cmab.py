@@ -13,7 +13,7 @@ from riskroute.core.validation import one_of, parameter, true_or_false, whole_nu
 from riskroute.routers.context import Context
 from riskroute.routers.literature.dark_allocation import DarkAllocation, DarkAllocationTask, PendingDarkAllocation
 from riskroute.routers.plan import Plan
-from riskroute.routing.allocations import unit_shares
+from riskroute.routing.allocations import allocation_unit_shares
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Cmab(DarkAllocation):
         self.arms, self.played = {}, {}
 
     def unit_of(self, context: Context) -> int:
-        return unit_shares(context.shares, context.lot, self.grid)
+        return allocation_unit_shares(context.shares, context.lot, self.grid)
 
     def allocate(self, task: DarkAllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         key = str(task.unit)

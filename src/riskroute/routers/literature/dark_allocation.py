@@ -31,7 +31,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
 from riskroute.routers.rules import take_rule_plan
-from riskroute.routing.allocations import unit_shares
+from riskroute.routing.allocations import allocation_unit_shares
 
 FINE = 200  # sizes up to this have a hazard each; beyond, bins of 1, 2, 4, 8 .. units share one
 
@@ -103,7 +103,7 @@ class DarkAllocation(Router):
 
     def unit_of(self, context: Context) -> int:
         """Return the shares per unit."""
-        return unit_shares(context.shares, context.lot, self.most_units)
+        return allocation_unit_shares(context.shares, context.lot, self.most_units)
 
     def decide(self, context: Context) -> Plan:
         task = self.task_of(context)

@@ -23,19 +23,9 @@ from riskroute.learning.design.g_optimal import Design
 from riskroute.learning.design.wide import few_wide_rows, wide_design
 from riskroute.routing.designs.certificate import certify, certify_by_majorant
 from riskroute.routing.designs.support import explicit_support
-from riskroute.routing.designs.symmetry import (
-    Orbit,
-    SymmetricInformation,
-    SymmetryGroups,
-    solve_orbit_design,
-)
+from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, solve_orbit_design
 from riskroute.routing.lattice import Lattice
-from riskroute.routing.separable import (
-    greedy_separable,
-    maximise_tables,
-    minimise_one_concave,
-    tabulate_separable,
-)
+from riskroute.routing.separable import greedy_separable, maximise_tables, minimise_one_concave, tabulate_separable
 
 OUTSIDE = 1e-6  # features are of order one, so a larger component is not rounding
 MOST_KINDS = 4  # with more kinds of slots, symmetry reduces the problem too little
