@@ -575,7 +575,7 @@ def routers() -> Iterator[tuple[str, Call]]:
 _ROUTER_CALLS: dict[str, Call] = {
     "read_context": (rr.routers.read_context, {"books": BOOKS, **ORDER}),
     "Context": (rr.routers.Context, _fields(CONTEXT)),
-    "Pool": (rr.routers.ContextPool, {"name": "P", "fee": 0.001, "improvement": 0.0}),
+    "ContextPool": (rr.routers.ContextPool, {"name": "P", "fee": 0.001, "improvement": 0.0}),
     "ContextBooks": (rr.routers.ContextBooks, _fields(CONTEXT.books)),
     "Plan": (_checked_plan, _fields(rr.routers.Plan("a", dark={"P": 100}, take={"A": 100}, take_limits={"A": 9.0}))),
     "ChildReport": (rr.routers.ChildReport, _fields(CHILD)),
