@@ -15,6 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from riskroute.live.http.api import OrderHandler, make_app
+from riskroute.live.http.connections import Connections
 from riskroute.live.service import Service
 
 
@@ -39,6 +40,7 @@ class _OrderCycle:
     """An order answered by the connection itself, instead of uvicorn's `RequestResponseCycle`."""
 
     message_event: ClassVar[asyncio.Event] = asyncio.Event()  # set by uvicorn, never awaited
+    more_body: ClassVar[bool] = True  # nothing is written before the body is complete
 
     def __init__(self, connection: _Connection) -> None:
         self._connection = connection
@@ -75,9 +77,49 @@ class _Connection(HttpToolsProtocol):
     def __init__(self, config: uvicorn.Config, *arguments: Any, **more: Any) -> None:
         super().__init__(config, *arguments, **more)
         self._handler: OrderHandler = config.app.state.orders  # type: ignore[union-attr]  # the application of `serve`
+        self._open: Connections = config.app.state.connections  # type: ignore[union-attr]
         self._authorised = b""  # the last header of this connection whose token may send orders
+        self._in_head = False  # whether the head of a request is incomplete
+        self._bytes = 0  # of a request, without those that came together with its first one
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._open.open(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._open.close(self)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._open.wait(self)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not (self.cycle.response_complete or self.cycle.more_body):
+            self._open.resume(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._bytes += len(data)
+        super().data_received(data)
+        # A body that the application does not read, and the lines between its parts, have no other limit.
+        if self._bytes > (self.largest if self._in_head else 8 * self._handler.body_bytes):
+            self.transport.abort()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head, self._bytes = True, 0
+        if self.cycle is None or self.cycle.response_complete:
+            self._open.wait(self)
+
+    def on_response_complete(self) -> None:
+        begins = self.pipeline and not self.pipeline[-1][0].more_body and not self.transport.is_closing()
+        super().on_response_complete()
+        if not begins:
+            self._open.wait(self)
 
     def on_headers_complete(self) -> None:
+        self._in_head = False
         if self._is_plain_order():
             self._unset_keepalive_if_required()
             self.cycle = _OrderCycle(self)  # type: ignore[assignment]  # has all that uvicorn uses
@@ -86,6 +128,8 @@ class _Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         cycle = self.cycle
+        if not (cycle.response_complete or self.flow.write_paused):
+            self._open.resume(self)
         if isinstance(cycle, _OrderCycle):
             self._handler.handle(bytes(cycle.body), cycle.respond)
         else:
@@ -136,6 +180,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         # Also answer requests that have arrived but are unread; uvicorn would close their connections.
         await asyncio.sleep(0.05)
+        self.config.app.state.streams.close()  # type: ignore[union-attr]  # they would not end by themselves
         await super().shutdown(sockets)
 
     @contextmanager
