@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -22,7 +23,11 @@ class MalformedRequestError(InputError):
     """A body that is not JSON or has the wrong form."""
 
 
-class _VenueBook(Record, frozen=True):
+class _RequestRecord(Record, frozen=True, omit_defaults=True):
+    """Base class of the records of requests, which are encoded without the fields that the client left out."""
+
+
+class _VenueBook(_RequestRecord, frozen=True):
     """The book of a venue: prices (1e-9 dollars) with sizes, best first, and its time (ns since 1970).
 
     Fees per share default to those of the configuration.
@@ -36,7 +41,7 @@ class _VenueBook(Record, frozen=True):
     maker: Int | None = None
 
 
-class OrderRequest(Record, frozen=True):
+class OrderRequest(_RequestRecord, frozen=True):
     """A parent order. Default quotes: the newest sent to ``/quotes``."""
 
     key: str
@@ -49,7 +54,7 @@ class OrderRequest(Record, frozen=True):
     features: dict[str, float] = msgspec.field(default_factory=dict)
 
 
-class ExecutedChild(Record, frozen=True):
+class ExecutedChild(_RequestRecord, frozen=True):
     """A finished child of another router: price per share and total fee in 1e-9 dollars, times in ns since 1970."""
 
     kind: Literal["dark", "dark_rest", "limit", "take", "sweep"]
@@ -63,7 +68,7 @@ class ExecutedChild(Record, frozen=True):
     done_at: Int = 0
 
 
-class ShadowRequest(Record, frozen=True):
+class ShadowRequest(_RequestRecord, frozen=True):
     """An order executed by another router, with the books at its arrival and all its children."""
 
     order: OrderRequest
@@ -71,7 +76,7 @@ class ShadowRequest(Record, frozen=True):
     children: tuple[ExecutedChild, ...]
 
 
-class _PublicTrade(Record, frozen=True):
+class _PublicTrade(_RequestRecord, frozen=True):
     """A public trade: price in 1e-9 dollars, time in ns since 1970, side of the resting order."""
 
     venue: str
@@ -81,7 +86,7 @@ class _PublicTrade(Record, frozen=True):
     at: Int
 
 
-class QuotesRequest(Record, frozen=True):
+class QuotesRequest(_RequestRecord, frozen=True):
     """Books of a symbol, and all trades since the last request with trades; an empty list means none."""
 
     symbol: str
@@ -89,7 +94,7 @@ class QuotesRequest(Record, frozen=True):
     trades: tuple[_PublicTrade, ...] | None = None
 
 
-class HaltRequest(Record, frozen=True):
+class HaltRequest(_RequestRecord, frozen=True):
     """The reason of a halt."""
 
     reason: str = ""
@@ -101,25 +106,26 @@ Kind = TypeVar("Kind")
 def decode_request(body: bytes, kind: type[Kind], what: str) -> Kind:
     """Decode JSON into a record; raise `MalformedRequestError` with one sentence if it is invalid."""
     try:
-        decoded = msgspec.json.decode(body, type=kind)
+        try:
+            decoded = msgspec.json.decode(body, type=kind)
+        except msgspec.ValidationError as error:
+            if not str(error).startswith("Expected `int`, got `float`"):
+                raise
+            msgspec.json.decode(body)  # all of it must be JSON, of which Python's decoder accepts more
+            return msgspec.convert(_plain_values(body), kind)  # 24.0 is an integer too
     except msgspec.ValidationError as error:
         raise MalformedRequestError(_explanation(str(error), what)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedRequestError(f"{what} must be JSON, was not: {one_line_error(error)}") from None
-    _refuse_repeated_fields(body, kind)
+    # Python's decoder takes longer than the order itself. Records have no more quotation marks than their bodies, and
+    # as many only if no field is repeated, default or unknown: see `_RequestRecord`.
+    if b"\\" in body or body.count(b'"') != msgspec.json.encode(decoded).count(b'"'):
+        _plain_values(body)
     return decoded
 
 
-@lru_cache
-def _quoted(names: tuple[str, ...]) -> tuple[bytes, ...]:
-    return tuple(f'"{name}"'.encode() for name in names)
-
-
-def _refuse_repeated_fields(body: bytes, kind: type[Any]) -> None:
-    """Raise `MalformedRequestError` for a repeated field: the client may have meant either value."""
-    # Python's decoder takes longer than the order itself: decode again only if a field may be repeated.
-    if b"\\u" not in body and all(body.count(name) < 2 for name in _quoted(kind.__struct_fields__)):
-        return
+def _plain_values(body: bytes) -> Any:
+    """Decode JSON; raise `MalformedRequestError` for a repeated field: the client may have meant either value."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields = dict(pairs)
@@ -128,7 +134,16 @@ def _refuse_repeated_fields(body: bytes, kind: type[Any]) -> None:
             raise MalformedRequestError(f"{one_line_error(repeated, 60)} must be given once, was given twice")
         return fields
 
-    json.loads(body, object_pairs_hook=once)
+    return json.loads(body, object_pairs_hook=once, parse_float=_number)
+
+
+def _number(text: str) -> int | float:
+    """Return the exact integer that a decimal number such as 24.0 or 1e3 is; a float for others and for huge ones."""
+    with suppress(InvalidOperation):  # an exponent of more digits than any number here has
+        number = Decimal(text)
+        if number.adjusted() < 20 and number == number.to_integral_value():
+            return int(number)
+    return float(text)
 
 
 def _explanation(error: str, what: str) -> str:
