@@ -12,7 +12,7 @@ from socket import socket
 from typing import Any, ClassVar
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from riskroute.live.http.api import OrderHandler, make_app
 from riskroute.live.http.connections import Connections
@@ -72,6 +72,7 @@ class _Connection(HttpToolsProtocol):
     All other requests, and orders without a known length, go to the application.
     """
 
+    together = 2_048  # bytes parsed at a time, which may have many requests
     largest = 65_536  # bytes of a body; above, uvicorn pauses reading until the application reads
 
     def __init__(self, config: uvicorn.Config, *arguments: Any, **more: Any) -> None:
@@ -79,8 +80,10 @@ class _Connection(HttpToolsProtocol):
         self._handler: OrderHandler = config.app.state.orders  # type: ignore[union-attr]  # the application of `serve`
         self._open: Connections = config.app.state.connections  # type: ignore[union-attr]
         self._authorised = b""  # the last header of this connection whose token may send orders
+        self._answered: RequestResponseCycle | _OrderCycle | None = None  # the request that is, or was last
         self._in_head = False  # whether the head of a request is incomplete
-        self._bytes = 0  # of a request, without those that came together with its first one
+        self._bytes = 0  # of a request, without those that were parsed together with its first one
+        self._unread = memoryview(b"")  # what has come and is not parsed yet
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -88,7 +91,14 @@ class _Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self._answered is not None:  # uvicorn tells only the newest of simultaneous requests
+            self._answered.disconnected = True
+            self._answered.message_event.set()
         self._open.close(self)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -100,11 +110,25 @@ class _Connection(HttpToolsProtocol):
             self._open.resume(self)
 
     def data_received(self, data: bytes) -> None:
-        self._bytes += len(data)
-        super().data_received(data)
-        # A body that the application does not read, and the lines between its parts, have no other limit.
-        if self._bytes > (self.largest if self._in_head else 8 * self._handler.body_bytes):
-            self.transport.abort()
+        self._unread = memoryview(bytes(self._unread) + data if self._unread else data)
+        self._read()
+
+    def _read(self) -> None:
+        """Parse what has come until a request waits for another one: clients that do not wait must not fill memory."""
+        while self._unread and not self.pipeline and not self.transport.is_closing():
+            data, self._unread = self._unread[: self.together], self._unread[self.together :]
+            self._bytes += len(data)
+            super().data_received(data)  # type: ignore[arg-type]  # the parser takes any buffer
+            # A body that the application does not read, and the lines between its parts, have no other limit.
+            if self._bytes > (self.largest if self._in_head else 8 * self._handler.body_bytes):
+                self.transport.abort()
+        if self._unread or self.pipeline:
+            self.flow.pause_reading()
+
+    def _read_rest(self) -> None:
+        if not self.pipeline:
+            self.flow.resume_reading()
+        self._read()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -117,12 +141,15 @@ class _Connection(HttpToolsProtocol):
         super().on_response_complete()
         if not begins:
             self._open.wait(self)
+        if self._unread or self.pipeline:
+            self.flow.pause_reading()  # which uvicorn has resumed
+            self.loop.call_soon(self._read_rest)
 
     def on_headers_complete(self) -> None:
         self._in_head = False
         if self._is_plain_order():
             self._unset_keepalive_if_required()
-            self.cycle = _OrderCycle(self)  # type: ignore[assignment]  # has all that uvicorn uses
+            self.cycle = self._answered = _OrderCycle(self)  # type: ignore[assignment]  # has all that uvicorn uses
         else:
             super().on_headers_complete()
 
