@@ -16,7 +16,20 @@ from riskroute.live.limits import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY
 from riskroute.live.state.events import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-Level = tuple[Int, Int]
+
+
+def _range(least: int, most: int) -> msgspec.Meta:
+    """Describe a range in OpenAPI; `RequestParser` and `check_order` enforce it with a sentence of their own."""
+    return msgspec.Meta(extra_json_schema={"range": (least, most)})
+
+
+_Time = Annotated[Int, _range(1, 2**63 - 1)]
+_Price = Annotated[Int, _range(1, LARGEST_PRICE)]
+_Shares = Annotated[Int, _range(1, LARGEST_QUANTITY)]
+_Fee = Annotated[Int, _range(-LARGEST_FEE, LARGEST_FEE)]
+_Levels = Annotated[
+    tuple[tuple[_Price, Annotated[Int, _range(0, 10**12)]], ...], msgspec.Meta(extra_json_schema={"maxItems": 100})
+]
 
 
 class MalformedRequestError(InputError):
@@ -34,24 +47,26 @@ class _VenueBook(_RequestRecord, frozen=True):
     """
 
     venue: str
-    at: Int
-    bids: tuple[Level, ...] = ()
-    asks: tuple[Level, ...] = ()
-    taker: Int | None = None
-    maker: Int | None = None
+    at: _Time
+    bids: _Levels = ()
+    asks: _Levels = ()
+    taker: _Fee | None = None
+    maker: _Fee | None = None
 
 
 class OrderRequest(_RequestRecord, frozen=True):
     """A parent order. Default quotes: the newest sent to ``/quotes``."""
 
-    key: str
-    symbol: str
+    key: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": 200})]
+    symbol: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": 32})]
     side: Literal["buy", "sell"]
-    quantity: Int
-    deadline: Int
+    quantity: _Shares
+    deadline: _Time
     quotes: tuple[_VenueBook, ...] = ()
-    limit: Int | None = None
-    features: dict[str, float] = msgspec.field(default_factory=dict)
+    limit: _Price | None = None
+    features: Annotated[dict[str, float], msgspec.Meta(extra_json_schema={"maxProperties": 100})] = msgspec.field(
+        default_factory=dict
+    )
 
 
 class ExecutedChild(_RequestRecord, frozen=True):
@@ -81,9 +96,9 @@ class _PublicTrade(_RequestRecord, frozen=True):
 
     venue: str
     side: Literal["bid", "ask"]
-    price: Int
-    shares: Int
-    at: Int
+    price: _Price
+    shares: _Shares
+    at: _Time
 
 
 class QuotesRequest(_RequestRecord, frozen=True):
