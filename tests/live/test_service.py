@@ -328,11 +328,13 @@ def test_a_halt_and_a_resume_wait_for_no_reader(tmp_path: Path, monkeypatch: pyt
             readers = [asyncio.create_task(http.get("/state", headers=reading)) for _ in range(50)]
             await asyncio.sleep(0.1)  # all threads of readers are busy
             found = []
-            for path, scope in (("/halt", "halt"), ("/resume", "trade")):
-                headers = {"Authorization": f"Bearer {TOKENS[scope]}"}
-                found.append((await asyncio.wait_for(http.post(path, headers=headers), 30)).status_code)
-            assert not any(reader.done() for reader in readers)
-            go_on.set()
+            try:
+                for path, scope in (("/halt", "halt"), ("/resume", "trade")):
+                    headers = {"Authorization": f"Bearer {TOKENS[scope]}"}
+                    found.append((await asyncio.wait_for(http.post(path, headers=headers), 30)).status_code)
+                assert not any(reader.done() for reader in readers)
+            finally:
+                go_on.set()
             return found + [answer.status_code for answer in await asyncio.gather(*readers)]
 
         assert up.client.runner.run(halted_among_readers()) == [200] * 52
