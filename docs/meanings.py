@@ -170,6 +170,10 @@ LIVE: Meanings = {
     "longest_seconds": ("seconds", "Longest deadline of an order."),
     "body_bytes": ("bytes", "Largest accepted request."),
     "halt_file": ("", "Trading is halted while this file exists. Paths are relative to the configuration file."),
+    "control_socket": (
+        "",
+        "Unix socket of `riskroute live halt` and `health`. Default: beside the SQLite file.",
+    ),
 }
 
 LIVE_LOG: Meanings = {

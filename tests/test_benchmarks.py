@@ -26,7 +26,7 @@ UNPRINTED = {"fuzz_market", "soak"}
 """Benchmarks without a printout in the documentation: nothing to compare, only something to find."""
 
 
-APART = {"live", "soak", "design"} if importlib.util.find_spec("cvxpy") else {"live", "soak"}
+APART = {"halt", "live", "soak"} | ({"design"} if importlib.util.find_spec("cvxpy") else set())
 """Benchmarks that start processes of their own, which must find the program again: design does so for cvxpy."""
 
 

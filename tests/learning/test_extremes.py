@@ -197,7 +197,7 @@ def test_columns_too_small_to_learn_from_are_refused(scale: float) -> None:
 
 @pytest.mark.parametrize("scale", [1e-100, 1e-300, 1e60, 1e300])
 def test_scale_of_allocations(scale: float) -> None:
-    with pytest.raises(InputError, match="the largest norm of features must be 1e-30 to"):
+    with pytest.raises(InputError, match="expected a largest norm from 1e-30 to"):
         Allocations(shares=4, slots=3, scale=scale)
 
 

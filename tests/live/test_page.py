@@ -11,7 +11,7 @@ import pytest
 
 from live_logs import MemoryStore
 from live_services import order_json, running, service_config
-from riskroute.live.http.api import _stream
+from riskroute.live.http.streams import EventStreams
 from riskroute.live.http.views import state_view, viewer_view
 from riskroute.routers.rules import DarkFirstRule
 
@@ -55,7 +55,7 @@ def test_the_event_stream_names_the_scopes_of_the_token(tmp_path: Path) -> None:
         service = up.service
 
         async def first() -> bytes:
-            return await anext(_stream(service, "read", None))
+            return await anext(EventStreams(service, 1).messages("read", None))
 
         told = up.client.runner.run(first())
     kind, data = told.decode().strip().split("\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -313,3 +315,26 @@ def test_shadow_mode_takes_no_orders(tmp_path: Path) -> None:
 def test_events_start_after_a_row_number(up: Running) -> None:
     answer = up.client.get("/events?after=-1")
     assert (answer.status_code, sentence(answer)) == (422, "after must be the number of a row of the log")
+
+
+def test_a_halt_and_a_resume_wait_for_no_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr("riskroute.live.http.api.state_view", lambda service: go_on.wait(60) and {})
+    with running(service_config(tmp_path), MemoryStore()) as up:
+        http = up.client.http
+
+        async def halted_among_readers() -> list[int]:
+            reading = {"Authorization": f"Bearer {TOKENS['read']}"}
+            readers = [asyncio.create_task(http.get("/state", headers=reading)) for _ in range(50)]
+            await asyncio.sleep(0.1)  # all threads of readers are busy
+            found = []
+            try:
+                for path, scope in (("/halt", "halt"), ("/resume", "trade")):
+                    headers = {"Authorization": f"Bearer {TOKENS[scope]}"}
+                    found.append((await asyncio.wait_for(http.post(path, headers=headers), 30)).status_code)
+                assert not any(reader.done() for reader in readers)
+            finally:
+                go_on.set()
+            return found + [answer.status_code for answer in await asyncio.gather(*readers)]
+
+        assert up.client.runner.run(halted_among_readers()) == [200] * 52

@@ -1,4 +1,4 @@
-"""The commands ``riskroute live``: ``init``, ``token``, ``serve``, ``verify``, ``replay``, ``export``, ``doctor``."""
+"""The commands ``riskroute live``: make a configuration, run and control the service, examine its log."""
 
 from __future__ import annotations
 
@@ -69,19 +69,23 @@ def _token_command() -> None:
     say(f'hash = "{token_hash(token)}"')
 
 
+PartitionOption = Annotated[
+    str | None,
+    typer.Option(metavar="K/N", help="Trade partition K of N of the symbols; needs PostgreSQL, one process each."),
+]
+
+
 @live.command("serve")
 def _serve_command(
     config: ConfigArgument,
-    partition: Annotated[
-        str | None,
-        typer.Option(metavar="K/N", help="Trade partition K of N of the symbols; needs PostgreSQL, one process each."),
-    ] = None,
+    partition: PartitionOption = None,
     listen: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Override the configured address.")] = None,
 ) -> None:
     """Run the router until Ctrl-C or SIGTERM: recover from the log, query the venues, then take orders.
 
-    POST /orders with a token places an order, which is answered once its decision is durable. SIGUSR1, POST /halt and
-    the halt file halt trading; POST /resume resumes it. After a crash, start it again: no answered order is lost.
+    POST /orders with a token places an order, which is answered once its decision is durable. SIGUSR1, POST /halt,
+    `riskroute live halt` and the halt file halt trading; POST /resume resumes it. After a crash, start it again: no
+    answered order is lost.
     On PostgreSQL, a second process for the same partition stands by, and takes over when the first one ends.
     Example:
 
@@ -95,6 +99,7 @@ def _serve_command(
 
 def _serve(read: LiveConfig) -> None:
     from riskroute.cli.output import say
+    from riskroute.live.http.control import control_socket
     from riskroute.live.http.server import serve
     from riskroute.live.service import Service
 
@@ -114,10 +119,13 @@ def _serve(read: LiveConfig) -> None:
         say(
             f"{read.mode} on http://{read.listen} with {service.engine.learner.router.name}: {state.decisions:,} orders"
         )
+        say(second_way)
         if state.halted:
             say(f"trading is halted: {state.halted}")
 
-    began = serve(service, started)
+    assert read.control_socket is not None
+    with control_socket(service, read.control_socket) as second_way:
+        began = serve(service, started)
     if not began:
         service.close()
         say(f"cannot listen on {read.listen}: another program may be using it", err=True)
@@ -127,6 +135,51 @@ def _serve(read: LiveConfig) -> None:
         raise typer.Exit(3)
     state, end = service.engine.state, service.engine.end
     say(f"stopped: {state.decisions:,} orders, {len(state.unsettled):,} unsettled, all in the log, with head {end}")
+
+
+@live.command("halt")
+def _halt_command(
+    config: ConfigArgument,
+    reason: Annotated[str, typer.Option(help="Reason, for the log and the dashboard.")] = "",
+    partition: PartitionOption = None,
+) -> None:
+    """Halt trading of the running service over its control socket, which works even if its HTTP port does not.
+
+    Returns once the halt is durable. POST /resume resumes trading.
+    Example:
+
+    riskroute live halt live.toml --reason "prices look wrong"
+    """
+    require_live_command()
+    from riskroute.cli.output import say
+    from riskroute.live.config import read_live_config
+    from riskroute.live.http.control import ask_service
+
+    asked = read_live_config(config, partition=partition).control_socket
+    assert asked is not None
+    say(f"trading is halted: {ask_service(asked, reason).halted}")
+
+
+@live.command("health")
+def _health_command(config: ConfigArgument, partition: PartitionOption = None) -> None:
+    """Print the status of the running service over its control socket: ready, halted, starting or failed.
+
+    Exit code 1 for the last two, 2 if the service does not run or does not answer.
+    Example:
+
+    riskroute live health live.toml
+    """
+    require_live_command()
+    from riskroute.cli.output import say
+    from riskroute.live.config import read_live_config
+    from riskroute.live.http.control import ask_service
+
+    asked = read_live_config(config, partition=partition).control_socket
+    assert asked is not None
+    answer = ask_service(asked)
+    say(f"{answer.status}: {answer.halted}" if answer.halted else answer.status)
+    if answer.status not in ("ready", "halted"):
+        raise typer.Exit(1)
 
 
 def _log(path: Path) -> Log:

@@ -200,6 +200,7 @@ class LiveConfig(_Section):
     longest_seconds: Seconds = 3_600.0
     body_bytes: Annotated[int, Field(ge=1_000, le=16_000_000, strict=True)] = 1_000_000
     halt_file: Path | None = None
+    control_socket: Path | None = None
 
     @property
     def address(self) -> tuple[str, int]:
@@ -356,7 +357,11 @@ def read_live_config(path: Path, **more: str | None) -> LiveConfig:
     if ".py:" in name:  # a router in a file
         name = str(absolute(Path(name)))
     router = config.router.model_copy(update={"name": name, "state": absolute(config.router.state)})
-    return config.model_copy(update={"log": log, "router": router, "halt_file": absolute(config.halt_file)})
+    control = absolute(config.control_socket)
+    if control is None:
+        control = beside / f"{config.stream}-control" if log.path is None else Path(f"{log.path}-control")
+    paths = {"halt_file": absolute(config.halt_file), "control_socket": control}
+    return config.model_copy(update={"log": log, "router": router, **paths})
 
 
 def write_template(path: Path, *, mode: str = "live") -> dict[str, str]:
@@ -386,6 +391,7 @@ listen = "127.0.0.1:8470"    # loopback only; put a TLS proxy in front of it for
 # longest_seconds = 3600.0   # longest deadline of an order
 # body_bytes = 1000000       # larger requests are refused
 halt_file = "HALT"           # trading is halted while this file exists; SIGUSR1 halts too
+# control_socket = "live.sqlite-control"  # for riskroute live halt and riskroute live health
 
 [log]
 path = "live.sqlite"         # or: postgres = "host=/run/postgresql dbname=riskroute" (riskroute[postgres])

@@ -101,7 +101,7 @@ class Allocations(LatticeSet):
         self._largest = self._largest_size()
         self.scale = self._largest if scale is None else real_number("scale", scale, above=0)
         if not 1 / LARGEST <= self.largest_norm() <= LARGEST:
-            raise InputError(f"the largest norm of features must be {1 / LARGEST:g} to {LARGEST:g}: change scale {scale:g}")
+            raise InputError(f"expected a largest norm from {1 / LARGEST:g} to {LARGEST:g}: change scale {scale:g}")
         self._designs: dict[float, Design] = {}
 
     def _check_room(self, least: Integers, most: Integers) -> None:

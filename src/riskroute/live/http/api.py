@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -19,12 +20,13 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.live.engine import KeyUsedError, OverloadedError, RefusedError
+from riskroute.live.http.connections import Connections
 from riskroute.live.http.requests import (
     HaltRequest,
     MalformedRequestError,
@@ -33,11 +35,12 @@ from riskroute.live.http.requests import (
     ShadowRequest,
     decode_request,
 )
-from riskroute.live.http.views import Metrics, UnknownOrderError, order_view, positions_view, state_view, viewer_view
+from riskroute.live.http.streams import EventStream, EventStreams
+from riskroute.live.http.views import Metrics, UnknownOrderError, order_view, positions_view, state_view
 from riskroute.live.ledger import LOGGER
-from riskroute.live.log.interface import LeaseError, WriteError, event_kind, public_message, row_events
+from riskroute.live.log.interface import LeaseError, WriteError, public_message
 from riskroute.live.service import HaltedError, Service
-from riskroute.live.state.events import Decision, Planned
+from riskroute.live.state.events import Decision
 
 Value = TypeVar("Value")
 
@@ -77,9 +80,9 @@ class _Call:
                 raise too_large
         return body
 
-    async def in_executor(self, work: Callable[[], Value]) -> Value:
-        """Do work that takes the engine's lock outside the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(None, work)
+    async def in_executor(self, work: Callable[[], Value], executor: Executor | None = None) -> Value:
+        """Do work that takes the engine's lock outside the event loop; readers share the default executor."""
+        return await asyncio.get_running_loop().run_in_executor(executor, work)
 
 
 _Handler = Callable[[_Call], Awaitable[Response]]
@@ -218,14 +221,14 @@ def _json(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
-def _refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
+def _refusal(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
     return Response(msgspec.json.encode({"error": sentence}), status, headers, "application/json")
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
+    assert isinstance(error, HTTPException)
     sentences = {404: "unknown path", 405: "this path does not support this method"}
-    return _refusal(status, sentences.get(status, "the request failed"))
+    return _refusal(error.status_code, sentences.get(error.status_code, "the request failed"), error.headers)
 
 
 # Handlers; their docstrings are the summaries of the OpenAPI description.
@@ -270,14 +273,16 @@ async def _post_halt(call: _Call) -> Response:
     """Halt trading."""
     body = await call.body()
     given = decode_request(body, HaltRequest, "a halt") if body else HaltRequest()
-    await call.answers.wait(await call.in_executor(lambda: call.service.halt(given.reason[:200], call.by)))
+    halt = partial(call.service.halt, given.reason[:200], call.by)
+    await asyncio.wrap_future(await call.in_executor(halt, call.request.app.state.halts))
     return _json({"halted": call.service.engine.state.halted})
 
 
 async def _post_resume(call: _Call) -> Response:
     """Resume trading after a halt."""
     await call.body()
-    await call.answers.wait(await call.in_executor(lambda: call.service.resume(call.by)))
+    resume = partial(call.service.resume, call.by)
+    await asyncio.wrap_future(await call.in_executor(resume, call.request.app.state.halts))
     return _json({"halted": call.service.engine.state.halted})
 
 
@@ -297,8 +302,10 @@ async def _get_events(call: _Call) -> Response:
         if not asked.isdigit() or len(asked) > 18:
             raise HTTPException(422, "after must be the number of a row of the log")
         after = int(asked)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_stream(call.service, call.by, after), 200, headers, "text/event-stream")
+    streams: EventStreams = call.request.app.state.streams
+    if streams.count >= streams.most:
+        raise HTTPException(503, f"at most {streams.most} event streams may be open: close one, or try again later")
+    return EventStream(streams, call.by, after)
 
 
 async def _get_openapi(call: _Call) -> Response:
@@ -333,7 +340,8 @@ ROUTES: tuple[tuple[str, str, str, _Handler], ...] = (
 
 def make_app(service: Service) -> Starlette:
     """Return the ASGI application of a service; it starts and closes the service."""
-    metrics, answers = Metrics(service), _Answers()
+    answers, connections = _Answers(), Connections()
+    streams = EventStreams(service, min(200, connections.most // 2))
     routes: list[BaseRoute] = [
         Route(path, _Endpoint(service, answers, scope, handler), methods=[method])
         for method, path, scope, handler in ROUTES
@@ -343,7 +351,15 @@ def make_app(service: Service) -> Starlette:
         lifespan=_lifespan(service),
         exception_handlers={HTTPException: _on_http_error},
     )
-    app.state.metrics, app.state.orders = metrics, OrderHandler(service, answers)
+    app.state.orders, app.state.connections, app.state.streams = OrderHandler(service, answers), connections, streams
+    app.state.halts = ThreadPoolExecutor(1, "riskroute halts")  # halts and resumes wait for nothing else
+    app.state.metrics = Metrics(
+        service,
+        {
+            "connections": ("Open connections", lambda: connections.count),
+            "event_streams": ("Open event streams", lambda: streams.count),
+        },
+    )
     app.router.redirect_slashes = False
     return app
 
@@ -369,67 +385,6 @@ def _halt_by_signal(service: Service) -> None:
         service.halt("received SIGUSR1", "signal")
     except RiskrouteError as error:
         LOGGER.error("halt by signal: %s", error)
-
-
-# Server-sent events
-
-
-async def _stream(
-    service: Service, by: str, after: int | None, every: float = 0.2, heartbeat: float = 10.0
-) -> AsyncIterator[bytes]:
-    """Yield messages whenever the state has changed, and a comment after ``heartbeat`` seconds of silence."""
-    yield message("viewer", viewer_view(service, by))
-    loop, shown, silent = asyncio.get_running_loop(), None, 0.0
-    while not service.closing:
-        news = []
-        if after is not None:
-            rows = await loop.run_in_executor(None, _rows, service, after)
-            news += [one for seq, events in rows for one in _row_messages(seq, events)]
-            after = rows[-1][0] if rows else after
-        mark = service.mark()
-        if mark != shown:
-            shown = mark
-            view = await loop.run_in_executor(None, state_view, service)
-            news.append(message("state", view))
-        if news:
-            silent = 0.0
-            yield b"".join(news)
-        elif (silent := silent + every) >= heartbeat:
-            silent = 0.0
-            yield b": heartbeat\n\n"  # proxies close silent connections
-        await asyncio.sleep(every)
-
-
-def _rows(service: Service, after: int, most: int = 500) -> list[tuple[int, list[tuple[str, Any]]]]:
-    """Return rows of the log with their events as plain values, without router states, which are large."""
-    found = []
-    for row in service.log.read(after, most):
-        events = []
-        for event in row_events(row):
-            body = msgspec.to_builtins(event)
-            if isinstance(event, Planned):
-                del body["state"]
-            events.append((event_kind(type(event)), body))
-        found.append((row.seq, events))
-    return found
-
-
-def _row_messages(seq: int, events: list[tuple[str, Any]]) -> Iterator[bytes]:
-    # Only the last event of a row has its number as id: a client that reconnects with it has seen the whole row.
-    for number, (kind, body) in enumerate(events, start=1):
-        yield message(kind, body, seq if number == len(events) else None)
-
-
-def message(kind: str, value: Any, seq: int | None = None) -> bytes:
-    r"""Encode one server-sent event.
-
-    Examples
-    --------
-    >>> message("state", {"orders": 1})
-    b'event: state\ndata: {"orders":1}\n\n'
-    """
-    head = b"" if seq is None else b"id: %d\n" % seq
-    return head + b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(value) + b"\n\n"
 
 
 def _page_routes() -> list[BaseRoute]:

@@ -20,6 +20,26 @@ _BODIES: dict[str, type] = {
     "/quotes": QuotesRequest,
     "/halt": HaltRequest,
 }
+_ORDER: dict[str, Any] = {
+    "key": "A-17",
+    "symbol": "DEMO",
+    "side": "buy",
+    "quantity": 500,
+    "deadline": 1794850005000000000,
+    "quotes": [
+        {"venue": "NYSE", "at": 1794850000000000000, "bids": [[10000000000, 900]], "asks": [[10020000000, 700]]}
+    ],
+}
+_EXAMPLES: dict[str, Any] = {
+    "/orders": _ORDER,
+    "/shadow/orders": {
+        "order": _ORDER,
+        "arrived": 1794850000000000000,
+        "children": [{"kind": "take", "place": "NYSE", "sent": 500, "filled": 500, "price": 10020000000}],
+    },
+    "/quotes": {"symbol": "DEMO", "quotes": _ORDER["quotes"], "trades": []},
+    "/halt": {"reason": "prices look wrong"},
+}
 _ANSWERS: dict[tuple[str, str], type] = {("POST", "/orders"): Decision, ("POST", "/shadow/orders"): ShadowComparison}
 _REFUSALS = {
     "400": "The body is not JSON or has the wrong form.",
@@ -29,7 +49,7 @@ _REFUSALS = {
     "409": "The key belongs to another order, or the request does not fit the current state.",
     "413": "The body is too large.",
     "422": "The request is invalid or exceeds a limit; quotes may be stale, or the symbol unknown.",
-    "503": "Trading is halted, or the router is not ready.",
+    "503": "Trading is halted, the router is not ready, or too many event streams are open.",
 }
 
 
@@ -38,6 +58,7 @@ def openapi_json() -> bytes:
     """Return the description as JSON."""
     kinds = [*_BODIES.values(), *_ANSWERS.values()]
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    _narrow(components)
     refs = dict(zip(kinds, schemas, strict=True))
     components["Refusal"] = {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
     paths: dict[str, dict[str, Any]] = {}
@@ -58,14 +79,28 @@ def openapi_json() -> bytes:
     return re.sub(rb'(schemas/|")_(?=[A-Z])', rb"\1", msgspec.json.encode(description))
 
 
+def _narrow(schema: Any) -> None:
+    """Replace the bounds of integers that requests are decoded with by the ranges that are accepted."""
+    if isinstance(schema, dict) and "range" in schema:
+        schema["minimum"], schema["maximum"] = schema.pop("range")
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        _narrow(part)
+
+
 def _operation(method: str, path: str, scope: str, text: str, refs: dict[type, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {"summary": text.strip(), "x-scope": scope or "none"}
     if scope:
         made["security"] = [{"token": []}]
     if "{key}" in path:
         made["parameters"] = [{"name": "key", "in": "path", "required": True, "schema": {"type": "string"}}]
+    if path == "/events":
+        row = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
+        made["parameters"] = [
+            {"name": "after", "in": "query", "schema": row},
+            {"name": "Last-Event-ID", "in": "header", "schema": row},
+        ]
     if method == "POST" and path in _BODIES:
-        body = {"application/json": {"schema": refs[_BODIES[path]]}}
+        body = {"application/json": {"schema": refs[_BODIES[path]], "example": _EXAMPLES[path]}}
         made["requestBody"] = {"required": path != "/halt", "content": body}
     answer = _ANSWERS.get((method, path))
     media = {"/events": "text/event-stream", "/metrics": "text/plain"}.get(path, "application/json")
@@ -76,8 +111,7 @@ def _operation(method: str, path: str, scope: str, text: str, refs: dict[type, A
     codes = ["401", "403"] if scope else []
     if method == "POST":
         codes += ["400", "409", "413", "422", "503"]
-    if "{key}" in path:
-        codes += ["404"]
+    codes += {"/orders/{key}": ["404"], "/health": ["503"], "/events": ["422", "503"]}.get(path, [])
     refusal = {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}
     made["responses"] = {"200": success} | {
         code: {"description": _REFUSALS[code], "content": refusal} for code in sorted(codes)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -16,41 +17,60 @@ from riskroute.live.limits import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY
 from riskroute.live.state.events import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-Level = tuple[Int, Int]
+
+
+def _range(least: int, most: int) -> msgspec.Meta:
+    """Describe a range in OpenAPI; `RequestParser` and `check_order` enforce it with a sentence of their own."""
+    return msgspec.Meta(extra_json_schema={"range": (least, most)})
+
+
+_Time = Annotated[Int, _range(1, 2**63 - 1)]
+_Price = Annotated[Int, _range(1, LARGEST_PRICE)]
+_Shares = Annotated[Int, _range(1, LARGEST_QUANTITY)]
+_Fee = Annotated[Int, _range(-LARGEST_FEE, LARGEST_FEE)]
+_Levels = Annotated[
+    tuple[tuple[_Price, Annotated[Int, _range(0, 10**12)]], ...], msgspec.Meta(extra_json_schema={"maxItems": 100})
+]
 
 
 class MalformedRequestError(InputError):
     """A body that is not JSON or has the wrong form."""
 
 
-class _VenueBook(Record, frozen=True):
+class _RequestRecord(Record, frozen=True, omit_defaults=True):
+    """Base class of the records of requests, which are encoded without the fields that the client left out."""
+
+
+class _VenueBook(_RequestRecord, frozen=True):
     """The book of a venue: prices (1e-9 dollars) with sizes, best first, and its time (ns since 1970).
 
     Fees per share default to those of the configuration.
     """
 
     venue: str
-    at: Int
-    bids: tuple[Level, ...] = ()
-    asks: tuple[Level, ...] = ()
-    taker: Int | None = None
-    maker: Int | None = None
+    at: _Time
+    bids: _Levels = ()
+    asks: _Levels = ()
+    taker: _Fee | None = None
+    maker: _Fee | None = None
 
 
-class OrderRequest(Record, frozen=True):
+class OrderRequest(_RequestRecord, frozen=True):
     """A parent order. Default quotes: the newest sent to ``/quotes``."""
 
-    key: str
-    symbol: str
+    key: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": 200})]
+    symbol: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": 32})]
     side: Literal["buy", "sell"]
-    quantity: Int
-    deadline: Int
+    quantity: _Shares
+    deadline: _Time
     quotes: tuple[_VenueBook, ...] = ()
-    limit: Int | None = None
-    features: dict[str, float] = msgspec.field(default_factory=dict)
+    limit: _Price | None = None
+    features: Annotated[dict[str, float], msgspec.Meta(extra_json_schema={"maxProperties": 100})] = msgspec.field(
+        default_factory=dict
+    )
 
 
-class ExecutedChild(Record, frozen=True):
+class ExecutedChild(_RequestRecord, frozen=True):
     """A finished child of another router: price per share and total fee in 1e-9 dollars, times in ns since 1970."""
 
     kind: Literal["dark", "dark_rest", "limit", "take", "sweep"]
@@ -64,7 +84,7 @@ class ExecutedChild(Record, frozen=True):
     done_at: Int = 0
 
 
-class ShadowRequest(Record, frozen=True):
+class ShadowRequest(_RequestRecord, frozen=True):
     """An order executed by another router, with the books at its arrival and all its children."""
 
     order: OrderRequest
@@ -72,17 +92,17 @@ class ShadowRequest(Record, frozen=True):
     children: tuple[ExecutedChild, ...]
 
 
-class _PublicTrade(Record, frozen=True):
+class _PublicTrade(_RequestRecord, frozen=True):
     """A public trade: price in 1e-9 dollars, time in ns since 1970, side of the resting order."""
 
     venue: str
     side: Literal["bid", "ask"]
-    price: Int
-    shares: Int
-    at: Int
+    price: _Price
+    shares: _Shares
+    at: _Time
 
 
-class QuotesRequest(Record, frozen=True):
+class QuotesRequest(_RequestRecord, frozen=True):
     """Books of a symbol, and all trades since the last request with trades; an empty list means none."""
 
     symbol: str
@@ -90,7 +110,7 @@ class QuotesRequest(Record, frozen=True):
     trades: tuple[_PublicTrade, ...] | None = None
 
 
-class HaltRequest(Record, frozen=True):
+class HaltRequest(_RequestRecord, frozen=True):
     """The reason of a halt."""
 
     reason: str = ""
@@ -102,25 +122,26 @@ Kind = TypeVar("Kind")
 def decode_request(body: bytes, kind: type[Kind], what: str) -> Kind:
     """Decode JSON into a record; raise `MalformedRequestError` with one sentence if it is invalid."""
     try:
-        decoded = msgspec.json.decode(body, type=kind)
+        try:
+            decoded = msgspec.json.decode(body, type=kind)
+        except msgspec.ValidationError as error:
+            if not str(error).startswith("Expected `int`, got `float`"):
+                raise
+            msgspec.json.decode(body)  # all of it must be JSON, of which Python's decoder accepts more
+            return msgspec.convert(_plain_values(body), kind)  # 24.0 is an integer too
     except msgspec.ValidationError as error:
         raise MalformedRequestError(_explanation(str(error), what)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedRequestError(f"{what} must be JSON, was not: {one_line_error(error)}") from None
-    _refuse_repeated_fields(body, kind)
+    # Python's decoder takes longer than the order itself. Records have no more quotation marks than their bodies, and
+    # as many only if no field is repeated, default or unknown: see `_RequestRecord`.
+    if b"\\" in body or body.count(b'"') != msgspec.json.encode(decoded).count(b'"'):
+        _plain_values(body)
     return decoded
 
 
-@lru_cache
-def _quoted(names: tuple[str, ...]) -> tuple[bytes, ...]:
-    return tuple(f'"{name}"'.encode() for name in names)
-
-
-def _refuse_repeated_fields(body: bytes, kind: type[Any]) -> None:
-    """Raise `MalformedRequestError` for a repeated field: the client may have meant either value."""
-    # Python's decoder takes longer than the order itself: decode again only if a field may be repeated.
-    if b"\\u" not in body and all(body.count(name) < 2 for name in _quoted(kind.__struct_fields__)):
-        return
+def _plain_values(body: bytes) -> Any:
+    """Decode JSON; raise `MalformedRequestError` for a repeated field: the client may have meant either value."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields = dict(pairs)
@@ -129,7 +150,16 @@ def _refuse_repeated_fields(body: bytes, kind: type[Any]) -> None:
             raise MalformedRequestError(f"{one_line_error(repeated, 60)} must be given once, was given twice")
         return fields
 
-    json.loads(body, object_pairs_hook=once)
+    return json.loads(body, object_pairs_hook=once, parse_float=_number)
+
+
+def _number(text: str) -> int | float:
+    """Return the exact integer that a decimal number such as 24.0 or 1e3 is; a float for others and for huge ones."""
+    with suppress(InvalidOperation):  # an exponent of more digits than any number here has
+        number = Decimal(text)
+        if number.adjusted() < 20 and number == number.to_integral_value():
+            return int(number)
+    return float(text)
 
 
 def _explanation(error: str, what: str) -> str:

@@ -12,9 +12,10 @@ from socket import socket
 from typing import Any, ClassVar
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from riskroute.live.http.api import OrderHandler, make_app
+from riskroute.live.http.connections import Connections
 from riskroute.live.service import Service
 
 
@@ -39,6 +40,7 @@ class _OrderCycle:
     """An order answered by the connection itself, instead of uvicorn's `RequestResponseCycle`."""
 
     message_event: ClassVar[asyncio.Event] = asyncio.Event()  # set by uvicorn, never awaited
+    more_body: ClassVar[bool] = True  # nothing is written before the body is complete
 
     def __init__(self, connection: _Connection) -> None:
         self._connection = connection
@@ -70,22 +72,91 @@ class _Connection(HttpToolsProtocol):
     All other requests, and orders without a known length, go to the application.
     """
 
+    together = 2_048  # bytes parsed at a time, which may have many requests
     largest = 65_536  # bytes of a body; above, uvicorn pauses reading until the application reads
 
     def __init__(self, config: uvicorn.Config, *arguments: Any, **more: Any) -> None:
         super().__init__(config, *arguments, **more)
         self._handler: OrderHandler = config.app.state.orders  # type: ignore[union-attr]  # the application of `serve`
+        self._open: Connections = config.app.state.connections  # type: ignore[union-attr]
         self._authorised = b""  # the last header of this connection whose token may send orders
+        self._answered: RequestResponseCycle | _OrderCycle | None = None  # the request that is, or was last
+        self._in_head = False  # whether the head of a request is incomplete
+        self._bytes = 0  # of a request, without those that were parsed together with its first one
+        self._unread = memoryview(b"")  # what has come and is not parsed yet
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._open.open(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._answered is not None:  # uvicorn tells only the newest of simultaneous requests
+            self._answered.disconnected = True
+            self._answered.message_event.set()
+        self._open.close(self)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._open.wait(self)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not (self.cycle.response_complete or self.cycle.more_body):
+            self._open.resume(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._unread = memoryview(bytes(self._unread) + data if self._unread else data)
+        self._read()
+
+    def _read(self) -> None:
+        """Parse what has come until a request waits for another one: clients that do not wait must not fill memory."""
+        while self._unread and not self.pipeline and not self.transport.is_closing():
+            data, self._unread = self._unread[: self.together], self._unread[self.together :]
+            self._bytes += len(data)
+            super().data_received(data)  # type: ignore[arg-type]  # the parser takes any buffer
+            # A body that the application does not read, and the lines between its parts, have no other limit.
+            if self._bytes > (self.largest if self._in_head else 8 * self._handler.body_bytes):
+                self.transport.abort()
+        if self._unread or self.pipeline:
+            self.flow.pause_reading()
+
+    def _read_rest(self) -> None:
+        if not self.pipeline:
+            self.flow.resume_reading()
+        self._read()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head, self._bytes = True, 0
+        if self.cycle is None or self.cycle.response_complete:
+            self._open.wait(self)
+
+    def on_response_complete(self) -> None:
+        begins = self.pipeline and not self.pipeline[-1][0].more_body and not self.transport.is_closing()
+        super().on_response_complete()
+        if not begins:
+            self._open.wait(self)
+        if self._unread or self.pipeline:
+            self.flow.pause_reading()  # which uvicorn has resumed
+            self.loop.call_soon(self._read_rest)
 
     def on_headers_complete(self) -> None:
+        self._in_head = False
         if self._is_plain_order():
             self._unset_keepalive_if_required()
-            self.cycle = _OrderCycle(self)  # type: ignore[assignment]  # has all that uvicorn uses
+            self.cycle = self._answered = _OrderCycle(self)  # type: ignore[assignment]  # has all that uvicorn uses
         else:
             super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         cycle = self.cycle
+        if not (cycle.response_complete or self.flow.write_paused):
+            self._open.resume(self)
         if isinstance(cycle, _OrderCycle):
             self._handler.handle(bytes(cycle.body), cycle.respond)
         else:
@@ -136,6 +207,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         # Also answer requests that have arrived but are unread; uvicorn would close their connections.
         await asyncio.sleep(0.05)
+        self.config.app.state.streams.close()  # type: ignore[union-attr]  # they would not end by themselves
         await super().shutdown(sockets)
 
     @contextmanager

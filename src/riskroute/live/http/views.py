@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -232,10 +232,10 @@ def _limits(limits: Limits, state: TradingState) -> list[dict[str, Any]]:
 
 
 class Metrics(Collector):
-    """The metrics of a service."""
+    """The metrics of a service, and further gauges by name, each with its description."""
 
-    def __init__(self, service: Service) -> None:
-        self._engine = service.engine
+    def __init__(self, service: Service, gauges: Mapping[str, tuple[str, Callable[[], int]]]) -> None:
+        self._engine, self._gauges = service.engine, gauges
 
     def text(self) -> bytes:
         """Return the metrics in Prometheus' text format."""
@@ -299,6 +299,7 @@ class Metrics(Collector):
             shares = {name: float(one.shares) for name, one in state.positions.items()}
         for name, (text, value) in counters.items():
             yield CounterMetricFamily(f"riskroute_{name}", text, value=value)
+        gauges |= {name: (text, float(count())) for name, (text, count) in self._gauges.items()}
         for name, (text, level) in gauges.items():
             yield GaugeMetricFamily(f"riskroute_{name}", text, value=level)
         for name, text, label, values in (

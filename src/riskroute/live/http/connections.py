@@ -1,0 +1,76 @@
+"""Open connections: how many there may be, and which of them wait for their clients."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+
+def _most_connections() -> int:
+    """Return the limit that leaves descriptors for log, snapshots, venues, workers and the control socket."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 4_096 if files == resource.RLIM_INFINITY else min(max(files - 128, files // 2), 4_096)
+
+
+class Connections:
+    """Counts connections, and closes those that wait for their clients for too long.
+
+    A connection waits for its client while it is idle, has an incomplete request, or has a response that the client
+    does not read. Above the limit, a newcomer takes the place of the connection that has waited longest.
+
+    Parameters
+    ----------
+    most : int, optional
+        Limit on open connections. Default: from the limit on open files.
+    """
+
+    seconds = 5.0
+
+    def __init__(self, most: int | None = None) -> None:
+        self.most = _most_connections() if most is None else most
+        self.count = 0
+        self._waiting: dict[HttpToolsProtocol, float] = {}  # since when, the longest first
+        self._watched = False
+
+    def open(self, connection: HttpToolsProtocol) -> None:
+        """Count a connection, which waits for its first request."""
+        self.count += 1
+        self.wait(connection)
+        if self.count > self.most:
+            self._abort(next(iter(self._waiting)))
+
+    def close(self, connection: HttpToolsProtocol) -> None:
+        """Discount a connection."""
+        self.count -= 1
+        self.resume(connection)
+
+    def wait(self, connection: HttpToolsProtocol) -> None:
+        """Note that a connection waits for its client from now on."""
+        loop = connection.loop
+        self._waiting.pop(connection, None)
+        self._waiting[connection] = loop.time()
+        if not self._watched:
+            self._watched = True
+            loop.call_later(self.seconds, self._look, loop)
+
+    def resume(self, connection: HttpToolsProtocol) -> None:
+        """Note that a connection does not wait for its client."""
+        self._waiting.pop(connection, None)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        # If the process has been stopped, read first what clients have sent meanwhile.
+        loop.call_later(0.1, self._close_late, loop, loop.time() - self.seconds)
+
+    def _close_late(self, loop: asyncio.AbstractEventLoop, before: float) -> None:
+        for connection, since in list(self._waiting.items()):
+            if since > before:
+                loop.call_later(max(since + self.seconds - loop.time(), 0.0), self._look, loop)
+                return
+            self._abort(connection)
+        self._watched = False
+
+    def _abort(self, connection: HttpToolsProtocol) -> None:
+        self.resume(connection)
+        connection.transport.abort()  # not `close`, which waits until the client has read everything

@@ -1,0 +1,136 @@
+"""Halt and health over a unix socket: a second way in, with a thread of its own, if the HTTP service is stuck."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from concurrent.futures import TimeoutError as LateError
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
+from threading import Thread
+from typing import Any
+
+import msgspec
+
+from riskroute.core.errors import RiskrouteError, StateError
+from riskroute.live.ledger import LOGGER
+from riskroute.live.service import Service
+from riskroute.live.state.events import Record
+
+
+class ControlRequest(Record, frozen=True):
+    """A request on the control socket: a halt with a reason, or else the health."""
+
+    halt: str | None = None
+
+
+class ControlAnswer(Record, frozen=True):
+    """Its answer: the status, and the reason why trading is halted; or an error."""
+
+    status: str = ""
+    halted: str = ""
+    error: str = ""
+
+
+@contextmanager
+def _short_path(path: Path) -> Iterator[str]:
+    """Yield a name of a socket, whose path may have only about 107 bytes, through its opened folder."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield str(path) if len(os.fsencode(path)) < 100 else f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+class _Handler(StreamRequestHandler):
+    """One request of one client."""
+
+    timeout = 1.0  # seconds for each piece of the request, and for the response
+    durable_seconds = 10.0
+    server: _Server
+
+    def handle(self) -> None:
+        try:
+            asked = msgspec.json.decode(self.rfile.readline(4_096), type=ControlRequest)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return
+        with suppress(OSError):  # the client has gone
+            self.wfile.write(msgspec.json.encode(self._answer(asked)) + b"\n")
+
+    def _answer(self, asked: ControlRequest) -> ControlAnswer:
+        service = self.server.service
+        try:
+            if asked.halt is not None:
+                service.halt(asked.halt[:200], "command").result(self.durable_seconds)
+        except LateError:
+            return ControlAnswer(error="trading is halted, but the log cannot be written in time")
+        except RiskrouteError as error:
+            return ControlAnswer(error=str(error))
+        return ControlAnswer(status=service.status, halted=service.engine.state.halted)
+
+
+class _Server(ThreadingUnixStreamServer):
+    """Serves each client in a thread, so that none waits for another."""
+
+    daemon_threads, block_on_close, request_queue_size = True, False, 16
+
+    def __init__(self, service: Service, path: Path) -> None:
+        self.service, self._place = service, path
+        super().__init__(str(path), _Handler)
+
+    def server_bind(self) -> None:
+        new = self._place.with_name(f"{self._place.name}-new")
+        new.unlink(missing_ok=True)
+        with _short_path(new) as name:
+            self.socket.bind(name)
+        new.chmod(0o600)  # before anybody can connect
+        new.rename(self._place)  # whoever has the lease owns the place: the socket of an earlier process is stale
+        self.inode = self._place.stat().st_ino
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        LOGGER.exception("a request on the control socket failed")
+
+
+@contextmanager
+def control_socket(service: Service, path: Path) -> Iterator[str]:
+    """Serve halt and health on a socket that only its owner can use; yield what there is to say about it."""
+    try:
+        server = _Server(service, path)
+    except OSError as error:  # trading does not depend on it
+        yield f"no control socket: {path} cannot be made: {error.strerror or error}"
+        return
+    thread = Thread(target=server.serve_forever, name="riskroute control socket", daemon=True)
+    thread.start()
+    try:
+        yield f"control socket: {path}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        with suppress(OSError):
+            if path.stat().st_ino == server.inode:  # not the socket of a process that has taken over
+                path.unlink()
+
+
+def ask_service(path: Path, halt: str | None = None, seconds: float = 15.0) -> ControlAnswer:
+    """Ask the service for its health, or halt it; `StateError` if it does not run or does not answer."""
+    with closing(socket.socket(socket.AF_UNIX)) as line:
+        line.settimeout(seconds)
+        try:
+            with _short_path(path) as name:
+                line.connect(name)
+            line.sendall(msgspec.json.encode(ControlRequest(halt=halt)) + b"\n")
+            with line.makefile("rb") as answers:
+                answer = answers.readline()
+        except (FileNotFoundError, ConnectionRefusedError):
+            raise StateError(f"the service must run, did not: nobody listens on {path}") from None
+        except OSError as error:
+            reason = error.strerror or error
+            raise StateError(f"the service must answer on {path} within {seconds:g} s, did not: {reason}") from None
+    if not answer:
+        raise StateError(f"the service must answer on {path}, closed the connection")
+    found = msgspec.json.decode(answer, type=ControlAnswer)
+    if found.error:
+        raise StateError(found.error)
+    return found

@@ -1,0 +1,164 @@
+"""Server-sent events: the state after every change and the rows of the log, read once for all clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from riskroute.core.errors import RiskrouteError, one_line_error
+from riskroute.live.http.views import state_view, viewer_view
+from riskroute.live.ledger import LOGGER
+from riskroute.live.log.interface import event_kind, row_events
+from riskroute.live.service import Service
+from riskroute.live.state.events import Planned
+
+
+class EventStreams:
+    """Event streams of all clients; one thread encodes the state, once per change, and reads the log for all of them.
+
+    A stream has at most one page of rows in memory, beside the pages shared by all. `Connections` closes a stream whose
+    client does not read.
+
+    Parameters
+    ----------
+    service : Service
+        The service.
+    most : int
+        Limit on streams.
+    """
+
+    every = 0.2  # seconds between two looks at the service
+    heartbeat = 10.0  # seconds of silence before a comment: proxies close silent connections
+    page_rows, page_bytes, pages = 50, 1 << 18, 16  # of the log, and how many pages are shared
+
+    def __init__(self, service: Service, most: int) -> None:
+        self._service, self.most = service, most
+        self.count = 0
+        self._thread = ThreadPoolExecutor(1, "riskroute event streams")
+        self._pages: dict[int, tuple[int, bytes]] = {}  # by the row before: the last row, and the events
+        self._head, self._state = 0, b""
+        self._mark: tuple[Any, ...] | None = None  # of the state
+        self._news = asyncio.Event()  # set and replaced when there is something new
+        self._watch: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        """End all streams."""
+        self._closed = True
+        self._news.set()
+
+    async def messages(self, by: str, after: int | None) -> AsyncIterator[bytes]:
+        """Yield messages whenever there are any: for the token named ``by``, with the log's events after a row."""
+        yield message("viewer", viewer_view(self._service, by))
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.get_running_loop().create_task(self._look())
+        shown: tuple[Any, ...] | None = None
+        while not self._closed:
+            news = self._news
+            parts: list[bytes] = []
+            if after is not None and after < self._head:
+                after, events = await self._page_after(after)
+                parts += [events] * bool(events)
+            if self._mark is not None and self._mark != shown:
+                shown = self._mark
+                parts.append(self._state)
+            if parts:
+                yield b"".join(parts)
+                continue
+            try:
+                async with asyncio.timeout(self.heartbeat):
+                    await news.wait()
+            except TimeoutError:
+                yield b": heartbeat\n\n"
+
+    async def _look(self) -> None:
+        """Look at state and log until no stream is open."""
+        loop = asyncio.get_running_loop()
+        while self.count and not self._closed:
+            mark, head = self._service.mark(), self._head
+            with suppress(RiskrouteError):  # while the log cannot be read, the state says so
+                head = (await loop.run_in_executor(self._thread, self._service.log.head)).seq
+            if mark != self._mark:
+                self._state = await loop.run_in_executor(self._thread, self._encoded_state)
+            if (mark, head) != (self._mark, self._head):
+                self._mark, self._head = mark, head
+                self._news.set()
+                self._news = asyncio.Event()
+            await asyncio.sleep(self.every)
+
+    def _encoded_state(self) -> bytes:
+        return message("state", state_view(self._service))
+
+    async def _page_after(self, after: int) -> tuple[int, bytes]:
+        if (page := self._pages.get(after)) is not None:
+            return page
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._read_page, after)
+
+    def _read_page(self, after: int) -> tuple[int, bytes]:
+        """Read and encode the rows after one, up to a limit, unless another stream has had them read."""
+        if (page := self._pages.get(after)) is not None:
+            return page
+        last, parts, size = after, [], 0
+        for row in self._service.log.read(after, self.page_rows):
+            events = row_events(row)
+            for number, event in enumerate(events, start=1):
+                # Only the last event of a row has its number as id: a client that reconnects with it has all of them.
+                parts.append(message(event_kind(type(event)), event, row.seq if number == len(events) else None))
+                size += len(parts[-1])
+            last = row.seq
+            if size >= self.page_bytes:
+                break
+        if len(self._pages) >= self.pages:
+            del self._pages[next(iter(self._pages))]
+        page = self._pages[after] = last, b"".join(parts)
+        return page
+
+
+class EventStream(StreamingResponse):
+    """A response that streams events and counts as open until its client leaves.
+
+    Parameters
+    ----------
+    streams : EventStreams
+        The streams it belongs to, which must be fewer than their limit.
+    by : str
+        Name of the token.
+    after : int, optional
+        Row of the log after which events are sent. Default: only the state.
+    """
+
+    def __init__(self, streams: EventStreams, by: str, after: int | None) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(streams.messages(by, after), 200, headers, "text/event-stream")
+        self._streams = streams
+        streams.count += 1
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        except RiskrouteError as error:  # the log cannot be read
+            LOGGER.error("an event stream ended: %s", one_line_error(error))
+        finally:
+            self._streams.count -= 1
+
+
+def message(kind: str, value: Any, seq: int | None = None) -> bytes:
+    r"""Encode one server-sent event; states of routers, which are large, are left out.
+
+    Examples
+    --------
+    >>> message("state", {"orders": 1})
+    b'event: state\ndata: {"orders":1}\n\n'
+    """
+    if isinstance(value, Planned):
+        value = msgspec.to_builtins(value)
+        del value["state"]
+    head = b"" if seq is None else b"id: %d\n" % seq
+    return head + b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(value) + b"\n\n"
