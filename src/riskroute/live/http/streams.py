@@ -12,7 +12,7 @@ import msgspec
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from riskroute.core.errors import RiskrouteError, one_line_error
+from riskroute.core.errors import RiskrouteError
 from riskroute.live.http.views import state_view, viewer_view
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import event_kind, row_events
