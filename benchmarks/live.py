@@ -32,14 +32,15 @@ from riskroute.core.runtime import extra_is_installed
 from riskroute.live.background import RefitWorker
 from riskroute.live.engine import TradingEngine
 from riskroute.live.learner import Learner
-from riskroute.live.log.interface import Entry, Log, entries_of
+from riskroute.live.log.interface import Log, LogEntry, log_entries_of
 from riskroute.live.log.postgres import PostgresLog
-from riskroute.live.log.recovery import recover
+from riskroute.live.log.recovery import recover_log
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.log.state_store import PostgresStateStore, Snapshot, SqliteStateStore, StateStore
+from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateSnapshot, StateStore
 from riskroute.live.state.archive import OrderArchive
-from riskroute.live.state.events import AnyEvent, ChildOrder
-from riskroute.live.state.trading_state import TradingState, encode_state
+from riskroute.live.state.events import AnyEvent
+from riskroute.live.state.orders import ChildOrder
+from riskroute.live.state.trading_state import TradingState, encode_trading_state
 from riskroute.live.venues.gateway import ReportSink
 from riskroute.routers.registry import make_router
 from riskroute.routers.router import Router
@@ -75,7 +76,7 @@ def appends(log: Log, label: str) -> float:
     body = b"x" * 1_200
     began = time.perf_counter()
     for number in range(APPENDS):
-        log.append([Entry("order", f"{label}.{number}", body, time.time_ns())]).result()
+        log.append([LogEntry("order", f"{label}.{number}", body, time.time_ns())]).result()
     return APPENDS / (time.perf_counter() - began)
 
 
@@ -186,15 +187,15 @@ def fill(log: Log, router: Router) -> None:
         if len(batch) == 1_000:
             if written is not None:
                 written.result()
-            written, batch = log.append(entries_of(batch)), []
-    log.append(entries_of(batch)).result()
+            written, batch = log.append(log_entries_of(batch)), []
+    log.append(log_entries_of(batch)).result()
 
 
 def recovered(log: Log, store: StateStore) -> tuple[float, TradingState, OrderArchive, int, Learner]:
     """Return the seconds from an open log to the state, and all that was recovered."""
     learner = Learner(make_router("sweep"))
     began = time.perf_counter()
-    found = recover(log, learner, store)
+    found = recover_log(log, learner, store)
     return time.perf_counter() - began, *found, learner
 
 
@@ -205,8 +206,8 @@ def recovery_in_child(open_log: Callable[[], Log], open_store: Callable[[], Stat
         log.lease("benchmark", math.inf)
         without, state, archive, term, learner = recovered(log, store)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        head, body = log.head(), msgspec.msgpack.encode((encode_state(state), learner.state()))
-        snapshot = Snapshot(head.seq, head.chain, state.archived, state.day.day, body)
+        head, body = log.head(), msgspec.msgpack.encode((encode_trading_state(state), learner.state()))
+        snapshot = StateSnapshot(head.seq, head.chain, state.archived, state.day.day, body)
         store.save(term, snapshot, list(archive.unsaved.values()))
         with_one, again, *_ = recovered(log, store)
         assert again.events == state.events == EVENTS

@@ -14,24 +14,14 @@ from collections.abc import Iterator
 
 from live_services import HEADERS, order_json
 from riskroute.live.children import child_id
-from riskroute.live.learner import router_bytes
 from riskroute.live.state.archive import OrderArchive
-from riskroute.live.state.events import (
-    NANO,
-    Accepted,
-    AnyEvent,
-    ChildOrder,
-    Decision,
-    ExecutionReport,
-    ParentOrder,
-    Planned,
-    Reported,
-    Sent,
-    Settled,
-    VenueQuote,
-)
+from riskroute.live.state.effects import LearnEffect
+from riskroute.live.state.events import Accepted, AnyEvent, Planned, Reported, Sent, Settled
 from riskroute.live.state.fold import apply
-from riskroute.live.state.trading_state import Learn, TradingState
+from riskroute.live.state.orders import ChildOrder, Decision, ExecutionReport, ParentOrder
+from riskroute.live.state.quotes import NANO, VenueQuote
+from riskroute.live.state.trading_state import TradingState
+from riskroute.routers.registry import router_bytes
 from riskroute.routers.router import Router
 
 
@@ -80,7 +70,7 @@ def order_events(
             number += 1
         event = todo.popleft()
         for effect in apply(state, event, archive)[1]:
-            if isinstance(effect, Learn):
+            if isinstance(effect, LearnEffect):
                 todo.appendleft(Settled(at=at, outcome=effect.outcome, benchmark_cost=effect.outcome.cost))
         yield event
 

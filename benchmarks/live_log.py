@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riskroute.core.runtime import extra_is_installed
-from riskroute.live.log.interface import Entry, Log
+from riskroute.live.log.interface import Log, LogEntry
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.sqlite import SqliteLog
 from timing import REPEATS, duration, leave, print_heading, print_table, progress, say, sized, verdict
@@ -70,7 +70,7 @@ def appended(log: Log, waiting: int, label: str) -> Appends:
             waits.append(time.perf_counter() - sent.popleft())
         if number < count:
             sent.append(time.perf_counter())
-            out.append(log.append([Entry("order", f"{label}.{waiting}.{number}", BODY, time.time_ns())]))
+            out.append(log.append([LogEntry("order", f"{label}.{waiting}.{number}", BODY, time.time_ns())]))
     return Appends(count / (time.perf_counter() - began), waits)
 
 
@@ -85,7 +85,7 @@ def fill(log: Log, rows: int) -> None:
     """Append until the log has a number of rows."""
     head = log.head().seq
     futures = [
-        log.append([Entry("fill", f"{number}", BODY, number) for number in range(begin, min(begin + 1000, rows))])
+        log.append([LogEntry("fill", f"{number}", BODY, number) for number in range(begin, min(begin + 1000, rows))])
         for begin in range(head, rows, 1000)
     ]
     for future in futures:

@@ -28,15 +28,15 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from riskroute.live.learner import Learner, router_bytes
-from riskroute.live.log.interface import entries_of
-from riskroute.live.log.recovery import recover
+from riskroute.live.learner import Learner
+from riskroute.live.log.interface import log_entries_of
+from riskroute.live.log.recovery import recover_log
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.log.state_store import Snapshot, SqliteStateStore
+from riskroute.live.log.state_store import SqliteStateStore, StateSnapshot
 from riskroute.live.state.events import Planned
 from riskroute.live.state.fold import apply
-from riskroute.live.state.trading_state import DAY, encode_state
-from riskroute.routers.registry import make_router, router_parameters
+from riskroute.live.state.trading_state import DAY, encode_trading_state
+from riskroute.routers.registry import make_router, router_bytes, router_parameters
 from timing import duration, leave, print_heading, print_table, progress, quick, say, sized, verdict
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
@@ -85,7 +85,7 @@ def fill(path: Path) -> None:
             batch.append(Planned(at=at, belief=count, router=router.name, after=count, learned=1_000, state=state))
             if written is not None:
                 written.result()
-            written = log.append(entries_of(batch))
+            written = log.append(log_entries_of(batch))
         assert written is not None
         written.result()
 
@@ -166,7 +166,7 @@ def days(folder: Path) -> list[Day]:
     store, found = SqliteStateStore(path, "main"), list[Day]()
     log = SqliteLog(folder / "empty.sqlite")
     learner = Learner(make_router("sweep"))
-    state, archive, term = recover(log, learner, store)
+    state, archive, term = recover_log(log, learner, store)
     first = time.time_ns() // DAY * DAY
     for day in range(DAYS):
         events = order_events(make_router("sweep"), ORDERS_PER_DAY * EVENTS_PER_ORDER, first + day * DAY, f"day {day} ")
@@ -174,8 +174,8 @@ def days(folder: Path) -> list[Day]:
             apply(state, event, archive)
             if number % sized(10_000, 500) == 0:
                 orders = list(archive.unsaved.values())
-                body = msgspec.msgpack.encode((encode_state(state), learner.state()))
-                store.save(term, Snapshot(state.events, b"", state.archived, state.day.day, body), orders)
+                body = msgspec.msgpack.encode((encode_trading_state(state), learner.state()))
+                store.save(term, StateSnapshot(state.events, b"", state.archived, state.day.day, body), orders)
                 archive.forget(orders)
                 left = 2 * len(orders) + 200
                 while left > 0 and store.expire(term, 200):

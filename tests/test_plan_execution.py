@@ -22,17 +22,10 @@ from riskroute.live.children import context_of
 from riskroute.live.counterfactual import Counterfactual
 from riskroute.live.engine import TradingEngine
 from riskroute.live.limits import Limits
-from riskroute.live.log.interface import events_after
-from riskroute.live.state.events import (
-    NANO,
-    ChildOrder,
-    Outcome,
-    ParentOrder,
-    PoolQuote,
-    Settled,
-    VenueQuote,
-    touch_prices,
-)
+from riskroute.live.log.interface import log_events_after
+from riskroute.live.state.events import Settled
+from riskroute.live.state.orders import ChildOrder, OrderOutcome, ParentOrder
+from riskroute.live.state.quotes import NANO, PoolQuote, VenueQuote, touch_prices
 from riskroute.live.venues.simulated import SimulatedVenue, _Trade
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, ContextPool
@@ -282,7 +275,7 @@ class Scripted(Router):
         return self.plans[context.order]
 
 
-def traded(case: Case) -> tuple[list[Sent], Outcome]:
+def traded(case: Case) -> tuple[list[Sent], OrderOutcome]:
     """Children of the live router, and the outcome."""
     clock, market = Clock(), ScriptedMarket({case.order.key: case})
     Scripted.plans = {case.order.key: case.plan}
@@ -319,14 +312,14 @@ def traded(case: Case) -> tuple[list[Sent], Outcome]:
         limit = 0 if one.limit in (None, worst) or one.kind == "limit" else one.limit
         found.append(Sent(one.kind, one.place, one.quantity, limit or 0, child.filled))
     engine.close()
-    (settled,) = [event for _, event in events_after(MemoryLog(store)) if isinstance(event, Settled)]
+    (settled,) = [event for _, event in log_events_after(MemoryLog(store)) if isinstance(event, Settled)]
     return found, settled.outcome
 
 
 # the counterfactual
 
 
-def estimated(case: Case, outcome: Outcome) -> tuple[list[Sent], float, float]:
+def estimated(case: Case, outcome: OrderOutcome) -> tuple[list[Sent], float, float]:
     """Children of the counterfactual with the same plan, given the outcomes, its cost, and the shares guessed."""
     estimate = Counterfactual().cost(case.order, case.plan, outcome.children)
     found = [

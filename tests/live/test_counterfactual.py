@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from live_engines import CENT, START, parent_order
 from riskroute.live.children import context_of
-from riskroute.live.counterfactual import Counterfactual, benchmark_plan
-from riskroute.live.state.events import NANO, ChildOutcome, ParentOrder, PoolQuote
+from riskroute.live.counterfactual import Counterfactual, counterfactual_plan
+from riskroute.live.state.orders import ChildOutcome, ParentOrder
+from riskroute.live.state.quotes import NANO, PoolQuote
 from riskroute.live.state.trading_state import _BatchMean
 from riskroute.routers.plan import Plan
 from riskroute.routers.rules import DarkFirstRule
@@ -76,7 +77,7 @@ def test_unfilled_resting_shares_pay_the_price_at_the_deadline() -> None:
 
 
 def standard_plan(order: ParentOrder) -> Plan:
-    return benchmark_plan(context_of(order, order.received))
+    return counterfactual_plan(context_of(order, order.received))
 
 
 def test_the_standard_rule_skips_pools_that_cost_more_than_the_sweep() -> None:

@@ -12,15 +12,16 @@ import pytest
 
 from live_engines import CENT, START, World, parent_order, quotes, stored_events
 from live_logs import MemoryLog
-from riskroute.core.errors import InputError, StateError
-from riskroute.live.engine import OverloadedError, RefusedError, new_answer
-from riskroute.live.ledger import Timers
+from riskroute.core.errors import InputError, OverloadedError, RefusedError, StateError, WriteError
+from riskroute.live.engine import new_engine_answer
+from riskroute.live.ledger import LedgerTimers
 from riskroute.live.limits import Limits
-from riskroute.live.log.interface import Entry, WriteError, row_events
-from riskroute.live.log.recovery import replay, verify
-from riskroute.live.state.events import NANO, Accepted, Halted, Sent, Unanswered
-from riskroute.live.state.trading_state import encode_state
-from riskroute.live.venues.simulated import Faults, JournalledVenue, QuotedMarket
+from riskroute.live.log.interface import LogEntry, log_row_events
+from riskroute.live.log.recovery import replay_log, verify_log
+from riskroute.live.state.events import Accepted, Halted, Sent, Unanswered
+from riskroute.live.state.quotes import NANO
+from riskroute.live.state.trading_state import encode_trading_state
+from riskroute.live.venues.simulated import Faults, JournalledVenue, SimulatedMarket
 from riskroute.routers.registry import make_router
 from riskroute.routers.rules import DarkFirstRule, RestEvenRule
 
@@ -38,10 +39,10 @@ def events(world: World) -> list[Any]:
 class HeldLog(MemoryLog):
     """A log whose entries become durable when the test says so."""
 
-    held: list[tuple[Future[list[int]], Sequence[Entry]]]
+    held: list[tuple[Future[list[int]], Sequence[LogEntry]]]
     hold = False
 
-    def append(self, entries: Sequence[Entry], *, deferrable: bool = False) -> Future[list[int]]:
+    def append(self, entries: Sequence[LogEntry], *, deferrable: bool = False) -> Future[list[int]]:
         if not self.hold:
             return super().append(entries, deferrable=deferrable)
         done: Future[list[int]] = Future()
@@ -246,11 +247,11 @@ def test_the_age_of_quotes_counts_until_the_receipt_of_an_order() -> None:
     orders = [parent_order(f"order {number}", received=received - NANO) for number in range(8)]
     world.clock.now += 3 * NANO // 2
     for order in orders[:4]:
-        assert world.engine.accept(order, b"", new_answer(), received).result(9).parent == order.key
+        assert world.engine.accept(order, b"", new_engine_answer(), received).result(9).parent == order.key
     world.clock.now += NANO
     for order in orders[4:]:
         with pytest.raises(OverloadedError, match=r"the router is overloaded: the order waited 2\.5 s; try again"):
-            world.engine.accept(order, b"", new_answer(), received)
+            world.engine.accept(order, b"", new_engine_answer(), received)
     with pytest.raises(RefusedError, match="quotes must not be from the future, was 6 s ahead"):
         world.engine.submit(parent_order(received=world.clock.now + 6 * NANO))
     assert not world.state.halted
@@ -260,7 +261,7 @@ def test_the_age_of_quotes_counts_until_the_receipt_of_an_order() -> None:
 def test_a_log_that_cannot_be_written_stops_everything() -> None:
     world = started()
 
-    def full(entries: Sequence[Entry], *, deferrable: bool = False) -> Future[list[int]]:
+    def full(entries: Sequence[LogEntry], *, deferrable: bool = False) -> Future[list[int]]:
         done: Future[list[int]] = Future()
         done.set_exception(WriteError("the disk is full", definite=True, cause="the disk is full"))
         return done
@@ -289,13 +290,13 @@ def test_the_same_log_gives_the_same_state_and_the_same_decisions() -> None:
         world.pass_time(0.05)
     world.pass_time(30)
     assert world.states.kept
-    assert encode_state(replay(engine.log)) == encode_state(world.state)
-    result = verify(engine.log)
+    assert encode_trading_state(replay_log(engine.log)) == encode_trading_state(world.state)
+    result = verify_log(engine.log)
     assert result.holds
     assert result.decisions == 60
     world.die()
-    before = encode_state(world.state)
-    assert encode_state(world.start(make_router("thompson", units=4)).state) == before
+    before = encode_trading_state(world.state)
+    assert encode_trading_state(world.start(make_router("thompson", units=4)).state) == before
 
 
 def test_verification_finds_a_decision_that_the_router_does_not_make() -> None:
@@ -303,15 +304,15 @@ def test_verification_finds_a_decision_that_the_router_does_not_make() -> None:
     order = parent_order(received=world.clock.now)
     world.engine.submit(order)
     row = next(row for row in world.store.rows if row.kind == "accepted")
-    (event,) = row_events(row)
+    (event,) = log_row_events(row)
     assert isinstance(event, Accepted)
     plan = event.decision.plan | {"take": {"B": 100}, "take_limits": {}}
     other = msgspec.structs.replace(event, decision=msgspec.structs.replace(event.decision, plan=plan))
     log = MemoryLog()
     log.lease("test", 10)
-    log.append([Entry("planned", "", world.store.rows[1].body, 0)])
-    log.append([Entry("accepted", "one", msgspec.msgpack.encode(other), 0)])
-    assert verify(log).different == ("one",)
+    log.append([LogEntry("planned", "", world.store.rows[1].body, 0)])
+    log.append([LogEntry("accepted", "one", msgspec.msgpack.encode(other), 0)])
+    assert verify_log(log).different == ("one",)
 
 
 def test_many_unsettled_orders_use_the_safe_router() -> None:
@@ -385,11 +386,11 @@ def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
     assert engine.state.settled == 40
     assert engine.state.positions["QVEX"].shares == world.shares_at_venues() == 12_000
     with engine.lock:  # the last outcomes may not be recorded yet
-        state = encode_state(engine.state)
+        state = encode_trading_state(engine.state)
     engine.close()
     with SqliteLog(tmp_path / "log.db") as log:
-        assert encode_state(replay(log)) == state
-        assert verify(log).holds
+        assert encode_trading_state(replay_log(log)) == state
+        assert verify_log(log).holds
         assert world.states.kept
 
 
@@ -418,7 +419,7 @@ def test_a_cancelled_child_gets_the_full_patience() -> None:
 
 
 def test_timers_of_settled_orders_are_dropped_long_before_their_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Timers, "least_pruned", 40)
+    monkeypatch.setattr(LedgerTimers, "least_pruned", 40)
     world = started()
     for number in range(100):
         now = world.clock.now
@@ -434,7 +435,7 @@ def test_timers_of_settled_orders_are_dropped_long_before_their_deadlines(monkey
 def test_a_journalled_venue_forgets_ended_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(JournalledVenue, "most_ended", 10)
     world = World()
-    market = QuotedMarket(world.books, 1)
+    market = SimulatedMarket(world.books, 1)
     venue = world.venues["A"] = JournalledVenue("A", market, world.clock, journal=tmp_path / "A.jsonl")
     world.start()
     for number in range(60):

@@ -11,10 +11,13 @@ import pytest
 from live_engines import World, parent_order, stored_events
 from live_logs import MemoryLog
 from riskroute.live import engine as engine_module
-from riskroute.live.log.interface import Entry
-from riskroute.live.log.recovery import replay, verify
-from riskroute.live.state.events import NANO, Accepted, ChildOrder, Settled
-from riskroute.live.state.trading_state import Send, encode_state
+from riskroute.live.log.interface import LogEntry
+from riskroute.live.log.recovery import replay_log, verify_log
+from riskroute.live.state.effects import SendEffect
+from riskroute.live.state.events import Accepted, Settled
+from riskroute.live.state.orders import ChildOrder
+from riskroute.live.state.quotes import NANO
+from riskroute.live.state.trading_state import encode_trading_state
 from riskroute.live.venues.simulated import Faults, SimulatedVenue
 from riskroute.routers.router import Router
 from riskroute.routers.rules import DarkFirstRule, RestEvenRule
@@ -43,7 +46,7 @@ class KillingLog(MemoryLog):
 
     countdown: Countdown
 
-    def append(self, entries: Sequence[Entry], *, deferrable: bool = False) -> Future[list[int]]:
+    def append(self, entries: Sequence[LogEntry], *, deferrable: bool = False) -> Future[list[int]]:
         self.countdown.point()
         done = super().append(entries, deferrable=deferrable)
         self.countdown.point()
@@ -142,8 +145,8 @@ def check(world: World) -> bool:
     assert state.positions["QVEX"].shares == world.shares_at_venues()
     outcomes = [one.outcome.parent for one in stored_events(world.store) if isinstance(one, Settled)]
     assert sorted(outcomes) == sorted(state.parents)
-    assert encode_state(replay(world.engine.log)) == encode_state(state)
-    assert verify(world.engine.log).holds
+    assert encode_trading_state(replay_log(world.engine.log)) == encode_trading_state(state)
+    assert verify_log(world.engine.log).holds
     return True
 
 
@@ -181,7 +184,7 @@ def test_faults_and_deaths_change_no_position_and_no_outcome(survived: Callable[
 
 
 def test_an_engine_that_resends_instead_of_querying_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "Query", Send)
+    monkeypatch.setattr(engine_module, "Query", SendEffect)
 
     def die_everywhere() -> None:
         for points in range(1, 60):

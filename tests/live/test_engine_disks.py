@@ -13,13 +13,11 @@ import pytest
 from faulty_disk import FaultyDisk, FaultyLog, Operation
 from live_engines import World, parent_order
 from live_services import Client, order_json, served, service_config
-from riskroute.core.errors import StateError
-from riskroute.live.engine import RefusedError
-from riskroute.live.log.interface import WriteError
-from riskroute.live.log.recovery import replay, verify
+from riskroute.core.errors import RefusedError, StateError, WriteError
+from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.service import Service
-from riskroute.live.state.events import NANO
-from riskroute.live.state.trading_state import encode_state
+from riskroute.live.state.quotes import NANO
+from riskroute.live.state.trading_state import encode_trading_state
 from riskroute.routers.rules import RestEvenRule
 
 pytestmark = pytest.mark.crash
@@ -76,8 +74,8 @@ def test_an_engine_on_a_full_disk_halts_and_books_what_it_missed(quick_folder: P
     world.pass_time(70)
     assert (engine.state.settled, engine.state.decisions) == (2, 2)
     assert engine.state.positions["QVEX"].shares == world.shares_at_venues()
-    assert encode_state(replay(engine.log)) == encode_state(engine.state)
-    assert verify(engine.log).holds
+    assert encode_trading_state(replay_log(engine.log)) == encode_trading_state(engine.state)
+    assert verify_log(engine.log).holds
     assert bad.failures > 0
     survived("full disk under an engine that trades", 1)
     engine.close()

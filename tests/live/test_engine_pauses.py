@@ -8,8 +8,9 @@ import time
 import pytest
 
 from live_engines import World, child_order, parent_order, stored_events
-from riskroute.live.state.events import NANO, Unanswered
-from riskroute.live.state.trading_state import Cancel, Query, Send
+from riskroute.live.state.effects import CancelEffect, QueryEffect, SendEffect
+from riskroute.live.state.events import Unanswered
+from riskroute.live.state.quotes import NANO
 from riskroute.live.venues.simulated import Faults
 
 
@@ -73,7 +74,7 @@ def test_cancels_and_queries_do_not_wait_behind_new_children(monkeypatch: pytest
     )
     monkeypatch.setattr(outbox, "_cancel", lambda child: seen.append(("cancel", child.slot)))
     monkeypatch.setattr(outbox.gateways["A"], "query", lambda child: seen.append(("query", child.slot)))
-    engine.outbox.post([Send(first), Cancel(second)])
-    engine.outbox.post([Query(third)])
+    engine.outbox.post([SendEffect(first), CancelEffect(second)])
+    engine.outbox.post([QueryEffect(third)])
     engine.pump()
     assert seen == [("cancel", 1), ("query", 2), ("send", 0)]

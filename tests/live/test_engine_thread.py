@@ -14,9 +14,11 @@ import pytest
 from live_engines import World, child_order, parent_order, quotes, stored_events
 from riskroute.core.errors import DataError, StateError
 from riskroute.live.engine import TradingEngine
-from riskroute.live.log.interface import Row
-from riskroute.live.log.recovery import verify
-from riskroute.live.state.events import NANO, Accepted, Decision, ExecutionReport, ParentOrder, Reported, Sent
+from riskroute.live.log.interface import LogRow
+from riskroute.live.log.recovery import verify_log
+from riskroute.live.state.events import Accepted, Reported, Sent
+from riskroute.live.state.orders import Decision, ExecutionReport, ParentOrder
+from riskroute.live.state.quotes import NANO
 
 
 @contextmanager
@@ -109,7 +111,7 @@ def test_orders_that_waited_together_are_durable_before_anything_of_them_is_sent
             sent.add(event.child)
         elif isinstance(event, Reported):
             assert event.report.child in sent
-    assert verify(engine.log).holds
+    assert verify_log(engine.log).holds
 
 
 def test_a_snapshot_is_due_after_so_many_events_but_not_soon_after_a_slow_one() -> None:
@@ -172,7 +174,7 @@ def test_a_snapshot_that_fails_is_tried_again_and_stops_nothing(caplog: pytest.L
 def test_orders_that_come_together_are_looked_up_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, asked, find = world.engine, list[list[str]](), world.engine.log.find
 
-    def watched(kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]:
+    def watched(kinds: Sequence[str], keys: Iterable[str]) -> dict[str, LogRow]:
         asked.append(list(keys))
         return find(kinds, asked[-1])
 
@@ -187,7 +189,7 @@ def test_orders_that_come_together_are_looked_up_together(world: World, monkeypa
     assert asked == [[order.key for order in orders]]
     assert engine.state.decisions == 8
 
-    def fail(kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]:
+    def fail(kinds: Sequence[str], keys: Iterable[str]) -> dict[str, LogRow]:
         raise DataError("the disk failed")
 
     monkeypatch.setattr(engine.log, "find", fail)

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from live_engines import World, parent_order, report, stored_events
-from riskroute.core.errors import StateError
+from riskroute.core.errors import StateError, WriteError
 from riskroute.live.learner import Learner
 from riskroute.live.limits import order_digest
-from riskroute.live.log.interface import WriteError
-from riskroute.live.log.recovery import recover
+from riskroute.live.log.recovery import recover_log
 from riskroute.live.state import fold
-from riskroute.live.state.events import Decision, Reported, Sent
-from riskroute.live.state.trading_state import encode_state
+from riskroute.live.state.events import Reported, Sent
+from riskroute.live.state.orders import Decision
+from riskroute.live.state.trading_state import encode_trading_state
 from riskroute.routers.registry import make_router
 
 
@@ -111,9 +111,9 @@ def test_a_snapshot_is_of_its_time_however_late_it_is_saved(monkeypatch: pytest.
     assert [one.id for one in world.states.orders] == waiting
     assert not set(waiting) & set(engine.ledger.archive.unsaved) or kept == 3
     (snapshot,) = world.states.kept
-    recovered, archive, _ = recover(engine.log, Learner(make_router("sweep")), world.states)
-    whole, everything, _ = recover(engine.log, Learner(make_router("sweep")))
-    assert encode_state(recovered) == encode_state(whole) == encode_state(engine.state)
+    recovered, archive, _ = recover_log(engine.log, Learner(make_router("sweep")), world.states)
+    whole, everything, _ = recover_log(engine.log, Learner(make_router("sweep")))
+    assert encode_trading_state(recovered) == encode_trading_state(whole) == encode_trading_state(engine.state)
     assert snapshot.archived == len(waiting)
     for order in everything.unsaved.values():
         assert archive.find(order.id) == order

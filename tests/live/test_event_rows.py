@@ -15,12 +15,12 @@ from riskroute.live.log import interface
 from riskroute.live.log.interface import (
     MOST_TOGETHER,
     NO_CHAIN,
-    Entry,
+    LogEntry,
     chained,
-    entries_of,
-    events_after,
-    row_events,
-    rows_events,
+    log_entries_of,
+    log_events_after,
+    log_row_events,
+    log_rows_events,
 )
 from riskroute.live.state.events import AnyEvent, Reported, Resumed, Sent
 
@@ -38,13 +38,13 @@ def test_events_come_back_from_the_log_in_their_sequence(events: list[AnyEvent],
     with pytest.MonkeyPatch.context() as patched, MemoryLog() as log:
         patched.setattr(interface, "MOST_TOGETHER", most)
         log.lease("test", math.inf)
-        entries = entries_of(events)
+        entries = log_entries_of(events)
         if entries:
             log.append(entries).result()
-        assert [event for _, event in events_after(log)] == events
+        assert [event for _, event in log_events_after(log)] == events
         rows = list(log.read())
-        one_by_one = [list(row_events(row)) for row in rows]
-        assert [list(some) for some in rows_events(rows)] == one_by_one
+        one_by_one = [list(log_row_events(row)) for row in rows]
+        assert [list(some) for some in log_rows_events(rows)] == one_by_one
         for row, some in zip(rows, one_by_one, strict=True):
             assert len(some) <= most
             assert (row.kind == "together") == (len(some) > 1)
@@ -55,13 +55,13 @@ def test_events_come_back_from_the_log_in_their_sequence(events: list[AnyEvent],
 def test_neighbours_without_a_key_share_a_row_and_no_others() -> None:
     sent = [Sent(at=1, child=f"{number}") for number in range(MOST_TOGETHER + 2)]
     events: list[AnyEvent] = [sent[0], accepted(parent_order()), *sent]
-    assert [entry.kind for entry in entries_of(events)] == ["sent", "accepted", "together", "together"]
-    assert entries_of([]) == []
+    assert [entry.kind for entry in log_entries_of(events)] == ["sent", "accepted", "together", "together"]
+    assert log_entries_of([]) == []
 
 
 @pytest.mark.parametrize("body", [b"", b"nothing", b"\x91\x01", b"\x90\x90", b"\xdd\xff\xff\xff\xff"])
 def test_an_undecodable_row_is_named(body: bytes) -> None:
-    good = entries_of([Resumed(at=1, by="desk")])[0]
-    rows = [chained(NO_CHAIN, 1, good), chained(NO_CHAIN, 2, Entry("together", "", body, 1))]
+    good = log_entries_of([Resumed(at=1, by="desk")])[0]
+    rows = [chained(NO_CHAIN, 1, good), chained(NO_CHAIN, 2, LogEntry("together", "", body, 1))]
     with pytest.raises(DataError, match="row 2 of the log cannot be read, it has no event"):
-        list(rows_events(rows))
+        list(log_rows_events(rows))

@@ -16,7 +16,7 @@ from live_services import Running, order_json, running, service_config
 from riskroute.live.http import streams
 from riskroute.live.http.streams import EventStreams
 from riskroute.live.http.views import state_view
-from riskroute.live.log.interface import events_after
+from riskroute.live.log.interface import log_events_after
 from riskroute.live.state.events import Planned
 
 STREAMS = 20
@@ -74,7 +74,7 @@ def test_streams_at_the_same_row_share_its_page_and_each_gets_every_row(
     monkeypatch.setattr(EventStreams, "page_rows", 3)
     of_all = EventStreams(up.service, STREAMS)
     of_all.count = STREAMS
-    rows = list(events_after(up.service.log, 0))
+    rows = list(log_events_after(up.service.log, 0))
     last = rows[-1][0].seq
     pages: list[int] = []
     read_rows = up.service.log.read

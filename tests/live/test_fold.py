@@ -13,14 +13,21 @@ from live_logs import MemoryStateStore
 from riskroute.core.errors import DataError, StateError
 from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive, archived_state
+from riskroute.live.state.effects import (
+    AlertEffect,
+    CancelEffect,
+    CorrectEffect,
+    Effect,
+    LearnEffect,
+    NextEffect,
+    QueryEffect,
+    SendEffect,
+)
 from riskroute.live.state.events import (
-    NANO,
     AnyEvent,
-    ChildOrder,
     Expired,
     Halted,
     Marked,
-    Outcome,
     Reported,
     Resumed,
     Sent,
@@ -29,20 +36,9 @@ from riskroute.live.state.events import (
     Withheld,
 )
 from riskroute.live.state.fold import apply
-from riskroute.live.state.trading_state import (
-    DAY,
-    Alert,
-    Cancel,
-    Correct,
-    Effect,
-    Learn,
-    Next,
-    Query,
-    Send,
-    TradingState,
-    decode_state,
-    encode_state,
-)
+from riskroute.live.state.orders import ChildOrder, OrderOutcome
+from riskroute.live.state.quotes import NANO
+from riskroute.live.state.trading_state import DAY, TradingState, decode_trading_state, encode_trading_state
 
 ORDER = parent_order(quantity=100)
 CHILD = child_order(ORDER, 0, 100)
@@ -69,8 +65,8 @@ class Desk:
         return self.hear("filled", exec_id, child, quantity=quantity, cum=cum, **given)
 
     @property
-    def learned(self) -> list[Outcome]:
-        return [effect.outcome for effect in self.effects if isinstance(effect, Learn)]
+    def learned(self) -> list[OrderOutcome]:
+        return [effect.outcome for effect in self.effects if isinstance(effect, LearnEffect)]
 
 
 def test_a_cancel_with_more_than_is_booked_waits_for_the_fill_on_its_way() -> None:
@@ -81,7 +77,7 @@ def test_a_cancel_with_more_than_is_booked_waits_for_the_fill_on_its_way() -> No
     assert not desk.state.children[CHILD.id].done
     effects = desk.fill("2", 30, 90)
     assert desk.state.children[CHILD.id].done
-    assert effects == [Next(ORDER.key)]
+    assert effects == [NextEffect(ORDER.key)]
     desk.put(Marked(at=desk.at, parent=ORDER.key, price=PRICE))
     (outcome,) = desk.learned
     assert (outcome.filled, outcome.left, outcome.marked, outcome.cost) == (90, 10, True, 100 * CENT)
@@ -129,8 +125,10 @@ def test_a_settled_order_is_corrected_and_not_learned_again() -> None:
     desk = Desk()
     desk.fill("1", 100, 100, leaves=0, fee=7)
     assert len(desk.learned) == 1
-    assert desk.hear("corrected", "2", reference="1", quantity=100, price=PRICE - CENT, fee=5) == [Correct(ORDER.key)]
-    assert desk.hear("busted", "3", reference="2", quantity=100) == [Correct(ORDER.key)]
+    assert desk.hear("corrected", "2", reference="1", quantity=100, price=PRICE - CENT, fee=5) == [
+        CorrectEffect(ORDER.key)
+    ]
+    assert desk.hear("busted", "3", reference="2", quantity=100) == [CorrectEffect(ORDER.key)]
     position = desk.state.positions["QVEX"]
     assert (position.shares, position.cash, position.fees) == (0, 0, 0)
     assert desk.state.corrections == 2
@@ -151,59 +149,59 @@ def test_the_same_exec_id_of_another_venue_or_day_is_another_fill() -> None:
 
 def test_an_unknown_child_is_queried_and_resent_only_if_its_venue_does_not_know_it() -> None:
     desk = Desk()
-    assert desk.effects == [Send(CHILD)]
+    assert desk.effects == [SendEffect(CHILD)]
     desk.put(Sent(at=desk.at, child=CHILD.id))
-    assert desk.put(Unanswered(at=desk.at, child=CHILD.id)) == [Query(CHILD)]
+    assert desk.put(Unanswered(at=desk.at, child=CHILD.id)) == [QueryEffect(CHILD)]
     assert list(desk.state.unknown) == [CHILD.id]
-    assert desk.hear("not_known", "q1") == [Send(CHILD)]
+    assert desk.hear("not_known", "q1") == [SendEffect(CHILD)]
     desk.put(Sent(at=desk.at, child=CHILD.id))
     desk.put(Unanswered(at=desk.at, child=CHILD.id))
     assert desk.hear("acknowledged", "q2", leaves=100) == []
     assert not desk.state.unknown
     assert desk.state.children[CHILD.id].status == "acknowledged"
     desk.put(Expired(at=desk.at, parent=ORDER.key))
-    assert desk.effects == [Cancel(CHILD)]
+    assert desk.effects == [CancelEffect(CHILD)]
 
 
 def test_an_answer_to_a_query_from_before_a_child_was_resent_changes_nothing() -> None:
     desk = Desk()
     desk.put(Sent(at=desk.at, child=CHILD.id))
     desk.put(Unanswered(at=desk.at, child=CHILD.id))
-    assert desk.hear("not_known", "q1") == [Send(CHILD)]
+    assert desk.hear("not_known", "q1") == [SendEffect(CHILD)]
     assert desk.hear("not_known", "q2") == []  # of a second query, which was under way
     desk.put(Sent(at=desk.at, child=CHILD.id))
     assert desk.hear("not_known", "q3") == []
     desk.put(Unanswered(at=desk.at, child=CHILD.id))
-    assert desk.hear("not_known", "q4") == [Send(CHILD)]
+    assert desk.hear("not_known", "q4") == [SendEffect(CHILD)]
 
 
 def test_a_child_its_venue_never_received_is_not_sent_after_the_deadline() -> None:
     desk = Desk()
     desk.put(Expired(at=desk.at, parent=ORDER.key))
-    assert desk.hear("not_known", "q1") == [Next(ORDER.key)]
+    assert desk.hear("not_known", "q1") == [NextEffect(ORDER.key)]
     assert desk.state.children[CHILD.id].reason == "withheld"
 
 
 def test_inconsistent_reports_are_booked_and_reported() -> None:
     desk = Desk()
     desk.fill("1", 60, 60)
-    assert isinstance(desk.hear("not_known", "q1")[0], Alert)
-    assert isinstance(desk.hear("filled", "9", child_order(parent_order("strange"), 0, 5), quantity=5)[0], Alert)
+    assert isinstance(desk.hear("not_known", "q1")[0], AlertEffect)
+    assert isinstance(desk.hear("filled", "9", child_order(parent_order("strange"), 0, 5), quantity=5)[0], AlertEffect)
     assert desk.state.orphans == 1
     effects = desk.fill("2", 90, 150, leaves=0)
-    assert any(isinstance(effect, Alert) and "150 of 100" in effect.reason for effect in effects)
+    assert any(isinstance(effect, AlertEffect) and "150 of 100" in effect.reason for effect in effects)
     assert desk.state.positions["QVEX"].shares == 150
 
 
 def test_a_halt_cancels_children_and_only_a_resume_ends_it() -> None:
     desk = Desk()
-    assert desk.put(Halted(at=desk.at, reason="storm", by="desk")) == [Cancel(CHILD)]
+    assert desk.put(Halted(at=desk.at, reason="storm", by="desk")) == [CancelEffect(CHILD)]
     desk.put(Halted(at=desk.at, reason="more storm", by="limits"))
     assert (desk.state.halted, desk.state.halted_by) == ("storm", "desk")
     desk.put(Withheld(at=desk.at, child=CHILD.id))
     desk.fill("1", 60, 60)  # it had been sent after all
     assert desk.state.positions["QVEX"].shares == 60
-    assert decode_state(encode_state(desk.state)).halted == "storm"
+    assert decode_trading_state(encode_trading_state(desk.state)).halted == "storm"
     desk.put(Resumed(at=desk.at, by="desk"))
     assert desk.state.halted == ""
 
@@ -231,10 +229,10 @@ def test_events_of_unknown_orders_are_refused() -> None:
         desk.put(Expired(at=desk.at, parent="no"))
     with pytest.raises(StateError, match="unknown child 'no'"):
         desk.put(Sent(at=desk.at, child="no"))
-    with pytest.raises(DataError, match="a state must be one that encode_state returned"):
-        decode_state(b"nonsense")
+    with pytest.raises(DataError, match="a state must be one that encode_trading_state returned"):
+        decode_trading_state(b"nonsense")
     with pytest.raises(DataError, match="a state must have version 3, had 1"):
-        decode_state(msgspec.msgpack.encode({"version": 1, "unknown_field": 3, "parents": 0}))
+        decode_trading_state(msgspec.msgpack.encode({"version": 1, "unknown_field": 3, "parents": 0}))
 
 
 def test_settled_orders_are_archived_and_restored_by_late_reports(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,11 +248,11 @@ def test_settled_orders_are_archived_and_restored_by_late_reports(monkeypatch: p
         children.append(child_order(order, 0, 100))
         put(accepted(order, children[-1]))
         fill = report(children[-1], "filled", str(number), quantity=100, cum=100, price=PRICE)
-        (outcome,) = (one.outcome for one in put(Reported(at=START, report=fill)) if isinstance(one, Learn))
+        (outcome,) = (one.outcome for one in put(Reported(at=START, report=fill)) if isinstance(one, LearnEffect))
         put(Settled(at=START, outcome=outcome))
     assert (len(state.parents), len(archive.unsaved), len(state.reports)) == (10, 290, 10)
     assert state.archived == 290
-    assert len(encode_state(state)) < 1000 * 20
+    assert len(encode_trading_state(state)) < 1000 * 20
     found = archived_state(archive, "order 3", state)
     assert found is not None
     assert found.parents["order 3"].filled == 100
@@ -262,7 +260,7 @@ def test_settled_orders_are_archived_and_restored_by_late_reports(monkeypatch: p
     assert put(Reported(at=START, report=again)) == []
     assert state.duplicates == 1
     bust = report(children[5], "busted", "bust", reference="5", quantity=100)
-    assert put(Reported(at=START, report=bust)) == [Correct("order 5")]
+    assert put(Reported(at=START, report=bust)) == [CorrectEffect("order 5")]
     assert state.positions["QVEX"].shares == 29_900
     assert len(state.parents) == 10
     assert (len(archive.unsaved), archive.unsaved_bytes) == (
@@ -280,7 +278,7 @@ def test_settled_orders_are_archived_and_restored_by_late_reports(monkeypatch: p
     put(Halted(at=START + 2 * DAY, reason="", by="night"))
     assert (state.parents, state.children, state.executions, state.replaced, archive.unsaved) == ({}, {}, {}, {}, {})
     assert archive.unsaved_bytes == 0
-    assert isinstance(put(Reported(at=START + 2 * DAY, report=bust))[0], Alert)
+    assert isinstance(put(Reported(at=START + 2 * DAY, report=bust))[0], AlertEffect)
 
 
 def test_an_archive_with_a_store_gives_the_same_state_as_one_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +312,7 @@ def test_an_archive_with_a_store_gives_the_same_state_as_one_in_memory(monkeypat
             some = [order for order in other[1].unsaved.values() if rng.random() < 0.7]
             store.save(term, None, some)
             other[1].forget(some)
-        assert encode_state(one[0]) == encode_state(other[0])
+        assert encode_trading_state(one[0]) == encode_trading_state(other[0])
     assert one[0].corrections > 10
     assert one[0].orphans > 10
     assert len(one[1].unsaved) < 300

@@ -19,26 +19,16 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from live_engines import CENT, START, accepted, child_order, parent_order, stored_again
 from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive, restore_order
-from riskroute.live.state.events import (
-    Accepted,
-    AnyEvent,
-    ChildOrder,
-    ExecutionReport,
-    Expired,
-    Intended,
-    Marked,
-    ParentOrder,
-    Reported,
-)
+from riskroute.live.state.effects import Effect, LearnEffect
+from riskroute.live.state.events import Accepted, AnyEvent, Expired, Intended, Marked, Reported
 from riskroute.live.state.fold import SETTLED_KEPT, apply
+from riskroute.live.state.orders import ChildOrder, ExecutionReport, ParentOrder
 from riskroute.live.state.trading_state import (
     ChildState,
-    Effect,
-    Learn,
     ParentState,
     TradingState,
-    decode_state,
-    encode_state,
+    decode_trading_state,
+    encode_trading_state,
 )
 
 
@@ -198,7 +188,7 @@ class Market(RuleBasedStateMachine):
         self.events.append(event)
         self.state, effects = apply(self.state, event, self.archive)
         for effect in effects:
-            if isinstance(effect, Learn):
+            if isinstance(effect, LearnEffect):
                 key = effect.outcome.parent
                 assert key not in self.learned, "learned twice"
                 self.learned[key] = len(self.events)
@@ -327,9 +317,9 @@ class Market(RuleBasedStateMachine):
 
     @rule()
     def the_state_is_saved(self) -> None:
-        body = encode_state(self.state)
-        self.state = decode_state(body)
-        assert encode_state(self.state) == body
+        body = encode_trading_state(self.state)
+        self.state = decode_trading_state(body)
+        assert encode_trading_state(self.state) == body
 
     # what must hold
 
@@ -354,7 +344,7 @@ class Market(RuleBasedStateMachine):
         again, archive = TradingState(), OrderArchive()
         for event in self.events:
             apply(again, event, archive)
-        assert encode_state(again) == encode_state(self.state)
+        assert encode_trading_state(again) == encode_trading_state(self.state)
 
     def compare_with_venues(self) -> None:
         totals: dict[str, list[int]] = {}

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from live_engines import CENT, World, parent_order
+from riskroute.core.errors import RefusedError
 from riskroute.live.children import context_of
-from riskroute.live.engine import RefusedError
 from riskroute.live.limits import Limits
-from riskroute.live.log.recovery import verify
-from riskroute.live.state.events import NANO
+from riskroute.live.log.recovery import verify_log
+from riskroute.live.state.quotes import NANO
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
@@ -92,7 +92,7 @@ def test_limits_hold_for_hostile_routers() -> None:
         assert child.order.limit <= 1001 * CENT * 10_050 // 10_000
     assert world.state.positions["QVEX"].shares == world.shares_at_venues()
     assert not world.state.halted
-    assert verify(engine.log, Hostile).holds
+    assert verify_log(engine.log, Hostile).holds
     world.die()
     world.start(Hostile())
     assert world.engine.learner.router.count == engine.learner.router.count  # type: ignore[attr-defined]
@@ -157,7 +157,7 @@ def test_a_router_that_fails_to_learn_is_put_out_of_service() -> None:
     assert decision.safe == "failing failed to learn: no room left in the head"
     assert engine.learner.disabled
     world.pass_time(1)
-    assert verify(engine.log, Failing).holds
+    assert verify_log(engine.log, Failing).holds
     world.die()
     engine = world.start(Failing())  # a restart gives it another chance
     assert engine.submit(parent_order("three", received=world.clock.now)).result(0).router == "failing"
@@ -224,7 +224,7 @@ def test_a_refusal_after_a_decision_is_logged_for_verification() -> None:
             refused += 1
     assert refused
     assert world.state.declined > 0
-    assert verify(engine.log, Hostile).holds
+    assert verify_log(engine.log, Hostile).holds
     count = engine.learner.router.count  # type: ignore[attr-defined]  # its own field
     world.die()
     assert world.start(Hostile(seed=2)).learner.router.count == count  # type: ignore[attr-defined]  # its own field

@@ -11,12 +11,11 @@ import pytest
 
 from live_engines import World, parent_order, stored_events
 from live_logs import MemoryLog
-from riskroute.core.errors import DataError
+from riskroute.core.errors import DataError, WriteError
 from riskroute.live.learner import Learner
-from riskroute.live.log.interface import WriteError
-from riskroute.live.log.recovery import replay, verify
+from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.state.events import Planned
-from riskroute.live.state.trading_state import encode_state
+from riskroute.live.state.trading_state import encode_trading_state
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.registry import make_router
 from riskroute.routers.router import Router
@@ -67,7 +66,7 @@ def test_decisions_use_a_belief_from_its_event_on() -> None:
     assert (first.belief, second.belief) == (0, 1)
     assert second.learned == 10
     assert second.state != first.state
-    result = verify(world.engine.log, refits=True)
+    result = verify_log(world.engine.log, refits=True)
     assert (result.decisions, result.different) == (40, ())
 
 
@@ -89,8 +88,8 @@ def test_the_log_restores_the_router_after_every_crash(refit_every: int) -> None
         world.pass_time(0.03)
     world.pass_time(20)
     assert world.state.settled == 60
-    assert encode_state(replay(world.engine.log)) == encode_state(world.state)
-    result = verify(world.engine.log, refits=refit_every > 0)
+    assert encode_trading_state(replay_log(world.engine.log)) == encode_trading_state(world.state)
+    result = verify_log(world.engine.log, refits=refit_every > 0)
     assert (result.decisions, result.different) == (60, ())
     assert len(planned(world)) > (refit_every > 0) * 3
     learned = world.engine.learner.router.learned["policy"]["memory"]["played"]  # type: ignore[attr-defined]
@@ -155,7 +154,7 @@ def test_a_refit_from_before_a_failed_write_is_not_adopted(monkeypatch: pytest.M
     worker.work()
     world.pass_time(0.05)
     assert engine.learner.belief == 1
-    assert verify(engine.log, refits=True).holds
+    assert verify_log(engine.log, refits=True).holds
 
 
 def test_a_belief_of_another_router_is_refused() -> None:
@@ -202,7 +201,7 @@ def test_a_new_belief_catches_up_with_decisions_in_steps(monkeypatch: pytest.Mon
     for number in range(40, 45):
         submit(world, number)
         world.pass_time(0.05)
-    assert verify(engine.log, refits=True).holds
+    assert verify_log(engine.log, refits=True).holds
 
 
 def test_the_probability_of_a_decision_is_logged_if_known() -> None:

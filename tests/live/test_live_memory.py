@@ -12,15 +12,15 @@ from typing import Any, ClassVar
 import pytest
 
 from live_engines import World, parent_order
-from riskroute.live.ledger import Timers
+from riskroute.live.ledger import LedgerTimers
 from riskroute.live.limits import Limits
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import SqliteStateStore
 from riskroute.live.market_history import MarketHistory
 from riskroute.live.state import fold
-from riskroute.live.state.events import NANO
+from riskroute.live.state.quotes import NANO
 from riskroute.live.state.trading_state import DAY
-from riskroute.live.venues.simulated import JournalledVenue, QuotedMarket
+from riskroute.live.venues.simulated import JournalledVenue, SimulatedMarket
 from riskroute.routers.rules import RestEvenRule
 
 ORDERS, MOST = 120, 300  # orders a day for six days, and the items that a collection may hold
@@ -52,10 +52,10 @@ def test_no_collection_grows_with_the_number_of_orders(tmp_path: Path, monkeypat
     monkeypatch.setattr(fold, "SETTLED_KEPT", 20)
     monkeypatch.setattr(fold, "ARCHIVED_TOGETHER", 5)
     monkeypatch.setattr(JournalledVenue, "most_ended", 20)
-    monkeypatch.setattr(Timers, "least_pruned", 40)
+    monkeypatch.setattr(LedgerTimers, "least_pruned", 40)
     many = {"day_orders": 10**9, "day_notional": 10**30, "day_loss": 10**30, "clock_jump": 2 * DAY}
     world = World(log=lambda: SqliteLog(tmp_path / "live.db"), limits=Limits(**many), snapshot_every=300)
-    market = QuotedMarket(world.books, 1, hidden={"P": 100})
+    market = SimulatedMarket(world.books, 1, hidden={"P": 100})
     world.venues = {
         name: JournalledVenue(name, market, world.clock, journal=tmp_path / f"{name}.jsonl") for name in ("A", "B", "P")
     }

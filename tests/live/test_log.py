@@ -12,23 +12,20 @@ import msgspec
 import pytest
 
 from live_logs import STORES, LogOpener, append, entry, new_store
-from riskroute.core.errors import DataError, InputError, StateError
+from riskroute.core.errors import ConflictError, DataError, FencedError, InputError, LeaseError, StateError
 from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.live.log.interface import (
     LARGEST_BODY,
     NO_CHAIN,
-    ConflictError,
-    Entry,
-    FencedError,
-    Head,
-    Header,
-    LeaseError,
     Log,
-    Row,
+    LogEntry,
+    LogHead,
+    LogHeader,
+    LogRow,
     chained,
-    header_of,
-    header_row,
-    linked,
+    linked_log_rows,
+    log_header_of,
+    log_header_row,
     verify_chain,
 )
 
@@ -50,14 +47,14 @@ def log(opener: LogOpener) -> Log:
 
 
 def test_rows_come_back_as_they_were_appended(log: Log) -> None:
-    given = [Entry("order", "a", b"\0\xff", 5), Entry("fill", "a", b"", 7), Entry("order", "ü€𐍈", b"x", 0)]
+    given = [LogEntry("order", "a", b"\0\xff", 5), LogEntry("fill", "a", b"", 7), LogEntry("order", "ü€𐍈", b"x", 0)]
     assert append(log, given) == [1, 2, 3]
-    assert [Entry(row.kind, row.key, row.body, row.at) for row in log.read()] == given
+    assert [LogEntry(row.kind, row.key, row.body, row.at) for row in log.read()] == given
     assert [row.seq for row in log.read(after=1)] == [2, 3]
     assert [row.seq for row in log.read(after=-1, limit=2)] == [0, 1]
     assert list(log.read(after=3)) == list(log.read(after=99)) == list(log.read(limit=0)) == []
     last = list(log.read())[-1]
-    assert log.head() == Head(3, last.chain) == verify_chain(log)
+    assert log.head() == LogHead(3, last.chain) == verify_chain(log)
 
 
 def test_an_entry_with_a_known_key_is_not_written_again(log: Log) -> None:
@@ -90,8 +87,8 @@ def test_a_known_key_with_another_body_is_refused_with_its_whole_batch(log: Log)
 def test_the_header_names_what_created_the_log(log: Log) -> None:
     (first,) = log.read(-1, 1)
     assert (first.seq, first.kind, first.key) == (0, "header", "")
-    assert msgspec.json.decode(first.body, type=Header) == log.header
-    assert log.header == Header(2, log.header.stream, machine_type(), provenance_versions())
+    assert msgspec.json.decode(first.body, type=LogHeader) == log.header
+    assert log.header == LogHeader(2, log.header.stream, machine_type(), provenance_versions())
     assert log.header.stream.startswith("test-")
     assert log.header.versions.keys() == {"riskroute", "python", "numpy", "scipy", "numba"}
     assert 0 <= time.time_ns() - first.at < 600e9
@@ -100,21 +97,21 @@ def test_the_header_names_what_created_the_log(log: Log) -> None:
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        (Entry("", "", b"", 0), "kind must be a text of 1 to 64 characters, was ''"),
-        (Entry("k" * 65, "", b"", 0), "kind must be a text of 1 to 64 characters, was 'kkk"),
-        (Entry("header", "", b"", 0), "kind must not be 'header', which is row 0"),
-        (Entry("order", "k" * 513, b"", 0), "key must be a text of 1 to 512 characters"),
-        (Entry("order", "a\0", b"", 0), "none of them NUL or half of a surrogate pair, was 'a\\x00'"),
-        (Entry("order", "\ud800", b"", 0), "none of them NUL or half of a surrogate pair"),
-        (Entry("order", "", b"", -1), "at must be a non-negative integer, was -1"),
-        (Entry("order", "", b"", 2**63), "at must be at most 9,223,372,036,854,775,807, was"),
-        (Entry("order", "", bytes(LARGEST_BODY + 1), 0), "body must have at most 16,777,216 bytes, had 16,777,217"),
-        (Entry("order", "", "text", 0), "body must be bytes, was 'text'"),  # type: ignore[arg-type]
+        (LogEntry("", "", b"", 0), "kind must be a text of 1 to 64 characters, was ''"),
+        (LogEntry("k" * 65, "", b"", 0), "kind must be a text of 1 to 64 characters, was 'kkk"),
+        (LogEntry("header", "", b"", 0), "kind must not be 'header', which is row 0"),
+        (LogEntry("order", "k" * 513, b"", 0), "key must be a text of 1 to 512 characters"),
+        (LogEntry("order", "a\0", b"", 0), "none of them NUL or half of a surrogate pair, was 'a\\x00'"),
+        (LogEntry("order", "\ud800", b"", 0), "none of them NUL or half of a surrogate pair"),
+        (LogEntry("order", "", b"", -1), "at must be a non-negative integer, was -1"),
+        (LogEntry("order", "", b"", 2**63), "at must be at most 9,223,372,036,854,775,807, was"),
+        (LogEntry("order", "", bytes(LARGEST_BODY + 1), 0), "body must have at most 16,777,216 bytes, had 16,777,217"),
+        (LogEntry("order", "", "text", 0), "body must be bytes, was 'text'"),  # type: ignore[arg-type]
         ("order", "entries must be of type Entry, was 'order'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_entries_that_no_store_can_hold_are_refused_before_writing(log: Log, bad: Entry, said: str) -> None:
+def test_entries_that_no_store_can_hold_are_refused_before_writing(log: Log, bad: LogEntry, said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         log.append([entry("a"), bad])
     assert log.head().seq == 0
@@ -211,24 +208,24 @@ def test_a_closed_log_says_so(log: Log) -> None:
 
 
 def test_a_changed_a_missing_and_a_moved_row_are_found() -> None:
-    rows = [header_row("main")]
+    rows = [log_header_row("main")]
     for seq in range(1, 6):
         rows.append(chained(rows[-1].chain, seq, entry(str(seq))))
-    start = Head(-1, NO_CHAIN)
-    assert list(linked(rows, start)) == rows
-    assert list(linked(rows[3:], Head(2, rows[2].chain))) == rows[3:]
+    start = LogHead(-1, NO_CHAIN)
+    assert list(linked_log_rows(rows, start)) == rows
+    assert list(linked_log_rows(rows[3:], LogHead(2, rows[2].chain))) == rows[3:]
     for field, value in {"at": 1, "kind": "orde", "key": "r3", "body": b"x", "chain": NO_CHAIN}.items():
-        changed = Row(**{name: getattr(rows[3], name) for name in Row.__struct_fields__} | {field: value})
+        changed = LogRow(**{name: getattr(rows[3], name) for name in LogRow.__struct_fields__} | {field: value})
         with pytest.raises(DataError, match="row 3 of the log was changed"):
-            list(linked([*rows[:3], changed, *rows[4:]], start))
+            list(linked_log_rows([*rows[:3], changed, *rows[4:]], start))
     with pytest.raises(DataError, match="row 3 of the log is missing: the next row has number 4"):
-        list(linked([*rows[:3], *rows[4:]], start))
+        list(linked_log_rows([*rows[:3], *rows[4:]], start))
     with pytest.raises(DataError, match="row 3 of the log was changed, or the row before it"):
-        list(linked(rows[3:], Head(2, rows[1].chain)))
+        list(linked_log_rows(rows[3:], LogHead(2, rows[1].chain)))
 
 
 def test_a_header_of_another_format_is_refused() -> None:
-    row = header_row("main")
+    row = log_header_row("main")
     for body, message in (
         (b'{"format": 3, "new_field": 1}', r"live\.db has format 3, newer than 2, .*: use a newer riskroute"),
         (b'{"format": 1}', r"live\.db has format 1, older than 2, .*: start a new log"),
@@ -236,5 +233,5 @@ def test_a_header_of_another_format_is_refused() -> None:
         (b'{"format": 2}', "header that cannot be read"),
     ):
         with pytest.raises(DataError, match=message):
-            header_of(Row(0, 0, "header", "", body, NO_CHAIN), "live.db")
-    assert header_of(row, "live.db").stream == "main"
+            log_header_of(LogRow(0, 0, "header", "", body, NO_CHAIN), "live.db")
+    assert log_header_of(row, "live.db").stream == "main"

@@ -20,8 +20,9 @@ import pytest
 from faulty_disk import DiskImage, FaultyDisk, FaultyLog, FaultyStateStore, Operation, disk_images
 from killed_logs import PROGRAM, LogWriter
 from live_logs import BATCHES, ENVIRONMENT, LONG, append, complaint, entry, live
+from riskroute.core.errors import LeaseError, WriteError
 from riskroute.live.log.group_commit import _Call
-from riskroute.live.log.interface import LeaseError, WriteError, verify_chain
+from riskroute.live.log.interface import verify_chain
 from riskroute.live.log.sqlite import SqliteLog
 
 pytestmark = pytest.mark.crash

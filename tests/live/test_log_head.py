@@ -15,7 +15,16 @@ import pytest
 from live_logs import append, entry
 from live_services import service_config
 from riskroute.core.errors import DataError, InputError
-from riskroute.live.log.interface import Head, Log, Row, chained, head_record, parse_head, recorded_head, verify_chain
+from riskroute.live.log.interface import (
+    Log,
+    LogHead,
+    LogRow,
+    chained,
+    head_record,
+    parse_head,
+    recorded_head,
+    verify_chain,
+)
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.service import Service
@@ -51,7 +60,7 @@ def rewrite(path: Path, number: int) -> None:
     with connection:
         for row in rows[1:]:
             body = b"rewritten" if row.seq == number else row.body
-            new: Row = chained(chain, row.seq, entry(row.key, body, row.kind, row.at))
+            new: LogRow = chained(chain, row.seq, entry(row.key, body, row.kind, row.at))
             chain = new.chain
             connection.execute("UPDATE log SET body = ?, chain = ? WHERE seq = ?", (body, chain, row.seq))
     connection.close()
@@ -142,11 +151,11 @@ def test_the_head_is_recorded_while_the_log_is_open(path: Path, monkeypatch: pyt
 
 
 def test_a_torn_record_is_ignored() -> None:
-    head = Head(12345, bytes(range(16)))
+    head = LogHead(12345, bytes(range(16)))
     for key in (b"", KEY):
         record = head_record(head, key)
         assert recorded_head(f"{record}   \n", key) == head
-        later = head_record(Head(12399, bytes(range(1, 17))), key)
+        later = head_record(LogHead(12399, bytes(range(1, 17))), key)
         for middle in range(1, len(record)):
             assert recorded_head(record[:middle], key) is None
             assert recorded_head(later[:middle] + record[middle:], key) in (None, head, recorded_head(later, key))
@@ -212,7 +221,10 @@ def test_a_replaced_writer_does_not_change_the_record(path: Path) -> None:
         new.lease("new", math.inf)
         append(new, [entry("new")])
         old.close()
-        assert recorded_head(path.with_name("live.db-lease").read_text(), b"") in (new.head(), Head(1000, _chain(new)))
+        assert recorded_head(path.with_name("live.db-lease").read_text(), b"") in (
+            new.head(),
+            LogHead(1000, _chain(new)),
+        )
 
 
 def _chain(log: Log) -> bytes:
@@ -220,7 +232,7 @@ def _chain(log: Log) -> bytes:
 
 
 def test_a_head_is_written_and_read_as_one_text() -> None:
-    head = Head(17, b"\x0a" * 16)
+    head = LogHead(17, b"\x0a" * 16)
     assert str(head) == f"17:{'0a' * 16}"
     assert parse_head(str(head)) == head
     for text in ("17", "17:xyz", "seventeen:0a", ""):

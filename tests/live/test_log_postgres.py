@@ -17,9 +17,9 @@ from killed_logs import LogWriter
 from live_logs import append, entry
 from once import one_at_a_time, shared_folder
 from postgres_server import postgres_server
-from riskroute.core.errors import DataError, InputError, RiskrouteError, StateError
+from riskroute.core.errors import DataError, FencedError, InputError, LeaseError, RiskrouteError, StateError, WriteError
 from riskroute.live.log import postgres as postgres_log
-from riskroute.live.log.interface import FencedError, Lease, LeaseError, WriteError, verify_chain
+from riskroute.live.log.interface import LogLease, verify_chain
 from riskroute.live.log.postgres import PostgresLog
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg: pip install 'riskroute[postgres]'")
@@ -177,7 +177,7 @@ def test_rows_whose_answer_was_lost_are_found(log: PostgresLog) -> None:
     verify_chain(log)
 
 
-def lease_soon(log: PostgresLog, owner: str) -> Lease:
+def lease_soon(log: PostgresLog, owner: str) -> LogLease:
     """Take the lease once the server has noticed that its last owner is gone."""
     until = time.monotonic() + 30
     while True:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from live_logs import LONG, LogOpener, new_store
 from riskroute.core.errors import RiskrouteError
-from riskroute.live.log.interface import Entry, Log, verify_chain
+from riskroute.live.log.interface import Log, LogEntry, verify_chain
 
 KEYS = ["", "a", "b", "c"]
 ENTRIES = st.builds(
-    Entry,
+    LogEntry,
     kind=st.sampled_from(["order", "fill"]),
     key=st.sampled_from(KEYS),
     body=st.sampled_from([b"", b"\0one", b"two"]),

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from live_logs import append, entry
-from riskroute.core.errors import DataError, InputError
-from riskroute.live.log.group_commit import _Call, new_rows
-from riskroute.live.log.interface import ConflictError, Entry, Head, LeaseError, WriteError, header_row, verify_chain
+from riskroute.core.errors import ConflictError, DataError, InputError, LeaseError, WriteError
+from riskroute.live.log.group_commit import _Call, commit_rows
+from riskroute.live.log.interface import LogEntry, LogHead, log_header_row, verify_chain
 from riskroute.live.log.sqlite import SqliteLog
 
 
@@ -211,9 +211,9 @@ def test_a_failed_attempt_at_the_lease_leaves_no_lock(path: Path) -> None:
 
 
 def test_batches_are_arranged_one_after_another() -> None:
-    head = Head(7, header_row("main").chain)
+    head = LogHead(7, log_header_row("main").chain)
     batches = [(entry("a", "1"), entry("b", "2")), (entry("c", "3"), entry("a", "other")), (entry("c", "4"),), ()]
-    rows, outcomes = new_rows(head, batches, {("order", "b"): (5, b"2")})
+    rows, outcomes = commit_rows(head, batches, {("order", "b"): (5, b"2")})
     assert [(row.seq, row.key) for row in rows] == [(8, "a"), (9, "c")]
     assert isinstance(outcomes[1], ConflictError)
     assert [outcomes[k] for k in (0, 2, 3)] == [[8, 5], [9], []]
@@ -224,8 +224,8 @@ def test_deferrable_entries_are_written_with_the_next_awaited_one(tmp_path: Path
         log.lease("one", math.inf)
         gate = threading.Event()
         log._submit(_Call(gate.wait, Future()))  # or the first might be written before the last comes
-        deferred = [log.append([Entry("tick", "", b"x", k)], deferrable=True) for k in range(3)]
-        awaited = log.append([Entry("order", "A", b"x", 3)])
+        deferred = [log.append([LogEntry("tick", "", b"x", k)], deferrable=True) for k in range(3)]
+        awaited = log.append([LogEntry("order", "A", b"x", 3)])
         gate.set()
         assert awaited.result(10) == [4]
         assert [one.result(0) for one in deferred] == [[1], [2], [3]]
@@ -235,8 +235,8 @@ def test_deferrable_entries_are_written_with_the_next_awaited_one(tmp_path: Path
 def test_deferrable_entries_are_written_without_an_awaited_one(tmp_path: Path) -> None:
     with SqliteLog(tmp_path / "log.db") as log:
         log.lease("one", math.inf)
-        assert log.append([Entry("tick", "", b"x", 0)], deferrable=True).result(10) == [1]
-        last = log.append([Entry("tick", "", b"x", 1)], deferrable=True)
+        assert log.append([LogEntry("tick", "", b"x", 0)], deferrable=True).result(10) == [1]
+        last = log.append([LogEntry("tick", "", b"x", 1)], deferrable=True)
     assert last.result(0) == [2]
 
 
@@ -244,9 +244,11 @@ def test_deferrable_entries_are_written_without_an_awaited_one(tmp_path: Path) -
 def test_a_known_key_among_many_new_ones_keeps_its_row(tmp_path: Path, count: int) -> None:
     with SqliteLog(tmp_path / "log.db") as log:
         log.lease("one", math.inf)
-        assert log.append([Entry("order", "known", b"x", 0)]).result(10) == [1]
-        many = [Entry("order", f"{k}", b"x", 0) for k in range(count)]
-        numbers = log.append([*many, Entry("order", "known", b"x", 5), Entry("order", "last", b"x", 6)]).result(10)
+        assert log.append([LogEntry("order", "known", b"x", 0)]).result(10) == [1]
+        many = [LogEntry("order", f"{k}", b"x", 0) for k in range(count)]
+        numbers = log.append([*many, LogEntry("order", "known", b"x", 5), LogEntry("order", "last", b"x", 6)]).result(
+            10
+        )
         assert numbers == [*range(2, count + 2), 1, count + 2]
         assert len(list(log.read())) == count + 2
         verify_chain(log)

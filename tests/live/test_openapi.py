@@ -10,13 +10,13 @@ from starlette.routing import Route
 
 from live_logs import MemoryLog, MemoryStore
 from live_services import running, service_config
-from riskroute.live.http.api import ROUTES, make_app
+from riskroute.live.http.api import ROUTES, make_api
 from riskroute.live.http.openapi import openapi_json
 from riskroute.live.service import Service
 
 
 def test_every_route_is_described_and_no_other(tmp_path: Path) -> None:
-    app = make_app(Service(service_config(tmp_path, mode="shadow"), log=MemoryLog()))
+    app = make_api(Service(service_config(tmp_path, mode="shadow"), log=MemoryLog()))
     routes = {
         (method, route.path.replace(":path", ""))
         for route in app.routes

@@ -11,7 +11,7 @@ from types import FrameType
 
 from live_services import order_json, running, service_config
 from riskroute.live.http.requests import OrderRequest
-from riskroute.live.state.events import Decision
+from riskroute.live.state.orders import Decision
 from trace_files import PACKAGE
 
 

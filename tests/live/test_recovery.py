@@ -9,14 +9,15 @@ import msgspec
 import pytest
 
 from live_engines import World, parent_order, stored_events
-from riskroute.live.engine import KeyUsedError
+from riskroute.core.errors import KeyUsedError
 from riskroute.live.learner import Learner
 from riskroute.live.log.interface import NO_CHAIN
-from riskroute.live.log.recovery import recover, replay
+from riskroute.live.log.recovery import recover_log, replay_log
 from riskroute.live.state import fold
 from riskroute.live.state.archive import ArchivedOrder, archived_state
-from riskroute.live.state.events import ExecutionReport, Reported, order_id
-from riskroute.live.state.trading_state import DAY, encode_state
+from riskroute.live.state.events import Reported
+from riskroute.live.state.orders import ExecutionReport, order_id
+from riskroute.live.state.trading_state import DAY, encode_trading_state
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.rules import DarkFirstRule
 
@@ -56,10 +57,10 @@ def played(orders: int = 60) -> World:
 
 def found(world: World, store: Any) -> tuple[bytes, list[ArchivedOrder]]:
     """The recovered state, and every archived order."""
-    state, archive, _ = recover(world.engine.log, Learner(DarkFirstRule()), store)
+    state, archive, _ = recover_log(world.engine.log, Learner(DarkFirstRule()), store)
     keys = [f"order {number}" for number in range(state.decisions)]
     every = [archive.find(order_id(archive.stream, key)) for key in keys if key not in state.parents]
-    return encode_state(state), [one for one in every if one is not None]
+    return encode_trading_state(state), [one for one in every if one is not None]
 
 
 def without_newest(world: World) -> None:
@@ -96,7 +97,7 @@ def test_a_snapshot_that_does_not_fit_is_not_used(damage: Callable[[World], None
     whole = found(world, None)
     assert len(whole[1]) > 40 or damage is of_a_shorter_log
     assert found(world, world.states) == whole
-    assert encode_state(replay(world.engine.log)) == whole[0]
+    assert encode_trading_state(replay_log(world.engine.log)) == whole[0]
     assert len(world.states.kept) == (0 if damage is without_any else 1)
     assert found(world, world.states) == whole
 
@@ -123,7 +124,7 @@ def test_what_is_archived_during_a_long_recovery_does_not_stay_in_memory(monkeyp
     world = played()
     whole = found(world, None)
     world.states.kept.clear()
-    _, archive, _ = recover(world.engine.log, Learner(DarkFirstRule()), world.states, most_bytes=5_000)
+    _, archive, _ = recover_log(world.engine.log, Learner(DarkFirstRule()), world.states, most_bytes=5_000)
     assert archive.unsaved_bytes < 20_000
     assert len(world.states.orders) > 30
     assert all(archive.find(one.id) == one for one in whole[1])

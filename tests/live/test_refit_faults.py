@@ -16,7 +16,7 @@ from live_services import Running, ServiceProcess, order_json, running, service_
 from riskroute.live.background import BackgroundThread, RefitWorker
 from riskroute.live.engine import TradingEngine
 from riskroute.live.http.views import state_view
-from riskroute.live.log.recovery import verify
+from riskroute.live.log.recovery import verify_log
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.service import Service
 
@@ -76,7 +76,7 @@ def test_a_stopped_worker_is_reported_and_replaced_while_trading_continues(
     assert values["refit_failures_total"] == 1
     assert values["refit_overdue_seconds"] == values["unlearned_orders"] == 0
     assert 0 <= values["belief_age_seconds"] < LONGEST
-    assert verify(up.service.log, refits=True).holds
+    assert verify_log(up.service.log, refits=True).holds
 
 
 def test_the_dashboard_is_sent_again_when_learning_begins_to_lag(up: Running, monkeypatch: pytest.MonkeyPatch) -> None:

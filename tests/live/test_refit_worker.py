@@ -12,8 +12,8 @@ import pytest
 
 from riskroute.core.errors import StateError
 from riskroute.live.background import RefitWorker
-from riskroute.live.learner import Refit, router_bytes
-from riskroute.routers.registry import make_router
+from riskroute.live.learner import Refit
+from riskroute.routers.registry import make_router, router_bytes
 
 LONG = 1_000_000  # bytes, more than a pipe holds
 

@@ -19,9 +19,9 @@ from riskroute.cli.app import run_app
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_json
 from riskroute.live.log.export import export_log
-from riskroute.live.log.interface import Entry
+from riskroute.live.log.interface import LogEntry
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.state.events import NANO, VenueQuote
+from riskroute.live.state.quotes import NANO, VenueQuote
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.registry import restore_router
 from riskroute.study.candidates import named_candidate
@@ -113,7 +113,7 @@ def test_a_live_log_is_a_data_set_that_backtest_and_study_read(
     with SqliteLog(path) as log:
         log.lease("test", math.inf)
         rows = list(MemoryLog(traded.store).read(0))
-        log.append([Entry(row.kind, row.key, row.body, row.at) for row in rows]).result()
+        log.append([LogEntry(row.kind, row.key, row.body, row.at) for row in rows]).result()
     out, market, fees = tmp_path / "out", str(tmp_path / "market"), str(tmp_path / "out" / "fees.toml")
     assert run_app(["live", "export", str(path), "--out", str(out)]) == 0
     files = sorted(map(str, (out / "books").iterdir()))

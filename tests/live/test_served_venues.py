@@ -9,14 +9,15 @@ import pytest
 
 from live_engines import START, Clock, child_order, parent_order, quotes
 from live_services import order_json, running, service_config
-from riskroute.live.state.events import NANO, ExecutionReport
-from riskroute.live.venues.simulated import JournalledVenue, QuotedMarket
+from riskroute.live.state.orders import ExecutionReport
+from riskroute.live.state.quotes import NANO
+from riskroute.live.venues.simulated import JournalledVenue, SimulatedMarket
 
 ORDER = parent_order(quantity=1000)
 
 
 def venue(journal: Path, clock: Clock, heard: list[ExecutionReport]) -> JournalledVenue:
-    market = QuotedMarket(lambda symbol: quotes(clock.now), fees={"A": (3, -2)}, fill_seconds=0.5)
+    market = SimulatedMarket(lambda symbol: quotes(clock.now), fees={"A": (3, -2)}, fill_seconds=0.5)
     made = JournalledVenue("A", market, clock, latency=0.001, journal=journal)
     made.connect(lambda *reports: heard.extend(reports))
     return made
@@ -101,7 +102,7 @@ def test_every_file_of_the_service_is_for_its_owner_alone_from_the_beginning(
 
 
 def test_fees_are_for_taking_or_for_resting_and_nothing_trades_without_books() -> None:
-    market = QuotedMarket(lambda symbol: (), fees={"A": (3, -2)})
+    market = SimulatedMarket(lambda symbol: (), fees={"A": (3, -2)})
     assert (market.fee("A", "take"), market.fee("A", "limit"), market.fee("A", "sweep")) == (3, -2, 3)
     assert market.trades(child_order(ORDER, 0, 300, kind="take", until=0), START, START) == []
 

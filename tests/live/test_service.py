@@ -16,7 +16,8 @@ from live_engines import stored_events
 from live_logs import MemoryStore
 from live_services import TOKENS, Running, order_json, running, service_config
 from riskroute.live.state.archive import archive_settled
-from riskroute.live.state.events import NANO, Accepted
+from riskroute.live.state.events import Accepted
+from riskroute.live.state.quotes import NANO
 
 
 @pytest.fixture(scope="module")

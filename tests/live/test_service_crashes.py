@@ -19,9 +19,9 @@ from checkout import ROOT
 from killed_services import complaint
 from live_logs import ENVIRONMENT, LONG
 from live_services import ServiceProcess, order_json, write_config
-from riskroute.live.log.recovery import replay
+from riskroute.live.log.recovery import replay_log
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.state.events import NANO
+from riskroute.live.state.quotes import NANO
 
 pytestmark = pytest.mark.crash
 
@@ -122,5 +122,5 @@ def test_the_real_command_survives_kills_from_outside(tmp_path: Path, survived: 
             second.end()
         assert answers.items() <= found.items()
         with SqliteLog(folder / "live.sqlite", create=False) as log:
-            assert complaint(folder, log, replay(log)) == ""
+            assert complaint(folder, log, replay_log(log)) == ""
     survived("kill -9 of the real command at a system call", len(kills))

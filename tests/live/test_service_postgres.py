@@ -8,7 +8,7 @@ from uuid import uuid4
 from live_services import order_json, running, service_config
 from riskroute.live.log.interface import verify_chain
 from riskroute.live.log.postgres import PostgresLog
-from riskroute.live.log.recovery import replay, verify
+from riskroute.live.log.recovery import replay_log, verify_log
 
 
 def test_a_service_on_postgresql_answers_halts_restarts_and_forgets_nothing(postgres: str, tmp_path: Path) -> None:
@@ -34,6 +34,6 @@ def test_a_service_on_postgresql_answers_halts_restarts_and_forgets_nothing(post
         up.client.settled("new")
     with PostgresLog(postgres, stream, create=False) as log:
         verify_chain(log)
-        assert verify(log).decisions == 6
-        assert verify(log).holds
-        assert replay(log).positions["DEMO"].shares == 600
+        assert verify_log(log).decisions == 6
+        assert verify_log(log).holds
+        assert replay_log(log).positions["DEMO"].shares == 600

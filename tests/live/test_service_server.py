@@ -18,8 +18,8 @@ import httpx
 import pytest
 
 from live_services import order_json
-from riskroute.live.config import write_template
-from riskroute.live.log.recovery import replay, verify
+from riskroute.live.config import write_config_template
+from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.log.sqlite import SqliteLog
 
 
@@ -34,7 +34,7 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.file, self.log = folder / "live.toml", folder / "live.sqlite"
-        self.tokens = write_template(self.file)
+        self.tokens = write_config_template(self.file)
         text = self.file.read_text().replace("8470", str(free_port()))
         self.file.write_text(re.sub(r"(\[venues\.\w+\])", r"\1\nlatency_ms = 0.1", text))
         self.url = "http://" + re.findall(r'listen = "(.+?)"', text)[0]
@@ -96,8 +96,8 @@ def test_nothing_answered_is_lost_when_the_service_is_killed(tmp_path: Path) -> 
         rest = process.communicate(timeout=30)[0]
         assert process.returncode == 0
     with SqliteLog(tmp_path / "live.sqlite", create=False) as log:
-        state = replay(log)
-        assert verify(log).holds
+        state = replay_log(log)
+        assert verify_log(log).holds
         assert f"stopped: 40 orders, 0 unsettled, all in the log, with head {log.head()}\n" in rest
     assert state.positions["DEMO"].shares == positions["DEMO"]["shares"] == 4000
 

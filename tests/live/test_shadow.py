@@ -14,9 +14,9 @@ from live_services import order_json, running, service_config
 from recorded_market import executed_orders, told_market
 from riskroute.live.config import LiveConfig, live_config, token_hash
 from riskroute.live.http.requests import QuotesRequest, ShadowRequest, decode_request
-from riskroute.live.log.recovery import replay, verify
+from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.service import Service
-from riskroute.live.state.events import NANO
+from riskroute.live.state.quotes import NANO
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
@@ -129,9 +129,9 @@ def test_a_router_saves_nothing_against_itself(result: BacktestResult) -> None:
     assert shown["saving_bps"]["mean"] == pytest.approx(0, abs=1e-6)
     assert shown["guessed_shares"] == 0
     log = MemoryLog(store)
-    assert verify(log).decisions == 100
-    assert verify(log).holds
-    assert replay(log).totals.view() == shown
+    assert verify_log(log).decisions == 100
+    assert verify_log(log).holds
+    assert replay_log(log).totals.view() == shown
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from faulty_disk import FaultyDisk, FaultyLog, FaultyStateStore, Operation
 from live_logs import ENVIRONMENT, LONG, append, complaint, entry, live, store_beside
-from riskroute.live.log.interface import LeaseError, Log
+from riskroute.core.errors import LeaseError
+from riskroute.live.log.interface import Log
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.sqlite import SqliteLog
 

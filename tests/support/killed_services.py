@@ -34,17 +34,20 @@ from live_services import order_json, served, service_config
 from riskroute.live import engine as engine_module
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import TradingEngine
-from riskroute.live.log.interface import Log, events_after, verify_chain
-from riskroute.live.log.recovery import replay, verify
+from riskroute.live.log.interface import Log, log_events_after, verify_chain
+from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import SqliteStateStore, StateStore
 from riskroute.live.service import Service
 from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive
-from riskroute.live.state.events import NANO, Accepted, ChildOrder, Settled, order_id
-from riskroute.live.state.trading_state import Send, TradingState, encode_state
-from riskroute.live.venues.simulated import Faults, JournalledVenue, QuotedMarket, ServedVenue
+from riskroute.live.state.effects import SendEffect
+from riskroute.live.state.events import Accepted, Settled
+from riskroute.live.state.orders import ChildOrder, order_id
+from riskroute.live.state.quotes import NANO
+from riskroute.live.state.trading_state import TradingState, encode_trading_state
+from riskroute.live.venues.simulated import Faults, JournalledVenue, ServedSimulatedVenue, SimulatedMarket
 from riskroute.routers.registry import make_router, router_parameters
 
 MANNERS = ("before", "in", "after")
@@ -102,11 +105,11 @@ class Journal:
 def watch(service: Service, folder: Path, perform: Perform) -> None:
     """Put messages to venues and their journals before ``perform``, and note children that arrive twice."""
     for gateway in service.engine.outbox.gateways.values():
-        assert isinstance(gateway, ServedVenue)
+        assert isinstance(gateway, ServedSimulatedVenue)
         _watch_venue(gateway, gateway.venue, folder, perform)
 
 
-def _watch_venue(gateway: ServedVenue, venue: JournalledVenue, folder: Path, perform: Perform) -> None:
+def _watch_venue(gateway: ServedSimulatedVenue, venue: JournalledVenue, folder: Path, perform: Perform) -> None:
     send, arrive, connect = gateway.send, venue._arrive, venue.connect
 
     def watched_send(child: ChildOrder) -> None:
@@ -209,25 +212,25 @@ def _done(call: Callable[[], None]) -> None:
 def complaint(folder: Path, log: Log, state: TradingState, symbol: str = "DEMO", stem: str = "live.sqlite") -> str:
     """What is wrong with a log, the journals of its venues, and the state of the service that wrote it."""
     verify_chain(log)
-    events = [event for _, event in events_after(log)]
+    events = [event for _, event in log_events_after(log)]
     accepted = Counter(event.order.key for event in events if isinstance(event, Accepted))
     settled = Counter(event.outcome.parent for event in events if isinstance(event, Settled))
     if state.unsettled or settled != accepted or set(settled.values()) != {1}:
         return f"not every order was learned once: {dict(settled)} of {dict(accepted)}"
     if state.halted or state.orphans or state.overfilled or state.corrections:
         return f"trading went wrong: {state.halted}"
-    if encode_state(replay(log)) != encode_state(state):
+    if encode_trading_state(replay_log(log)) != encode_trading_state(state):
         return "the log does not lead to the state"
-    if not verify(log).holds:
+    if not verify_log(log).holds:
         return "a decision comes out differently"
     with mock.patch.object(fold, "SETTLED_KEPT", 10**9):  # all orders in the state
-        return venues_complaint(folder, replay(log), symbol, stem)
+        return venues_complaint(folder, replay_log(log), symbol, stem)
 
 
 def archive_complaint(log: Log, engine: TradingEngine) -> str:
     """What the archive of an engine has not as its log says."""
     state, archive = TradingState(), OrderArchive(log.header.stream)
-    for _, event in events_after(log):
+    for _, event in log_events_after(log):
         fold.apply(state, event, archive)
     with engine.lock:
         if archive.unsaved.keys() & {order_id(archive.stream, key) for key in engine.state.parents}:
@@ -325,7 +328,7 @@ class FileWorld(World):
     def __init__(self, folder: Path, faults: Faults, seed: int, disk: FaultyDisk) -> None:
         super().__init__(faults=faults, seed=seed, snapshot_every=2_000)
         self.folder, self.disk = folder, disk
-        market = QuotedMarket(self.books, 1, hidden={"P": 100})
+        market = SimulatedMarket(self.books, 1, hidden={"P": 100})
         self.venues = {
             name: JournalledVenue(name, market, self.clock, faults=faults, seed=seed, journal=folder / f"{name}.jsonl")
             for name in ("A", "B", "P")
@@ -374,8 +377,8 @@ def learned(folder: Path) -> dict[str, Any]:
     """What a log says in the end: positions, outcomes, what they taught; and whether it keeps its promises."""
     with SqliteLog(folder / "live.db", "test") as log:
         verify_chain(log)
-        state, check = replay(log), verify(log)
-        settled = [event.outcome for _, event in events_after(log) if isinstance(event, Settled)]
+        state, check = replay_log(log), verify_log(log)
+        settled = [event.outcome for _, event in log_events_after(log) if isinstance(event, Settled)]
         held = {name: [one.shares, one.cash, one.fees] for name, one in state.positions.items()}
     return {
         "positions": held,
@@ -439,7 +442,7 @@ if __name__ == "__main__":
         shake(Path(where), name, int(orders), int(kills), int(seed), float(pace))
     else:
         if task == "resend":
-            vars(engine_module)["Query"] = Send
+            vars(engine_module)["Query"] = SendEffect
         where, step, *routers = words
         enough = 1 if task == "resend" else math.inf
         found = {

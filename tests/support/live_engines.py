@@ -7,20 +7,12 @@ from typing import Any
 from live_logs import MemoryLog, MemoryStateStore, MemoryStore
 from riskroute.live.children import child_id
 from riskroute.live.engine import TradingEngine
-from riskroute.live.log.interface import NO_CHAIN, Log, chained, entries_of, events_after, row_events
-from riskroute.live.state.events import (
-    NANO,
-    Accepted,
-    AnyEvent,
-    ChildOrder,
-    Decision,
-    ExecutionReport,
-    ParentOrder,
-    PoolQuote,
-    VenueQuote,
-)
+from riskroute.live.log.interface import NO_CHAIN, Log, chained, log_entries_of, log_events_after, log_row_events
+from riskroute.live.state.events import Accepted, AnyEvent
+from riskroute.live.state.orders import ChildOrder, Decision, ExecutionReport, ParentOrder
+from riskroute.live.state.quotes import NANO, PoolQuote, VenueQuote
 from riskroute.live.state.trading_state import TradingState
-from riskroute.live.venues.simulated import Faults, QuotedMarket, SimulatedVenue
+from riskroute.live.venues.simulated import Faults, SimulatedMarket, SimulatedVenue
 from riskroute.routers.router import Router
 from riskroute.routers.rules import SweepRule
 
@@ -74,13 +66,13 @@ def report(child: ChildOrder, kind: Any, exec_id: str, **more: Any) -> Execution
 
 def stored_events(store: MemoryStore) -> list[Any]:
     """All events of a log."""
-    return [event for _, event in events_after(MemoryLog(store))]
+    return [event for _, event in log_events_after(MemoryLog(store))]
 
 
 def stored_again(event: AnyEvent) -> AnyEvent:
     """An event as it comes back from a row of its own."""
-    (entry,) = entries_of([event])
-    (again,) = row_events(chained(NO_CHAIN, 1, entry))
+    (entry,) = log_entries_of([event])
+    (again,) = log_row_events(chained(NO_CHAIN, 1, entry))
     return again
 
 
@@ -99,7 +91,7 @@ class World:
 
     def __init__(self, *, faults: Faults | None = None, seed: int = 0, log: Any = None, **engine: Any) -> None:
         self.clock = Clock()
-        market = QuotedMarket(self.books, seed, hidden={"P": 100})
+        market = SimulatedMarket(self.books, seed, hidden={"P": 100})
         self.venues = {
             name: SimulatedVenue(name, market, self.clock, faults=faults, seed=seed) for name in ("A", "B", "P")
         }

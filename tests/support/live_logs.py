@@ -14,30 +14,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from riskroute.core.errors import DataError, StateError
+from riskroute.core.errors import ConflictError, DataError, FencedError, LeaseError, StateError
 from riskroute.live.log.interface import (
     NO_CHAIN,
-    ConflictError,
-    Entry,
-    FencedError,
-    Head,
-    Header,
-    Lease,
-    LeaseError,
     Log,
-    Row,
+    LogEntry,
+    LogHead,
+    LogHeader,
+    LogLease,
+    LogRow,
     chained,
-    checked_entries,
-    checked_range,
-    checked_text,
-    header_of,
-    header_row,
+    checked_log_entries,
+    checked_log_range,
+    checked_log_text,
     lease_end,
-    linked,
+    linked_log_rows,
+    log_header_of,
+    log_header_row,
     verify_chain,
 )
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.log.state_store import Snapshot, SqliteStateStore, StateStore
+from riskroute.live.log.state_store import SqliteStateStore, StateSnapshot, StateStore
 from riskroute.live.state.archive import ARCHIVE_DAYS, ArchivedOrder
 
 
@@ -46,13 +43,13 @@ class MemoryStore:
     """What a file or a database is to the other logs: rows and the lease, for any number of logs."""
 
     stream: str = "main"
-    rows: list[Row] = field(default_factory=list)
-    lease: Lease = field(default_factory=lambda: Lease("", 0, 0))
+    rows: list[LogRow] = field(default_factory=list)
+    lease: LogLease = field(default_factory=lambda: LogLease("", 0, 0))
     holder: MemoryLog | None = None
 
     def __post_init__(self) -> None:
         if not self.rows:
-            self.rows.append(header_row(checked_text("stream", self.stream, 64)))
+            self.rows.append(log_header_row(checked_log_text("stream", self.stream, 64)))
 
 
 class MemoryLog:
@@ -76,21 +73,21 @@ class MemoryLog:
 
     def __init__(self, store: MemoryStore | None = None) -> None:
         self.store = MemoryStore() if store is None else store
-        self.header: Header = header_of(self.store.rows[0], "the store")
+        self.header: LogHeader = log_header_of(self.store.rows[0], "the store")
         self._term = 0
         self._closed = False
 
-    def append(self, entries: Sequence[Entry], *, deferrable: bool = False) -> Future[list[int]]:
+    def append(self, entries: Sequence[LogEntry], *, deferrable: bool = False) -> Future[list[int]]:
         self._must_be_open()
         done: Future[list[int]] = Future()
-        checked = checked_entries(entries)
+        checked = checked_log_entries(entries)
         try:
             done.set_result(self._append(checked))
         except StateError as error:
             done.set_exception(error)
         return done
 
-    def _append(self, entries: tuple[Entry, ...]) -> list[int]:
+    def _append(self, entries: tuple[LogEntry, ...]) -> list[int]:
         if self._term == 0:
             raise LeaseError("appending needs the lease: call lease first")
         if self._term != self.store.lease.term:
@@ -108,33 +105,33 @@ class MemoryLog:
         self.store.rows = rows
         return numbers
 
-    def read(self, after: int = 0, limit: int | None = None) -> Iterator[Row]:
+    def read(self, after: int = 0, limit: int | None = None) -> Iterator[LogRow]:
         self._must_be_open()
-        begin, most = checked_range(after, limit)
+        begin, most = checked_log_range(after, limit)
         rows = self.store.rows[begin : begin + most]
         chain = self.store.rows[begin - 1].chain if rows and begin > 0 else NO_CHAIN
-        return linked(rows, Head(begin - 1, chain))
+        return linked_log_rows(rows, LogHead(begin - 1, chain))
 
-    def head(self) -> Head:
+    def head(self) -> LogHead:
         self._must_be_open()
-        return Head(self.store.rows[-1].seq, self.store.rows[-1].chain)
+        return LogHead(self.store.rows[-1].seq, self.store.rows[-1].chain)
 
-    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]:
+    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, LogRow]:
         self._must_be_open()
         wanted = set(keys) - {""}
         return {row.key: row for row in self.store.rows if row.kind in kinds and row.key in wanted}
 
-    def recorded(self) -> list[Head]:
+    def recorded(self) -> list[LogHead]:
         return []
 
-    def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> Lease:
+    def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> LogLease:
         self._must_be_open()
-        checked_text("owner", owner, 64)
+        checked_log_text("owner", owner, 64)
         now = time.time_ns()
         old, ours = self.store.lease, self._term == self.store.lease.term != 0
         if not ours and self.store.holder is not None and now < old.until:
             raise LeaseError(f"{old.owner!r} writes this log, and is not done")
-        self.store.lease = Lease(owner, old.term if ours else old.term + 1, lease_end(now, seconds))
+        self.store.lease = LogLease(owner, old.term if ours else old.term + 1, lease_end(now, seconds))
         self.store.holder, self._term = self, self.store.lease.term
         return self.store.lease
 
@@ -171,21 +168,21 @@ class MemoryStateStore:
     """A store of snapshots and archived orders in memory: the plain definition of what the others do."""
 
     def __init__(self) -> None:
-        self.kept: list[Snapshot] = []
+        self.kept: list[StateSnapshot] = []
         self.orders: list[ArchivedOrder] = []
         self.term = 0
 
-    def snapshots(self) -> Iterator[Snapshot]:
+    def snapshots(self) -> Iterator[StateSnapshot]:
         return iter(sorted(self.kept, key=lambda one: -one.seq))
 
-    def begin(self, start: Snapshot | None) -> int:
+    def begin(self, start: StateSnapshot | None) -> int:
         seq, archived = (-1, 0) if start is None else (start.seq, start.archived)
         self.kept = [one for one in self.kept if one.seq <= seq]
         self.orders = [one for one in self.orders if one.number <= archived]
         self.term += 1
         return self.term
 
-    def save(self, term: int, snapshot: Snapshot | None, orders: Sequence[ArchivedOrder]) -> None:
+    def save(self, term: int, snapshot: StateSnapshot | None, orders: Sequence[ArchivedOrder]) -> None:
         self._check(term)
         known = {one.number for one in self.orders}
         assert known.isdisjoint(one.number for one in orders), "written twice"
@@ -232,12 +229,12 @@ def new_store(kind: str, folder: Path, database: str = "") -> Iterator[LogOpener
         yield lambda: stack.enter_context(opened())
 
 
-def entry(key: str = "", body: bytes | str = b"", kind: str = "order", at: int = 0) -> Entry:
+def entry(key: str = "", body: bytes | str = b"", kind: str = "order", at: int = 0) -> LogEntry:
     """An entry with little to say."""
-    return Entry(kind, key, body.encode() if isinstance(body, str) else body, at)
+    return LogEntry(kind, key, body.encode() if isinstance(body, str) else body, at)
 
 
-def append(log: Log, entries: Sequence[Entry]) -> list[int]:
+def append(log: Log, entries: Sequence[LogEntry]) -> list[int]:
     """Append, and wait until it is durable."""
     return log.append(entries).result(timeout=30)
 
@@ -245,7 +242,7 @@ def append(log: Log, entries: Sequence[Entry]) -> list[int]:
 LONG = os.environ.get("RISKROUTE_CRASH") == "long"
 """Whether to try every fault, as `make crash` does, or a selection in a few seconds."""
 
-BATCHES: list[list[Entry]] = [
+BATCHES: list[list[LogEntry]] = [
     [entry(f"{k}.{j}", bytes([k]) * (37 * k % 700)) for j in range(1 + k % 3)] for k in range(24 if LONG else 12)
 ]
 """What is appended, one batch after another."""
@@ -276,13 +273,13 @@ def live(log: Log, store: StateStore, answered: Callable[[str], None]) -> None:
             if number > 10:  # those that wait in memory may be moved before a snapshot is taken
                 store.save(term, None, orders[:3])
                 orders = orders[3:]
-            store.save(term, Snapshot(head.seq, head.chain, count, 0, b"state" * 100), orders)
+            store.save(term, StateSnapshot(head.seq, head.chain, count, 0, b"state" * 100), orders)
 
 
 def complaint(path: Path, answered: Collection[str]) -> str:
     """What is wrong with the file of a log whose life was cut short, in words; nothing if all promises hold."""
     with SqliteLog(path, "test") as log:
-        rows = [Entry(row.kind, row.key, row.body, row.at) for row in log.read()]
+        rows = [LogEntry(row.kind, row.key, row.body, row.at) for row in log.read()]
         if lost := set(answered) - {row.key for row in rows}:
             return f"{len(lost)} answered entries are lost"
         try:

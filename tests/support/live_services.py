@@ -19,9 +19,9 @@ from starlette.applications import Starlette
 
 from live_logs import ENVIRONMENT, MemoryLog, MemoryStore
 from riskroute.live.config import LiveConfig, live_config, token_hash
-from riskroute.live.http.api import make_app
+from riskroute.live.http.api import make_api
 from riskroute.live.service import Service
-from riskroute.live.state.events import NANO
+from riskroute.live.state.quotes import NANO
 
 TOKENS = {name: f"the-token-that-is-good-for-{name}" for name in ("trade", "halt", "read")}
 
@@ -92,7 +92,7 @@ class Running:
 @contextmanager
 def served(service: Service) -> Iterator[Client]:
     """The service, asked as over HTTP."""
-    app = make_app(service)
+    app = make_api(service)
     with asyncio.Runner() as runner:
         life = app.router.lifespan_context(app)
         runner.run(life.__aenter__())

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from riskroute.live.config import LiveConfig
-    from riskroute.live.log.interface import Head, Log
+    from riskroute.live.log.interface import Log, LogHead
 
 live = typer.Typer(
     no_args_is_help=True,
@@ -42,9 +42,9 @@ def _init_command(
     """
     require_live_command()
     from riskroute.cli.output import say
-    from riskroute.live.config import write_template
+    from riskroute.live.config import write_config_template
 
-    tokens = write_template(file, mode="shadow" if shadow else "live")
+    tokens = write_config_template(file, mode="shadow" if shadow else "live")
     say(f"wrote {file}")
     say("tokens, shown only once; keep them like passwords:")
     for name, token in tokens.items():
@@ -189,7 +189,7 @@ def _log(path: Path) -> Log:
     return read_live_config(path).open_log(create=False) if path.suffix == ".toml" else SqliteLog(path, create=False)
 
 
-def _head(log: Log) -> Head:
+def _head(log: Log) -> LogHead:
     """Return the head of a log; warn if it does not fit the recorded ones."""
     from riskroute.cli.output import say
     from riskroute.core.errors import DataError
@@ -202,7 +202,7 @@ def _head(log: Log) -> Head:
     return log.head()
 
 
-def _named_head(log: Log, text: str) -> Head:
+def _named_head(log: Log, text: str) -> LogHead:
     """Return the head that is written as NUMBER:HASH, or as the HASH of a row of the log."""
     from riskroute.core.errors import DataError
     from riskroute.live.log.interface import parse_head
@@ -241,7 +241,7 @@ def _verify_command(
     from riskroute.core.runtime import machine_type, provenance_versions
     from riskroute.live.config import read_live_config
     from riskroute.live.log.interface import check_heads, verify_chain
-    from riskroute.live.log.recovery import verify
+    from riskroute.live.log.recovery import verify_log
     from riskroute.routers.registry import file_router, is_file_router, router_parameters
 
     own = None
@@ -257,7 +257,7 @@ def _verify_command(
         if accept:
             opened.lease("verify", 0, trusted=True)
         recorded = opened.recorded()
-        found = verify(opened, own, refits=refits) if end.seq else None
+        found = verify_log(opened, own, refits=refits) if end.seq else None
         header = opened.header
     say(f"{end.seq:,} rows, hash chain intact; head {end}")
     if not recorded:
@@ -288,12 +288,12 @@ def _replay_command(
     from riskroute.cli.output import check_outputs, say, show_status
     from riskroute.core.files import write_json
     from riskroute.live.http.views import replay_view
-    from riskroute.live.log.recovery import replay
+    from riskroute.live.log.recovery import replay_log
 
     check_outputs({"--json": json})
     with _log(log) as opened, show_status("replaying the log"):
         head = _head(opened)
-        view = replay_view(replay(opened, head.seq)) | {"head": str(head)}
+        view = replay_view(replay_log(opened, head.seq)) | {"head": str(head)}
     counts = "{events:,} events, {orders:,} orders, {settled:,} settled, {unsettled:,} unsettled"
     say(f"{counts.format_map(view)}; head {head}")
     for symbol, held in view["positions"].items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from riskroute.core.text import shown
+
 
 class RiskrouteError(Exception):
     """Base class of all errors of riskroute."""
@@ -33,3 +35,63 @@ class NoBooksError(DataError):
 
 class CheckError(RiskrouteError, AssertionError):
     """Raised if a policy, action set, environment or router fails a check such as `check_policy`."""
+
+
+class KnownKeyError(Exception):
+    """The log already has a row with the kind and key of a new one."""
+
+
+class ConflictError(StateError):
+    """An entry has the kind and key of a row in the log, and another body."""
+
+    def __init__(self, kind: str, key: str, seq: int) -> None:
+        super().__init__(f"{kind} {shown(key)} is already in row {seq} of the log, with another body")
+        self.kind, self.key, self.seq = kind, key, seq
+
+
+class LeaseError(StateError):
+    """Another process holds the lease of this log, or the lease was never taken."""
+
+
+class FencedError(LeaseError):
+    """Another process took over the lease: nothing was written."""
+
+
+class WriteError(StateError):
+    """The store could not write, for example because the disk is full.
+
+    ``definite`` is whether certainly nothing was written; otherwise only reading the log again tells. ``cause`` may be
+    shown to clients: it names no paths, hosts or users.
+    """
+
+    def __init__(self, message: str, *, definite: bool, cause: str = "its store failed") -> None:
+        super().__init__(message)
+        self.definite, self.cause = definite, cause
+
+
+class RefusedError(StateError):
+    """An order is refused for now; the message says why."""
+
+
+class OverloadedError(RefusedError):
+    """An order waited for too long before the router got to it; it may be sent again."""
+
+
+class KeyUsedError(InputError):
+    """An order has the idempotency key of another one."""
+
+
+class HaltedError(RefusedError):
+    """Trading is halted, or the start is not complete."""
+
+
+class MalformedRequestError(InputError):
+    """A body that is not JSON or has the wrong form."""
+
+
+class UnknownOrderError(InputError):
+    """An unknown order."""
+
+
+class RouterError(StateError):
+    """A router failed, or returned a plan that cannot be executed."""

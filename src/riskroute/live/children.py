@@ -13,16 +13,8 @@ import numpy as np
 
 from riskroute.core.arrays import Matrix, Vector
 from riskroute.core.records import unvalidated
-from riskroute.live.state.events import (
-    NANO,
-    ChildOrder,
-    Outcome,
-    ParentOrder,
-    PoolQuote,
-    VenueQuote,
-    order_id,
-    touch_prices,
-)
+from riskroute.live.state.orders import ChildOrder, OrderOutcome, ParentOrder, order_id
+from riskroute.live.state.quotes import NANO, PoolQuote, VenueQuote, touch_prices
 from riskroute.live.state.trading_state import ChildState, ParentState, TradingState
 from riskroute.routers.context import Context, ContextBooks, ContextPool
 from riskroute.routers.execution import (
@@ -87,18 +79,6 @@ def context_of(order: ParentOrder, now: int) -> Context:
     )
 
 
-def copied_context(context: Context) -> Context:
-    """Return a context of the same order with arrays of its own, for a router, which may write into them."""
-    books = context.books
-    _ = books.touch  # computed before the copy, so that both have it
-    arrays = {name: vars(books)[name].copy() for name in _ARRAYS}
-    fields = {name: vars(context)[name] for name in Context.__dataclass_fields__}
-    return unvalidated(Context, fields | {"books": unvalidated(ContextBooks, vars(books) | arrays)})
-
-
-_ARRAYS = ("bid_px", "bid_sz", "ask_px", "ask_sz", "takers", "makers", "ages")
-
-
 @lru_cache(1024)
 def _pool(quote: PoolQuote) -> ContextPool:
     """Return a pool as routers see it; cached, since all orders have the same few pools."""
@@ -128,7 +108,7 @@ def _levels(quotes: Quotes) -> tuple[Matrix, Matrix, Matrix, Matrix]:
     return bid_px, ask_px, bid_sz, ask_sz
 
 
-def report_of(outcome: Outcome) -> Report:
+def report_of(outcome: OrderOutcome) -> Report:
     """Return the report that a router learns from, for a settled order."""
     children = []
     for number, child in enumerate(outcome.children):

@@ -25,9 +25,9 @@ from riskroute.live.log.interface import Log
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateStore
 from riskroute.live.market_history import MarketHistory
-from riskroute.live.state.events import NANO
+from riskroute.live.state.quotes import NANO
 from riskroute.live.venues.gateway import Gateway
-from riskroute.live.venues.simulated import Faults, JournalledVenue, QuotedMarket, ServedVenue
+from riskroute.live.venues.simulated import Faults, JournalledVenue, ServedSimulatedVenue, SimulatedMarket
 from riskroute.routers.registry import (
     file_router,
     is_file_router,
@@ -272,14 +272,14 @@ class LiveConfig(_Section):
         for name, place in {**self.venues, **self.pools}.items():
             venue = JournalledVenue(
                 name,
-                QuotedMarket(history, place.seed, hidden, place.fill_seconds, fees),
+                SimulatedMarket(history, place.seed, hidden, place.fill_seconds, fees),
                 clock,
                 latency=place.latency_ms / 1000,
                 faults=Faults(**{field.name: getattr(place, field.name) for field in fields(Faults)}),
                 seed=place.seed,
                 journal=folder / f"{stem}-venue-{in_file_name(name)}.jsonl",
             )
-            made[name] = ServedVenue(venue)
+            made[name] = ServedSimulatedVenue(venue)
         return made
 
     def token_owner(self, authorization: str) -> tuple[str, frozenset[str]] | None:
@@ -364,7 +364,7 @@ def read_live_config(path: Path, **more: str | None) -> LiveConfig:
     return config.model_copy(update={"log": log, "router": router, **paths})
 
 
-def write_template(path: Path, *, mode: str = "live") -> dict[str, str]:
+def write_config_template(path: Path, *, mode: str = "live") -> dict[str, str]:
     """Write a commented configuration, and return the tokens by name, which are stored nowhere."""
     if path.exists():
         raise InputError(f"file must be new, was {str(path)!r}, which exists")

@@ -25,8 +25,9 @@ from riskroute.core.arrays import Matrix, Vector
 from riskroute.core.runtime import cached
 from riskroute.learning.hazards import Hazards
 from riskroute.live.children import context_of
-from riskroute.live.market_history import ObservedMarket
-from riskroute.live.state.events import NANO, ChildOutcome, ParentOrder
+from riskroute.live.market_history import ObservedHistory
+from riskroute.live.state.orders import ChildOutcome, ParentOrder
+from riskroute.live.state.quotes import NANO
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import EDGES
 from riskroute.routers.contextual.market_features import horizon_feature
@@ -37,7 +38,7 @@ from riskroute.routing.consolidated import displayed_cost
 _MOST = 100_000  # larger children count as one of this size: hazards keep an entry for every share
 
 
-class Estimate(NamedTuple):
+class CounterfactualCost(NamedTuple):
     """A counterfactual cost in 1e-9 dollars against the arrival mid, fees included.
 
     ``guessed`` shares have an unknown fill, for which the expectation is used. ``children`` are those that the plan
@@ -64,15 +65,15 @@ class Counterfactual:
         order: ParentOrder,
         plan: Plan,
         seen: Sequence[ChildOutcome],
-        market: ObservedMarket | None = None,
+        market: ObservedHistory | None = None,
         context: Context | None = None,
-    ) -> Estimate:
+    ) -> CounterfactualCost:
         """Estimate the cost of an order with a plan, given the outcomes of its real children, and the market's.
 
         ``context`` is the order's at its arrival, if the caller has it.
         """
         context = context or context_of(order, order.received)
-        return _Counterplan(self, order, context, plan, seen, market or ObservedMarket({}, ())).play()
+        return _Counterplan(self, order, context, plan, seen, market or ObservedHistory({}, ())).play()
 
     def learn(self, order: ParentOrder, seen: Sequence[ChildOutcome]) -> None:
         """Learn from the children of an order."""
@@ -132,7 +133,7 @@ def _key(kind: str, place: str, horizon: float) -> str:
     return f"{kind}\x1f{place}\x1f{0 if kind == 'dark' else horizon_feature(horizon)}"
 
 
-def benchmark_plan(context: Context) -> Plan:
+def counterfactual_plan(context: Context) -> Plan:
     """Return the standard routing rule's plan: all pools that save something in turn, then a sweep."""
     savings = context.pool_savings if context.pools else {}
     dark = {pool: context.shares for pool, saving in savings.items() if saving > 0}
@@ -195,7 +196,7 @@ class _Counterplan:
         context: Context,
         plan: Plan,
         seen: Sequence[ChildOutcome],
-        market: ObservedMarket,
+        market: ObservedHistory,
     ) -> None:
         self.beliefs, self.order, self.plan, self.seen, self.market = beliefs, order, plan, seen, market
         self.context = context
@@ -205,7 +206,7 @@ class _Counterplan:
         self.children: list[tuple[ExecutionChild, float]] = []
         self.cost = self.guessed = self.lit = 0.0
 
-    def play(self) -> Estimate:
+    def play(self) -> CounterfactualCost:
         """Send the children of the plan, stage by stage, and sum up the costs of their fills."""
         execution, plan = self.execution, self.plan
         while pings := execution.pings():
@@ -242,7 +243,7 @@ class _Counterplan:
             self.cost += missing * self.book.worst * NANO
             self.lit += missing
         slipped = self.lit * self._slippage() if self.lit else 0.0
-        return Estimate(self.cost + slipped, self.guessed, tuple(self.children))
+        return CounterfactualCost(self.cost + slipped, self.guessed, tuple(self.children))
 
     def _done(self, child: ExecutionChild, filled: float) -> None:
         self.execution.done(child, filled)

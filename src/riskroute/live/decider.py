@@ -9,27 +9,19 @@ from concurrent.futures import TimeoutError as LateError
 
 import msgspec
 
+from riskroute.core.errors import RouterError
 from riskroute.core.runtime import DurationHistogram
 from riskroute.live.background import BackgroundThread
 from riskroute.live.children import ChildMaker, Children, Quotes, context_of
-from riskroute.live.counterfactual import Counterfactual, benchmark_plan
-from riskroute.live.learner import SLOW, Learner, RouterError, plain_plan, router_bytes, router_from
+from riskroute.live.counterfactual import Counterfactual, counterfactual_plan
+from riskroute.live.learner import SLOW, Learner
 from riskroute.live.limits import Limits
-from riskroute.live.state.events import (
-    NANO,
-    AnyEvent,
-    Decision,
-    Intended,
-    Marked,
-    Outcome,
-    ParentOrder,
-    PoolQuote,
-    Settled,
-    VenueQuote,
-    touch_prices,
-)
+from riskroute.live.state.events import AnyEvent, Intended, Marked, Settled
+from riskroute.live.state.orders import Decision, OrderOutcome, ParentOrder
+from riskroute.live.state.quotes import NANO, PoolQuote, VenueQuote, touch_prices
 from riskroute.live.state.trading_state import ParentState, TradingState
-from riskroute.routers.plan import Plan
+from riskroute.routers.plan import Plan, plain_plan
+from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
 from riskroute.routers.rules import SweepRule
 
@@ -77,7 +69,7 @@ class Decider:
         )
         context = context_of(order, now)
         self.safe.decide(context)
-        Counterfactual().cost(order, benchmark_plan(context), (), context=context)
+        Counterfactual().cost(order, counterfactual_plan(context), (), context=context)
         try:
             router_from(self.learner.kind, router_bytes(self.learner.router)).route(context)
         except Exception:  # a router may raise anything; it is reported with its first decision
@@ -145,7 +137,7 @@ class Decider:
             self._thread = BackgroundThread("riskroute router")
             raise RouterError(f"{SLOW} {self.seconds:g} s") from None
 
-    def settled(self, order: ParentOrder, outcome: Outcome, at: int, number: int) -> Settled:
+    def settled(self, order: ParentOrder, outcome: OrderOutcome, at: int, number: int) -> Settled:
         """Return the outcome of an order with the counterfactual cost of the standard routing rule.
 
         Every tenth order is also compared with the greedy plan, which measures the cost of exploration. Call it before
@@ -153,7 +145,7 @@ class Decider:
         """
         context = self.maker.context(order)
         self.maker.forget(order.key)
-        rule = self.counterfactual.cost(order, benchmark_plan(context), outcome.children, context=context)
+        rule = self.counterfactual.cost(order, counterfactual_plan(context), outcome.children, context=context)
         explored = None
         if number % 10 == 0 and not self.learner.disabled:
             best = self.learner.greedy(order)

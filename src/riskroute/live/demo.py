@@ -27,9 +27,11 @@ from riskroute.core.errors import InputError, StateError
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable
 from riskroute.live.config import new_token, token_hash
-from riskroute.live.log.interface import events_after
+from riskroute.live.log.interface import log_events_after
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.state.events import NANO, Accepted, ExecutionReport, Intended, Reported, Settled
+from riskroute.live.state.events import Accepted, Intended, Reported, Settled
+from riskroute.live.state.orders import ExecutionReport
+from riskroute.live.state.quotes import NANO
 
 _TIMEOUT = 60.0  # seconds for an answer, a start, or settling
 
@@ -322,9 +324,9 @@ class Demo:
         booked: set[tuple[str, str]] = set()
         with SqliteLog(self.folder / "live.sqlite", create=False) as log:
             until = time.monotonic() + _TIMEOUT
-            while sum(1 for _ in events_after(log)) < events and time.monotonic() < until:
+            while sum(1 for _ in log_events_after(log)) < events and time.monotonic() < until:
                 time.sleep(0.01)  # the state has the last events a few milliseconds before the log
-            for _, event in events_after(log):
+            for _, event in log_events_after(log):
                 if isinstance(event, Accepted | Intended):
                     intended.update(child.id for child in event.children)
                 if isinstance(event, Accepted):

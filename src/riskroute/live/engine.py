@@ -20,29 +20,34 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from riskroute.core.errors import InputError, RiskrouteError, StateError
+from riskroute.core.errors import (
+    FencedError,
+    KeyUsedError,
+    LeaseError,
+    OverloadedError,
+    RefusedError,
+    RiskrouteError,
+    StateError,
+    WriteError,
+)
 from riskroute.core.text import one_line_error, shown
 from riskroute.live.children import Quotes
 from riskroute.live.decider import Decider
-from riskroute.live.learner import Learner, router_bytes, router_from
-from riskroute.live.ledger import LOGGER, Ledger, Outbox, Task, Timers, Written
+from riskroute.live.learner import Learner
+from riskroute.live.ledger import LOGGER, Ledger, LedgerOutbox, LedgerTimers, Task, Written
 from riskroute.live.limits import Limits, check_order, order_digest
-from riskroute.live.log.interface import FencedError, Head, LeaseError, Log, Row, WriteError, event_kind, row_events
-from riskroute.live.log.recovery import recover
+from riskroute.live.log.interface import Log, LogHead, LogRow, log_row_events, log_row_kind
+from riskroute.live.log.recovery import recover_log
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.log.state_store import StateStore
 from riskroute.live.market_history import MarketHistory
 from riskroute.live.state.archive import OrderArchive
+from riskroute.live.state.effects import NextEffect, QueryEffect
 from riskroute.live.state.events import (
-    NANO,
     Accepted,
-    Decision,
     Declined,
-    ExecutionReport,
     Expired,
     Halted,
-    MarketTrade,
-    ParentOrder,
     Planned,
     Quoted,
     Recalled,
@@ -51,13 +56,16 @@ from riskroute.live.state.events import (
     Shadowed,
     Unanswered,
 )
-from riskroute.live.state.trading_state import Next, Query, TradingState
+from riskroute.live.state.orders import Decision, ExecutionReport, ParentOrder
+from riskroute.live.state.quotes import NANO, MarketTrade
+from riskroute.live.state.trading_state import TradingState
 from riskroute.live.venues.gateway import Gateway
 from riskroute.routers.execution import PUBLIC_AFTER
+from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
 
 _Value = TypeVar("_Value")
-_ORDER_KINDS = event_kind(Accepted), event_kind(Shadowed)  # of rows that have the key of an order
+_ORDER_KINDS = log_row_kind(Accepted), log_row_kind(Shadowed)  # of rows that have the key of an order
 
 
 class _Call:
@@ -67,18 +75,6 @@ class _Call:
 
     def __init__(self, make: Callable[[], None], key: str | None) -> None:
         self.make, self.key = make, key
-
-
-class RefusedError(StateError):
-    """An order is refused for now; the message says why."""
-
-
-class OverloadedError(RefusedError):
-    """An order waited for too long before the router got to it; it may be sent again."""
-
-
-class KeyUsedError(InputError):
-    """An order has the idempotency key of another one."""
 
 
 class TradingEngine:
@@ -157,9 +153,9 @@ class TradingEngine:
         learner = Learner(router, refit_every)
         self.decider = Decider(log.header.stream, self.limits, frozenset(gateways), learner, quotes, decision_seconds)
         self.ledger = Ledger(log, self.decider, self.limits, clock, monotonic, self._post)
-        self.timers = Timers()
+        self.timers = LedgerTimers()
         self.decider.maker.on_wait = lambda key, when: self.timers.add(when, "look", key)
-        self.outbox = Outbox(gateways, self.ledger, self.timers, int(patience * 1e9))
+        self.outbox = LedgerOutbox(gateways, self.ledger, self.timers, int(patience * 1e9))
         self.on_recovered: Callable[[TradingState], None] = lambda state: None  # called before venues are queried
         self._store = store
         save = self.outbox.post_last if saver is None else saver.submit
@@ -170,7 +166,7 @@ class TradingEngine:
         self.unwritten_digests: dict[str, bytes] = {}  # of orders executed elsewhere, by key, that are not durable yet
         self._inbox: queue.SimpleQueue[_Call | Sequence[ExecutionReport]] = queue.SimpleQueue()
         self._taken: deque[_Call | Sequence[ExecutionReport]] = deque()  # from the inbox, by the engine's thread
-        self._looked_up: dict[str, Row | None] = {}  # rows of orders by key
+        self._looked_up: dict[str, LogRow | None] = {}  # rows of orders by key
         self._looked_up_at = 0  # number of archived orders then
         self._unbooked: list[ExecutionReport] = []  # reports that could not be written, for `revive`
         self._unobserved: dict[str, ParentOrder] = {}  # public data are awaited until after their deadlines
@@ -181,7 +177,7 @@ class TradingEngine:
         self._stale = 0  # orders with old quotes in a row
         self._clocks = (0, 0)
         self._ticked = self._silent_until = self._observed = 0
-        self.end: Head | None = None  # of the log, once the engine is closed
+        self.end: LogHead | None = None  # of the log, once the engine is closed
 
     @property
     def state(self) -> TradingState:
@@ -228,7 +224,7 @@ class TradingEngine:
     def start(self) -> None:
         """Take the lease, recover the state, and query every venue; orders are accepted once `ready`."""
         self._take_lease()
-        self._begin(*recover(self.log, self.learner, self._store))
+        self._begin(*recover_log(self.log, self.learner, self._store))
         self.on_recovered(self.state)
         for gateway in self.outbox.gateways.values():
             gateway.connect(self.report)
@@ -284,11 +280,11 @@ class TradingEngine:
                 if child.done:
                     self.outbox.unresolved.discard(name)
                 else:
-                    self.outbox.post_last(Query(child.order))
+                    self.outbox.post_last(QueryEffect(child.order))
                     self.timers.add(now + self.outbox.patience, "child", name)
             for key in list(self.state.unsettled):
                 self._start_timers(key)
-                self.ledger.record(Next(key))
+                self.ledger.record(NextEffect(key))
             if self.state.halted:
                 self.outbox.cancel_all()
 
@@ -308,7 +304,7 @@ class TradingEngine:
                 self.ledger.log = self._reopen()
             self._take_lease()
             learner = Learner(router_from(self.learner.kind, self._first_router), self.learner.refit_every)
-            recovered = recover(self.log, learner, self._store)
+            recovered = recover_log(self.log, learner, self._store)
         except LeaseError as error:
             self.ledger.failure = error
             return False
@@ -343,7 +339,7 @@ class TradingEngine:
         check_order(order)
         digest = order_digest(order)
         with self.lock:
-            made = self.known(order.key, digest) or self.accept(order, digest, new_answer(), self.clock())
+            made = self.known(order.key, digest) or self.accept(order, digest, new_engine_answer(), self.clock())
         self._pump_unless_served()
         return made
 
@@ -380,7 +376,7 @@ class TradingEngine:
             self._answers[order.key] = answer
             self.ledger.record_in_batch(
                 Accepted(at=now, order=order, decision=decision, children=children, digest=digest),
-                lambda written: complete_answer(self._answers.pop(order.key), written, decision),
+                lambda written: complete_engine_answer(self._answers.pop(order.key), written, decision),
             )
             self._start_timers(order.key)
             self.await_public_data(order)
@@ -401,7 +397,7 @@ class TradingEngine:
                 raise KeyUsedError(f"key must be new for a new order, was {shown(key)}, which another order has")
             if (waiting := self._answers.get(key)) is not None:
                 return waiting
-            answer: Future[Decision] = new_answer()
+            answer: Future[Decision] = new_engine_answer()
             answer.set_result(decision)
             return answer
 
@@ -409,7 +405,7 @@ class TradingEngine:
         """Return the durable event of an order, however old; None for a new key."""
         return _order_event(self._find([key]).get(key))
 
-    def _find(self, keys: Sequence[str]) -> dict[str, Row]:
+    def _find(self, keys: Sequence[str]) -> dict[str, LogRow]:
         return self.log.find(_ORDER_KINDS, [key for key in keys if key.isprintable()])  # no order has other keys
 
     def _known_event(self, key: str) -> Accepted | Shadowed | None:
@@ -442,7 +438,7 @@ class TradingEngine:
             self._stale = 0
             written = self.ledger.record(Resumed(at=self.clock(), by=by))
             for key in list(self.state.unsettled):
-                self.ledger.record(Next(key))
+                self.ledger.record(NextEffect(key))
         self._pump_unless_served()
         return written
 
@@ -566,7 +562,7 @@ class TradingEngine:
             self._observed += 1
             self._record_public_data(self._unobserved.pop(name), now)
         elif kind == "look" and name in self.state.unsettled:
-            self.ledger.record(Next(name))
+            self.ledger.record(NextEffect(name))
         elif name in self.state.unsettled:
             expired = kind == "deadline"
             self.ledger.record(
@@ -767,11 +763,11 @@ class TradingEngine:
         self.log.close()
 
 
-def _order_event(row: Row | None) -> Accepted | Shadowed | None:
-    return None if row is None else row_events(row)[0]  # type: ignore[return-value]  # of these kinds
+def _order_event(row: LogRow | None) -> Accepted | Shadowed | None:
+    return None if row is None else log_row_events(row)[0]  # type: ignore[return-value]  # of these kinds
 
 
-def complete_answer(answer: Future[_Value], done: Future[Any], value: _Value) -> None:
+def complete_engine_answer(answer: Future[_Value], done: Future[Any], value: _Value) -> None:
     """Give an answer its value, or the error of the future that it waited for."""
     if (error := done.exception()) is None:
         answer.set_result(value)
@@ -779,7 +775,7 @@ def complete_answer(answer: Future[_Value], done: Future[Any], value: _Value) ->
         answer.set_exception(error)
 
 
-def new_answer() -> Future[Any]:
+def new_engine_answer() -> Future[Any]:
     """Return a future that cannot be cancelled: an order is decided whether or not its client still waits."""
     answer: Future[Any] = Future()
     answer.set_running_or_notify_cancel()

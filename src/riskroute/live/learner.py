@@ -7,46 +7,33 @@ Either way the router follows from the log alone: `Learner` sees every event, li
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
 
-from riskroute.core.errors import DataError, RiskrouteError, StateError
-from riskroute.core.records import unvalidated
+from riskroute.core.errors import DataError, RiskrouteError, RouterError
 from riskroute.core.text import one_line_error
 from riskroute.core.validation import whole_number
-from riskroute.live.children import context_of, copied_context, report_of
-from riskroute.live.market_history import public_of
-from riskroute.live.state.events import (
-    Accepted,
-    AnyEvent,
-    Declined,
-    MarketObserved,
-    Outcome,
-    ParentOrder,
-    Planned,
-    Shadowed,
-)
-from riskroute.routers.context import Context
-from riskroute.routers.plan import Plan
+from riskroute.live.children import context_of, report_of
+from riskroute.live.market_history import public_from_history
+from riskroute.live.state.events import Accepted, AnyEvent, Declined, MarketObserved, Planned, Shadowed
+from riskroute.live.state.orders import OrderOutcome, ParentOrder
+from riskroute.routers.context import Context, copied_context
+from riskroute.routers.plan import Plan, plain_plan
+from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
 
 # A decision: number of its event, order, plan, time, and whether the router's plan was discarded.
 _Followed = tuple[int, ParentOrder, dict[str, Any], int, bool]
 # Outcomes and market data that are not learned yet, with the numbers of their events.
-_Outcomes = list[tuple[int, Outcome]]
+_Outcomes = list[tuple[int, OrderOutcome]]
 _Observed = list[tuple[int, MarketObserved]]
 # Belief, its state, the router's state, and what is not learned yet: a learner in a snapshot.
 _Saved = tuple[int, bytes, bytes, list[_Followed], _Outcomes, _Observed, str]
 
 SLOW = "the router took longer than"  # a decision whose reason starts so disables the router, in a replay too
-
-
-class RouterError(StateError):
-    """A router failed, or returned a plan that cannot be executed."""
 
 
 def _is_forgetful(kind: type[Router]) -> bool:
@@ -56,17 +43,6 @@ def _is_forgetful(kind: type[Router]) -> bool:
         for name in ("record_plan", "on_fills", "on_public_data", "state", "prepare", "learn")
     )
     return ours and not kind.memory
-
-
-def router_bytes(router: Router) -> bytes:
-    """Encode the state of a router."""
-    # Not msgspec, which would write NaN and infinity as null.
-    return json.dumps(router.state(), separators=(",", ":")).encode()
-
-
-def router_from(kind: type[Router], body: bytes) -> Router:
-    """Restore a router from `router_bytes`."""
-    return kind.restore(json.loads(body))
 
 
 def _follow_quietly(router: Router, decision: _Followed) -> None:
@@ -80,11 +56,11 @@ def _follow_quietly(router: Router, decision: _Followed) -> None:
             router.follow(context_of(order, at), Plan.from_json(plan))
 
 
-def learn_quietly(router: Router, news: Outcome | MarketObserved, *, prepare: bool = False) -> str:
+def learn_quietly(router: Router, news: OrderOutcome | MarketObserved, *, prepare: bool = False) -> str:
     """Let a router learn from public data or a settled order that it knows; return its error, empty without one."""
     try:
         if isinstance(news, MarketObserved):
-            router.on_public_data(public_of(news))
+            router.on_public_data(public_from_history(news))
         elif news.parent not in router._under_way:
             return ""
         else:
@@ -107,7 +83,7 @@ class Learner:
         self.disabled = ""  # why the router is out of service; empty if it decides
         self.planned = b""
         self.followed: list[_Followed] = []
-        self.unlearned: list[tuple[int, Outcome]] = []
+        self.unlearned: list[tuple[int, OrderOutcome]] = []
         self.observed: _Observed = []
         self._reading = False
         self._ready: tuple[bytes, Router, int] | None = None
@@ -192,7 +168,7 @@ class Learner:
         if self.refit_every:
             self.followed.append(decision)
 
-    def settle(self, number: int, outcome: Outcome) -> None:
+    def settle(self, number: int, outcome: OrderOutcome) -> None:
         """Learn from a settled order, or keep it for the worker."""
         if self.refit_every:
             self.unlearned.append((number, outcome))
@@ -284,29 +260,8 @@ class Refit:
         router = router_from(kind, body)
         for decision in followed:
             _follow_quietly(router, decision)
-        news: list[tuple[int, Outcome | MarketObserved]] = [*outcomes, *observed]
+        news: list[tuple[int, OrderOutcome | MarketObserved]] = [*outcomes, *observed]
         for _, one in sorted(news, key=lambda pair: pair[0]):
             learn_quietly(router, one)
         router.prepare()
         return router_bytes(router)
-
-
-def plain_plan(plan: Plan) -> Plan:
-    """Return the plan with plain values, as a round trip through JSON gives them."""
-    values = plan.to_json()
-    if type(plan) is Plan and _are_plain(values):
-        return unvalidated(Plan, values)
-    return Plan.from_json(json.loads(json.dumps(values)))
-
-
-def _are_plain(values: dict[str, Any]) -> bool:
-    """Return whether a round trip through JSON changes nothing, for values nested as in a plan."""
-    plain = (int, float, bool, str, type(None))
-    for value in values.values():
-        if type(value) is dict:
-            for key, item in value.items():
-                if type(key) is not str or type(item) not in plain:
-                    return False
-        elif type(value) not in plain:
-            return False
-    return True

@@ -11,16 +11,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 
-from riskroute.core.errors import StateError
+from riskroute.core.errors import LeaseError, StateError
 from riskroute.core.text import one_line_error
 from riskroute.live.decider import Decider
 from riskroute.live.limits import Limits
-from riskroute.live.log.interface import Entry, LeaseError, Log, entries_of, public_message
+from riskroute.live.log.interface import Log, LogEntry, log_entries_of, public_log_message
 from riskroute.live.state.archive import OrderArchive
+from riskroute.live.state.effects import (
+    AlertEffect,
+    CancelEffect,
+    Effect,
+    LearnEffect,
+    NextEffect,
+    QueryEffect,
+    SendEffect,
+)
 from riskroute.live.state.events import (
     Accepted,
     AnyEvent,
-    ChildOrder,
     Halted,
     Intended,
     Reported,
@@ -30,7 +38,8 @@ from riskroute.live.state.events import (
     Withheld,
 )
 from riskroute.live.state.fold import apply
-from riskroute.live.state.trading_state import Alert, Cancel, Effect, Learn, Next, Query, Send, TradingState
+from riskroute.live.state.orders import ChildOrder
+from riskroute.live.state.trading_state import TradingState
 from riskroute.live.venues.gateway import Gateway
 
 LOGGER = logging.getLogger("riskroute.live")
@@ -38,7 +47,7 @@ LOGGER = logging.getLogger("riskroute.live")
 Task = Effect | Callable[[], None]  # done outside the engine once its events are durable
 Written = Future[list[int]]  # numbers of the rows, or the reason why they could not be written
 
-_VENUE_EFFECTS = frozenset((Send, Cancel, Query))
+_VENUE_EFFECTS = frozenset((SendEffect, CancelEffect, QueryEffect))
 # Nobody waits for these to be durable: after a crash, venues are asked for whatever the log does not have of them.
 _DEFERRABLE = frozenset((Sent, Withheld, Reported, Settled))
 # These change none of what automatic halts look at: the day's cost, rejects, unknown children.
@@ -70,7 +79,7 @@ class Ledger:
         self.failure: Exception | None = None
         self.last: Written | None = None  # the newest append
         # Accepted orders are appended together at the end of the engine thread's turn:
-        self._batch: list[Entry] = []
+        self._batch: list[LogEntry] = []
         self._batch_tasks: list[Task] = []
         self._batch_answers: list[Callable[[Written], None]] = []
 
@@ -87,9 +96,9 @@ class Ledger:
         """Record nothing more after the first failure: later events would build on events that the log lacks."""
         with self.lock:
             self.failure = self.failure or error  # type: ignore[assignment]  # logs raise no other
-            self.failed = self.failed or public_message(error)
+            self.failed = self.failed or public_log_message(error)
 
-    def record(self, *events: AnyEvent | Next) -> Written:
+    def record(self, *events: AnyEvent | NextEffect) -> Written:
         """Apply events and their consequences, and append all of them together; refuse once writing has failed."""
         if self.failed:
             return self._refused()
@@ -145,16 +154,16 @@ class Ledger:
         refused.set_exception(self.failure or StateError(self.failed))
         return refused
 
-    def _apply(self, first: Sequence[AnyEvent | Next]) -> tuple[list[Entry], list[Task], bool]:
+    def _apply(self, first: Sequence[AnyEvent | NextEffect]) -> tuple[list[LogEntry], list[Task], bool]:
         """Apply events and their consequences; return log entries, tasks, and whether the write may be deferred."""
-        todo: deque[AnyEvent | Next] = deque(first)
+        todo: deque[AnyEvent | NextEffect] = deque(first)
         events: list[AnyEvent] = []
         tasks: list[Task] = []
         deferrable = self.thread is not None
         state, learner = self.state, self.decider.learner
         while todo:
             one = todo.popleft()
-            event = self.decider.next_event(state, one.parent, self.clock()) if isinstance(one, Next) else one
+            event = self.decider.next_event(state, one.parent, self.clock()) if isinstance(one, NextEffect) else one
             if event is None:
                 continue
             state, effects = apply(state, event, self.archive)
@@ -169,30 +178,32 @@ class Ledger:
             if kind not in _NEVER_HALTING and not state.halted and (reason := self.limits.automatic_halt(state)):
                 todo.append(Halted(at=event.at, reason=reason, by="limits"))
             if kind is Halted:
-                todo.extend([Next(key) for key in state.unsettled])
+                todo.extend([NextEffect(key) for key in state.unsettled])
         self.state = state
-        return entries_of(events), tasks, deferrable and not tasks
+        return log_entries_of(events), tasks, deferrable and not tasks
 
-    def _follow(self, event: AnyEvent, effects: list[Effect], todo: deque[AnyEvent | Next], tasks: list[Task]) -> None:
+    def _follow(
+        self, event: AnyEvent, effects: list[Effect], todo: deque[AnyEvent | NextEffect], tasks: list[Task]
+    ) -> None:
         """Sort the effects of an event into tasks and further events, and learn from settled orders."""
         state = self.state
         for effect in effects:
             if type(effect) in _VENUE_EFFECTS:
                 tasks.append(effect)
-            elif isinstance(effect, Next):
+            elif isinstance(effect, NextEffect):
                 todo.append(effect)
-            elif isinstance(effect, Learn):
+            elif isinstance(effect, LearnEffect):
                 if not isinstance(event, Shadowed):
                     # Before the learner sees the outcome: exploration is measured against the belief of the decision.
                     todo.append(self.decider.settled(effect.order, effect.outcome, event.at, state.settled))
                 self.decider.counterfactual.learn(effect.order, effect.outcome.children)
                 self.decider.learner.settle(state.events, effect.outcome)
-            elif isinstance(effect, Alert) and not state.halted:
+            elif isinstance(effect, AlertEffect) and not state.halted:
                 todo.append(Halted(at=event.at, reason=effect.reason, by="book"))
 
     def _append(
         self,
-        entries: list[Entry],
+        entries: list[LogEntry],
         tasks: list[Task],
         answers: Sequence[Callable[[Written], None]],
         *,
@@ -227,7 +238,7 @@ def _answer_all(answers: Sequence[Callable[[Written], None]], written: Written) 
         answer(written)
 
 
-class Timers:
+class LedgerTimers:
     """Heap of timers by the engine's clock, each with a kind, a name and a number of attempts."""
 
     least_pruned = 10_000  # timers from which unneeded ones are dropped before they are due
@@ -271,12 +282,12 @@ class Timers:
         self._heap, self.answer_by = [], {}
 
 
-class Outbox:
+class LedgerOutbox:
     """Queue of the tasks of durable events; queries venues that are silent for ``patience`` nanoseconds."""
 
     together = 64  # children sent together, under one lock and in one append
 
-    def __init__(self, gateways: Mapping[str, Gateway], ledger: Ledger, timers: Timers, patience: int) -> None:
+    def __init__(self, gateways: Mapping[str, Gateway], ledger: Ledger, timers: LedgerTimers, patience: int) -> None:
         self.gateways, self.patience = dict(gateways), patience
         self._ledger, self._timers = ledger, timers
         self.clear()
@@ -299,9 +310,9 @@ class Outbox:
 
     def post(self, tasks: Sequence[Task]) -> None:
         """Take the tasks of durable events, from any thread; cancels and queries overtake children to send."""
-        sends = [task for task in tasks if isinstance(task, Send)]
+        sends = [task for task in tasks if isinstance(task, SendEffect)]
         if len(sends) < len(tasks):
-            self._urgent.put([task for task in tasks if not isinstance(task, Send)])
+            self._urgent.put([task for task in tasks if not isinstance(task, SendEffect)])
         if sends:
             self._sends.put(sends)
 
@@ -323,14 +334,14 @@ class Outbox:
                     return True
                 tasks = ()
             for task in tasks:
-                if isinstance(task, Send):
+                if isinstance(task, SendEffect):
                     children.append(task.child)
                     continue
                 self._send(children)
                 children = []
-                if isinstance(task, Cancel):
+                if isinstance(task, CancelEffect):
                     self._cancel(task.child)
-                elif isinstance(task, Query):
+                elif isinstance(task, QueryEffect):
                     with suppress(Exception):  # a gateway may raise anything; its timer asks again
                         self.gateways[task.child.place].query(task.child)
                 elif callable(task):
@@ -383,7 +394,7 @@ class Outbox:
         """Cancel every open child that rests."""
         for name, child in self._ledger.state.children.items():
             if not child.done and not child.order.immediate:
-                self.post_last(Cancel(child.order))
+                self.post_last(CancelEffect(child.order))
                 self._timers.add(self._ledger.clock() + self.patience, "child", name)
 
     def close(self) -> None:

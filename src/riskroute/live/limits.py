@@ -13,7 +13,8 @@ import msgspec
 
 from riskroute.core.errors import InputError
 from riskroute.core.text import shown
-from riskroute.live.state.events import NANO, ChildOrder, ParentOrder, Record, VenueQuote, touch_prices
+from riskroute.live.state.orders import ChildOrder, ParentOrder
+from riskroute.live.state.quotes import NANO, Record, VenueQuote, touch_prices
 from riskroute.live.state.trading_state import TradingState
 
 LARGEST_QUANTITY = 10**9  # shares of any order, whatever the configured limits
@@ -46,12 +47,12 @@ def check_order(order: ParentOrder) -> None:
     names = [quote.venue for quote in order.quotes] + [pool.pool for pool in order.pools]
     if len(set(names)) < len(names):
         raise InputError(f"quotes and pools must name each place once, was {shown(names)}")
-    check_quotes(order.quotes)
+    check_quote_limits(order.quotes)
     if not all(touch_prices(order.quotes)):
         raise InputError("quotes must show a bid and an ask at some venue, did not")
 
 
-def check_quotes(quotes: tuple[VenueQuote, ...]) -> None:
+def check_quote_limits(quotes: tuple[VenueQuote, ...]) -> None:
     """Raise `InputError` for books that are unsorted, crossed, out of range, or undated."""
     for quote in quotes:
         for side, sign, levels in (("bids", -1, quote.bids), ("asks", 1, quote.asks)):

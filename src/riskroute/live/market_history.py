@@ -24,7 +24,9 @@ import numpy as np
 
 from riskroute.core.arrays import Floats
 from riskroute.live.children import context_of
-from riskroute.live.state.events import NANO, MarketObserved, MarketTrade, ParentOrder, VenueQuote
+from riskroute.live.state.events import MarketObserved
+from riskroute.live.state.orders import ParentOrder
+from riskroute.live.state.quotes import NANO, MarketTrade, VenueQuote
 from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.execution import OUTFLOW_SECONDS
 from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
@@ -53,7 +55,7 @@ class _History(Generic[_Dated]):
         return self.items[bisect_right(self.items, after, key=_time) : bisect_right(self.items, end, key=_time)]
 
 
-class ObservedMarket(NamedTuple):
+class ObservedHistory(NamedTuple):
     """Price, shares ahead and outflow of queues by venue, and the books at a deadline; empty where unknown."""
 
     queues: dict[str, tuple[int, int, int]]
@@ -143,12 +145,12 @@ class MarketHistory:
                 found[f"outflow {venue}"] = sum(one.shares for one in trades if one.side == side) / OUTFLOW_SECONDS
             return found
 
-    def market(self, order: ParentOrder) -> ObservedMarket:
+    def market(self, order: ParentOrder) -> ObservedHistory:
         """Return the outflow of the queues that an order could have joined, and the books at its deadline."""
         with self._lock:
             closing = self._closing(order)
             found = {quote.venue: self._queue(order, quote) for quote in order.quotes if closing}
-        return ObservedMarket({venue: queue for venue, queue in found.items() if queue is not None}, closing)
+        return ObservedHistory({venue: queue for venue, queue in found.items() if queue is not None}, closing)
 
     def seen(self, order: ParentOrder, at: int) -> MarketObserved | None:
         """Return the public data from an order's arrival to its deadline; None if there are none."""
@@ -233,7 +235,7 @@ def _size_at(levels: Sequence[tuple[int, int]], sign: int, price: int) -> int | 
 # public outcomes of an order, from the observed market
 
 
-def public_of(event: MarketObserved) -> PublicData:
+def public_from_history(event: MarketObserved) -> PublicData:
     """Return the public outcomes of an order, as in a backtest.
 
     Market orders meet the books of the arrival. What limit orders do not fill is taken from the books of the deadline.

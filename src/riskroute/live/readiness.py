@@ -13,11 +13,13 @@ from pathlib import Path
 from riskroute.core.errors import RiskrouteError
 from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.live.config import LiveConfig, nano
-from riskroute.live.http.requests import ExecutedChild
-from riskroute.live.learner import Learner, learn_quietly, router_bytes, router_from
+from riskroute.live.http.requests import ExecutedChildRequest
+from riskroute.live.learner import Learner, learn_quietly
 from riskroute.live.log.interface import check_heads
-from riskroute.live.shadow import executed_outcome
-from riskroute.live.state.events import NANO, ParentOrder, PoolQuote, VenueQuote
+from riskroute.live.shadow import shadow_outcome
+from riskroute.live.state.orders import ParentOrder
+from riskroute.live.state.quotes import NANO, PoolQuote, VenueQuote
+from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
 
 
@@ -50,8 +52,10 @@ def warm_up(config: LiveConfig, router: Router, orders: int = 6) -> None:
             return
         quote = order.quotes[0]
         price = (quote.asks if order.sign > 0 else quote.bids)[0][0]
-        child = ExecutedChild(kind="take", place=quote.venue, sent=order.quantity, filled=order.quantity, price=price)
-        learn_quietly(learner.router, executed_outcome(order, [child]))
+        child = ExecutedChildRequest(
+            kind="take", place=quote.venue, sent=order.quantity, filled=order.quantity, price=price
+        )
+        learn_quietly(learner.router, shadow_outcome(order, [child]))
 
 
 @dataclass(frozen=True)

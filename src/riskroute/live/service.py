@@ -13,27 +13,25 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from riskroute.core.errors import InputError, StateError
+from riskroute.core.errors import HaltedError, InputError, LeaseError, StateError
 from riskroute.live.background import BackgroundThread, RefitWorker
 from riskroute.live.config import LiveConfig
-from riskroute.live.engine import RefusedError, TradingEngine, new_answer
+from riskroute.live.engine import TradingEngine, new_engine_answer
 from riskroute.live.http.requests import OrderRequest, QuotesRequest, RequestParser, ShadowRequest
-from riskroute.live.learner import Refit, router_bytes
+from riskroute.live.learner import Refit
 from riskroute.live.ledger import LOGGER
-from riskroute.live.limits import check_order, check_quotes, order_digest
-from riskroute.live.log.interface import LeaseError, Log, events_after
+from riskroute.live.limits import check_order, check_quote_limits, order_digest
+from riskroute.live.log.interface import Log, log_events_after
 from riskroute.live.log.state_store import StateStore
 from riskroute.live.market_history import MarketHistory
 from riskroute.live.readiness import warm_up
-from riskroute.live.shadow import ShadowComparison, compare_execution
-from riskroute.live.state.events import Accepted, Decision, ParentOrder, Settled, Shadowed
+from riskroute.live.shadow import ShadowComparison, compare_shadow
+from riskroute.live.state.events import Accepted, Settled, Shadowed
+from riskroute.live.state.orders import Decision, ParentOrder
 from riskroute.live.state.trading_state import TradingState
+from riskroute.routers.registry import router_bytes
 
 _Value = TypeVar("_Value")
-
-
-class HaltedError(RefusedError):
-    """Trading is halted, or the start is not complete."""
 
 
 class Service:
@@ -138,7 +136,7 @@ class Service:
         """Learn the fill rates of pools and queues again from the last rows of the log."""
         counterfactual = self.engine.decider.counterfactual
         accepted: dict[str, ParentOrder] = {}
-        for _, event in events_after(self.log, max(self.log.head().seq - rows, 0)):
+        for _, event in log_events_after(self.log, max(self.log.head().seq - rows, 0)):
             if isinstance(event, Accepted):
                 accepted[event.order.key] = event.order
             elif isinstance(event, Settled) and event.outcome.parent in accepted:
@@ -195,7 +193,7 @@ class Service:
         self, call: Callable[[Future[_Value]], Future[_Value] | _Value], key: str | None = None
     ) -> Future[_Value]:
         """Let the engine's thread make a call; it returns the value, the future it gets, or another future."""
-        answer: Future[_Value] = new_answer()
+        answer: Future[_Value] = new_engine_answer()
 
         def run() -> None:
             try:
@@ -249,13 +247,13 @@ class Service:
         order = msgspec.structs.replace(self._parser.order(given.order), received=given.arrived)
         order = self._with_outflows(order, order.received)
         self._parser.check_executed(order, self.clock())
-        return compare_execution(self.engine, order, given.children)
+        return compare_shadow(self.engine, order, given.children)
 
     def quote(self, quotes: QuotesRequest) -> int:
         """Take books and trades of a symbol; return the number of venues with books."""
         self._parser.instrument(quotes.symbol)
         books = self._parser.quotes(quotes.quotes)
-        check_quotes(books)
+        check_quote_limits(books)
         if not books and quotes.trades is None:
             raise InputError("quotes must be of at least one venue, were of none")
         now, ahead = self.clock(), self.engine.limits.clock_jump

@@ -12,16 +12,17 @@ from typing import Any
 
 import msgspec
 
-from riskroute.core.errors import InputError
+from riskroute.core.errors import InputError, KeyUsedError, RouterError
 from riskroute.core.text import shown
 from riskroute.live.children import context_of
-from riskroute.live.engine import KeyUsedError, TradingEngine, complete_answer
-from riskroute.live.http.requests import ExecutedChild
-from riskroute.live.learner import RouterError, plain_plan
+from riskroute.live.engine import TradingEngine, complete_engine_answer
+from riskroute.live.http.requests import ExecutedChildRequest
 from riskroute.live.limits import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY, check_order, order_digest
-from riskroute.live.state.events import ChildOutcome, Decision, Outcome, ParentOrder, Shadowed, touch_prices
-from riskroute.live.state.fold import BEYOND, outcome_of_children
-from riskroute.routers.plan import Plan
+from riskroute.live.state.events import Shadowed
+from riskroute.live.state.fold import BEYOND, fold_children_outcome
+from riskroute.live.state.orders import ChildOutcome, Decision, OrderOutcome, ParentOrder
+from riskroute.live.state.quotes import touch_prices
+from riskroute.routers.plan import Plan, plain_plan
 from riskroute.routers.report import KINDS
 
 
@@ -38,7 +39,7 @@ class ShadowComparison(msgspec.Struct, frozen=True):
     safe: str = ""
 
 
-def executed_outcome(order: ParentOrder, children: Sequence[ExecutedChild]) -> Outcome:
+def shadow_outcome(order: ParentOrder, children: Sequence[ExecutedChildRequest]) -> OrderOutcome:
     """Return the outcome of an order that another router executed; unfilled shares are marked at the far touch.
 
     Raises `InputError` for children that do not fit the order.
@@ -68,10 +69,10 @@ def executed_outcome(order: ParentOrder, children: Sequence[ExecutedChild]) -> O
     if (filled := sum(child.filled for child in outcomes)) > order.quantity:
         raise InputError(f"children must fill at most {order.quantity} shares, was {filled}")
     far, end = ask if sign > 0 else bid, max(child.done_at for child in outcomes)
-    return outcome_of_children(order, mid, outcomes, far, end)
+    return fold_children_outcome(order, mid, outcomes, far, end)
 
 
-def _check_child(order: ParentOrder, child: ExecutedChild) -> None:
+def _check_child(order: ParentOrder, child: ExecutedChildRequest) -> None:
     """Raise `InputError` for an inconsistent child."""
     pools = tuple(pool.pool for pool in order.pools)
     venues = tuple(quote.venue for quote in order.quotes)
@@ -88,7 +89,7 @@ def _check_child(order: ParentOrder, child: ExecutedChild) -> None:
         raise InputError("times of a child must not be negative")
 
 
-def _executed_plan(order: ParentOrder, children: Sequence[ExecutedChild]) -> Plan:
+def _executed_plan(order: ParentOrder, children: Sequence[ExecutedChildRequest]) -> Plan:
     """Return the plan that matches children, without sweeps, which follow from its rest rule."""
     shares: dict[str, dict[str, int]] = {kind: {} for kind in KINDS}
     for child in children:
@@ -103,15 +104,15 @@ def _executed_plan(order: ParentOrder, children: Sequence[ExecutedChild]) -> Pla
     return plain_plan(plan)
 
 
-def compare_execution(
-    engine: TradingEngine, order: ParentOrder, children: Sequence[ExecutedChild]
+def compare_shadow(
+    engine: TradingEngine, order: ParentOrder, children: Sequence[ExecutedChildRequest]
 ) -> Future[ShadowComparison | None]:
     """Compare an executed order with our plan for it, and learn from it; the future is done once it is durable.
 
     A repeated order changes nothing and gets None; another order with its key raises `KeyUsedError`.
     """
     check_order(order)
-    outcome, theirs = executed_outcome(order, children), _executed_plan(order, children)
+    outcome, theirs = shadow_outcome(order, children), _executed_plan(order, children)
     digest = order_digest(order)
     answer: Future[ShadowComparison | None] = Future()
     with engine.lock:
@@ -154,7 +155,7 @@ def compare_execution(
 
     def written(rows: Future[list[int]]) -> None:
         engine.unwritten_digests.pop(order.key, None)
-        complete_answer(answer, rows, comparison)
+        complete_engine_answer(answer, rows, comparison)
 
     done.add_done_callback(written)
     engine.wake()

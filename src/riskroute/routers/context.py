@@ -11,6 +11,7 @@ from numba import njit
 
 from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import DataError, InputError
+from riskroute.core.records import unvalidated
 from riskroute.core.runtime import cached
 from riskroute.core.text import shown
 from riskroute.core.validation import (
@@ -373,3 +374,13 @@ def _venue(name: str, value: Any) -> dict[str, Any]:
         read[fee] = real_number(f"{fee} of {name}", value, minimum=-_LARGEST_FEE, maximum=_LARGEST_FEE)
     read["age_ns"] = whole_number(f"age_ns of {name}", given.get("age_ns", 0), minimum=0)
     return read
+
+
+def copied_context(context: Context) -> Context:
+    """Return a context of the same order with arrays of its own, for a router, which may write into them."""
+    books = context.books
+    _ = books.touch  # computed before the copy, so that both have it
+    names = ("bid_px", "bid_sz", "ask_px", "ask_sz", "takers", "makers", "ages")
+    arrays = {name: vars(books)[name].copy() for name in names}
+    fields = {name: vars(context)[name] for name in Context.__dataclass_fields__}
+    return unvalidated(Context, fields | {"books": unvalidated(ContextBooks, vars(books) | arrays)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -137,3 +138,24 @@ class Plan:
         if values.keys() == cls.__dataclass_fields__.keys():
             return unvalidated(cls, dict(values))
         return from_plain(cls, values, "the plan")
+
+
+def plain_plan(plan: Plan) -> Plan:
+    """Return the plan with plain values, as a round trip through JSON gives them."""
+    values = plan.to_json()
+    if type(plan) is Plan and _are_plain(values):
+        return unvalidated(Plan, values)
+    return Plan.from_json(json.loads(json.dumps(values)))
+
+
+def _are_plain(values: dict[str, Any]) -> bool:
+    """Return whether a round trip through JSON changes nothing, for values nested as in a plan."""
+    plain = (int, float, bool, str, type(None))
+    for value in values.values():
+        if type(value) is dict:
+            for key, item in value.items():
+                if type(key) is not str or type(item) not in plain:
+                    return False
+        elif type(value) not in plain:
+            return False
+    return True

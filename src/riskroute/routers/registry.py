@@ -238,3 +238,14 @@ def restore_router(state: Any) -> Router:
             "for a user-defined router, give its class as FILE.py:CLASS"
         )
     return ROUTERS[state["router"]].restore(state)
+
+
+def router_bytes(router: Router) -> bytes:
+    """Encode the state of a router."""
+    # Not msgspec, which would write NaN and infinity as null.
+    return json.dumps(router.state(), separators=(",", ":")).encode()
+
+
+def router_from(kind: type[Router], body: bytes) -> Router:
+    """Restore a router from `router_bytes`."""
+    return kind.restore(json.loads(body))

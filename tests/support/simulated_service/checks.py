@@ -9,24 +9,14 @@ from unittest import mock
 import msgspec
 
 from riskroute.live.limits import Limits
-from riskroute.live.log.interface import NO_CHAIN, Head, Log, Row, check_links, row_events, verify_chain
-from riskroute.live.log.recovery import replay, verify
+from riskroute.live.log.interface import NO_CHAIN, Log, LogHead, LogRow, check_links, log_row_events, verify_chain
+from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive
-from riskroute.live.state.events import (
-    Accepted,
-    AnyEvent,
-    ChildOrder,
-    ExecutionReport,
-    Halted,
-    Intended,
-    ParentOrder,
-    Reported,
-    Resumed,
-    Settled,
-)
+from riskroute.live.state.events import Accepted, AnyEvent, Halted, Intended, Reported, Resumed, Settled
 from riskroute.live.state.fold import apply
-from riskroute.live.state.trading_state import TradingState, encode_state
+from riskroute.live.state.orders import ChildOrder, ExecutionReport, ParentOrder
+from riskroute.live.state.trading_state import TradingState, encode_trading_state
 from riskroute.routers.router import Router
 from simulated_service.venues import Venue, fills, shares
 
@@ -45,7 +35,7 @@ class Durable:
     """What the log holds for certain, folded a second time as its rows become durable."""
 
     def __init__(self) -> None:
-        self.head = Head(-1, NO_CHAIN)
+        self.head = LogHead(-1, NO_CHAIN)
         self.state, self.archive = TradingState(), OrderArchive()
         self.accepted: dict[str, tuple[ParentOrder, Any]] = {}
         self.children: dict[str, ChildOrder] = {}
@@ -54,12 +44,12 @@ class Durable:
         self.settled: dict[str, None] = {}
         self.halted = False
 
-    def take(self, rows: Sequence[Row]) -> None:
+    def take(self, rows: Sequence[LogRow]) -> None:
         """Take rows that have become durable."""
         self.head = check_links(rows, self.head)
         for row in rows:
             if row.kind != "header":
-                for event in row_events(row):
+                for event in log_row_events(row):
                     self._event(event)
 
     def _event(self, event: AnyEvent) -> None:
@@ -107,7 +97,7 @@ class Checks:
 
     # at every step
 
-    def on_rows(self, rows: Sequence[Row]) -> None:
+    def on_rows(self, rows: Sequence[LogRow]) -> None:
         """Note rows that are durable, and check the reports among them."""
         self.durable.take(rows)
 
@@ -176,7 +166,7 @@ class Checks:
         for name, order in self.durable.archive.unsaved.items():
             if archive.find(name) != order:
                 raise BrokenGuaranteeError(f"the archived order {name} is lost or another one after the recovery")
-        if encode_state(state) != encode_state(self.durable.state):
+        if encode_trading_state(state) != encode_trading_state(self.durable.state):
             raise BrokenGuaranteeError(
                 f"the recovered state is not that of the log: {difference(state, self.durable.state)}"
             )
@@ -204,8 +194,8 @@ class Checks:
             if key not in self.durable.accepted:
                 raise BrokenGuaranteeError(f"the order {key} was answered, and is not in the log")
         with mock.patch.object(fold, "SETTLED_KEPT", 10**9):  # all orders in the state
-            self.compare_with_venues(replay(log))
-        check = verify(log, kind, refits=refits)
+            self.compare_with_venues(replay_log(log))
+        check = verify_log(log, kind, refits=refits)
         if not check.holds:
             raise BrokenGuaranteeError(f"decisions come out differently: {check.different[:3]}")
 

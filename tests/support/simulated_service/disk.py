@@ -17,8 +17,8 @@ from typing import Any
 
 import apsw
 
-from riskroute.live.log.group_commit import Batch, NewRows
-from riskroute.live.log.interface import Head, Lease, Row
+from riskroute.live.log.group_commit import Batch, CommitRows
+from riskroute.live.log.interface import LogHead, LogLease, LogRow
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import SqliteStateStore
 from simulated_service.scheduler import Crash, Scheduler
@@ -261,7 +261,7 @@ class SimulatedLog(SqliteLog):
     synchronous = ""
 
     def __init__(
-        self, path: Path, disk: SimulatedDisk, on_rows: Callable[[list[Row]], None], *, create: bool = True
+        self, path: Path, disk: SimulatedDisk, on_rows: Callable[[list[LogRow]], None], *, create: bool = True
     ) -> None:
         self.disk, self.on_rows = disk, on_rows
         super().__init__(path, "main", create=create)
@@ -275,7 +275,7 @@ class SimulatedLog(SqliteLog):
             connection.execute(f"PRAGMA synchronous = {self.synchronous}")
         return connection
 
-    def _write(self, lease: Lease, head: Head, batches: Sequence[Batch]) -> NewRows:
+    def _write(self, lease: LogLease, head: LogHead, batches: Sequence[Batch]) -> CommitRows:
         written = super()._write(lease, head, batches)
         if written.rows:
             self.on_rows(written.rows)

@@ -8,13 +8,15 @@ from typing import Any
 from riskroute.live import engine as engine_module
 from riskroute.live.engine import TradingEngine
 from riskroute.live.ledger import Ledger, Task, Written
-from riskroute.live.log.group_commit import Batch, NewRows, new_rows
-from riskroute.live.log.interface import Entry, Head, Lease, head_record
+from riskroute.live.log.group_commit import Batch, CommitRows, commit_rows
+from riskroute.live.log.interface import LogEntry, LogHead, LogLease, head_record
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive
-from riskroute.live.state.events import ExecutionReport, Reported
-from riskroute.live.state.trading_state import ChildState, Effect, ParentState, Send, TradingState
+from riskroute.live.state.effects import Effect, SendEffect
+from riskroute.live.state.events import Reported
+from riskroute.live.state.orders import ExecutionReport
+from riskroute.live.state.trading_state import ChildState, ParentState, TradingState
 from simulated_service.disk import SimulatedLog
 from simulated_service.standard_library import THREADING
 
@@ -52,7 +54,7 @@ def settle_a_second_time() -> None:
 
 
 def send_again_instead_of_asking() -> None:
-    _engine.Query = Send
+    _engine.Query = SendEffect
 
 
 def do_not_sync_commits() -> None:
@@ -75,7 +77,7 @@ def send_before_the_decision_is_durable() -> None:
     append = Ledger._append
 
     def hasty(
-        self: Ledger, entries: list[Entry], tasks: list[Task], answers: Sequence[Any], *, deferrable: bool
+        self: Ledger, entries: list[LogEntry], tasks: list[Task], answers: Sequence[Any], *, deferrable: bool
     ) -> Written:
         self._on_durable(tasks)
         return append(self, entries, [], answers, deferrable=deferrable)
@@ -149,9 +151,9 @@ def wait_for_a_stopped_worker_for_ever() -> None:
 def record_the_head_ahead_of_the_log() -> None:
     write = SimulatedLog._write
 
-    def ahead(self: SimulatedLog, lease: Lease, head: Head, batches: Sequence[Batch]) -> NewRows:
-        if rows := new_rows(head, batches, {}).rows:
-            self._record(head_record(Head(rows[-1].seq, rows[-1].chain), b""))
+    def ahead(self: SimulatedLog, lease: LogLease, head: LogHead, batches: Sequence[Batch]) -> CommitRows:
+        if rows := commit_rows(head, batches, {}).rows:
+            self._record(head_record(LogHead(rows[-1].seq, rows[-1].chain), b""))
         return write(self, lease, head, batches)
 
     SimulatedLog._write = ahead  # type: ignore[method-assign]  # the mistake

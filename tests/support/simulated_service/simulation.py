@@ -36,10 +36,11 @@ from riskroute.live.log.state_store import StateStore
 from riskroute.live.service import Service
 from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive
-from riskroute.live.state.events import ChildOrder, VenueQuote
-from riskroute.live.state.trading_state import TradingState, encode_state
+from riskroute.live.state.orders import ChildOrder
+from riskroute.live.state.quotes import VenueQuote
+from riskroute.live.state.trading_state import TradingState, encode_trading_state
 from riskroute.live.venues.gateway import Gateway
-from riskroute.live.venues.simulated import Faults, QuotedMarket
+from riskroute.live.venues.simulated import Faults, SimulatedMarket
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
@@ -149,7 +150,7 @@ class Simulation:
             scenario.reject, scenario.partial, scenario.duplicate, scenario.disorder, scenario.silence, scenario.lost
         )
         fees = dict.fromkeys(VENUES, (3000000, -2000000)) | dict.fromkeys(POOLS, (1000000, 1000000))
-        market = QuotedMarket(self.books, scenario.seed, dict.fromkeys(POOLS, 200), 1.0, fees)
+        market = SimulatedMarket(self.books, scenario.seed, dict.fromkeys(POOLS, 200), 1.0, fees)
         self.venues = {
             name: Venue(
                 self.timer,
@@ -349,7 +350,7 @@ class Simulation:
         """Do what the command `serve` does, on the simulated network."""
         assert self.process is not None
         self.service = service = Service(self.config, clock=self.timer.wall, monotonic=self.timer.monotonic)
-        app = api.make_app(service)
+        app = api.make_api(service)
         config = uvicorn.Config(
             app,
             http=server._Connection,
@@ -482,7 +483,7 @@ class Simulation:
         durable, service = self.checks.durable.state, self.service
         if service is None or not service.engine.ready or service.engine.state.events != durable.events:
             return
-        if encode_state(service.engine.state) != encode_state(durable):
+        if encode_trading_state(service.engine.state) != encode_trading_state(durable):
             names = difference(service.engine.state, durable)
             raise BrokenGuaranteeError(f"the state of the service is not that of its log: {names}")
 

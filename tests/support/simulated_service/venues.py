@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from riskroute.live.state.events import ChildOrder, ExecutionReport, ReportKind
+from riskroute.live.state.orders import ChildOrder, ExecutionReport, ReportKind
 from riskroute.live.venues.gateway import ReportSink
 from riskroute.live.venues.simulated import SimulatedVenue, _VenueChild
 from simulated_service.scheduler import Scheduler, SimpleQueue, Thread

@@ -24,23 +24,27 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from riskroute.core.errors import DataError, InputError, RiskrouteError
-from riskroute.live.engine import KeyUsedError, OverloadedError, RefusedError
-from riskroute.live.http.connections import Connections
-from riskroute.live.http.requests import (
-    HaltRequest,
+from riskroute.core.errors import (
+    DataError,
+    HaltedError,
+    InputError,
+    KeyUsedError,
+    LeaseError,
     MalformedRequestError,
-    OrderRequest,
-    QuotesRequest,
-    ShadowRequest,
-    decode_request,
+    OverloadedError,
+    RefusedError,
+    RiskrouteError,
+    UnknownOrderError,
+    WriteError,
 )
+from riskroute.live.http.connections import Connections
+from riskroute.live.http.requests import HaltRequest, OrderRequest, QuotesRequest, ShadowRequest, decode_request
 from riskroute.live.http.streams import EventStream, EventStreams
-from riskroute.live.http.views import Metrics, UnknownOrderError, order_view, positions_view, state_view
+from riskroute.live.http.views import MetricsView, order_view, positions_view, state_view
 from riskroute.live.ledger import LOGGER
-from riskroute.live.log.interface import LeaseError, WriteError, public_message
-from riskroute.live.service import HaltedError, Service
-from riskroute.live.state.events import Decision
+from riskroute.live.log.interface import public_log_message
+from riskroute.live.service import Service
+from riskroute.live.state.orders import Decision
 
 Value = TypeVar("Value")
 
@@ -172,10 +176,10 @@ def _status_and_message(error: BaseException, request: str) -> tuple[int, str]:
         return 500, "internal error; see the log of the service"
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
     internal = isinstance(error, WriteError | LeaseError | DataError)  # may name files and hosts
-    return status, public_message(error) if internal else str(error)
+    return status, public_log_message(error) if internal else str(error)
 
 
-class OrderHandler:
+class OrderApi:
     """Handles ``POST /orders`` without ASGI messages, which take as long as the order itself.
 
     Parameters
@@ -338,7 +342,7 @@ ROUTES: tuple[tuple[str, str, str, _Handler], ...] = (
 )
 
 
-def make_app(service: Service) -> Starlette:
+def make_api(service: Service) -> Starlette:
     """Return the ASGI application of a service; it starts and closes the service."""
     answers, connections = _Answers(), Connections()
     streams = EventStreams(service, min(200, connections.most // 2))
@@ -351,9 +355,9 @@ def make_app(service: Service) -> Starlette:
         lifespan=_lifespan(service),
         exception_handlers={HTTPException: _on_http_error},
     )
-    app.state.orders, app.state.connections, app.state.streams = OrderHandler(service, answers), connections, streams
+    app.state.orders, app.state.connections, app.state.streams = OrderApi(service, answers), connections, streams
     app.state.halts = ThreadPoolExecutor(1, "riskroute halts")  # halts and resumes wait for nothing else
-    app.state.metrics = Metrics(
+    app.state.metrics = MetricsView(
         service,
         {
             "connections": ("Open connections", lambda: connections.count),

@@ -12,7 +12,7 @@ from riskroute._version import __version__
 from riskroute.live.http.api import ROUTES
 from riskroute.live.http.requests import HaltRequest, OrderRequest, QuotesRequest, ShadowRequest
 from riskroute.live.shadow import ShadowComparison
-from riskroute.live.state.events import Decision
+from riskroute.live.state.orders import Decision
 
 _BODIES: dict[str, type] = {
     "/orders": OrderRequest,

@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from riskroute.core.errors import InputError
+from riskroute.core.errors import InputError, MalformedRequestError
 from riskroute.core.text import one_line_error, shown
 from riskroute.live.config import InstrumentConfig, LiveConfig, nano
 from riskroute.live.limits import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY
-from riskroute.live.state.events import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote
+from riskroute.live.state.orders import ParentOrder
+from riskroute.live.state.quotes import NANO, MarketTrade, PoolQuote, Record, VenueQuote
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -31,10 +32,6 @@ _Fee = Annotated[Int, _range(-LARGEST_FEE, LARGEST_FEE)]
 _Levels = Annotated[
     tuple[tuple[_Price, Annotated[Int, _range(0, 10**12)]], ...], msgspec.Meta(extra_json_schema={"maxItems": 100})
 ]
-
-
-class MalformedRequestError(InputError):
-    """A body that is not JSON or has the wrong form."""
 
 
 class _RequestRecord(Record, frozen=True, omit_defaults=True):
@@ -70,7 +67,7 @@ class OrderRequest(_RequestRecord, frozen=True):
     )
 
 
-class ExecutedChild(_RequestRecord, frozen=True):
+class ExecutedChildRequest(_RequestRecord, frozen=True):
     """A finished child of another router: price per share and total fee in 1e-9 dollars, times in ns since 1970."""
 
     kind: Literal["dark", "dark_rest", "limit", "take", "sweep"]
@@ -89,7 +86,7 @@ class ShadowRequest(_RequestRecord, frozen=True):
 
     order: OrderRequest
     arrived: Int
-    children: tuple[ExecutedChild, ...]
+    children: tuple[ExecutedChildRequest, ...]
 
 
 class _PublicTrade(_RequestRecord, frozen=True):

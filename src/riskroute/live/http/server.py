@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from riskroute.live.http.api import OrderHandler, make_app
+from riskroute.live.http.api import OrderApi, make_api
 from riskroute.live.http.connections import Connections
 from riskroute.live.service import Service
 
@@ -77,7 +77,7 @@ class _Connection(HttpToolsProtocol):
 
     def __init__(self, config: uvicorn.Config, *arguments: Any, **more: Any) -> None:
         super().__init__(config, *arguments, **more)
-        self._handler: OrderHandler = config.app.state.orders  # type: ignore[union-attr]  # the application of `serve`
+        self._handler: OrderApi = config.app.state.orders  # type: ignore[union-attr]  # the application of `serve`
         self._open: Connections = config.app.state.connections  # type: ignore[union-attr]
         self._authorised = b""  # the last header of this connection whose token may send orders
         self._answered: RequestResponseCycle | _OrderCycle | None = None  # the request that is, or was last
@@ -228,7 +228,7 @@ def serve(service: Service, on_started: Callable[[], None]) -> bool:
     """
     host, port = service.config.address
     config = uvicorn.Config(
-        make_app(service),
+        make_api(service),
         host,
         port,
         http=_Connection,

@@ -13,9 +13,10 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from riskroute.core.errors import RiskrouteError
+from riskroute.core.text import one_line_error
 from riskroute.live.http.views import state_view, viewer_view
 from riskroute.live.ledger import LOGGER
-from riskroute.live.log.interface import event_kind, row_events
+from riskroute.live.log.interface import log_row_events, log_row_kind
 from riskroute.live.service import Service
 from riskroute.live.state.events import Planned
 
@@ -107,10 +108,10 @@ class EventStreams:
             return page
         last, parts, size = after, [], 0
         for row in self._service.log.read(after, self.page_rows):
-            events = row_events(row)
+            events = log_row_events(row)
             for number, event in enumerate(events, start=1):
                 # Only the last event of a row has its number as id: a client that reconnects with it has all of them.
-                parts.append(message(event_kind(type(event)), event, row.seq if number == len(events) else None))
+                parts.append(message(log_row_kind(type(event)), event, row.seq if number == len(events) else None))
                 size += len(parts[-1])
             last = row.seq
             if size >= self.page_bytes:

@@ -10,22 +10,18 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from riskroute.core.errors import InputError
+from riskroute.core.errors import UnknownOrderError
 from riskroute.core.runtime import DurationHistogram
 from riskroute.core.text import shown
 from riskroute.live.limits import Limits
 from riskroute.live.service import Service
 from riskroute.live.state.archive import archived_state
-from riskroute.live.state.events import NANO
-from riskroute.live.state.fold import outcome_of
+from riskroute.live.state.fold import fold_outcome
+from riskroute.live.state.quotes import NANO
 from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.router import FEEDBACK, Router
 
 _BENCHMARK = "dark-first+sweep"  # the standard routing rule that savings are measured against
-
-
-class UnknownOrderError(InputError):
-    """An unknown order."""
 
 
 def order_view(service: Service, key: str) -> dict[str, Any]:
@@ -46,7 +42,7 @@ def order_view(service: Service, key: str) -> dict[str, Any]:
 
 
 def _order(state: TradingState, parent: ParentState) -> dict[str, Any]:
-    order, outcome = parent.order, outcome_of(state, parent)
+    order, outcome = parent.order, fold_outcome(state, parent)
     notional = parent.filled * parent.mid
     filled_cost = sum(child.money + child.fees for child in outcome.children if not child.marked)
     status = "settled" if parent.settled else "closing" if parent.closing else "open"
@@ -231,7 +227,7 @@ def _limits(limits: Limits, state: TradingState) -> list[dict[str, Any]]:
     ]
 
 
-class Metrics(Collector):
+class MetricsView(Collector):
     """The metrics of a service, and further gauges by name, each with its description."""
 
     def __init__(self, service: Service, gauges: Mapping[str, tuple[str, Callable[[], int]]]) -> None:

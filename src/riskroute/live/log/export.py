@@ -17,36 +17,22 @@ import polars
 
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
-from riskroute.live.log.interface import Head, Log, events_after
-from riskroute.live.state.events import (
-    NANO,
-    Accepted,
-    AnyEvent,
-    ChildOrder,
-    ExecutionReport,
-    Intended,
-    Outcome,
-    ParentOrder,
-    Quoted,
-    Reported,
-    Settled,
-    Shadowed,
-    VenueQuote,
-    report_key,
-    touch_prices,
-)
+from riskroute.live.log.interface import Log, LogHead, log_events_after
+from riskroute.live.state.events import Accepted, AnyEvent, Intended, Quoted, Reported, Settled, Shadowed
+from riskroute.live.state.orders import ChildOrder, ExecutionReport, OrderOutcome, ParentOrder, report_key
+from riskroute.live.state.quotes import NANO, VenueQuote, touch_prices
 
 _Row = dict[str, Any]
 
 
-def export_log(log: Log, out: Path, head: Head | None = None) -> list[Path]:
+def export_log(log: Log, out: Path, head: LogHead | None = None) -> list[Path]:
     """Write orders, children, fills and books of a log up to a head, by default its last, into a folder.
 
     Returns the files, which only the owner can read; ``head.json`` is one of them.
     """
     folder, head = writable_folder("out", out), head or log.head()
     tables = _LogTables()
-    for _, event in events_after(log, until=head.seq):
+    for _, event in log_events_after(log, until=head.seq):
         tables.add(event)
     if not tables.orders:
         raise InputError("the log holds no order to export")
@@ -152,7 +138,7 @@ class _LogTables:
         if report.kind != "busted":
             self._fills.setdefault(report.key, (child, report))
 
-    def _settle(self, outcome: Outcome, benchmark_cost: int | None) -> None:
+    def _settle(self, outcome: OrderOutcome, benchmark_cost: int | None) -> None:
         order = self.orders.get(outcome.parent)
         if order is None or order["cost"] is not None:
             return

@@ -13,35 +13,39 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from riskroute.core.errors import DataError, StateError
+from riskroute.core.errors import (
+    ConflictError,
+    DataError,
+    FencedError,
+    KnownKeyError,
+    LeaseError,
+    StateError,
+    WriteError,
+)
 from riskroute.core.runtime import DurationHistogram
 from riskroute.live.log.interface import (
     NO_CHAIN,
     PAGE,
-    ConflictError,
-    Entry,
-    FencedError,
-    Head,
-    Header,
-    Lease,
-    LeaseError,
-    Row,
-    WriteError,
+    LogEntry,
+    LogHead,
+    LogHeader,
+    LogLease,
+    LogRow,
     chained,
     check_heads,
     check_links,
-    checked_entries,
-    checked_range,
-    checked_text,
+    checked_log_entries,
+    checked_log_range,
+    checked_log_text,
     head_record,
     lease_end,
-    linked,
+    linked_log_rows,
     recorded_head,
 )
 
 _LOGGER = logging.getLogger("riskroute.live")
 
-Batch = tuple[Entry, ...]
+Batch = tuple[LogEntry, ...]
 Key = tuple[str, str]  # kind and key of a row
 _Outcome = list[int] | StateError
 _Result = TypeVar("_Result")
@@ -68,23 +72,19 @@ class _Call(NamedTuple):
     done: Future[Any]
 
 
-class KnownKeyError(Exception):
-    """The log already has a row with the kind and key of a new one."""
-
-
-class NewRows(NamedTuple):
+class CommitRows(NamedTuple):
     """Rows to write for some batches, and the result of each batch: numbers of rows, or the error that refuses it."""
 
-    rows: list[Row]
+    rows: list[LogRow]
     outcomes: list[_Outcome]
 
 
-def new_rows(head: Head, batches: Sequence[Batch], known: Mapping[Key, tuple[int, bytes]]) -> NewRows:
+def commit_rows(head: LogHead, batches: Sequence[Batch], known: Mapping[Key, tuple[int, bytes]]) -> CommitRows:
     """Return the rows to write for batches after a head, each whole or not at all.
 
     ``known`` has number and body of the rows in the log whose kind and key occur in the batches.
     """
-    rows: list[Row] = []
+    rows: list[LogRow] = []
     outcomes: list[_Outcome] = []
     seen = dict(known)
     for batch in batches:
@@ -111,7 +111,7 @@ def new_rows(head: Head, batches: Sequence[Batch], known: Mapping[Key, tuple[int
             for key in added:
                 del seen[key]
         outcomes.append(numbers if conflict is None else conflict)
-    return NewRows(rows, outcomes)
+    return CommitRows(rows, outcomes)
 
 
 class GroupCommitLog(ABC):
@@ -131,7 +131,7 @@ class GroupCommitLog(ABC):
     """
 
     record_every = 1.0  # seconds between records of the head
-    header: Header
+    header: LogHeader
     linger = 0.005  # seconds that deferrable appends are held back, to be written with others
     most_lingering = 64  # appends held back
 
@@ -147,57 +147,57 @@ class GroupCommitLog(ABC):
         self._thread: threading.Thread | None = None
         self._closed = False
         self._broken: WriteError | None = None
-        self._lease: Lease | None = None
-        self._head: Head | None = None  # the last row, while the lease is ours
+        self._lease: LogLease | None = None
+        self._head: LogHead | None = None  # the last row, while the lease is ours
         self._key = key
-        self._recorded: Head | None = None  # the head recorded last, and when
+        self._recorded: LogHead | None = None  # the head recorded last, and when
         self._recorded_at = 0.0
 
-    def append(self, entries: Sequence[Entry], *, deferrable: bool = False) -> Future[list[int]]:
+    def append(self, entries: Sequence[LogEntry], *, deferrable: bool = False) -> Future[list[int]]:
         done: Future[list[int]] = Future()
         done.set_running_or_notify_cancel()  # a future cannot be cancelled: its entries are written anyway
-        self._submit(_Append(checked_entries(entries), done), deferrable=deferrable)
+        self._submit(_Append(checked_log_entries(entries), done), deferrable=deferrable)
         return done
 
-    def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> Lease:
-        checked_text("owner", owner, 64)
+    def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> LogLease:
+        checked_log_text("owner", owner, 64)
         lease_end(0, seconds)
         return self._in_writer(lambda: self._leased(owner, seconds, trusted))
 
-    def _leased(self, owner: str, seconds: float, trusted: bool) -> Lease:
+    def _leased(self, owner: str, seconds: float, trusted: bool) -> LogLease:
         if self._lease is None and not trusted:  # before the lease replaces the record
             check_heads(self, self.recorded())
         self._lease, self._head = self._take_lease(owner, seconds)
         self._recorded, self._recorded_at = self._head, time.monotonic()
         return self._lease
 
-    def recorded(self) -> list[Head]:
+    def recorded(self) -> list[LogHead]:
         found = [recorded_head(record, self._key) for record in self._records()]
         if self._key and not any(found) and self.head().seq > 0:
             raise DataError("the log has no recorded head signed with the key of head_key")
         return [head for head in found if head is not None]
 
-    def read(self, after: int = 0, limit: int | None = None) -> Iterator[Row]:
+    def read(self, after: int = 0, limit: int | None = None) -> Iterator[LogRow]:
         self._must_be_open()
-        return self._linked(*checked_range(after, limit))
+        return self._linked(*checked_log_range(after, limit))
 
-    def _linked(self, begin: int, most: int) -> Iterator[Row]:
-        before = Head(-1, NO_CHAIN)
+    def _linked(self, begin: int, most: int) -> Iterator[LogRow]:
+        before = LogHead(-1, NO_CHAIN)
         if begin > 0:
             first = self._page(begin - 1, 1)
             if not first:
                 return
             if first[0].seq != begin - 1:
                 raise DataError(f"row {begin - 1} of the log is missing")
-            before = Head(begin - 1, first[0].chain)
+            before = LogHead(begin - 1, first[0].chain)
         for page in self._pages(begin, most):
             try:
                 before = check_links(page, before)
             except DataError:
-                yield from linked(page, before)  # the rows before the broken link, then the error
+                yield from linked_log_rows(page, before)  # the rows before the broken link, then the error
             yield from page
 
-    def _pages(self, begin: int, most: int) -> Iterator[list[Row]]:
+    def _pages(self, begin: int, most: int) -> Iterator[list[LogRow]]:
         """Yield up to ``most`` rows from a number on, in pages."""
         while page := self._page(begin, min(PAGE, most)):
             yield page
@@ -214,7 +214,7 @@ class GroupCommitLog(ABC):
         self._let_go()
 
     @abstractmethod
-    def _take_lease(self, owner: str, seconds: float) -> tuple[Lease, Head]:
+    def _take_lease(self, owner: str, seconds: float) -> tuple[LogLease, LogHead]:
         """Take or renew the lease durably and record the last row; return both, or raise `LeaseError`."""
 
     @abstractmethod
@@ -226,7 +226,7 @@ class GroupCommitLog(ABC):
         """Record the head outside the rows, which are durable, without waiting for the disk; errors do not matter."""
 
     @abstractmethod
-    def _insert(self, lease: Lease, rows: Sequence[Row]) -> None:
+    def _insert(self, lease: LogLease, rows: Sequence[LogRow]) -> None:
         """Commit rows; raise `KnownKeyError`, `FencedError` or `WriteError` if nothing could be written."""
 
     @abstractmethod
@@ -234,13 +234,13 @@ class GroupCommitLog(ABC):
         """Return number and body of the rows with one of these kinds and keys."""
 
     @abstractmethod
-    def head(self) -> Head: ...
+    def head(self) -> LogHead: ...
 
     @abstractmethod
-    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]: ...
+    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, LogRow]: ...
 
     @abstractmethod
-    def _page(self, begin: int, most: int) -> list[Row]:
+    def _page(self, begin: int, most: int) -> list[LogRow]:
         """Return up to ``most`` rows in sequence, with numbers of at least ``begin``."""
 
     @abstractmethod
@@ -357,22 +357,22 @@ class GroupCommitLog(ABC):
             raise LeaseError("appending needs the lease: call lease first")
         written = self._attempted(lambda: self._write(lease, head, batches))
         if written.rows:
-            self._head = Head(written.rows[-1].seq, written.rows[-1].chain)
+            self._head = LogHead(written.rows[-1].seq, written.rows[-1].chain)
         return len(written.rows), written.outcomes
 
-    def _write(self, lease: Lease, head: Head, batches: Sequence[Batch]) -> NewRows:
+    def _write(self, lease: LogLease, head: LogHead, batches: Sequence[Batch]) -> CommitRows:
         """Commit the rows of batches, as if all keys were new, as most are; look keys up only if one is not."""
-        written = new_rows(head, batches, {})
+        written = commit_rows(head, batches, {})
         if all(isinstance(outcome, list) for outcome in written.outcomes):
             with suppress(KnownKeyError):
                 self._insert(lease, written.rows)
                 return written
         keys = list({(entry.kind, entry.key) for batch in batches for entry in batch if entry.key})
-        written = new_rows(head, batches, self._known(keys))
+        written = commit_rows(head, batches, self._known(keys))
         try:
             self._insert(lease, written.rows)
         except KnownKeyError:
-            raise fenced("another process") from None
+            raise fenced_commit("another process") from None
         return written
 
     def _check_last_rows(self) -> None:
@@ -402,12 +402,12 @@ class GroupCommitLog(ABC):
         self.close()
 
 
-def fenced(owner: str) -> FencedError:
+def fenced_commit(owner: str) -> FencedError:
     """Return the error of a writer whose lease was taken over."""
     return FencedError(f"{owner!r} took over the lease of this log: nothing was written")
 
 
-def held(owner: str) -> LeaseError:
+def held_commit_lease(owner: str) -> LeaseError:
     """Return the error of a process that asks for a lease held by another."""
     return LeaseError(f"{owner!r} writes this log, and is not done")
 

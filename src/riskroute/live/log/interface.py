@@ -25,7 +25,7 @@ from typing import Protocol, Self, get_args
 
 import msgspec
 
-from riskroute.core.errors import DataError, InputError, StateError
+from riskroute.core.errors import DataError, InputError, LeaseError, WriteError
 from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.core.text import one_line_error, shown
 from riskroute.core.validation import real_number, whole_number
@@ -40,35 +40,7 @@ _LATEST = 2**63 - 1  # the latest time of an entry, and the end of a lease that 
 _FIXED = struct.Struct(">qqII")  # seq, at, and the lengths of kind and key
 
 
-class ConflictError(StateError):
-    """An entry has the kind and key of a row in the log, and another body."""
-
-    def __init__(self, kind: str, key: str, seq: int) -> None:
-        super().__init__(f"{kind} {shown(key)} is already in row {seq} of the log, with another body")
-        self.kind, self.key, self.seq = kind, key, seq
-
-
-class LeaseError(StateError):
-    """Another process holds the lease of this log, or the lease was never taken."""
-
-
-class FencedError(LeaseError):
-    """Another process took over the lease: nothing was written."""
-
-
-class WriteError(StateError):
-    """The store could not write, for example because the disk is full.
-
-    ``definite`` is whether certainly nothing was written; otherwise only reading the log again tells. ``cause`` may be
-    shown to clients: it names no paths, hosts or users.
-    """
-
-    def __init__(self, message: str, *, definite: bool, cause: str = "its store failed") -> None:
-        super().__init__(message)
-        self.definite, self.cause = definite, cause
-
-
-def public_message(error: BaseException) -> str:
+def public_log_message(error: BaseException) -> str:
     """Return the message of an error of a log without paths, hosts and users, for clients."""
     if isinstance(error, WriteError):
         return f"the log cannot be written: {error.cause}"
@@ -77,7 +49,7 @@ def public_message(error: BaseException) -> str:
     return "the log cannot be written or read"
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class LogEntry(msgspec.Struct, frozen=True, gc=False):
     """An entry to append; no two rows have the same kind and non-empty key. ``at`` is in nanoseconds since 1970."""
 
     kind: str
@@ -86,7 +58,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     at: int
 
 
-class Row(msgspec.Struct, frozen=True, gc=False):
+class LogRow(msgspec.Struct, frozen=True, gc=False):
     """An entry in the log: its number, and ``chain``, the hash of the row before it and of itself."""
 
     seq: int
@@ -97,7 +69,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     chain: bytes
 
 
-class Head(msgspec.Struct, frozen=True):
+class LogHead(msgspec.Struct, frozen=True):
     """Number and hash of the last row."""
 
     seq: int
@@ -107,7 +79,7 @@ class Head(msgspec.Struct, frozen=True):
         return f"{self.seq}:{self.chain.hex()}"
 
 
-class Lease(msgspec.Struct, frozen=True):
+class LogLease(msgspec.Struct, frozen=True):
     """The right to write: its owner, its term (the fencing token), and its end in nanoseconds since 1970."""
 
     owner: str
@@ -115,7 +87,7 @@ class Lease(msgspec.Struct, frozen=True):
     until: int
 
 
-class Header(msgspec.Struct, frozen=True):
+class LogHeader(msgspec.Struct, frozen=True):
     """The body of row 0. Decisions can be verified where ``machine`` and ``versions`` are the same."""
 
     format: int
@@ -128,11 +100,11 @@ class Log(Protocol):
     """A durable sequence of rows with one writer at a time. A log is also a context manager that closes it."""
 
     @property
-    def header(self) -> Header:
+    def header(self) -> LogHeader:
         """The content of row 0."""
         ...
 
-    def append(self, entries: Sequence[Entry], *, deferrable: bool = False) -> Future[list[int]]:
+    def append(self, entries: Sequence[LogEntry], *, deferrable: bool = False) -> Future[list[int]]:
         """Write entries, all or none; the future returns the numbers of their rows once they are durable.
 
         A ``deferrable`` append may be written a few milliseconds later, together with others.
@@ -144,26 +116,26 @@ class Log(Protocol):
         """
         ...
 
-    def read(self, after: int = 0, limit: int | None = None) -> Iterator[Row]:
+    def read(self, after: int = 0, limit: int | None = None) -> Iterator[LogRow]:
         """Yield up to ``limit`` rows with numbers above ``after``; -1 includes the header.
 
         Raises `DataError`, which names the row, where the hash chain is broken.
         """
         ...
 
-    def head(self) -> Head:
+    def head(self) -> LogHead:
         """Return number and hash of the last durable row."""
         ...
 
-    def recorded(self) -> list[Head]:
+    def recorded(self) -> list[LogHead]:
         """Return the heads recorded outside the rows; `DataError` if they are not signed with the key of the log."""
         ...
 
-    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]:
+    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, LogRow]:
         """Return the durable rows with one of these kinds and one of these keys, by key."""
         ...
 
-    def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> Lease:
+    def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> LogLease:
         """Take or renew the lease, for ``seconds``; infinite ones hold until `close` or the end of the process.
 
         Raises `DataError` if the log does not fit its recorded heads, which ``trusted`` replaces, and `LeaseError`
@@ -186,22 +158,22 @@ class Log(Protocol):
 # the hash chain
 
 
-def chained(previous: bytes, seq: int, entry: Entry) -> Row:
+def chained(previous: bytes, seq: int, entry: LogEntry) -> LogRow:
     """Return an entry as the row after the one with hash ``previous``: BLAKE2b of that hash and of the row itself."""
     kind, key = entry.kind.encode(), entry.key.encode()
     fixed = _FIXED.pack(seq, entry.at, len(kind), len(key))
     chain = blake2b(previous + fixed + kind + key + entry.body, digest_size=16).digest()
-    return Row(seq, entry.at, entry.kind, entry.key, entry.body, chain)
+    return LogRow(seq, entry.at, entry.kind, entry.key, entry.body, chain)
 
 
-def linked(rows: Iterable[Row], previous: Head) -> Iterator[Row]:
+def linked_log_rows(rows: Iterable[LogRow], previous: LogHead) -> Iterator[LogRow]:
     """Yield rows after checking that each follows from the one before; raise `DataError` where one does not."""
     for row in rows:
         previous = check_links((row,), previous)
         yield row
 
 
-def check_links(rows: Sequence[Row], previous: Head) -> Head:
+def check_links(rows: Sequence[LogRow], previous: LogHead) -> LogHead:
     """Return the head after rows that must each follow from the one before; raise `DataError` where one does not.
 
     Hashes as `chained` does, without a call per row: a million rows are read when a router starts.
@@ -220,10 +192,10 @@ def check_links(rows: Sequence[Row], previous: Head) -> Head:
         chain = blake2b(chain + fixed + kind + key + row.body, digest_size=16).digest()
         if row.chain != chain:
             raise DataError(f"row {seq} of the log was changed, or the row before it: its hash does not fit")
-    return Head(seq, chain)
+    return LogHead(seq, chain)
 
 
-def verify_chain(log: Log, *, trusted: bool = False) -> Head:
+def verify_chain(log: Log, *, trusted: bool = False) -> LogHead:
     """Check the hash chain of a whole log, and its recorded heads unless ``trusted``; return its head.
 
     `DataError` names the first row that does not fit.
@@ -231,15 +203,15 @@ def verify_chain(log: Log, *, trusted: bool = False) -> Head:
     if not trusted:
         check_heads(log, log.recorded())
     end = log.head()
-    last = Head(-1, NO_CHAIN)
+    last = LogHead(-1, NO_CHAIN)
     for row in log.read(-1, end.seq + 1):
-        last = Head(row.seq, row.chain)
+        last = LogHead(row.seq, row.chain)
     if last != end:
         raise DataError(f"the log must end with row {end.seq}, ended with row {last.seq}")
     return end
 
 
-def check_heads(log: Log, heads: Iterable[Head]) -> None:
+def check_heads(log: Log, heads: Iterable[LogHead]) -> None:
     """Check that a log has the rows that were its last ones; raise `DataError` if rows are missing or rewritten."""
     for head in heads:
         end = log.head().seq
@@ -252,13 +224,13 @@ def check_heads(log: Log, heads: Iterable[Head]) -> None:
             raise DataError(f"row {head.seq:,} of the log has another hash than the recorded head: rows were rewritten")
 
 
-def head_record(head: Head, key: bytes) -> str:
+def head_record(head: LogHead, key: bytes) -> str:
     """Return a head as a text, signed if ``key`` is not empty, with a checksum that finds torn writes."""
     signature = hmac.digest(key, str(head).encode(), "sha256").hex() if key else "unsigned"
     return f"{head} {signature} {_checksum(f'{head} {signature}')}"
 
 
-def recorded_head(record: str, key: bytes) -> Head | None:
+def recorded_head(record: str, key: bytes) -> LogHead | None:
     """Return the head of a record, None if it is empty or torn; `DataError` if it is not signed with ``key``."""
     signed, _, checksum = record.strip().rpartition(" ")
     if checksum != _checksum(signed):
@@ -272,39 +244,39 @@ def recorded_head(record: str, key: bytes) -> Head | None:
     return head
 
 
-def parse_head(text: str) -> Head:
+def parse_head(text: str) -> LogHead:
     """Return a head from NUMBER:HASH."""
     found = re.fullmatch("([0-9]{1,18}):([0-9a-f]{32})", text)
     if found is None:
         raise InputError(f"head must be NUMBER:HASH or HASH of a row, was {shown(text)}")
-    return Head(int(found[1]), bytes.fromhex(found[2]))
+    return LogHead(int(found[1]), bytes.fromhex(found[2]))
 
 
 def _checksum(text: str) -> str:
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def header_row(stream: str) -> Row:
+def log_header_row(stream: str) -> LogRow:
     """Return row 0 of a new log."""
-    header = Header(FORMAT, stream, machine_type(), provenance_versions())
-    return chained(NO_CHAIN, 0, Entry("header", "", msgspec.json.encode(header), time.time_ns()))
+    header = LogHeader(FORMAT, stream, machine_type(), provenance_versions())
+    return chained(NO_CHAIN, 0, LogEntry("header", "", msgspec.json.encode(header), time.time_ns()))
 
 
-def header_of(row: Row, where: str) -> Header:
+def log_header_of(row: LogRow, where: str) -> LogHeader:
     """Decode row 0; raise `DataError` if it is no header, or of another format."""
     try:
         first = msgspec.json.decode(row.body, type=dict[str, msgspec.Raw])
         form = msgspec.json.decode(first["format"], type=int)
     except (msgspec.MsgspecError, KeyError):
         raise DataError(f"{where} is no log of riskroute: row 0 is no header") from None
-    check_format(form, where)
+    check_log_format(form, where)
     try:
-        return msgspec.json.decode(row.body, type=Header)
+        return msgspec.json.decode(row.body, type=LogHeader)
     except msgspec.MsgspecError as error:
         raise DataError(f"{where} has a header that cannot be read: {error}") from None
 
 
-def check_format(form: int, where: str) -> None:
+def check_log_format(form: int, where: str) -> None:
     """Raise `DataError` unless a log has the format of this version: its events could not be decoded."""
     if form != FORMAT:
         age, advice = ("newer", "use a newer riskroute") if form > FORMAT else ("older", "start a new log")
@@ -314,16 +286,16 @@ def check_format(form: int, where: str) -> None:
 # arguments of all stores
 
 
-def checked_entries(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def checked_log_entries(entries: Sequence[LogEntry]) -> tuple[LogEntry, ...]:
     """Return entries that every store can hold; raise `InputError` otherwise."""
     for entry in entries:
-        if not isinstance(entry, Entry):
+        if not isinstance(entry, LogEntry):
             raise InputError(f"entries must be of type Entry, was {shown(entry)}")
         if not (isinstance(entry.kind, str) and _is_fine_kind(entry.kind)):
-            checked_text("kind", entry.kind, 64)
+            checked_log_text("kind", entry.kind, 64)
             raise InputError("kind must not be 'header', which is row 0")
         if entry.key != "":
-            checked_text("key", entry.key, 512)
+            checked_log_text("key", entry.key, 512)
         if not isinstance(entry.body, bytes):
             raise InputError(f"body must be bytes, was {shown(entry.body)}")
         if len(entry.body) > LARGEST_BODY:
@@ -335,10 +307,10 @@ def checked_entries(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 @lru_cache(256)
 def _is_fine_kind(kind: str) -> bool:
-    return bool(checked_text("kind", kind, 64)) and kind != "header"
+    return bool(checked_log_text("kind", kind, 64)) and kind != "header"
 
 
-def checked_text(field: str, text: str, longest: int) -> str:
+def checked_log_text(field: str, text: str, longest: int) -> str:
     """Return a text that every store can hold; raise `InputError` otherwise."""
     expected = f"{field} must be a text of 1 to {longest} characters"
     if not isinstance(text, str) or not 0 < len(text) <= longest:
@@ -348,7 +320,7 @@ def checked_text(field: str, text: str, longest: int) -> str:
     return text
 
 
-def checked_range(after: int, limit: int | None) -> tuple[int, int]:
+def checked_log_range(after: int, limit: int | None) -> tuple[int, int]:
     """Return the first row and the largest number of rows to read."""
     begin = whole_number("after", after, minimum=-1, maximum=_LATEST - 1) + 1
     return begin, _LATEST if limit is None else whole_number("limit", limit, minimum=0, maximum=_LATEST)
@@ -372,24 +344,24 @@ _KEYS: dict[type, Callable[[AnyEvent], str]] = {  # events that must not be in t
 _BODY: msgspec.msgpack.Decoder[_Body] = msgspec.msgpack.Decoder(_Body)
 
 
-def event_kind(event: type) -> str:
+def log_row_kind(event: type) -> str:
     """Return the kind of a row that holds one event of a type alone."""
     return _KINDS[event]
 
 
-def entries_of(events: Iterable[AnyEvent]) -> list[Entry]:
+def log_entries_of(events: Iterable[AnyEvent]) -> list[LogEntry]:
     """Encode events as entries, in their sequence.
 
     Examples
     --------
     >>> from riskroute.live.state.events import Resumed, Sent
     >>> events = [Sent(at=5, child="X-0-0"), Sent(at=6, child="Y-0-0")]
-    >>> [(entry.kind, entry.key, entry.at) for entry in entries_of(events)]
+    >>> [(entry.kind, entry.key, entry.at) for entry in log_entries_of(events)]
     [('together', '', 6)]
-    >>> [entry.kind for entry in entries_of([Resumed(at=7, by="desk")])]
+    >>> [entry.kind for entry in log_entries_of([Resumed(at=7, by="desk")])]
     ['resumed']
     """
-    entries: list[Entry] = []
+    entries: list[LogEntry] = []
     some: list[AnyEvent] = []
     for event in events:
         key_of = _KEYS.get(type(event))
@@ -401,20 +373,22 @@ def entries_of(events: Iterable[AnyEvent]) -> list[Entry]:
             entries.append(_shared(some))
             some = []
         if key_of is not None:
-            entries.append(Entry(_KINDS[type(event)], key_of(event), msgspec.msgpack.encode(event), max(event.at, 0)))
+            entries.append(
+                LogEntry(_KINDS[type(event)], key_of(event), msgspec.msgpack.encode(event), max(event.at, 0))
+            )
     if some:
         entries.append(_shared(some))
     return entries
 
 
-def _shared(events: list[AnyEvent]) -> Entry:
+def _shared(events: list[AnyEvent]) -> LogEntry:
     last = events[-1]
     if len(events) == 1:
-        return Entry(_KINDS[type(last)], "", msgspec.msgpack.encode(last), max(last.at, 0))
-    return Entry("together", "", msgspec.msgpack.encode(events), max(last.at, 0))
+        return LogEntry(_KINDS[type(last)], "", msgspec.msgpack.encode(last), max(last.at, 0))
+    return LogEntry("together", "", msgspec.msgpack.encode(events), max(last.at, 0))
 
 
-def row_events(row: Row) -> Sequence[AnyEvent]:
+def log_row_events(row: LogRow) -> Sequence[AnyEvent]:
     """Decode the events of a row; `DataError` names a row whose body cannot be read."""
     try:
         body = _BODY.decode(row.body)
@@ -423,28 +397,28 @@ def row_events(row: Row) -> Sequence[AnyEvent]:
     return body if isinstance(body, list) else (body,)
 
 
-def rows_events(rows: Sequence[Row]) -> Iterator[Sequence[AnyEvent]]:
-    """Decode the events of each of several rows in one call, in a fraction of the time of `row_events` for each."""
+def log_rows_events(rows: Sequence[LogRow]) -> Iterator[Sequence[AnyEvent]]:
+    """Decode the events of each of several rows in one call, in a fraction of the time of `log_row_events` for each."""
     try:
         # In msgpack, a list is this byte, the number of its items, and the items.
         bodies = msgspec.msgpack.decode(
             b"".join([b"\xdd", len(rows).to_bytes(4), *[row.body for row in rows]]), type=list[_Body]
         )
     except msgspec.MsgspecError:
-        return map(row_events, rows)
+        return map(log_row_events, rows)
     return (body if isinstance(body, list) else (body,) for body in bodies)
 
 
-def pages_after(log: Log, after: int, until: int | None = None) -> Iterator[list[Row]]:
+def log_pages_after(log: Log, after: int, until: int | None = None) -> Iterator[list[LogRow]]:
     """Yield the rows after a number, up to another, in pages."""
     rows = log.read(after, None if until is None else max(until - after, 0))
     while page := list(islice(rows, PAGE)):
         yield page
 
 
-def events_after(log: Log, after: int = 0, until: int | None = None) -> Iterator[tuple[Row, AnyEvent]]:
+def log_events_after(log: Log, after: int = 0, until: int | None = None) -> Iterator[tuple[LogRow, AnyEvent]]:
     """Yield every event in the rows after a number, up to another, with its row."""
-    for page in pages_after(log, after, until):
-        for row, events in zip(page, rows_events(page), strict=True):
+    for page in log_pages_after(log, after, until):
+        for row, events in zip(page, log_rows_events(page), strict=True):
             for event in events:
                 yield row, event

@@ -13,22 +13,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from riskroute.core.errors import DataError, InputError, StateError
+from riskroute.core.errors import DataError, InputError, KnownKeyError, StateError, WriteError
 from riskroute.core.runtime import require_extra
 from riskroute.core.text import one_line_error
-from riskroute.live.log.group_commit import GroupCommitLog, Key, KnownKeyError, fenced, held
+from riskroute.live.log.group_commit import GroupCommitLog, Key, fenced_commit, held_commit_lease
 from riskroute.live.log.interface import (
     PAGE,
-    Head,
-    Header,
-    Lease,
-    Row,
-    WriteError,
-    checked_text,
+    LogHead,
+    LogHeader,
+    LogLease,
+    LogRow,
+    checked_log_text,
     head_record,
-    header_of,
-    header_row,
     lease_end,
+    log_header_of,
+    log_header_row,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class PostgresLog(GroupCommitLog):
     ) -> None:
         require_extra("logs in PostgreSQL", "postgres", "psycopg")
         super().__init__(slow_commit=slow_commit, on_slow_commit=on_slow_commit, key=key)
-        self.stream = checked_text("stream", stream, 64)
+        self.stream = checked_log_text("stream", stream, 64)
         self._database = database
         self._lock = int.from_bytes(blake2b(f"riskroute {stream}".encode(), digest_size=8).digest()) >> 1
         self._locked = False
@@ -103,7 +102,7 @@ class PostgresLog(GroupCommitLog):
         try:
             if create:
                 self._set_up()
-            self.header: Header = self._checked()
+            self.header: LogHeader = self._checked()
         except BaseException:
             self._reader.close()
             raise
@@ -139,9 +138,9 @@ class PostgresLog(GroupCommitLog):
             lease = "INSERT INTO riskroute_lease VALUES (%s, '', 0, 0) ON CONFLICT DO NOTHING"
             if self._reader.execute(lease, (self.stream,)).rowcount:
                 first = f"INSERT INTO riskroute_log (stream, {_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s)"
-                self._reader.execute(first, (self.stream, *msgspec.structs.astuple(header_row(self.stream))))
+                self._reader.execute(first, (self.stream, *msgspec.structs.astuple(log_header_row(self.stream))))
 
-    def _checked(self) -> Header:
+    def _checked(self) -> LogHeader:
         """Return the header, after a check of the last rows."""
         there = self._query("SELECT to_regclass('riskroute_log') IS NOT NULL")[0][0]
         first = self._page(0, 1) if there else []
@@ -149,19 +148,19 @@ class PostgresLog(GroupCommitLog):
             raise DataError(f"the database has no log of stream {self.stream!r}")
         if first[0].seq != 0:
             raise DataError("row 0 of the log is missing")
-        header = header_of(first[0], f"stream {self.stream!r}")
+        header = log_header_of(first[0], f"stream {self.stream!r}")
         self._check_last_rows()
         return header
 
-    def head(self) -> Head:
+    def head(self) -> LogHead:
         self._must_be_open()
-        return Head(*self._query(_LAST, self.stream)[0])
+        return LogHead(*self._query(_LAST, self.stream)[0])
 
-    def _page(self, begin: int, most: int) -> list[Row]:
+    def _page(self, begin: int, most: int) -> list[LogRow]:
         query = f"SELECT {_COLUMNS} FROM riskroute_log WHERE stream = %s AND seq >= %s ORDER BY seq LIMIT %s"
-        return list(starmap(Row, self._query(query, self.stream, begin, most)))
+        return list(starmap(LogRow, self._query(query, self.stream, begin, most)))
 
-    def _pages(self, begin: int, most: int) -> Iterator[list[Row]]:
+    def _pages(self, begin: int, most: int) -> Iterator[list[LogRow]]:
         """Yield rows in pages; a thread fetches the next while the caller works on a full one."""
         with ThreadPoolExecutor(1, "riskroute-pages") as pool:
             page = self._page(begin, min(PAGE, most))
@@ -171,14 +170,14 @@ class PostgresLog(GroupCommitLog):
                 yield page
                 page = self._page(begin, min(PAGE, most)) if coming is None else coming.result()
 
-    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]:
+    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, LogRow]:
         query = f"""SELECT {_COLUMNS} FROM riskroute_log
                     WHERE stream = %s AND kind = ANY(%s) AND key = ANY(%s) AND key <> ''"""
         with self._failing_as_write_error():
             rows = self._query(query, self.stream, list(kinds), list(keys))
-        return {row.key: row for row in starmap(Row, rows)}
+        return {row.key: row for row in starmap(LogRow, rows)}
 
-    def _take_lease(self, owner: str, seconds: float) -> tuple[Lease, Head]:
+    def _take_lease(self, owner: str, seconds: float) -> tuple[LogLease, LogHead]:
         with self._failing_as_write_error():
             writer = self._awake_writer()
             if writer.execute("SHOW fsync").fetchone() != ("on",):
@@ -188,10 +187,10 @@ class PostgresLog(GroupCommitLog):
                 self._take_lock(old, by_force=self._is_ours(old) or old.now >= old.until)
                 old = self._lease_row()
             term = old.term if self._is_ours(old) else old.term + 1
-            lease = Lease(owner, term, lease_end(old.now, seconds))
+            lease = LogLease(owner, term, lease_end(old.now, seconds))
             last = writer.execute(_LAST, (self.stream,)).fetchone()
             assert last is not None
-            head = Head(*last)
+            head = LogHead(*last)
             update = "UPDATE riskroute_lease SET owner = %s, term = %s, until = %s, record = %s WHERE stream = %s"
             writer.execute(update, (owner, term, lease.until, head_record(head, self._key), self.stream))
         return lease, head
@@ -225,7 +224,7 @@ class PostgresLog(GroupCommitLog):
             if not self._locked:
                 now = self._lease_row()
                 if not by_force or now.term != old.term or time.monotonic() > began + self.patience:
-                    raise held(now.owner)
+                    raise held_commit_lease(now.owner)
                 time.sleep(0.002)
 
     def _lease_row(self) -> _LeaseRow:
@@ -262,7 +261,7 @@ class PostgresLog(GroupCommitLog):
             found = self._live_writer().execute(query, (*wanted, self.stream)).fetchall()
         return {(kind, key): (seq, body) for kind, key, seq, body in found}
 
-    def _lock_again(self, lease: Lease) -> None:
+    def _lock_again(self, lease: LogLease) -> None:
         """Lock the stream for a new connection, if the lease is still ours."""
         with self._failing_as_write_error():
             now = self._lease_row()
@@ -270,9 +269,9 @@ class PostgresLog(GroupCommitLog):
                 self._take_lock(now, by_force=True)
                 now = self._lease_row()
         if now.term != lease.term:
-            raise fenced(now.owner)
+            raise fenced_commit(now.owner)
 
-    def _insert(self, lease: Lease, rows: Sequence[Row]) -> None:
+    def _insert(self, lease: LogLease, rows: Sequence[LogRow]) -> None:
         import psycopg
 
         if not self._locked:
@@ -296,9 +295,9 @@ class PostgresLog(GroupCommitLog):
             self._check_written(lease, rows, error)
         else:
             if not current:
-                raise fenced(self._lease_row().owner)
+                raise fenced_commit(self._lease_row().owner)
 
-    def _check_written(self, lease: Lease, rows: Sequence[Row], error: Exception) -> None:
+    def _check_written(self, lease: LogLease, rows: Sequence[LogRow], error: Exception) -> None:
         """Return if rows were written whose connection was lost; raise the reason otherwise.
 
         That is certain once the session that sent them is gone: once we, or a new leader, could lock the stream.
@@ -313,7 +312,7 @@ class PostgresLog(GroupCommitLog):
         if there and there[0] == rows[0]:
             return
         if now.term != lease.term:
-            raise fenced(now.owner)
+            raise fenced_commit(now.owner)
         raise _not_written(error, definite=True) from error
 
     @contextmanager

@@ -9,21 +9,22 @@ from dataclasses import dataclass
 
 import msgspec
 
-from riskroute.core.errors import DataError
+from riskroute.core.errors import DataError, RouterError
 from riskroute.core.text import one_line_error
-from riskroute.live.learner import Learner, RouterError
+from riskroute.live.learner import Learner
 from riskroute.live.ledger import LOGGER
-from riskroute.live.log.interface import Log, events_after, pages_after, rows_events
-from riskroute.live.log.state_store import Snapshot, StateStore
+from riskroute.live.log.interface import Log, log_events_after, log_pages_after, log_rows_events
+from riskroute.live.log.state_store import StateSnapshot, StateStore
 from riskroute.live.state.archive import OrderArchive
+from riskroute.live.state.effects import LearnEffect
 from riskroute.live.state.events import Accepted, AnyEvent, Planned, Shadowed
 from riskroute.live.state.fold import apply
-from riskroute.live.state.trading_state import Learn, TradingState, decode_state
+from riskroute.live.state.trading_state import TradingState, decode_trading_state
 from riskroute.routers.registry import restore_router
 from riskroute.routers.router import Router
 
 
-def recover(
+def recover_log(
     log: Log, learner: Learner, store: StateStore | None = None, most_bytes: int = 1 << 24
 ) -> tuple[TradingState, OrderArchive, int]:
     """Return the state at the end of the log, its archive, and the term under which the store may be written.
@@ -43,7 +44,7 @@ def recover(
         return _recover_from(None, log, learner, store, most_bytes)
 
 
-def _fits(log: Log, snapshot: Snapshot) -> bool:
+def _fits(log: Log, snapshot: StateSnapshot) -> bool:
     """Return whether a snapshot is of a row that the log has."""
     if snapshot.seq > log.head().seq:
         return False
@@ -52,22 +53,22 @@ def _fits(log: Log, snapshot: Snapshot) -> bool:
 
 
 def _recover_from(
-    start: Snapshot | None, log: Log, learner: Learner, store: StateStore | None, most_bytes: int
+    start: StateSnapshot | None, log: Log, learner: Learner, store: StateStore | None, most_bytes: int
 ) -> tuple[TradingState, OrderArchive, int]:
     """Recover from a snapshot, or from the beginning of the log."""
     state, seq = TradingState(), 0
     if start is not None:
         try:
             body, learned = msgspec.msgpack.decode(start.body, type=tuple[bytes, bytes])
-            state, seq = decode_state(body), start.seq
+            state, seq = decode_trading_state(body), start.seq
             learner.restore(learned)
         except msgspec.MsgspecError as error:
             raise DataError(f"a snapshot cannot be decoded: {one_line_error(error)}") from None
     term = 0 if store is None else store.begin(start)
     archive = OrderArchive(log.header.stream, store)
     with learner.reading():
-        for page in pages_after(log, seq):
-            for events in rows_events(page):
+        for page in log_pages_after(log, seq):
+            for events in log_rows_events(page):
                 for event in events:
                     _step(state, learner, event, archive, decided=False)
             if store is not None and archive.unsaved_bytes > most_bytes:
@@ -93,14 +94,14 @@ def _step(state: TradingState, learner: Learner, event: AnyEvent, archive: Order
     _, effects = apply(state, event, archive)
     learner.on_event(state.events, event, live=decided)
     for effect in effects:
-        if type(effect) is Learn:
+        if type(effect) is LearnEffect:
             learner.settle(state.events, effect.outcome)
 
 
-def replay(log: Log, until: int | None = None) -> TradingState:
+def replay_log(log: Log, until: int | None = None) -> TradingState:
     """Apply the log, up to a row if given, with decisions as logged: the same state on any machine."""
     state, archive = TradingState(), OrderArchive(log.header.stream)
-    for _, event in events_after(log, until=until):
+    for _, event in log_events_after(log, until=until):
         apply(state, event, archive)
     return state
 
@@ -118,7 +119,7 @@ class _Verification:
         return not self.different
 
 
-def verify(log: Log, kind: type[Router] | None = None, *, refits: bool = False) -> _Verification:
+def verify_log(log: Log, kind: type[Router] | None = None, *, refits: bool = False) -> _Verification:
     """Compute every decision of the log again and compare; on the machine type and versions of its header.
 
     Parameters
@@ -132,7 +133,7 @@ def verify(log: Log, kind: type[Router] | None = None, *, refits: bool = False) 
     """
     learner: Learner | None = None
     state, archive, count, different = TradingState(), OrderArchive(log.header.stream), 0, []
-    for _, event in events_after(log):
+    for _, event in log_events_after(log):
         if learner is None:
             if not isinstance(event, Planned):
                 raise DataError(f"a log must begin with a belief, began with {type(event).__name__}")

@@ -13,10 +13,10 @@ from riskroute.core.text import one_line_error
 from riskroute.live.learner import Learner
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import Log
-from riskroute.live.log.state_store import Snapshot, StateStore
+from riskroute.live.log.state_store import StateSnapshot, StateStore
 from riskroute.live.state.archive import ArchivedOrder, OrderArchive
-from riskroute.live.state.events import NANO
-from riskroute.live.state.trading_state import TradingState, encode_state
+from riskroute.live.state.quotes import NANO
+from riskroute.live.state.trading_state import TradingState, encode_trading_state
 
 
 class SnapshotWriter:
@@ -93,7 +93,7 @@ class SnapshotWriter:
         if now < self._not_before and archive.unsaved_bytes <= self.most_unsaved:
             return
         self._busy, self.due, term = True, state.events + self.every, self._term
-        encoded, learned = encode_state(state), learner.captured()
+        encoded, learned = encode_trading_state(state), learner.captured()
         archived, day, orders = state.archived, state.day.day, list(archive.unsaved.values())
         self.encoding_seconds = (self._monotonic() - now) / NANO
 
@@ -105,7 +105,7 @@ class SnapshotWriter:
                 try:
                     body = msgspec.msgpack.encode((encoded, learned()))
                     (row,) = log.read(seq - 1, 1)
-                    self._save(term, Snapshot(seq, row.chain, archived, day, body), orders)
+                    self._save(term, StateSnapshot(seq, row.chain, archived, day, body), orders)
                 except Exception as error:  # trading continues; the orders stay in memory until the next snapshot
                     self.failed += 1
                     self._retry_at = self._monotonic() + self.pause_after_failure
@@ -118,7 +118,7 @@ class SnapshotWriter:
 
         written.add_done_callback(lambda _: self._submit(save))
 
-    def _save(self, term: int, snapshot: Snapshot, orders: Sequence[ArchivedOrder]) -> None:
+    def _save(self, term: int, snapshot: StateSnapshot, orders: Sequence[ArchivedOrder]) -> None:
         began = self._monotonic()
         self.store.save(term, snapshot, orders)
         left = 2 * len(orders) + self.expired_together  # faster than orders come

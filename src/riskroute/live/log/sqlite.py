@@ -16,23 +16,22 @@ from typing import Any
 
 import msgspec
 
-from riskroute.core.errors import DataError, InputError
+from riskroute.core.errors import DataError, InputError, KnownKeyError, WriteError
 from riskroute.core.text import one_line_error
 from riskroute.core.validation import valid_path
-from riskroute.live.log.group_commit import GroupCommitLog, Key, KnownKeyError, fenced, held
+from riskroute.live.log.group_commit import GroupCommitLog, Key, fenced_commit, held_commit_lease
 from riskroute.live.log.interface import (
     FORMAT,
-    Head,
-    Header,
-    Lease,
-    Row,
-    WriteError,
-    check_format,
-    checked_text,
+    LogHead,
+    LogHeader,
+    LogLease,
+    LogRow,
+    check_log_format,
+    checked_log_text,
     head_record,
-    header_of,
-    header_row,
     lease_end,
+    log_header_of,
+    log_header_row,
 )
 
 
@@ -146,7 +145,7 @@ class SqliteLog(GroupCommitLog):
         super().__init__(slow_commit=slow_commit, on_slow_commit=on_slow_commit, key=key)
         self.path = valid_path("path", path)
         if stream is not None:
-            checked_text("stream", stream, 64)
+            checked_log_text("stream", stream, 64)
         if not create and not self.path.is_file():
             raise InputError(f"path must be the file of a log, was {str(self.path)!r}, where there is none")
         self._read_only = not create and not all(os.access(place, os.W_OK) for place in (self.path, self.path.parent))
@@ -161,7 +160,7 @@ class SqliteLog(GroupCommitLog):
                 if create:
                     self._set_up(stream or "main")
                 self._reader, self._finder = self._opened(), self._opened()
-                self.header: Header = self._checked(stream)
+                self.header: LogHeader = self._checked(stream)
         except BaseException:
             self._let_go()
             raise
@@ -218,7 +217,7 @@ class SqliteLog(GroupCommitLog):
         """Refuse other files, and logs of another format, before anything is changed."""
         if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             raise DataError(f"{self.path} is no log of riskroute")
-        check_format(connection.execute("PRAGMA user_version").fetchone()[0], str(self.path))
+        check_log_format(connection.execute("PRAGMA user_version").fetchone()[0], str(self.path))
 
     def _set_up(self, stream: str) -> None:
         """Create the tables and the header in a new file."""
@@ -226,35 +225,35 @@ class SqliteLog(GroupCommitLog):
             if self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
                 for statement in _SCHEMA:
                     self._writer.execute(statement)
-                self._writer.execute(_INSERTS[1], msgspec.structs.astuple(header_row(stream)))
+                self._writer.execute(_INSERTS[1], msgspec.structs.astuple(log_header_row(stream)))
 
-    def _checked(self, stream: str | None) -> Header:
+    def _checked(self, stream: str | None) -> LogHeader:
         """Return the header, after checks of the format, the stream and the last rows."""
         self._must_be_known(self._reader)
         (first,) = self.read(-1, 1)
-        header = header_of(first, str(self.path))
+        header = log_header_of(first, str(self.path))
         if stream is not None and stream != header.stream:
             raise DataError(f"{self.path} is the log of stream {header.stream!r}, not of {stream!r}")
         self._check_last_rows()
         return header
 
-    def head(self) -> Head:
+    def head(self) -> LogHead:
         self._must_be_open()
-        return Head(*self._query(_LAST)[0])
+        return LogHead(*self._query(_LAST)[0])
 
-    def _page(self, begin: int, most: int) -> list[Row]:
+    def _page(self, begin: int, most: int) -> list[LogRow]:
         query = f"SELECT {_COLUMNS} FROM log WHERE seq >= ? ORDER BY seq LIMIT ?"
-        return list(starmap(Row, self._query(query, begin, most)))
+        return list(starmap(LogRow, self._query(query, begin, most)))
 
-    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, Row]:
+    def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, LogRow]:
         with self._finding, self._as_data_error():  # a connection of its own: the engine must not wait for readers
             self._must_be_open()
             query, rows = _found_by(len(kinds)), []
             for key in keys:
                 rows += self._finder.execute(query, (*kinds, key)).fetchall()
-        return {row.key: row for row in starmap(Row, rows)}
+        return {row.key: row for row in starmap(LogRow, rows)}
 
-    def _take_lease(self, owner: str, seconds: float) -> tuple[Lease, Head]:
+    def _take_lease(self, owner: str, seconds: float) -> tuple[LogLease, LogHead]:
         taken = False
         try:
             with self._transaction():
@@ -263,10 +262,10 @@ class SqliteLog(GroupCommitLog):
                 if self._lease is None or self._lease.term != term:
                     taken = self._lock.take(by_force=now >= until)
                     if not taken:
-                        raise held(old_owner)
+                        raise held_commit_lease(old_owner)
                     term += 1
-                lease = Lease(owner, term, lease_end(now, seconds))
-                head = Head(*self._writer.execute(_LAST).fetchone())
+                lease = LogLease(owner, term, lease_end(now, seconds))
+                head = LogHead(*self._writer.execute(_LAST).fetchone())
                 if not record:
                     self._writer.execute(_RECORD)
                 values = (owner, term, lease.until, head_record(head, self._key))
@@ -298,11 +297,11 @@ class SqliteLog(GroupCommitLog):
             found = {key: self._writer.execute(query, key).fetchone() for key in keys}
         return {key: old for key, old in found.items() if old is not None}
 
-    def _insert(self, lease: Lease, rows: Sequence[Row]) -> None:
+    def _insert(self, lease: LogLease, rows: Sequence[LogRow]) -> None:
         with self._transaction():
             owner, term = self._writer.execute("SELECT owner, term FROM lease").fetchone()
             if term != lease.term:
-                raise fenced(owner)
+                raise fenced_commit(owner)
             begin = 0
             for size, statement in _INSERTS.items():
                 while len(rows) - begin >= size:
@@ -312,7 +311,7 @@ class SqliteLog(GroupCommitLog):
                     self._writer.execute(statement, values)
                     begin += size
             if rows and rows[-1].seq % 1000 < len(rows):
-                record = head_record(Head(rows[-1].seq, rows[-1].chain), self._key)
+                record = head_record(LogHead(rows[-1].seq, rows[-1].chain), self._key)
                 self._writer.execute("UPDATE lease SET record = ?", (record,))
 
     @contextmanager

@@ -13,7 +13,7 @@ import msgspec
 
 from riskroute.core.errors import DataError
 from riskroute.core.text import one_line_error
-from riskroute.live.state.events import order_id
+from riskroute.live.state.orders import order_id
 from riskroute.live.state.trading_state import ChildState, Execution, ParentState, TradingState
 
 ARCHIVE_DAYS = 2  # days after which a settled order leaves the archive; the log has it for ever
@@ -107,7 +107,7 @@ def archive_settled(state: TradingState, archive: OrderArchive, kept: int) -> No
         archive.add(ArchivedOrder(state.archived, order_id(archive.stream, key), packed.parent.settled_day, body))
 
 
-def expire_settled(state: TradingState, archive: OrderArchive) -> None:
+def expire_archived(state: TradingState, archive: OrderArchive) -> None:
     """Drop orders that were settled too long before the day of the state."""
     archive.expire(state.day.day)
     for key in [key for key in state.recent if state.parents[key].settled_day <= state.day.day - ARCHIVE_DAYS]:

@@ -22,21 +22,26 @@ from typing import Any
 import msgspec
 
 from riskroute.core.errors import StateError
-from riskroute.live.state.archive import OrderArchive, archive_settled, expire_settled, restore_order
+from riskroute.live.state.archive import OrderArchive, archive_settled, expire_archived, restore_order
+from riskroute.live.state.effects import (
+    AlertEffect,
+    CancelEffect,
+    CorrectEffect,
+    Effect,
+    LearnEffect,
+    NextEffect,
+    QueryEffect,
+    SendEffect,
+)
 from riskroute.live.state.events import (
     Accepted,
     AnyEvent,
-    ChildOrder,
-    ChildOutcome,
     Declined,
-    ExecutionReport,
     Expired,
     Halted,
     Intended,
     Marked,
     MarketObserved,
-    Outcome,
-    ParentOrder,
     Planned,
     Quoted,
     Recalled,
@@ -47,28 +52,27 @@ from riskroute.live.state.events import (
     Shadowed,
     Unanswered,
     Withheld,
+)
+from riskroute.live.state.orders import (
+    ChildOrder,
+    ChildOutcome,
+    ExecutionReport,
+    OrderOutcome,
+    ParentOrder,
     order_id,
     report_key,
-    touch_prices,
 )
+from riskroute.live.state.quotes import touch_prices
 from riskroute.live.state.trading_state import (
     DAY,
-    Alert,
-    Cancel,
     ChildState,
-    Correct,
-    DayUse,
-    Effect,
+    DayState,
     Execution,
-    Learn,
-    Next,
     ParentState,
-    Position,
-    Query,
-    Send,
-    SymbolUse,
+    PositionState,
+    SymbolState,
     TradingState,
-    VenueUse,
+    VenueState,
 )
 
 SETTLED_KEPT = 300  # newest settled orders that stay in the state: encoding them takes a few milliseconds
@@ -102,10 +106,10 @@ def apply(state: TradingState, event: AnyEvent, archive: OrderArchive) -> tuple[
 
 def _new_day(state: TradingState, day: int, archive: OrderArchive) -> None:
     """Reset the day's counters, and drop orders settled before yesterday."""
-    state.day = DayUse(day=day)
+    state.day = DayState(day=day)
     for use in state.venues.values():
         use.rejects = 0
-    expire_settled(state, archive)
+    expire_archived(state, archive)
 
 
 # orders and children
@@ -122,7 +126,7 @@ def _accepted(state: TradingState, event: Accepted, effects: list[Effect]) -> No
     state.parents[order.key] = parent
     state.unsettled[order.key] = None
     state.decisions += 1
-    use = state.symbols.setdefault(order.symbol, SymbolUse())
+    use = state.symbols.setdefault(order.symbol, SymbolState())
     use.quantity += order.quantity
     use.notional += order.quantity * mid
     state.day.orders += 1
@@ -152,8 +156,8 @@ def _intend(state: TradingState, parent: ParentState, children: tuple[ChildOrder
         parent.children.append(child.id)
         parent.open += 1
         parent.held += child.quantity
-        state.venues.setdefault(child.place, VenueUse()).open += 1
-        effects.append(Send(child))
+        state.venues.setdefault(child.place, VenueState()).open += 1
+        effects.append(SendEffect(child))
 
 
 def _sent(state: TradingState, event: Sent, effects: list[Effect]) -> None:
@@ -176,7 +180,7 @@ def _unanswered(state: TradingState, event: Unanswered, effects: list[Effect]) -
         if child.final < 0:
             child.status = "unknown"
             state.unknown[child.order.id] = None
-        effects.append(Query(child.order))
+        effects.append(QueryEffect(child.order))
         # the order's other shares do not wait for a silent venue
         _continue_order(state, state.parents[child.order.parent], effects)
 
@@ -225,7 +229,7 @@ def _shadowed(state: TradingState, event: Shadowed, effects: list[Effect]) -> No
     state.day.orders += 1
     state.totals.settle(outcome)
     state.totals.save(outcome.cost - event.estimate, order.quantity * outcome.mid, event.guessed)
-    effects.append(Learn(outcome, order))
+    effects.append(LearnEffect(outcome, order))
 
 
 def _market_data(state: TradingState, event: Quoted | MarketObserved, effects: list[Effect]) -> None:
@@ -292,12 +296,12 @@ def _continue_order(state: TradingState, parent: ParentState, effects: list[Effe
     elif parent.marked and parent.open == 0:
         _settle(state, parent, effects)
     elif parent.free > 0 and not parent.marked:
-        effects.append(Next(parent.order.key))
+        effects.append(NextEffect(parent.order.key))
 
 
 def _settle(state: TradingState, parent: ParentState, effects: list[Effect]) -> None:
     order = parent.order
-    outcome = outcome_of(state, parent)
+    outcome = fold_outcome(state, parent)
     parent.settled, parent.outcome, parent.settled_day = True, outcome, state.day.day
     parent.order = msgspec.structs.replace(order, quotes=())  # books are the largest part of an order
     del state.unsettled[order.key]
@@ -307,10 +311,10 @@ def _settle(state: TradingState, parent: ParentState, effects: list[Effect]) -> 
     use = state.symbols[order.symbol]
     use.quantity -= order.quantity
     use.notional -= order.quantity * parent.mid
-    effects.append(Learn(outcome, order))
+    effects.append(LearnEffect(outcome, order))
 
 
-def outcome_of(state: TradingState, parent: ParentState) -> Outcome:
+def fold_outcome(state: TradingState, parent: ParentState) -> OrderOutcome:
     """Return the outcome of an order from the fills booked so far."""
     mid, sign, children = parent.mid, parent.order.sign, []
     for name in parent.children:
@@ -331,12 +335,12 @@ def outcome_of(state: TradingState, parent: ParentState) -> Outcome:
                 done_at=child.done_at,
             )
         )
-    return outcome_of_children(parent.order, mid, children, parent.marked, state.now, busted=parent.busted)
+    return fold_children_outcome(parent.order, mid, children, parent.marked, state.now, busted=parent.busted)
 
 
-def outcome_of_children(
+def fold_children_outcome(
     order: ParentOrder, mid: int, children: list[ChildOutcome], price: int, at: int, *, busted: bool = False
-) -> Outcome:
+) -> OrderOutcome:
     """Return the outcome of an order at a time, with unfilled shares valued as if swept at a price."""
     filled = sum([child.filled for child in children])
     left = max(order.quantity - filled, 0)
@@ -356,7 +360,7 @@ def outcome_of_children(
             marked=True,
         )
         children = [*children, remainder]
-    return Outcome(
+    return OrderOutcome(
         parent=order.key,
         symbol=order.symbol,
         sign=order.sign,
@@ -378,7 +382,7 @@ def _cancel_open_children(state: TradingState, parent: ParentState, effects: lis
         child = state.children[name]
         if not child.done and child.final < 0 and not child.order.immediate and kind in ("", child.order.kind):
             child.cancelling = True
-            effects.append(Cancel(child.order))
+            effects.append(CancelEffect(child.order))
 
 
 def _book_report(state: TradingState, event: Reported, effects: list[Effect]) -> None:
@@ -391,7 +395,7 @@ def _book_report(state: TradingState, event: Reported, effects: list[Effect]) ->
         return
     if child is None:
         state.orphans += 1
-        effects.append(Alert(f"{report.venue} reports an unknown child, {report.child}"))
+        effects.append(AlertEffect(f"{report.venue} reports an unknown child, {report.child}"))
         return
     state.reports[key] = None
     child.reports.append(key)
@@ -428,7 +432,9 @@ def _not_known(state: TradingState, child: ChildState, at: int, effects: list[Ef
         return  # the answer to a query from before the child was sent again: it is on its way
     if child.done or child.filled or child.final >= 0:
         if not child.done:
-            effects.append(Alert(f"{child.order.place} does not know {child.order.id}, which it reported on before"))
+            effects.append(
+                AlertEffect(f"{child.order.place} does not know {child.order.id}, which it reported on before")
+            )
         return
     state.unknown.pop(child.order.id, None)
     child.losses += 1
@@ -437,7 +443,7 @@ def _not_known(state: TradingState, child: ChildState, at: int, effects: list[Ef
         _finish_child(state, child, "withheld", at, effects)
     else:
         child.status = "intended"
-        effects.append(Send(child.order))
+        effects.append(SendEffect(child.order))
 
 
 def _execute(state: TradingState, child: ChildState, report: ExecutionReport, key: str, effects: list[Effect]) -> None:
@@ -469,12 +475,14 @@ def _execute(state: TradingState, child: ChildState, report: ExecutionReport, ke
     if parent.settled:
         parent.corrections += 1
         state.corrections += 1
-        effects.append(Correct(parent.order.key))
+        effects.append(CorrectEffect(parent.order.key))
     elif child.done:
         _continue_order(state, parent, effects)
     if parent.filled > parent.order.quantity:
         state.overfilled += 1
-        effects.append(Alert(f"order {parent.order.key} is overfilled: {parent.filled} of {parent.order.quantity}"))
+        effects.append(
+            AlertEffect(f"order {parent.order.key} is overfilled: {parent.filled} of {parent.order.quantity}")
+        )
 
 
 def _book(state: TradingState, parent: ParentState, child: ChildState, execution: Execution, sign: int) -> None:
@@ -492,7 +500,7 @@ def _book(state: TradingState, parent: ParentState, child: ChildState, execution
         parent.held -= shares
         child.status = "partly_filled" if child.filled else "acknowledged"
     order = parent.order
-    position = state.positions.setdefault(order.symbol, Position())
+    position = state.positions.setdefault(order.symbol, PositionState())
     if order.side == "buy":
         position.shares += shares
         position.cash -= value

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import msgspec
 
 from riskroute.core.errors import DataError
 from riskroute.core.text import one_line_error
-from riskroute.live.state.events import NANO, ChildOrder, Decision, Outcome, ParentOrder
+from riskroute.live.state.orders import ChildOrder, Decision, OrderOutcome, ParentOrder
+from riskroute.live.state.quotes import NANO
 
 
 class _BatchMean(msgspec.Struct, gc=False):
@@ -98,7 +99,7 @@ class _CostTotals(msgspec.Struct):
     late: int = 0
     places: dict[str, _PlaceTotals] = {}
 
-    def settle(self, outcome: Outcome) -> None:
+    def settle(self, outcome: OrderOutcome) -> None:
         """Add a settled order."""
         value = (outcome.filled + outcome.left) * outcome.mid
         self.cost += outcome.cost
@@ -220,7 +221,7 @@ class ParentState(msgspec.Struct, array_like=True, gc=False):
     busted: bool = False
     corrections: int = 0
     settled_day: int = 0
-    outcome: Outcome | None = None
+    outcome: OrderOutcome | None = None
 
     @property
     def free(self) -> int:
@@ -228,7 +229,7 @@ class ParentState(msgspec.Struct, array_like=True, gc=False):
         return self.order.quantity - self.filled - self.held
 
 
-class Position(msgspec.Struct, gc=False):
+class PositionState(msgspec.Struct, gc=False):
     """Net position in a symbol: shares, cash without fees, and fees paid."""
 
     shares: int = 0
@@ -236,7 +237,7 @@ class Position(msgspec.Struct, gc=False):
     fees: int = 0
 
 
-class VenueUse(msgspec.Struct, gc=False):
+class VenueState(msgspec.Struct, gc=False):
     """Open children of a venue, and its rejects of the day and in a row."""
 
     open: int = 0
@@ -244,14 +245,14 @@ class VenueUse(msgspec.Struct, gc=False):
     rejects_in_a_row: int = 0
 
 
-class SymbolUse(msgspec.Struct, gc=False):
+class SymbolState(msgspec.Struct, gc=False):
     """Shares and notional of unsettled orders in a symbol."""
 
     quantity: int = 0
     notional: int = 0
 
 
-class DayUse(msgspec.Struct, gc=False):
+class DayState(msgspec.Struct, gc=False):
     """Orders, notional, rejects and costs of a day."""
 
     day: int = 0
@@ -281,10 +282,10 @@ class TradingState(msgspec.Struct):
     unsettled: dict[str, None] = {}
     unknown: dict[str, None] = {}
     waiting: dict[str, None] = {}
-    positions: dict[str, Position] = {}
-    venues: dict[str, VenueUse] = {}
-    symbols: dict[str, SymbolUse] = {}
-    day: DayUse = msgspec.field(default_factory=DayUse)
+    positions: dict[str, PositionState] = {}
+    venues: dict[str, VenueState] = {}
+    symbols: dict[str, SymbolState] = {}
+    day: DayState = msgspec.field(default_factory=DayState)
     halted: str = ""
     halted_by: str = ""
     decisions: int = 0
@@ -303,13 +304,13 @@ class _StateVersion(msgspec.Struct):
     version: int
 
 
-def encode_state(state: TradingState) -> bytes:
+def encode_trading_state(state: TradingState) -> bytes:
     """Encode a state; equal states have equal bytes."""
     return msgspec.msgpack.encode(state)
 
 
-def decode_state(body: bytes) -> TradingState:
-    """Decode what `encode_state` returned."""
+def decode_trading_state(body: bytes) -> TradingState:
+    """Decode what `encode_trading_state` returned."""
     try:
         # the version alone first: a state of another version need not have the fields of this one
         version = msgspec.msgpack.decode(body, type=_StateVersion).version
@@ -317,50 +318,4 @@ def decode_state(body: bytes) -> TradingState:
             raise DataError(f"a state must have version {STATE_VERSION}, had {version}")
         return msgspec.msgpack.decode(body, type=TradingState)
     except msgspec.MsgspecError as error:
-        raise DataError(f"a state must be one that encode_state returned: {one_line_error(error)}") from None
-
-
-class Send(NamedTuple):
-    """Send a child to its venue."""
-
-    child: ChildOrder
-
-
-class Cancel(NamedTuple):
-    """Ask a venue to cancel a child."""
-
-    child: ChildOrder
-
-
-class Query(NamedTuple):
-    """Ask a venue for the status of a child."""
-
-    child: ChildOrder
-
-
-class Next(NamedTuple):
-    """Ask for further children: an order has shares that no child holds."""
-
-    parent: str
-
-
-class Learn(NamedTuple):
-    """Learn from a settled order, once. ``order`` still has its books."""
-
-    outcome: Outcome
-    order: ParentOrder
-
-
-class Correct(NamedTuple):
-    """A report changed a settled order; it is not learned again."""
-
-    parent: str
-
-
-class Alert(NamedTuple):
-    """An inconsistency: trading must stop."""
-
-    reason: str
-
-
-Effect = Send | Cancel | Query | Next | Learn | Correct | Alert
+        raise DataError(f"a state must be one that encode_trading_state returned: {one_line_error(error)}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from riskroute.live.state.events import ChildOrder, ExecutionReport
+from riskroute.live.state.orders import ChildOrder, ExecutionReport
 
 
 class ReportSink(Protocol):

@@ -1,8 +1,8 @@
 """Simulated venues behind the gateway interface: they trade on books, and report as unreliably as configured.
 
 `SimulatedVenue` is passive: `SimulatedVenue.deliver` plays what is due by the clock, so that tests control time, and
-what it knows survives an engine that dies. `JournalledVenue` also survives the process, and `ServedVenue` runs one in
-a thread for the service. All randomness comes from the seed.
+what it knows survives an engine that dies. `JournalledVenue` also survives the process, and `ServedSimulatedVenue` runs
+one in a thread for the service. All randomness comes from the seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ import numpy as np
 
 from riskroute.core.seeding import seed_stream, seeded_uniform
 from riskroute.core.validation import real_number
-from riskroute.live.state.events import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote, touch_prices
+from riskroute.live.state.orders import ChildOrder, ExecutionReport, ReportKind
+from riskroute.live.state.quotes import NANO, VenueQuote, touch_prices
 from riskroute.live.venues.gateway import ReportSink
 
 _Trade = tuple[int, int, int]  # time, price and shares
@@ -44,7 +45,7 @@ class _Market(Protocol):
         ...
 
 
-class QuotedMarket:
+class SimulatedMarket:
     """A market of given books: takers walk them, resting orders and pools trade at random times.
 
     The trades of a child depend on its id and the seed alone. Nothing trades in a symbol without books.
@@ -449,7 +450,7 @@ class JournalledVenue(SimulatedVenue):
             self._journal.close()
 
 
-class ServedVenue:
+class ServedSimulatedVenue:
     """A gateway to a journalled venue that runs in a thread of its own."""
 
     def __init__(self, venue: JournalledVenue) -> None:

@@ -1,0 +1,165 @@
+"""Orders of the live router: parent orders, decisions, child orders, execution reports and outcomes.
+
+Money and prices are integers of 1e-9 dollars (`NANO`), shares are integers, times are nanoseconds since 1970 in UTC.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Literal
+
+import msgspec
+
+from riskroute.live.state.quotes import NANO, PoolQuote, Record, VenueQuote
+
+_BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+_PAIRS = [first + second for first in _BASE32 for second in _BASE32]  # by ten bits: four times as fast as `b32encode`
+
+ReportKind = Literal[
+    "acknowledged", "filled", "cancelled", "rejected", "expired", "busted", "corrected", "cancel_rejected", "not_known"
+]
+
+
+class ParentOrder(Record, frozen=True):
+    """An order to fill by its deadline at ``limit`` or better; ``key`` identifies it (idempotency key)."""
+
+    key: str
+    symbol: str
+    side: Literal["buy", "sell"]
+    quantity: int
+    deadline: int
+    quotes: tuple[VenueQuote, ...]
+    pools: tuple[PoolQuote, ...] = ()
+    limit: int | None = None
+    lot: int = 1
+    tick: int = NANO // 100
+    received: int = 0
+    features: dict[str, float] = msgspec.field(default_factory=dict)
+
+    @property
+    def sign(self) -> int:
+        """1 for a buy order, -1 for a sell order."""
+        return 1 if self.side == "buy" else -1
+
+
+@lru_cache(4096)
+def order_id(stream: str, key: str) -> str:
+    """Return the id of an order, with which the ids of its children begin."""
+    number = int.from_bytes(blake2b(f"{stream}\x1f{key}".encode(), digest_size=10).digest())
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(70, -1, -10)])
+
+
+class Decision(Record, frozen=True):
+    """The plan for an order, with the router, belief and ticket it came from.
+
+    ``safe`` is why the safe router decided instead; empty otherwise. ``consulted`` is whether the router was asked.
+    ``probability`` is that of the plan; unset where it is unknown, for plans that follow from a posterior draw.
+    """
+
+    parent: str
+    router: str
+    belief: int
+    ticket: int
+    plan: dict[str, Any]
+    at: int
+    probability: float | msgspec.UnsetType | None = msgspec.UNSET
+    seed: int | None = None
+    safe: str = ""
+    consulted: bool = True
+
+
+class ChildOrder(Record, frozen=True):
+    """A child order: immediate or cancel, or resting until a time."""
+
+    id: str
+    parent: str
+    slot: int
+    attempt: int
+    kind: Literal["dark", "dark_rest", "limit", "take", "sweep"]
+    place: str
+    symbol: str
+    side: Literal["buy", "sell"]
+    quantity: int
+    limit: int | None = None
+    until: int = 0
+
+    @property
+    def immediate(self) -> bool:
+        """Whether the time in force is immediate or cancel."""
+        return self.until == 0
+
+
+class ExecutionReport(Record, frozen=True):
+    """An execution report of a venue, unique by venue, session day and exec id.
+
+    ``cum`` and ``leaves`` are totals of the child; ``quantity``, ``price`` and ``fee`` (in total) are of this fill.
+    ``reference`` is the exec id of the fill, or of its last correction, that a bust or correction replaces.
+    ``not_known`` answers a query: the venue does not have the child, and no message under way will bring it there.
+    """
+
+    venue: str
+    day: str
+    exec_id: str
+    child: str
+    kind: ReportKind
+    at: int
+    cum: int = 0
+    leaves: int = 0
+    quantity: int = 0
+    price: int = 0
+    fee: int = 0
+    reference: str = ""
+    text: str = ""
+    raw: bytes = b""
+
+    @property
+    def key(self) -> str:
+        """The key that identifies the report; see `report_key`."""
+        return f"{self.venue}\x1f{self.day}\x1f{self.exec_id}"
+
+
+def report_key(venue: str, day: str, exec_id: str) -> str:
+    """Return the key of a report: exec ids repeat between venues and from day to day."""
+    return f"{venue}\x1f{day}\x1f{exec_id}"
+
+
+class ChildOutcome(Record, frozen=True):
+    """The outcome of one child, or (``marked``) of the unfilled remainder.
+
+    ``money`` is the cost against the arrival mid without fees; negative for a saving.
+    """
+
+    slot: int
+    attempt: int
+    kind: str
+    place: str
+    sent: int
+    filled: int
+    money: int
+    fees: int
+    sent_at: int
+    last_fill: int
+    done_at: int
+    marked: bool = False
+
+
+class OrderOutcome(Record, frozen=True):
+    """The outcome of an order, learned exactly once.
+
+    ``cost`` is against the arrival mid, fees included, with the remainder valued at the far touch. ``late``: settled
+    after the deadline; ``busted``: a fill was busted or corrected before.
+    """
+
+    parent: str
+    symbol: str
+    sign: int
+    filled: int
+    left: int
+    mid: int
+    cost: int
+    children: tuple[ChildOutcome, ...]
+    at: int
+    marked: bool = False
+    late: bool = False
+    busted: bool = False
