@@ -161,7 +161,8 @@ def saving_snapshots(service: ServiceProcess, address: Address) -> Iterator[None
 @contextmanager
 def stopped_worker(service: ServiceProcess, address: Address) -> Iterator[None]:
     """Send orders to a service whose refit worker is stopped."""
-    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
+    tasks = Path(f"/proc/{service.process.pid}/task").glob("*/children")  # any thread may have started it
+    children = [one for task in tasks for one in task.read_text().split()]
     workers = [int(one) for one in children if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()]
     assert workers, "the service has no worker"
     for one in workers:

@@ -18,8 +18,7 @@ from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import LearnEffect
 from riskroute.live.state.events import Accepted, AnyEvent, Planned, Reported, Sent, Settled
 from riskroute.live.state.fold import apply
-from riskroute.live.state.orders import ChildOrder, Decision, ExecutionReport, ParentOrder
-from riskroute.live.state.quotes import NANO, VenueQuote
+from riskroute.live.state.orders import NANO, ChildOrder, Decision, ExecutionReport, ParentOrder, VenueQuote
 from riskroute.live.state.trading_state import TradingState
 from riskroute.routers.registry import router_bytes
 from riskroute.routers.router import Router

@@ -24,8 +24,7 @@ from riskroute.live.engine import TradingEngine
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import log_events_after
 from riskroute.live.state.events import Settled
-from riskroute.live.state.orders import ChildOrder, OrderOutcome, ParentOrder
-from riskroute.live.state.quotes import NANO, PoolQuote, VenueQuote, touch_prices
+from riskroute.live.state.orders import NANO, ChildOrder, OrderOutcome, ParentOrder, PoolQuote, VenueQuote, touch_prices
 from riskroute.live.venues.simulated import SimulatedVenue, _Trade
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, ContextPool

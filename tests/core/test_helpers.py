@@ -11,7 +11,7 @@ import pytest
 
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.core.files import in_file_name, writable_folder
-from riskroute.core.records import check_finite_record, unvalidated
+from riskroute.core.records import check_finite_record
 from riskroute.core.runtime import cached, require_extra
 from riskroute.core.seeding import seeded_generator, seeded_uniform
 from riskroute.core.text import described, dollars_text, fixed_text, in_markdown, rounds_to_zero, shown
@@ -20,6 +20,7 @@ from riskroute.core.validation import (
     instance_of,
     is_valid_name,
     true_or_false,
+    unvalidated,
     valid_list,
     valid_magnitude,
 )

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from live_engines import CENT, START, parent_order
 from riskroute.live.children import context_of
 from riskroute.live.counterfactual import Counterfactual, counterfactual_plan
-from riskroute.live.state.orders import ChildOutcome, ParentOrder
-from riskroute.live.state.quotes import NANO, PoolQuote
+from riskroute.live.state.orders import NANO, ChildOutcome, ParentOrder, PoolQuote
 from riskroute.live.state.trading_state import _BatchMean
 from riskroute.routers.plan import Plan
 from riskroute.routers.rules import DarkFirstRule

@@ -19,7 +19,7 @@ from riskroute.live.limits import Limits
 from riskroute.live.log.interface import LogEntry, log_row_events
 from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.state.events import Accepted, Halted, Sent, Unanswered
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO
 from riskroute.live.state.trading_state import encode_trading_state
 from riskroute.live.venues.simulated import Faults, JournalledVenue, SimulatedMarket
 from riskroute.routers.registry import make_router

@@ -15,8 +15,7 @@ from riskroute.live.log.interface import LogEntry
 from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.state.effects import SendEffect
 from riskroute.live.state.events import Accepted, Settled
-from riskroute.live.state.orders import ChildOrder
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO, ChildOrder
 from riskroute.live.state.trading_state import encode_trading_state
 from riskroute.live.venues.simulated import Faults, SimulatedVenue
 from riskroute.routers.router import Router
@@ -184,7 +183,7 @@ def test_faults_and_deaths_change_no_position_and_no_outcome(survived: Callable[
 
 
 def test_an_engine_that_resends_instead_of_querying_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "Query", SendEffect)
+    monkeypatch.setattr(engine_module, "QueryEffect", SendEffect)
 
     def die_everywhere() -> None:
         for points in range(1, 60):

@@ -10,7 +10,7 @@ import pytest
 from live_engines import World, child_order, parent_order, stored_events
 from riskroute.live.state.effects import CancelEffect, QueryEffect, SendEffect
 from riskroute.live.state.events import Unanswered
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO
 from riskroute.live.venues.simulated import Faults
 
 

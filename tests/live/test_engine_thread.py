@@ -17,8 +17,7 @@ from riskroute.live.engine import TradingEngine
 from riskroute.live.log.interface import LogRow
 from riskroute.live.log.recovery import verify_log
 from riskroute.live.state.events import Accepted, Reported, Sent
-from riskroute.live.state.orders import Decision, ExecutionReport, ParentOrder
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO, Decision, ExecutionReport, ParentOrder
 
 
 @contextmanager

@@ -36,8 +36,7 @@ from riskroute.live.state.events import (
     Withheld,
 )
 from riskroute.live.state.fold import apply
-from riskroute.live.state.orders import ChildOrder, OrderOutcome
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO, ChildOrder, OrderOutcome
 from riskroute.live.state.trading_state import DAY, TradingState, decode_trading_state, encode_trading_state
 
 ORDER = parent_order(quantity=100)

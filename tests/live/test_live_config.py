@@ -12,7 +12,7 @@ import pytest
 from riskroute.core.errors import InputError
 from riskroute.live.config import TEMPLATE, live_config, read_live_config, token_hash, write_config_template
 from riskroute.live.limits import Limits
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO
 
 HASHED = token_hash("secret")
 LEAST: dict[str, Any] = {

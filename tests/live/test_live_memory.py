@@ -18,7 +18,7 @@ from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import SqliteStateStore
 from riskroute.live.market_history import MarketHistory
 from riskroute.live.state import fold
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO
 from riskroute.live.state.trading_state import DAY
 from riskroute.live.venues.simulated import JournalledVenue, SimulatedMarket
 from riskroute.routers.rules import RestEvenRule

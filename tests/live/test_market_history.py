@@ -18,8 +18,7 @@ from riskroute.live.log.interface import log_events_after
 from riskroute.live.log.recovery import verify_log
 from riskroute.live.market_history import MarketHistory, _History, public_from_history
 from riskroute.live.state.events import Accepted, MarketObserved, Quoted
-from riskroute.live.state.orders import ParentOrder
-from riskroute.live.state.quotes import NANO, MarketTrade, VenueQuote
+from riskroute.live.state.orders import NANO, MarketTrade, ParentOrder, VenueQuote
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import ACTION, PRICE_UNITS, QueueReplay

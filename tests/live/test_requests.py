@@ -13,7 +13,7 @@ from live_services import order_json, running, service_config
 from riskroute.core.errors import InputError, MalformedRequestError
 from riskroute.live.http.requests import OrderRequest, RequestParser, _VenueBook, decode_request
 from riskroute.live.limits import check_order
-from riskroute.live.state.quotes import PoolQuote, VenueQuote
+from riskroute.live.state.orders import PoolQuote, VenueQuote
 
 BOOK = _VenueBook(venue="A", at=5, bids=((1000, 7),), asks=((1002, 7),), maker=0)
 ORDER: dict[str, Any] = {"key": "one", "symbol": "DEMO", "side": "buy", "quantity": 5, "deadline": 9, "quotes": (BOOK,)}

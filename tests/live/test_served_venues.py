@@ -9,8 +9,7 @@ import pytest
 
 from live_engines import START, Clock, child_order, parent_order, quotes
 from live_services import order_json, running, service_config
-from riskroute.live.state.orders import ExecutionReport
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO, ExecutionReport
 from riskroute.live.venues.simulated import JournalledVenue, SimulatedMarket
 
 ORDER = parent_order(quantity=1000)

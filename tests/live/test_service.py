@@ -17,7 +17,7 @@ from live_logs import MemoryStore
 from live_services import TOKENS, Running, order_json, running, service_config
 from riskroute.live.state.archive import archive_settled
 from riskroute.live.state.events import Accepted
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO
 
 
 @pytest.fixture(scope="module")

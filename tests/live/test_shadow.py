@@ -16,7 +16,7 @@ from riskroute.live.config import LiveConfig, live_config, token_hash
 from riskroute.live.http.requests import QuotesRequest, ShadowRequest, decode_request
 from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.service import Service
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay

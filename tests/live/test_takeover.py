@@ -17,7 +17,7 @@ from riskroute.live.config import read_live_config
 from riskroute.live.log.interface import verify_chain
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.recovery import replay_log
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO
 
 pytestmark = [
     pytest.mark.crash,

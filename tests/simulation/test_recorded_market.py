@@ -12,8 +12,7 @@ from riskroute.live.engine import TradingEngine
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import log_events_after
 from riskroute.live.state.events import Settled
-from riskroute.live.state.orders import ChildOrder, ParentOrder
-from riskroute.live.state.quotes import NANO, VenueQuote
+from riskroute.live.state.orders import NANO, ChildOrder, ParentOrder, VenueQuote
 from riskroute.live.venues.simulated import SimulatedVenue
 from riskroute.market.clock import SECOND
 from riskroute.routers.rules import SweepRule

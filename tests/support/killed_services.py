@@ -44,8 +44,7 @@ from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import SendEffect
 from riskroute.live.state.events import Accepted, Settled
-from riskroute.live.state.orders import ChildOrder, order_id
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO, ChildOrder, order_id
 from riskroute.live.state.trading_state import TradingState, encode_trading_state
 from riskroute.live.venues.simulated import Faults, JournalledVenue, ServedSimulatedVenue, SimulatedMarket
 from riskroute.routers.registry import make_router, router_parameters
@@ -442,7 +441,7 @@ if __name__ == "__main__":
         shake(Path(where), name, int(orders), int(kills), int(seed), float(pace))
     else:
         if task == "resend":
-            vars(engine_module)["Query"] = SendEffect
+            vars(engine_module)["QueryEffect"] = SendEffect
         where, step, *routers = words
         enough = 1 if task == "resend" else math.inf
         found = {

@@ -9,8 +9,7 @@ from riskroute.live.children import child_id
 from riskroute.live.engine import TradingEngine
 from riskroute.live.log.interface import NO_CHAIN, Log, chained, log_entries_of, log_events_after, log_row_events
 from riskroute.live.state.events import Accepted, AnyEvent
-from riskroute.live.state.orders import ChildOrder, Decision, ExecutionReport, ParentOrder
-from riskroute.live.state.quotes import NANO, PoolQuote, VenueQuote
+from riskroute.live.state.orders import NANO, ChildOrder, Decision, ExecutionReport, ParentOrder, PoolQuote, VenueQuote
 from riskroute.live.state.trading_state import TradingState
 from riskroute.live.venues.simulated import Faults, SimulatedMarket, SimulatedVenue
 from riskroute.routers.router import Router

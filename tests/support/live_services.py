@@ -21,7 +21,7 @@ from live_logs import ENVIRONMENT, MemoryLog, MemoryStore
 from riskroute.live.config import LiveConfig, live_config, token_hash
 from riskroute.live.http.api import make_api
 from riskroute.live.service import Service
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO
 
 TOKENS = {name: f"the-token-that-is-good-for-{name}" for name in ("trade", "halt", "read")}
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars
 
 from riskroute.core.validation import instance_of
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO
 from riskroute.market.clock import SECOND
 from riskroute.market.queue_fills import ACTION, PRICE_UNITS, QueueReplay
 from riskroute.simulation.exchange import Exchange, Latency

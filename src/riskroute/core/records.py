@@ -163,10 +163,3 @@ def _refuse_unknown_fields(record: Any, plain: Any, path: str, what: str) -> Non
     elif isinstance(record, list | tuple):
         for place, (item, part) in enumerate(zip(record, plain, strict=True)):
             _refuse_unknown_fields(item, part, f"{path}[{place}]", what)
-
-
-def unvalidated(kind: type[Record], values: dict[str, Any]) -> Record:
-    """Construct a dataclass from valid values of all its fields, without running its checks."""
-    made = object.__new__(kind)
-    made.__dict__.update(values)
-    return made

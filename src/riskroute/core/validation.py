@@ -6,17 +6,27 @@ Call them at the edge: public constructors and functions, command line, files, H
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import math
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from riskroute.core.errors import InputError
+from riskroute.core.text import shown
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+import datetime as dt
 import operator
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from riskroute.core.errors import InputError
-from riskroute.core.text import described, shown
+import numpy as np
+from numpy.typing import NDArray
+
+from riskroute.core.text import described
 
 if TYPE_CHECKING:
     import numpy as np
@@ -300,3 +310,10 @@ def _declared(kind: type[Any]) -> dict[str, tuple[Callable[[str, Any], Any], boo
     }
     defaults = {item.name: item.default for item in dataclasses.fields(kind)}
     return {name: (check, defaults[name] is None) for name, check in checks.items()}
+
+
+def unvalidated(kind: type[Kind], values: dict[str, Any]) -> Kind:
+    """Construct a dataclass from valid values of all its fields, without running its checks."""
+    made = object.__new__(kind)
+    made.__dict__.update(values)
+    return made

@@ -36,9 +36,17 @@ from scipy.special import chdtrc
 
 from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import DataError, InputError, StateError
-from riskroute.core.records import from_plain, to_plain, unvalidated
+from riskroute.core.records import from_plain, to_plain
 from riskroute.core.text import described
-from riskroute.core.validation import LARGEST, exact_array, finite_array, instance_of, real_number, whole_number
+from riskroute.core.validation import (
+    LARGEST,
+    exact_array,
+    finite_array,
+    instance_of,
+    real_number,
+    unvalidated,
+    whole_number,
+)
 from riskroute.learning.belief import LEAST_VARIANCE
 
 KURTOSIS = (3.0, 20.0)  # range of the estimated kurtosis of standardised errors; 3 is Gaussian

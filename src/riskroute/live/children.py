@@ -12,9 +12,17 @@ from functools import lru_cache
 import numpy as np
 
 from riskroute.core.arrays import Matrix, Vector
-from riskroute.core.records import unvalidated
-from riskroute.live.state.orders import ChildOrder, OrderOutcome, ParentOrder, order_id
-from riskroute.live.state.quotes import NANO, PoolQuote, VenueQuote, touch_prices
+from riskroute.core.validation import unvalidated
+from riskroute.live.state.orders import (
+    NANO,
+    ChildOrder,
+    OrderOutcome,
+    ParentOrder,
+    PoolQuote,
+    VenueQuote,
+    order_id,
+    touch_prices,
+)
 from riskroute.live.state.trading_state import ChildState, ParentState, TradingState
 from riskroute.routers.context import Context, ContextBooks, ContextPool
 from riskroute.routers.execution import (

@@ -25,7 +25,7 @@ from riskroute.live.log.interface import Log
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateStore
 from riskroute.live.market_history import MarketHistory
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.simulated import Faults, JournalledVenue, ServedSimulatedVenue, SimulatedMarket
 from riskroute.routers.registry import (

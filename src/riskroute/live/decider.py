@@ -17,8 +17,7 @@ from riskroute.live.counterfactual import Counterfactual, counterfactual_plan
 from riskroute.live.learner import SLOW, Learner
 from riskroute.live.limits import Limits
 from riskroute.live.state.events import AnyEvent, Intended, Marked, Settled
-from riskroute.live.state.orders import Decision, OrderOutcome, ParentOrder
-from riskroute.live.state.quotes import NANO, PoolQuote, VenueQuote, touch_prices
+from riskroute.live.state.orders import NANO, Decision, OrderOutcome, ParentOrder, PoolQuote, VenueQuote, touch_prices
 from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.plan import Plan, plain_plan
 from riskroute.routers.registry import router_bytes, router_from

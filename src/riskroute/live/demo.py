@@ -30,8 +30,7 @@ from riskroute.live.config import new_token, token_hash
 from riskroute.live.log.interface import log_events_after
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.state.events import Accepted, Intended, Reported, Settled
-from riskroute.live.state.orders import ExecutionReport
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO, ExecutionReport
 
 _TIMEOUT = 60.0  # seconds for an answer, a start, or settling
 

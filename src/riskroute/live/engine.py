@@ -56,8 +56,7 @@ from riskroute.live.state.events import (
     Shadowed,
     Unanswered,
 )
-from riskroute.live.state.orders import Decision, ExecutionReport, ParentOrder
-from riskroute.live.state.quotes import NANO, MarketTrade
+from riskroute.live.state.orders import NANO, Decision, ExecutionReport, MarketTrade, ParentOrder
 from riskroute.live.state.trading_state import TradingState
 from riskroute.live.venues.gateway import Gateway
 from riskroute.routers.execution import PUBLIC_AFTER

@@ -13,8 +13,7 @@ import msgspec
 
 from riskroute.core.errors import InputError
 from riskroute.core.text import shown
-from riskroute.live.state.orders import ChildOrder, ParentOrder
-from riskroute.live.state.quotes import NANO, Record, VenueQuote, touch_prices
+from riskroute.live.state.orders import NANO, ChildOrder, ParentOrder, Record, VenueQuote, touch_prices
 from riskroute.live.state.trading_state import TradingState
 
 LARGEST_QUANTITY = 10**9  # shares of any order, whatever the configured limits

@@ -25,8 +25,7 @@ import numpy as np
 from riskroute.core.arrays import Floats
 from riskroute.live.children import context_of
 from riskroute.live.state.events import MarketObserved
-from riskroute.live.state.orders import ParentOrder
-from riskroute.live.state.quotes import NANO, MarketTrade, VenueQuote
+from riskroute.live.state.orders import NANO, MarketTrade, ParentOrder, VenueQuote
 from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.execution import OUTFLOW_SECONDS
 from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow

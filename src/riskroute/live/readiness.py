@@ -17,8 +17,7 @@ from riskroute.live.http.requests import ExecutedChildRequest
 from riskroute.live.learner import Learner, learn_quietly
 from riskroute.live.log.interface import check_heads
 from riskroute.live.shadow import shadow_outcome
-from riskroute.live.state.orders import ParentOrder
-from riskroute.live.state.quotes import NANO, PoolQuote, VenueQuote
+from riskroute.live.state.orders import NANO, ParentOrder, PoolQuote, VenueQuote
 from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
 

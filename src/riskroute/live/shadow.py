@@ -20,8 +20,7 @@ from riskroute.live.http.requests import ExecutedChildRequest
 from riskroute.live.limits import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY, check_order, order_digest
 from riskroute.live.state.events import Shadowed
 from riskroute.live.state.fold import BEYOND, fold_children_outcome
-from riskroute.live.state.orders import ChildOutcome, Decision, OrderOutcome, ParentOrder
-from riskroute.live.state.quotes import touch_prices
+from riskroute.live.state.orders import ChildOutcome, Decision, OrderOutcome, ParentOrder, touch_prices
 from riskroute.routers.plan import Plan, plain_plan
 from riskroute.routers.report import KINDS
 

@@ -11,7 +11,6 @@ from numba import njit
 
 from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.records import unvalidated
 from riskroute.core.runtime import cached
 from riskroute.core.text import shown
 from riskroute.core.validation import (
@@ -22,6 +21,7 @@ from riskroute.core.validation import (
     instance_of,
     one_of,
     real_number,
+    unvalidated,
     valid_list,
     whole_number,
 )

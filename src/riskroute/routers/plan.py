@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from riskroute.core.errors import InputError
-from riskroute.core.records import from_plain, unvalidated
+from riskroute.core.records import from_plain
 from riskroute.core.text import shown
-from riskroute.core.validation import instance_of, one_of, real_number, true_or_false, whole_number
+from riskroute.core.validation import instance_of, one_of, real_number, true_or_false, unvalidated, whole_number
 from riskroute.routers.context import Context
 
 

@@ -54,7 +54,7 @@ def settle_a_second_time() -> None:
 
 
 def send_again_instead_of_asking() -> None:
-    _engine.Query = SendEffect
+    _engine.QueryEffect = SendEffect
 
 
 def do_not_sync_commits() -> None:

@@ -36,8 +36,7 @@ from riskroute.live.log.state_store import StateStore
 from riskroute.live.service import Service
 from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive
-from riskroute.live.state.orders import ChildOrder
-from riskroute.live.state.quotes import VenueQuote
+from riskroute.live.state.orders import ChildOrder, VenueQuote
 from riskroute.live.state.trading_state import TradingState, encode_trading_state
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.simulated import Faults, SimulatedMarket
@@ -760,14 +759,14 @@ class Simulation:
     def _patched(self) -> Iterator[None]:
         """Check every recovery, and warm up once."""
         engine, parts = vars(engine_module), vars(service_module)
-        recovered, warmed = engine["recover"], parts["warm_up"]
+        recovered, warmed = engine["recover_log"], parts["warm_up"]
 
         def checked(log: Log, learner: Learner, store: StateStore) -> tuple[TradingState, OrderArchive, int]:
             found: tuple[TradingState, OrderArchive, int] = recovered(log, learner, store)
             self.checks.on_recovered(*found[:2])
             return found
 
-        engine["recover"], parts["warm_up"] = checked, lambda *_: None
+        engine["recover_log"], parts["warm_up"] = checked, lambda *_: None
         # A few orders are enough to archive some, and snapshots follow each other:
         few: dict[str, Any] = {"SETTLED_KEPT": 20, "ARCHIVED_TOGETHER": 5}
         quick = mock.patch.object(SnapshotWriter, "pause", 1), mock.patch.object(RefitWorker, "least", LONGEST_REFIT)
@@ -775,7 +774,7 @@ class Simulation:
             with mock.patch.multiple(fold, **few), quick[0], quick[1]:
                 yield
         finally:
-            engine["recover"], parts["warm_up"] = recovered, warmed
+            engine["recover_log"], parts["warm_up"] = recovered, warmed
 
 
 def simulate(scenario: Scenario) -> Outcome:

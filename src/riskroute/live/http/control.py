@@ -17,7 +17,7 @@ import msgspec
 from riskroute.core.errors import RiskrouteError, StateError
 from riskroute.live.ledger import LOGGER
 from riskroute.live.service import Service
-from riskroute.live.state.quotes import Record
+from riskroute.live.state.orders import Record
 
 
 class ControlRequest(Record, frozen=True):

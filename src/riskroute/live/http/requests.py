@@ -14,8 +14,7 @@ from riskroute.core.errors import InputError, MalformedRequestError
 from riskroute.core.text import one_line_error, shown
 from riskroute.live.config import InstrumentConfig, LiveConfig, nano
 from riskroute.live.limits import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY
-from riskroute.live.state.orders import ParentOrder
-from riskroute.live.state.quotes import NANO, MarketTrade, PoolQuote, Record, VenueQuote
+from riskroute.live.state.orders import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 

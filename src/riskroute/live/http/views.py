@@ -17,7 +17,7 @@ from riskroute.live.limits import Limits
 from riskroute.live.service import Service
 from riskroute.live.state.archive import archived_state
 from riskroute.live.state.fold import fold_outcome
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO
 from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.router import FEEDBACK, Router
 

@@ -19,8 +19,16 @@ from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
 from riskroute.live.log.interface import Log, LogHead, log_events_after
 from riskroute.live.state.events import Accepted, AnyEvent, Intended, Quoted, Reported, Settled, Shadowed
-from riskroute.live.state.orders import ChildOrder, ExecutionReport, OrderOutcome, ParentOrder, report_key
-from riskroute.live.state.quotes import NANO, VenueQuote, touch_prices
+from riskroute.live.state.orders import (
+    NANO,
+    ChildOrder,
+    ExecutionReport,
+    OrderOutcome,
+    ParentOrder,
+    VenueQuote,
+    report_key,
+    touch_prices,
+)
 
 _Row = dict[str, Any]
 

@@ -15,7 +15,7 @@ from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import Log
 from riskroute.live.log.state_store import StateSnapshot, StateStore
 from riskroute.live.state.archive import ArchivedOrder, OrderArchive
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO
 from riskroute.live.state.trading_state import TradingState, encode_trading_state
 
 

@@ -6,8 +6,15 @@ from typing import Any
 
 import msgspec
 
-from riskroute.live.state.orders import ChildOrder, Decision, ExecutionReport, OrderOutcome, ParentOrder
-from riskroute.live.state.quotes import MarketTrade, VenueQuote
+from riskroute.live.state.orders import (
+    ChildOrder,
+    Decision,
+    ExecutionReport,
+    MarketTrade,
+    OrderOutcome,
+    ParentOrder,
+    VenueQuote,
+)
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=str.lower, gc=False):

@@ -61,8 +61,8 @@ from riskroute.live.state.orders import (
     ParentOrder,
     order_id,
     report_key,
+    touch_prices,
 )
-from riskroute.live.state.quotes import touch_prices
 from riskroute.live.state.trading_state import (
     DAY,
     ChildState,

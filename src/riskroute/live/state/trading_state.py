@@ -9,8 +9,7 @@ import msgspec
 
 from riskroute.core.errors import DataError
 from riskroute.core.text import one_line_error
-from riskroute.live.state.orders import ChildOrder, Decision, OrderOutcome, ParentOrder
-from riskroute.live.state.quotes import NANO
+from riskroute.live.state.orders import NANO, ChildOrder, Decision, OrderOutcome, ParentOrder
 
 
 class _BatchMean(msgspec.Struct, gc=False):

@@ -26,8 +26,7 @@ import numpy as np
 
 from riskroute.core.seeding import seed_stream, seeded_uniform
 from riskroute.core.validation import real_number
-from riskroute.live.state.orders import ChildOrder, ExecutionReport, ReportKind
-from riskroute.live.state.quotes import NANO, VenueQuote, touch_prices
+from riskroute.live.state.orders import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote, touch_prices
 from riskroute.live.venues.gateway import ReportSink
 
 _Trade = tuple[int, int, int]  # time, price and shares
