@@ -178,7 +178,7 @@ def test_a_router_that_does_not_return_does_not_keep_the_service(
         assert closed_in(service) < LONGEST / 2
     finally:
         hangs.set()
-    assert "calls and reports left undone at the stop: 1" in caplog.text
+    assert "stopped with 1 calls and reports unprocessed" in caplog.text
     assert "the engine does not return from a call, and is left: the next start recovers from the log" in caplog.text
 
 

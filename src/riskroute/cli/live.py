@@ -164,7 +164,7 @@ def _halt_command(
 def _health_command(config: ConfigArgument, partition: PartitionOption = None) -> None:
     """Print the status of the running service over its control socket: ready, halted, starting or failed.
 
-    Exit code 1 for the last two, 2 if the service does not run or does not answer.
+    Exit code 1 if it is starting or has failed, 2 if it does not run or does not answer.
     Example:
 
     riskroute live health live.toml

@@ -168,7 +168,7 @@ class Service:
             if taken.wait(self.patience):
                 self.engine.flush(self.patience)
             else:
-                LOGGER.warning("calls and reports left undone at the stop: %d", self.engine.queue_length - 1)
+                LOGGER.warning("stopped with %d calls and reports unprocessed", self.engine.queue_length - 1)
         finally:
             self.engine.close()
             self._saver.shutdown(wait=False)  # the engine has waited for the snapshot under way

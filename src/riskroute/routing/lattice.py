@@ -56,7 +56,7 @@ class Lattice:
 
     @cached_property
     def _sums(self) -> list[list[int]]:
-        """``_sums[k][n]``: ways of the slots from ``k`` on to take at most ``n`` free units."""
+        """``_sums[k][n]``: number of ways in which slots ``k``, ``k + 1`` .. take at most ``n`` free units."""
         self._check_counts(len(self.lows) + 1)
         return list(self._running_sums())[::-1]
 

@@ -316,7 +316,7 @@ class Environment:
         return Oracle(schedule=self.oracle_schedule(horizon))
 
     def oracle_schedule(self, horizon: int) -> tuple[tuple[int, Action], ...]:
-        """Return the first round (from 0) and action of every segment of the comparator."""
+        """Return the first round (from 0) and the comparator's action of every piece that starts before ``horizon``."""
         horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
         return tuple((start, a) for start, a in zip(self.starts, self.comparators, strict=True) if start < horizon)
 
@@ -435,11 +435,11 @@ class PiecewiseStationary(Environment):
     Parameters
     ----------
     problems : Sequence[Problem]
-        One per segment, over the same action set, with the same risk tolerance.
+        One per piece, over the same action set, with the same risk tolerance.
     changes : Sequence[int]
-        Rounds (counted from 0) at which the second, third .. segment begins; ascending.
+        Rounds (counted from 0) at which the second, third .. piece begins; ascending.
     comparator : str
-        Comparator of the regret in every segment: the action with the best ``mean`` (the paper's non-stationary
+        Comparator of the regret in every piece: the action with the best ``mean`` (the paper's non-stationary
         setting) or with the best ``mean-variance``.
     """
 

@@ -134,7 +134,7 @@ class Exchange:
         return ContextBooks(names, now.bid_px, now.bid_sz, now.ask_px, now.ask_sz, self.takers, self.makers, now.ages)
 
     def side(self, number: int, sign: int, time: int) -> tuple[Matrix, Matrix, Integers]:
-        """Return prices and sizes ``(V, L)`` that order ``number`` takes as of ``time``, and the snapshot rows."""
+        """Return the prices and sizes ``(V, L)`` that order ``number`` can take at ``time``, and the snapshot rows."""
         prices, sizes, rows = self.books.opposite(time, sign)
         if self.faded is not None:
             sizes *= self.faded[number][:, None]

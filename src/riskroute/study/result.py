@@ -99,7 +99,7 @@ class StudyResult:
         if first.training_days:
             days = f"training days {first.training_days}, test days {first.test_days}"
         else:
-            days = f"days halved for training and test: {first.test_days}"
+            days = f"test days: {first.test_days}, the second half of each; the first half is for training"
         lines = [f"{self.conditions}: {days}", "", savings_table(self.cases).plain()]
         for case in self.cases:
             time = f"{case.horizon:g} s" if case.horizon else "immediate"

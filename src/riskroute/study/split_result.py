@@ -604,7 +604,7 @@ def _learning(case: SplitResultCase) -> list[str]:
     cheaper = [label for label, cost in naive.items() if cost is not None and cost < tested.cost_each]
     if cheaper:
         found.append(
-            f"Learning while trading cost more than it saved: {' and '.join(cheaper)} would have been cheaper. Send "
+            f"Exploration cost more than it saved: {' and '.join(cheaper)} would have been cheaper. Send "
             "the recommended split, or let a policy learn over more orders."
         )
     return found

@@ -127,8 +127,8 @@ def bootstrap_difference(
 def _small_sample(count: int, length: float) -> tuple[float, float]:
     """Return the small-sample factor on the spread of bootstrap means, and their degrees of freedom.
 
-    Autocovariances use the mean of the same blocks, so each is ``1 / count`` of the variance too small; the bootstrap
-    weights lag ``k`` by ``(1 - 1 / length) ** k``.
+    Autocovariances centred on the estimated mean are biased down by the long-run variance / ``count``. The stationary
+    bootstrap weights lag ``k`` by ``(1 - 1 / length) ** k``.
 
     Examples
     --------

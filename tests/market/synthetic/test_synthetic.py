@@ -334,8 +334,8 @@ def test_progress_counts_venues_and_symbols(tmp_path: Path) -> None:
         ({"venues": []}, "venues must be one or more SyntheticVenue"),
         ({"venues": None}, "venues must be one or more SyntheticVenue, was None"),
         ({"venues": ["XNAS"]}, "venues must be one or more SyntheticVenue"),
-        ({"venues": DEFAULT_VENUES[:1] * 2}, "venues must differ in name"),
-        ({"venues": [*DEFAULT_VENUES[:1], replace(DEFAULT_VENUES[0], name="X")]}, "venues must differ in file_name"),
+        ({"venues": DEFAULT_VENUES[:1] * 2}, "name must be distinct across venues"),
+        ({"venues": [DEFAULT_VENUES[0], replace(DEFAULT_VENUES[0], name="X")]}, "file_name must be distinct across"),
         ({"out": 3}, "out must be a path, was 3"),
     ],
 )

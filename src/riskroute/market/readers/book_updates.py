@@ -5,9 +5,10 @@ Tardis: each row has the new amount of one price level, or a level of a snapshot
 first snapshot change an unknown book and are skipped.
 
 Binance: one JSON object per line, possibly as ``data`` of a combined stream, possibly after its time of receipt. The
-rules are Binance's own for a local book. An update covers the numbers ``U`` to ``u``. Updates up to the snapshot's
-``lastUpdateId`` are dropped, the first later one must cover the next number, and each must continue its predecessor
-without a gap (for futures, ``pu`` is the predecessor's ``u``). After a gap the book is unknown until the next snapshot.
+rules are Binance's own for a local book. An update covers the numbers ``U`` to ``u``. Spot updates with
+``u <= lastUpdateId`` of the snapshot are dropped (futures: ``u < lastUpdateId``). The first update kept must have
+``U <= lastUpdateId + 1``, and every later one ``U <= u + 1`` of the one before (futures: ``pu`` equal to that ``u``).
+After a gap the book is unknown until the next snapshot.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def _checked(
         ("file_name", [date.strftime(venue.file_name) for venue in venues]),
     ):
         if len(set(values)) < len(values):
-            raise InputError(f"venues must differ in {field}, was {values}")
+            raise InputError(f"{field} must be distinct across venues, was {values}")
     return names
 
 

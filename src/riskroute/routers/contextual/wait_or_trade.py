@@ -1,6 +1,6 @@
 """Wait-or-trade decision of the contextual routers: how much to trade now, and how much to rest where.
 
-Costs and variances of waiting are tables with one row per place where shares can wait. The cost of shares traded now is
+Cost and variance of waiting are tabulated, one row per place where shares can wait. The cost of shares traded now is
 that of the displayed books, less the expected saving from pools pinged first. All waiting shares are exposed to the
 same move of the mid, whose contribution to the variance depends on their total alone. An infimal convolution over
 places (`riskroute.routing.separable`) and a search over totals therefore find the best plan, exactly unless pools are
