@@ -129,9 +129,9 @@ def statements_about(experiment: str) -> list[Statement]:
 def best_joint_trial(trials: Sequence[Trial]) -> JointTrial:
     """Return the setting under which most statements hold, over all experiments.
 
-    Trials are compatible if they agree in every choice that both depend on. So the shared choices are enumerated, and
-    choices of one experiment alone, such as its instance, are made separately for each. Ties go to the setting with the
-    fewest departures from ours, then to the first one tried.
+    Trials of two experiments are compatible if they agree in every choice that both depend on. So the shared choices
+    are enumerated, and choices of one experiment alone, such as its instance, are made separately for each. Ties go to
+    the setting with the fewest departures from ours, then to the first one tried.
     """
     if not trials:
         raise InputError("no trials given")

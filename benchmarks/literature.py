@@ -190,7 +190,7 @@ METHODS = ("expgrad", "exp3", "parml", "optkm")
 class AgarwalResult:
     """Units filled a round by setting and method, and the statements.
 
-    ``late`` is the last tenth of the rounds, and ``best`` what the best split of known pools fills on average.
+    ``late`` has the means over the last tenth of the rounds, ``best`` the mean fill of the best split of known pools.
     """
 
     filled: dict[str, dict[str, float]]
