@@ -1,4 +1,4 @@
-"""`adaptive` beside `thompson` on random action sets: risk tolerances, horizons, dimensions.
+"""Regret of `adaptive` and `thompson` on random action sets, by risk tolerance, horizon and dimension.
 
 Gaussian action sets, scaled to norm one, with random coefficients of norm one. Every cell of the grid has its own
 instances; `adaptive` was tuned on none of them. Both policies play the same number of runs on each. *Behind* is the
@@ -24,7 +24,7 @@ HORIZONS = sized((5_000, 50_000, 500_000), (40, 80))
 INSTANCES, RUNS = range(sized(8, 1)), sized(6, 2)
 POLICIES = ("adaptive", "thompson")
 MOST = 2.0
-"""Standard errors by which `adaptive` may be behind."""
+"""Largest accepted *behind*, in standard errors."""
 
 
 class Cell(NamedTuple):
@@ -65,7 +65,7 @@ def main() -> None:
     print_table(["dimension", "actions", "tolerance", "rounds", *POLICIES, "ratio", "behind", ""], rows)
     say(f"thompson / adaptive: geometric mean {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
     held = [bool(one <= MOST) for one in behind]
-    say(f"behind by at most two standard errors in {sum(held)} of {len(held)} cells: {verdict(all(held))}")
+    say(f"adaptive is at most two standard errors behind in {sum(held)} of {len(held)} cells: {verdict(all(held))}")
     leave([], held)
 
 

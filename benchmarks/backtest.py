@@ -76,8 +76,8 @@ def main() -> None:
         f"{name} routes {rates[name]:,.0f} orders a second, target at least {least:,}": rates[name] >= least
         for name, least in TARGETS.items()
     }
-    speed[f"a day is made in {per_day:.1f} s, target at most 5"] = per_day <= 5
-    checks = {f"{DAYS} days one after the other held {own:.2f} GB ({most:.2f} with files), target at most 1": own <= 1}
+    speed[f"a day is generated in {per_day:.1f} s, target at most 5"] = per_day <= 5
+    checks = {f"{DAYS} days in sequence use {own:.2f} GB ({most:.2f} with mapped files), target at most 1": own <= 1}
     for text, holds in (speed | checks).items():
         say(f"{text}: {verdict(holds)}")
     leave(checks.values(), speed.values())

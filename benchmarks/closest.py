@@ -1,4 +1,4 @@
-"""Search the settings that the paper leaves open for those under which most of its statements hold.
+"""Search the choices that the paper leaves open for the setting in which most of its statements hold.
 
 In stages, each starting from the best setting of the previous one: (1) the constants of RISE++ and RiskUCB, on a few
 instances; (2) every other choice, one at a time; (3) figure 4 alone, on a full grid, since it has no random instance;
@@ -80,7 +80,7 @@ NAMES = {
     "constant": "C-hat of RISE++",
     "ridge": "lambda of RISE++",
     "delta": "delta of RISE++ and RiskUCB",
-    "explored": "RISE explores so many times slots T^(2/3) rounds",
+    "explored": "rounds that RISE explores, in multiples of slots T^(2/3)",
     "instance": "instance of figure 2, all panels",
     "correlated_instance": "instance of the autocorrelation check",
     "changing_instance": "instance of the changing coefficients",
@@ -101,13 +101,13 @@ class Trial:
 
 @dataclass(frozen=True)
 class JointTrial:
-    """One trial per experiment, all of one setting."""
+    """One trial of every experiment, all in one setting."""
 
     trials: tuple[Trial, ...]
 
     @property
     def held(self) -> frozenset[Statement]:
-        """Statements that hold in any of them."""
+        """Statements that hold in any of the trials."""
         return frozenset().union(*(trial.held for trial in self.trials))
 
     @property
@@ -129,9 +129,9 @@ def statements_about(experiment: str) -> list[Statement]:
 def best_joint_trial(trials: Sequence[Trial]) -> JointTrial:
     """Return the setting under which most statements hold, over all experiments.
 
-    Trials are compatible if they agree in every choice that both depend on. So the shared choices are enumerated, and
-    choices of one experiment alone, such as its instance, are made separately for each. Ties go to the setting with the
-    fewest departures from ours, then to the first one tried.
+    Trials of two experiments are compatible if they agree in every choice that both depend on. So the shared choices
+    are enumerated, and choices of one experiment alone, such as its instance, are made separately for each. Ties go to
+    the setting with the fewest departures from ours, then to the first one tried.
     """
     if not trials:
         raise InputError("no trials given")
@@ -335,7 +335,7 @@ def leading_instances(name: str, trials: Sequence[Trial], leader: PaperChoices) 
 
 def print_statements(trials: Sequence[Trial], joint: JointTrial) -> None:
     """Print the number of trials in which each statement held, by choice."""
-    say("Where each statement held: of how many settings tried, and with which values")
+    say("Number of settings in which each statement held, of those tried, and the values to which it was limited")
     for experiment in DEPENDS:
         tried = [one for one in trials if one.experiment == experiment]
         values = choice_values(tried)
@@ -382,12 +382,12 @@ def print_best(seek: Search, joint: JointTrial) -> tuple[int, int]:
         enough = {one.choices[own] for one in alike if len(one.held) >= len(best.held)}
         asked = {one.choices[own] for one in alike}
         all_of, runs = len(statements_about(experiment)), SCREENED[experiment]
-        rare = f"{len(enough)} of {len(asked)} instances reach that in {runs} run{'s' * (runs > 1)}"
+        rare = f"{len(enough)} of {len(asked)} instances reach as many in {runs} run{'s' * (runs > 1)}"
         say(f"{experiment}: {len(best.held)} of {all_of} statements in {best.runs} runs; {rare}")
     books = sum(len(statements_about(name)) for name in BOOKS)
     everything = sum(len(statements_about(name)) for name in DEPENDS) + books
     say(f"order books: {books} of {books} statements, under every setting\n")
-    say("Statements that fail in it")
+    say("Statements that fail in this setting")
     for experiment in DEPENDS:
         for statement in statements_about(experiment):
             if statement not in joint.held:

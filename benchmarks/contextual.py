@@ -217,7 +217,7 @@ def main() -> None:
 
 
 def _speed(day: MarketDay) -> list[bool]:
-    """Time decisions over eight places and 100 lots in CPU and wall-clock time; return which targets hold."""
+    """Measure CPU and wall-clock time of decisions over eight places and 100 lots; return which targets hold."""
     used, passed = decision_times(day, _config(1000, 60.0, 0.05), rounds=sized(10, 1))
     rows = [
         [name, f"{np.median(times):.0f}", f"{np.quantile(times, 0.99):.0f}"]
@@ -326,19 +326,20 @@ def _patient(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> l
         "gap closed",
     ]
     header += [KNOWING]
-    say("dark: basis points; ES: expected shortfall (5 %); unguarded: without a limit to tails")
+    say("dark: basis points; ES: expected shortfall (5 %); unguarded: without the tail guard")
     say(TextTable(header, rows).plain())
     say("")
     most = max(learning, default=0.0)
-    said = f"contextual saves, with the interval below zero, in {better} of {paying}"
+    said = f"contextual costs less than the rule, with the interval below zero, in {better} of {paying} settings"
     say(f"{said}, target all: {verdict(better == paying)}")
-    said = f"where it would save {WORTH} bps in hindsight, it saves in {better_with_room} of {room}"
+    said = f"of the settings in which it would save {WORTH} bps in hindsight, it saves in {better_with_room} of {room}"
     say(f"{said}, target all: {verdict(better_with_room == room)}")
-    say(f"its expected shortfall is no worse in {safe} of {paying}, target all: {verdict(safe == paying)}")
-    say(f"its expected shortfall is significantly worse in {riskier} of {paying}")
+    said = f"its expected shortfall is no worse than the rule's in {safe} of {paying}"
+    say(f"{said}, target all: {verdict(safe == paying)}")
+    say(f"its expected shortfall is significantly worse than the rule's in {riskier} of {paying}")
     halved = min(closed, default=1.0) >= LEAST_CLOSED
-    said = f"unguarded it closes at least {min(closed, default=1.0):.0%} of the gap from {FIXED} to itself in hindsight"
-    say(f"{said}, target {LEAST_CLOSED:.0%}: {verdict(halved)}")
+    said = f"unguarded it closes at least {min(closed, default=1.0):.0%} of the gap between {FIXED} and itself"
+    say(f"{said} in hindsight, target {LEAST_CLOSED:.0%}: {verdict(halved)}")
     cheap = most < MOST_LEARNING
     say(f"exploration costs at most {most:.3f} bps on the first day, target {MOST_LEARNING}: {verdict(cheap)}")
     say("")
@@ -395,7 +396,8 @@ def _elsewhere(kept: Path, cache: PlayCache, backend: Backend) -> list[bool]:
     say(TextTable(["market", "shares", "seconds", "rule", "its cost", "ours"], rows).plain())
     say("")
     holds = worst <= MOST_WORSE
-    say(f"elsewhere it is worse by {worst:.3f} bps at most, target {MOST_WORSE}: {verdict(holds)}")
+    said = f"on these markets contextual costs at most {worst:.3f} bps more than the rule"
+    say(f"{said}, target {MOST_WORSE}: {verdict(holds)}")
     say("")
     return [holds]
 
@@ -412,10 +414,10 @@ def _harder(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> li
             survives &= pair.high is not None and pair.high < 0
             if pair.low is not None and pair.high is not None:
                 rows[-1][-1] = f"{pair.low:+.2f} to {pair.high:+.2f}"
-    say(f"dark, {usual.shares[0]:,} shares, {usual.horizon:g} s, kappa {usual.kappa:g}, in harder worlds")
-    say(TextTable(["world", "rule", "difference", "95 % interval"], rows).plain())
+    say(f"dark, {usual.shares[0]:,} shares, {usual.horizon:g} s, kappa {usual.kappa:g}, under stress")
+    say(TextTable(["stress", "rule", "difference", "95 % interval"], rows).plain())
     say("")
-    say(f"the gain survives all of them: {verdict(survives)}")
+    say(f"contextual saves significantly under every stress: {verdict(survives)}")
     return [survives]
 
 
@@ -435,14 +437,16 @@ def _placebos(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> 
     ]:
         shown = play_routers([candidate], days, config, backend=backend, cache=cache, placebo=placebo)
         objectives[label] = objective_cost(shown.orders.filter(polars.col("judged")), config.kappa)
-    say(f"dark, {config.shares[0]:,} shares, {config.horizon:g} s, kappa {config.kappa:g}, shown the wrong books")
+    say(f"dark, {config.shares[0]:,} shares, {config.horizon:g} s, kappa {config.kappa:g}, with the wrong books")
     say(TextTable(["router", "objective"], [[name, f"{value:.3f}"] for name, value in objectives.items()]).plain())
     say("")
     wrong = {name: min(objectives[f"{name}, {placebo} books"] for placebo in PLACEBOS) for name in (OURS, FREE)}
     holds = wrong[OURS] >= objectives[FIXED] and objectives[KNOWING] < objectives[OURS]
-    say(f"the wrong books cost at least as much as {FIXED}, and knowing the future wins: {verdict(holds)}")
+    said = f"contextual with the wrong books costs at least as much as {FIXED}"
+    say(f"{said}, and with the right ones more than {KNOWING}: {verdict(holds)}")
     own = wrong[FREE] >= objectives[fixed.label]
-    say(f"unguarded they cost at least as much as the best {fixed.label} of the same kind: {verdict(own)}")
+    said = f"unguarded, with the wrong books, it costs at least as much as the best {fixed.label} of the same kind"
+    say(f"{said}: {verdict(own)}")
     return [holds, own]
 
 

@@ -124,9 +124,9 @@ def frank_wolfe(features: Matrix, tolerance: float, limit: float) -> Reached:
 def serve_cvxpy(pipe: Connection) -> None:
     """Solve for the last features whenever ``None`` is sent; runs in a separate process.
 
-    Two reformulations favour cvxpy. ``X' diag(w) X`` is written as ``X' (w * X)``: the same matrix, without the
-    K x K one in the middle. And the features are whitened first, which changes no leverage, because its solver does not
-    converge on badly scaled ones such as numbers of shares and their squares.
+    Two reformulations favour cvxpy. ``X' diag(w) X`` is written as ``X' (w * X)``: the same matrix, without
+    forming the K x K diagonal one. And the features are whitened first, which changes no leverage, because the solver
+    does not converge on badly scaled features such as numbers of shares and their squares.
     """
     import cvxpy
 
@@ -259,7 +259,7 @@ def time_designs(features: Matrix) -> tuple[Timing, dict[float, Timing]]:
 
 
 def check_design(features: Matrix, tolerance: float) -> None:
-    """Measure the excess of our design like that of the others; this also warms up."""
+    """Measure the excess of our design in the same way as that of the others; this also compiles the kernels."""
     design = g_optimal(features, tolerance)
     weights = np.zeros(len(features))
     weights[design.actions] = design.weights

@@ -218,7 +218,7 @@ def growth() -> list[bool]:
         say("horizon known, {:,} rounds: {:,.0f} +- {:,.0f}".format(horizon, *told[-1]))
     say(f"eight times the rounds cost {told[1][0] / told[0][0]:.2f} times the regret with a known horizon")
     return settle(
-        {f"unknown: largest ratio of increments {ratios.max():.2f}, target below 1.6": bool(ratios.max() < 1.6)}
+        {f"horizon unknown: largest ratio of increments {ratios.max():.2f}, target below 1.6": bool(ratios.max() < 1.6)}
     )
 
 
@@ -327,7 +327,7 @@ def main() -> None:
     """Print the requested parts; default: all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", type=part_number, help=f"numbers of parts, 1 to {len(PARTS)}; all if none")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run?")
+    parser.add_argument("--quick", action="store_true", help="run every part at tiny sizes")
     wanted = parser.parse_args().parts or range(1, len(PARTS) + 1)
     print_heading("Evidence", ["riskroute", "numpy", "scipy", "numba"])
     leave([], [holds for part in wanted for holds in PARTS[part - 1]()])

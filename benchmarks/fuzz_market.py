@@ -2,8 +2,9 @@
 
     python benchmarks/fuzz_market.py --count 100000 --seed 0 --kinds itch,lobster,ticks,csv,parquet,tardis,dbn
 
-The seed and its number determine an input. A child process reads them in sequence. If it dies or exceeds the time
-limit, the input is kept and another child continues with the next. Exits with status 1 if anything failed.
+The seed and the number of an input determine it. A child process imports the inputs in sequence. If the child dies or
+exceeds the time limit, the input is kept, and another child continues with the next. Exits with status 1 if an input
+failed.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ from market_files import (
 )
 
 SECONDS = sized(5, 300)
-"""A tiny input that takes longer hangs; a quick run may share its processor with many others."""
+"""Seconds after which an input counts as hanging; more in a quick run, whose processor may be busy."""
 
 NUMBERS = (
     "", "0", "-1", "1e9", "NaN", "inf", "-inf", "nan", "null", "4294967295", "4294967296", "-2147483649", "1.5", "0x10",
@@ -190,7 +191,7 @@ def _hostile_field(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
 
 
 def _hostile_message(data: bytes, rng: np.random.Generator, split: Splitter) -> bytes:
-    """Replace a field of a message by its least, its largest or another message's value; keep the length."""
+    """Replace a field of a message by its smallest, its largest or another message's value; keep the length."""
     records = split(data)
     if not records:
         return data
@@ -443,8 +444,8 @@ def run(seed: int, count: int, kinds: tuple[str, ...], folder: Path) -> collecti
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=sized(100_000, 10), help="inputs in all")
-    parser.add_argument("--quick", action="store_true", help="ten inputs: does it run?")
+    parser.add_argument("--count", type=int, default=sized(100_000, 10), help="total number of inputs")
+    parser.add_argument("--quick", action="store_true", help="import only ten inputs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
     for hidden, kind in (("--first", int), ("--last", int), ("--child", Path)):

@@ -120,7 +120,7 @@ def spent(problem: Problem, played: np.ndarray) -> float:
 
 def protection() -> list[bool]:
     """Play adversarial inner policies with and without the guard; return whether the bound holds."""
-    say(f"3. inner policies that do their worst: {BAD_HORIZON:,} rounds, strength 0.6, worst of {BAD_RUNS} runs")
+    say(f"3. adversarial inner policies: {BAD_HORIZON:,} rounds, strength 0.6, worst of {BAD_RUNS} runs")
     rows, held = [], []
     for label, kind in (("worst", Worst), ("changes between the two best", Fickle)):
         policy = kind(strength=0.6)
@@ -161,7 +161,7 @@ def certified() -> None:
         rows.append([f"{horizon:,}", *(f"{x:,.0f}" if x > 100 else f"{x:.1f}" for x in np.median(found, axis=0))])
         rows[-1].append(f"{np.median(largest):.1f}")
     print_table(["rounds", "away from main action", "its gap may be", "largest gap"], rows)
-    say("medians over instances; with these rewards, that much per round cannot be excluded\n")
+    say("medians over instances; the rewards do not exclude that the main action has that gap\n")
 
 
 def main() -> None:

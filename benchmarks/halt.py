@@ -60,7 +60,7 @@ def ask(address: Address, method: str, path: str, token: str, body: str = "") ->
 
 
 def send_orders(address: Address, label: str) -> None:
-    """Send orders from many clients; refused ones are followed by others, as trading is halted time and again."""
+    """Send orders from many clients, and continue after refusals: trading is halted again and again."""
     with selectors.DefaultSelector() as selector:
         numbers = count()
         for _ in range(CLIENTS):
@@ -104,7 +104,7 @@ def _keep_open(address: Address, request: bytes, number: int) -> None:
 
 @contextmanager
 def others(do: Callable[[Address, str], None], address: Address, label: str) -> Iterator[None]:
-    """Run other clients."""
+    """Run other clients in a process of their own."""
     process = multiprocessing.get_context("spawn").Process(target=do, args=(address, label), daemon=True)
     process.start()
     time.sleep(sized(5.0, 2.0))
@@ -121,7 +121,7 @@ def others(do: Callable[[Address, str], None], address: Address, label: str) -> 
 
 @contextmanager
 def at_rest(service: ServiceProcess, address: Address) -> Iterator[None]:
-    """Let nobody else do anything."""
+    """Run no other clients."""
     yield
 
 

@@ -89,7 +89,7 @@ def look(shares: int, slots: int, seed: int) -> Found:
 
 def main() -> None:
     """Print one row per problem."""
-    print_heading("What the regret is made of", ["riskroute", "numpy", "scipy", "numba"])
+    print_heading("Components of the regret", ["riskroute", "numpy", "scipy", "numba"])
     say(f"{len(INSTANCES)} instances each, {HORIZON:,} rounds, {RUNS} runs, {TOLD_RUNS} of the variants")
     found = side_by_side(look, [(*size, seed) for size in SIZES for seed in INSTANCES])
     each = len(INSTANCES)
@@ -104,9 +104,9 @@ def main() -> None:
         wrong = f"{np.mean([one.wrong for one in some]):.1%} ({part:.0%})"
         rows.append([label, wrong, *(f"{regret:,.0f}" for regret in regrets), f"{geometric_mean(bounded):.2f}"])
     header = ["problem", "settled wrongly", "adaptive", "right", "median"]
-    header += ["nothing assumed", "told variances", "told means"]
+    header += ["nothing assumed", "known variances", "known means"]
     print_table([*header, "median / bound"], rows)
-    say("settled wrongly: runs, and in brackets their part of all regret")
+    say("settled wrongly: fraction of runs, and in brackets their fraction of all regret")
     leave([])
 
 

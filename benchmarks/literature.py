@@ -190,7 +190,7 @@ METHODS = ("expgrad", "exp3", "parml", "optkm")
 class AgarwalResult:
     """Units filled a round by setting and method, and the statements.
 
-    ``late`` is the last tenth of the rounds, and ``best`` what the best split of known pools fills on average.
+    ``late`` has the means over the last tenth of the rounds, ``best`` the mean fill of the best split of known pools.
     """
 
     filled: dict[str, dict[str, float]]
@@ -417,7 +417,7 @@ def remake_laruelle(*, quick: bool = False, seed: int = 0) -> LaruelleResult:
     statements = (
         Statement(
             "all pools are worth using",
-            f"least marginal saving of nothing sent {interior[0]:.4f}, greatest at a half {interior[1]:.4f}",
+            f"smallest marginal saving at zero shares {interior[0]:.4f}, largest at half an order {interior[1]:.4f}",
             interior[0] > interior[1],
         ),
         Statement(
@@ -563,7 +563,7 @@ def remake_cont_kukanov(*, quick: bool = False, seed: int = 0) -> ContKukanovRes
             costs["placed"] < min(costs["all taken"], costs["all posted"]),
         ),
         _said(
-            "stochastic approximation finds it: the mean cost is within a cent",
+            "stochastic approximation finds this split: its mean cost is within a cent",
             f"({one[0]:.0f}, {one[1]:.0f}), {mean_cost(one[0], one[1], PRICES):.3f}",
             mean_cost(one[0], one[1], PRICES) < costs["placed"] + 0.01,
         ),
@@ -574,12 +574,12 @@ def remake_cont_kukanov(*, quick: bool = False, seed: int = 0) -> ContKukanovRes
             all(np.diff(list(by_under.values())) < 0),
         ),
         _said(
-            "a longer queue takes as many shares off the limit order",
+            "every share added to the queue takes one off the limit order",
             ", ".join(f"{queue:,}: {limit}" for queue, limit in by_queue.items()),
             len({queue + limit for queue, limit in by_queue.items()}) == 1,
         ),
         _said(
-            "with two exchanges more is sent than the order has",
+            "with two exchanges the shares sent exceed the order",
             f"({two[0]:.0f}, {two[1]:.0f}, {two[2]:.0f})",
             float(two.sum()) > SHARES + 20,
         ),

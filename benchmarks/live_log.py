@@ -133,7 +133,8 @@ def main() -> None:
             some, gain = appends_of(label, log, Path(name))
             rows += some
             held.append(gain >= LEAST_GAIN)
-            said.append(f"{label}: 64 waiting are {gain:.1f} times as fast as one, target at least {LEAST_GAIN:g}")
+            text = f"{label}: 64 waiting appends are {gain:.1f} times as fast as one"
+            said.append(f"{text}, target at least {LEAST_GAIN:g}")
         header = ["log", "durable appends", "a second", "to write and sync", "median wait", "99th percentile"]
         print_table(header, rows, left=2)
         rows = []

@@ -107,7 +107,7 @@ def main() -> None:
         f"import takes {ratio:.2f} times as long as itch-book alone, target at most 2": ratio <= 2,
     }
     checks = {
-        f"import held {memory:.2f} GB, target at most 1": memory <= 1,
+        f"import uses {memory:.2f} GB, target at most 1": memory <= 1,
         f"the file has {size:,} messages, target at least {READ:,}": size >= READ,
     }
     for text, holds in (speed | checks).items():

@@ -83,7 +83,7 @@ def figure_two() -> list[bool]:
         progress(f"   repeat {repeat + 1} of {REPEATS}: {totals[-1]:.2f} s")
     rows = [[name, *seconds_cells(policy_seconds[name])] for name in PAPER_POLICIES]
     rows.append(["together, with set-up", *seconds_cells(totals, len(PAPER_POLICIES))])
-    rows.append([f"{OURS}, beside them", *seconds_cells(policy_seconds[OURS])])
+    rows.append([f"{OURS}, in addition", *seconds_cells(policy_seconds[OURS])])
     print_table(["policy", "median", "fastest", "slowest", "rounds per second"], rows)
     total = statistics.median(totals)
     ours_each = statistics.median(policy_seconds[OURS]) / RUNS

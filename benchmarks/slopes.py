@@ -2,9 +2,9 @@
 
 The slope is the growth of mean steady regret from one horizon to another ten times as long, over the logarithm of ten.
 Each horizon has separate runs, since some policies plan for it. The lower bound is that of
-`riskroute.lower_bound`: the slope of a consistent policy cannot stay below it as the horizon grows. Between two
-horizons a policy can be below it if it explored before the first; the last column is the regret at the longer horizon
-in units of the bound there.
+`riskroute.lower_bound`: the slope of a consistent policy cannot stay below it as the horizon grows. The
+slope of a policy that explored mostly before the shorter horizon can be below the bound; the last column is the regret
+at the longer horizon in units of the bound there.
 
 The bound holds for policies that are consistent on every problem and have no prior on the coefficients. `adaptive`
 plans for its horizon, eliminates rivals for good, and has a prior on the size of the coefficients. It is shown with and

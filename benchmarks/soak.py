@@ -1,7 +1,7 @@
 """Soak test of the live router: latency and memory under steady load on a large state, with snapshots and without.
 
 A log of settled orders is written first, and a service recovers from it. Clients then send orders at a steady rate,
-whether or not the service keeps up: the latency of an order counts from the time at which it was due. Refits run
+whether or not the service keeps up: the latency of an order is measured from the time at which it was due. Refits run
 meanwhile. The same load is measured without snapshots. A refused order or a halt fails the benchmark.
 
 Retention is measured in another process, on a simulated clock, one day after the other: memory and the size of the
@@ -211,7 +211,7 @@ def main() -> None:
         ("memory", passed[-1].memory, passed[2].memory),
         ("state store", passed[-1].store, passed[2].store),
     ):
-        text = f"{what} after day {DAYS}: {last / before:.2f} of that after day 3, target at most {MOST_GROWTH:g}"
+        text = f"{what} after day {DAYS}: {last / before:.2f} times that after day 3, target at most {MOST_GROWTH:g}"
         held.append((text, last <= MOST_GROWTH * before))
     for text, holds in held:
         say(f"{text}: {verdict(holds)}")

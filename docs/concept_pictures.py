@@ -165,7 +165,7 @@ def draw_exploration(path: Path) -> Iterator[str]:
 
 
 def _play(problem: rr.Problem, policy: rr.Policy) -> tuple[Counter[rr.Action], list[int], list[float]]:
-    """Return rounds per split, and cumulative rounds and gaps after every plan."""
+    """Play a run; return the rounds per split, and the cumulative rounds and gaps after every plan."""
     environment = rr.Environment(problem)
     policy.start(environment.setting(HORIZON), seed=1)
     rewards = environment.run(np.random.default_rng(1))
@@ -202,7 +202,7 @@ def _draw_triangle(axes: Axes, places: NDArray[np.float64], parts: NDArray[np.fl
 
 
 def draw_market(path: Path) -> Iterator[str]:
-    """Draw sampled profits, the venue model fitted to them, and the model's moments against the samples'."""
+    """Draw sampled profits, the venue models fitted to them, and the modelled and recorded profits of a split."""
     shares = 200
     scenarios = _recorded(shares)
     caps = scenarios.caps()
@@ -214,8 +214,8 @@ def draw_market(path: Path) -> Iterator[str]:
     (mean,), (deviation,) = replay.moments(best)
     parts = ", ".join(f"{q} {slot.name}" for slot, q in zip(scenarios.slots, best[0].tolist(), strict=True))
     yield (
-        f"{parts}: the model says mean {model_mean:.2f}, standard deviation {model_deviation:.2f}; "
-        f"{replay.scenarios} recorded scenarios say {mean:.2f} and {deviation:.2f}"
+        f"{parts}: mean {model_mean:.2f} and standard deviation {model_deviation:.2f} in the model, "
+        f"{mean:.2f} and {deviation:.2f} over {replay.scenarios:,} recorded scenarios"
     )
 
     figure = _new_figure(15, 4.6)

@@ -1,4 +1,4 @@
-"""Signatures on the site: parameters with their defaults, without the state that a policy learns."""
+"""Signatures on the site: parameters with their defaults, without the learned state of policies."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ STUDY: Meanings = {
     "dark_latency_ms": ("milliseconds", "Round trip to a dark pool."),
     "seeds": ("", "Repetitions with different random numbers for dark pools and routers."),
     "seed": ("", "The same seed gives the same study."),
-    "block_minutes": ("minutes", "Block length of the block bootstrap for confidence intervals."),
+    "block_minutes": ("minutes", "Length of the time blocks that the stationary bootstrap resamples."),
     "surface_orders": (
         "",
         "Orders per day for each alternative dark-pool assumption; 0 skips the sensitivity analysis.",
@@ -207,12 +207,12 @@ LIVE_VENUE: Meanings = {
     "latency_ms": ("milliseconds", "Round trip to the venue."),
     "seed": ("", "Seed of the simulated fills and faults."),
     "fill_seconds": ("seconds", "Mean time between fills of a resting order."),
-    "reject": ("probability", "A child order is rejected."),
-    "partial": ("probability", "A fill is split in two."),
-    "duplicate": ("probability", "A report is duplicated."),
-    "disorder": ("probability", "A report is delayed and arrives out of order."),
-    "silence": ("probability", "A report is lost until the venue is queried."),
-    "lost": ("probability", "A child order never arrives."),
+    "reject": ("probability", "Probability that a child order is rejected."),
+    "partial": ("probability", "Probability that a fill is split in two."),
+    "duplicate": ("probability", "Probability that a report is duplicated."),
+    "disorder": ("probability", "Probability that a report is delayed and arrives out of order."),
+    "silence": ("probability", "Probability that a report is lost until the venue is queried."),
+    "lost": ("probability", "Probability that a child order never arrives."),
 }
 
 LIVE_POOL: Meanings = {
@@ -240,7 +240,10 @@ LIVE_LIMITS: Meanings = {
     "unknown": ("children", "Child orders with unknown status above which trading halts."),
     "unsettled": ("orders", "Unsettled orders at which the fallback router, `sweep`, takes over."),
     "collar_bps": ("basis points", "Price collar: largest distance of a child order's price from the arrival mid."),
-    "quote_seconds": ("seconds", "Largest age of the newest quote; older ones are refused."),
+    "quote_seconds": (
+        "seconds",
+        "Largest age of an order's newest quote; an order whose newest quote is older is refused.",
+    ),
     "stale_quotes": ("orders", "Consecutive orders with stale quotes above which trading halts."),
     "clock_jump_seconds": ("seconds", "Clock jump above which trading halts."),
     "slow_write_seconds": ("seconds", "Duration of a log write above which trading halts."),

@@ -153,7 +153,7 @@ of a study. `riskroute live export` writes such a file. All four keys are requir
 
 
 def cli_page() -> str:
-    """Return the page of commands, independent of the terminal."""
+    """Return the page of commands; it does not depend on the width of the terminal."""
     return CLI_HEAD + "".join(_command(*one) for one in _commands(app, "riskroute"))
 
 
@@ -244,7 +244,7 @@ def _live_parts() -> Iterator[str]:
 
 
 def _of_sections(model: type[BaseModel]) -> dict[str, tuple[str, str]]:
-    """Return keys as `_of_model` does; nested sections have their own tables with defaults."""
+    """Return keys as `_of_model` does, without the defaults of nested sections, which have tables of their own."""
     found = {}
     for key, (words, default) in _of_model(model).items():
         section = "$ref" in str(model.model_json_schema()["properties"][key])
@@ -271,7 +271,7 @@ def _of_model(model: type[BaseModel]) -> dict[str, tuple[str, str]]:
 
 
 def _schema_words(field: dict[str, Any]) -> str:
-    """Return a JSON schema in words."""
+    """Return the type of a JSON schema in words."""
     if "anyOf" in field:
         return "; or ".join(_schema_words(one) for one in field["anyOf"] if one.get("type") != "null")
     if "enum" in field:
@@ -293,7 +293,7 @@ def _schema_words(field: dict[str, Any]) -> str:
 
 
 def _plural(words: str) -> str:
-    """Return the plural: the first word is the noun."""
+    """Return a type in the plural; the words before the first comma end in its noun."""
     noun, comma, rest = words.partition(",")
     return f"{noun}s{comma}{rest}"
 

@@ -1,4 +1,4 @@
-"""Define venue models by hand, find the best split, and simulate the cost of learning it.
+"""Define venue models by hand, find the best split, and simulate the cost of learning that split.
 
 Shows how fees enter a venue model, how the best split changes with the risk tolerance, and how to simulate policies on
 your own problem. Needs no market data.
@@ -35,5 +35,5 @@ if __name__ == "__main__":
         print(f"  risk tolerance {tolerance:3}: {problem.best}, earns {mean:.2f} +- {deviation:.2f} dollars")
 
     result = rr.simulate(problem_at(30), ["adaptive", "rise", "uniform"], horizon=20_000, runs=4)
-    print(f"\nlearning it from 20,000 orders at risk tolerance 30; the best split is {result.best}")
+    print(f"\nlearning the best split from 20,000 orders at risk tolerance 30; it is {result.best}")
     print(result)
