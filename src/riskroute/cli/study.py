@@ -204,7 +204,7 @@ def _split_study(
     with resumable_output_tasks(out), show_progress(plan.runs) as progress:
         result = plan.play(where, resume=resume, finished=lambda task: progress(task.label, count=task.runs))
     with show_status("writing the report"):
-        from riskroute.study.split_page import write_split_page
+        from riskroute.study.split_result import write_split_page
 
         files = [*write_split_page(result, out), out / RESULT]
     say(f"\n{result!r}\n")

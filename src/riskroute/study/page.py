@@ -28,7 +28,7 @@ from riskroute.market.clock import zone_label
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study.candidates import CLAIRVOYANT
 from riskroute.study.case import CaseLearningCurve, CaseRoutingRow, CaseStressTable, StudyCase
-from riskroute.study.config import changed_config
+from riskroute.study.config import SplitStudyConfig, StudyConfig, changed_config
 from riskroute.study.costs import VenueCosts
 from riskroute.study.examples import OrderExample
 from riskroute.study.result import StudyResult, routing_text, savings_table, states_table
@@ -70,23 +70,33 @@ class PagePart:
 
     title: str
     headline: str
-    answer: str
-    facts: tuple[tuple[str, str], ...]
     sections: tuple[PageSection, ...]
+    answer: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class Page:
-    """Content of a page; ``command`` and ``program`` reproduce the study."""
+    """Content of a page; ``command`` or ``program`` reproduces the study."""
 
     title: str
     subtitle: str
     parts: tuple[PagePart, ...]
     sections: tuple[PageSection, ...]
-    program: str
-    settings: str
+    config: StudyConfig | SplitStudyConfig
     command: str = ""
     summary: tuple[str, TextTable] | None = None  # one row per part, where there are several
+
+    @property
+    def program(self) -> str:
+        """A Python program that runs the study; it states only settings that differ from the defaults."""
+        name = type(self.config).__name__.removesuffix("Config")
+        return f'import riskroute as rr\n\nrr.{name}({changed_config(self.config)}).run(out="out/study")'
+
+    @property
+    def settings(self) -> str:
+        """All settings as JSON."""
+        return json.dumps(to_plain(self.config), indent=1)
 
     def write(self, path: Path) -> Path:
         """Write the page as HTML."""
@@ -169,24 +179,9 @@ def _study_page(result: StudyResult, *, command: str = "") -> Page:
             for k, case in enumerate(result.cases)
         ),
         sections=_about(result),
+        config=result.config,
         command=command,
-        program=page_program_text("Study", result.config),
-        settings=json.dumps(to_plain(result.config), indent=1),
     )
-
-
-def page_program_text(name: str, config: Any) -> str:
-    """Return a Python program that reproduces a study; it states only settings that differ from the defaults.
-
-    Examples
-    --------
-    >>> from riskroute.study.config import StudyConfig
-    >>> print(page_program_text("Study", StudyConfig(shares=(500,), orders=60)))
-    import riskroute as rr
-    <BLANKLINE>
-    rr.Study(shares=(500,), orders=60).run(out="out/study")
-    """
-    return f'import riskroute as rr\n\nrr.{name}({changed_config(config)}).run(out="out/study")'
 
 
 def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) -> PagePart:
@@ -199,7 +194,7 @@ def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) ->
         shown = dataclasses.replace(case, hours=(), venues=(), learning_curve=None, examples=(), surface=None)
     else:
         shown = case
-    return PagePart(title, headline + stop.strip(), answer, _verdict_facts(case), tuple(_sections(shown)))
+    return PagePart(title, headline + stop.strip(), tuple(_sections(shown)), answer, _verdict_facts(case))
 
 
 def _verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
