@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from riskroute.cli.output import say
+
 BackendOption = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
 WorkersOption = Annotated[
     int | None, typer.Option(help="Number of processes; default: one per core, or all of the cluster at --address.")
@@ -63,7 +65,6 @@ def list_judged_routers(router: list[str] | None) -> list[str] | None:
 
 
 def _print_routers(names: Sequence[str]) -> None:
-    from riskroute.cli.output import say
     from riskroute.learning.registry import POLICIES
     from riskroute.routers.registry import ROUTERS
     from riskroute.simulation.clairvoyant import Clairvoyant

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from riskroute.cli.market import require_market_command
 from riskroute.cli.options import (
     AddressOption,
     BackendOption,
@@ -25,7 +26,12 @@ from riskroute.cli.options import (
     list_judged_routers,
     list_routers,
 )
+from riskroute.cli.output import check_outputs, say, show_progress, show_status
 from riskroute.core.errors import InputError
+from riskroute.core.files import write_json
+from riskroute.core.runtime import compilation_timed
+from riskroute.core.text import TextTable
+from riskroute.core.validation import one_of
 
 if TYPE_CHECKING:
     from riskroute.routers.decision import Decision
@@ -84,10 +90,6 @@ def _route(
 
     riskroute route books.json --side buy --shares 1000 --horizon 10 --state out/study/state-LUMO-1000-10s.json
     """
-    from riskroute.cli.output import check_outputs, say
-    from riskroute.core.files import write_json
-    from riskroute.core.runtime import compilation_timed
-    from riskroute.core.validation import one_of
     from riskroute.routers.context import PROTECTIONS, read_context
     from riskroute.routers.decision import price_decision
 
@@ -136,8 +138,6 @@ def _router(text: str | None, state: Path | None) -> Router:
 
 def _lines(name: str, decision: Decision) -> list[str]:
     """Return the printout: child orders, the rule for the remainder, and the cost."""
-    from riskroute.core.text import TextTable
-
     context, plan = decision.context, decision.plan
     rows = [
         [kind, place, f"{shares:,}", "any" if limit is None else f"{limit:.10g}", f"{fee:g}"]
@@ -231,13 +231,8 @@ def _backtest(
 
     riskroute backtest --market dark --days 6 --shares 1000 --horizon 60 --out out/backtest
     """
-    from riskroute.cli.output import check_outputs, say, show_progress
-
     check_outputs({"--json": json, "--out": out / "x" if out else None, "--kept": kept / "x"})
-    from riskroute.cli.market import require_market_command
-
     require_market_command()
-    from riskroute.core.files import write_json
     from riskroute.simulation.backends import Backend
     from riskroute.study.backtest import run_backtest
     from riskroute.study.candidates import CLAIRVOYANT, candidate_names, check_candidates
@@ -295,7 +290,6 @@ def _market_days(
     backend: Backend,
 ) -> list[MarketDay]:
     """Prepare the days of a market, with a progress bar."""
-    from riskroute.cli.output import show_progress
     from riskroute.routing.fees import load_fees
     from riskroute.study.markets import market_days
 
@@ -315,7 +309,6 @@ def _market_days(
 
 
 def _say_stresses(result: BacktestResult, backend: Backend, cache: PlayCache) -> None:
-    from riskroute.cli.output import say, show_progress
     from riskroute.study.stresses import run_stresses, stress_configs, stress_table
 
     worlds = len(stress_configs(result.config, pools=bool(result.days[0].pools)))
@@ -327,7 +320,6 @@ def _say_stresses(result: BacktestResult, backend: Backend, cache: PlayCache) ->
 
 
 def _say_placebos(result: BacktestResult, backend: Backend, cache: PlayCache) -> None:
-    from riskroute.cli.output import say, show_status
     from riskroute.study.stresses import placebo_table, run_placebos
 
     with show_status("running placebo tests"):
@@ -370,13 +362,8 @@ def _headroom(
 
     riskroute headroom --market dark --shares 1000 --horizon 0 --horizon 60
     """
-    from riskroute.cli.output import check_outputs, say, show_progress
-
     check_outputs({"--json": json, "--kept": kept / "x"})
-    from riskroute.cli.market import require_market_command
-
     require_market_command()
-    from riskroute.core.files import write_json
     from riskroute.core.records import to_plain
     from riskroute.simulation.backends import Backend
     from riskroute.study.config import BacktestConfig

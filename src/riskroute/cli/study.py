@@ -12,6 +12,7 @@ from riskroute.cli.market import require_market_command
 from riskroute.cli.options import (
     AddressOption,
     BackendOption,
+    DaysOption,
     FeesOption,
     HoursOption,
     KeptOption,
@@ -22,7 +23,17 @@ from riskroute.cli.options import (
     WorkersOption,
     list_judged_routers,
 )
+from riskroute.cli.output import (
+    check_outputs,
+    resumable_output,
+    resumable_output_tasks,
+    say,
+    show_progress,
+    show_status,
+)
 from riskroute.core.errors import InputError
+from riskroute.core.files import write_json, write_whole
+from riskroute.core.runtime import require_extra
 
 if TYPE_CHECKING:
     from riskroute.simulation.backends import Backend
@@ -53,9 +64,7 @@ def _study(
         float | None,
         typer.Option(help="Risk charge: bps per squared bp of unforeseen cost variance; default: 0.05."),
     ] = None,
-    days: Annotated[
-        int | None, typer.Option(help="Number of days; default: 10 synthetic days, or all days of the folder.")
-    ] = None,
+    days: DaysOption = None,
     train: Annotated[
         int | None, typer.Option(help="Days at the beginning used to train and choose a router; default: half.")
     ] = None,
@@ -107,14 +116,11 @@ def _study(
 
     riskroute route books.json --side buy --shares 1000 --horizon 10 --state out/study/state-LUMO-1000-10s.json
     """
-    from riskroute.cli.output import check_outputs, say
-
     check_outputs({"--out": out / "x", "--json": json, "--kept": kept / "x"})
     if init:
         _write_template("study", config)
         return
     require_market_command()
-    from riskroute.core.files import write_json
     from riskroute.simulation.backends import Backend
     from riskroute.study.study import Study
 
@@ -135,8 +141,6 @@ def _study(
 
 def _run(study: Study, out: Path, kept: Path, backend: Backend, command: str) -> tuple[StudyResult, list[Path]]:
     """Run a study with progress bars and write its files; return the result and the files."""
-    from riskroute.cli.output import resumable_output, show_progress, show_status
-
     config = study.config
     with resumable_output(f"finished plays are in {kept}; run the same command to resume"):
         with show_progress((config.days or 10) * max(len(config.symbols), 1), "days prepared") as progress:
@@ -151,7 +155,6 @@ def _run(study: Study, out: Path, kept: Path, backend: Backend, command: str) ->
 
 def write_page(result: StudyResult, out: Path, command: str = "") -> list[Path]:
     """Write the page of a study if jinja2 is installed; return the files written."""
-    from riskroute.cli.output import say
     from riskroute.core.runtime import extra_is_installed
     from riskroute.study.page import PAGE
 
@@ -185,13 +188,10 @@ def _split_study(
 
     riskroute split-study split-study.toml --out out/split-study
     """
-    from riskroute.cli.output import check_outputs, resumable_output_tasks, say, show_progress, show_status
-
     check_outputs({"--out": out / "tasks" / "x", "--json": json})
     if init:
         _write_template("split-study", config)
         return
-    from riskroute.core.runtime import require_extra
 
     require_market_command()
     require_extra("figures and pages", "report", "jinja2")
@@ -216,8 +216,6 @@ def _split_study(
 
 def _write_template(command: str, config: Path | None) -> None:
     """Write a commented configuration."""
-    from riskroute.cli.output import say
-    from riskroute.core.files import write_whole
     from riskroute.study.config import config_template
 
     path = config or Path(f"{command}.toml")
