@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from riskroute.core.files import writable_folder, write_whole
 from riskroute.core.records import to_plain
@@ -26,10 +25,17 @@ from riskroute.core.text import (
 from riskroute.core.validation import instance_of
 from riskroute.market.clock import zone_label
 from riskroute.simulation.dark_market import DarkMarketPool
+from riskroute.study.backtest import (
+    VenueColumns,
+    flag_text,
+    percent_text,
+    range_text,
+    venue_costs_table,
+    whole_text,
+)
 from riskroute.study.candidates import CLAIRVOYANT
 from riskroute.study.case import CaseLearningCurve, CaseRoutingRow, CaseStressTable, StudyCase
 from riskroute.study.config import SplitStudyConfig, StudyConfig, changed_config
-from riskroute.study.costs import VenueCosts
 from riskroute.study.examples import OrderExample
 from riskroute.study.result import StudyResult, routing_text, savings_table, states_table
 from riskroute.study.router_comparison import REASONS
@@ -256,7 +262,7 @@ def _sections(case: StudyCase) -> list[PageSection]:
         )
     if case.venues:
         names = dict.fromkeys(one.router for one in case.venues)
-        tables = tuple((f"{name} by venue", _venue_table(case.venues, name)) for name in names)
+        tables = tuple((f"{name} by venue", venue_costs_table(case.venues, name, _VENUES)) for name in names)
         note = (
             "Markouts are basis points from the fill to the mid 1, 10 and 60 seconds later; positive is good. Adverse "
             "selection is the move of the mid against passive fills: limit orders and dark pools. Toxicity is adverse "
@@ -447,29 +453,21 @@ def _pools_table(pools: Sequence[DarkMarketPool]) -> TextTable:
     return TextTable([*header, "fee $ per share", "price improvement"], rows)
 
 
-def _venue_table(venues: Sequence[VenueCosts], router: str) -> TextTable:
-    """Return one row per venue or pool and kind of child order: fills, fees, markouts and toxicity."""
-
-    def fixed(digits: int, times: float = 1.0) -> Callable[[float | None], str]:
-        return lambda value: fixed_text(None if value is None else times * value, digits)
-
-    whole, two, percent = fixed(0), fixed(2), fixed(1, 100.0)
-    columns: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
-        ("place", "place", str),
-        ("child orders", "kind", KIND_NAMES.__getitem__),
-        ("shares\nsent", "sent", whole),
-        ("filled", "filled", whole),
-        ("fill\nrate %", "fill_rate", percent),
-        ("volume\n%", "volume_share", percent),
-        ("fees\nbps", "fees_bps", two),
-        ("markout\n1 s", "markout_1_bps", two),
-        ("markout\n10 s", "markout_10_bps", two),
-        ("markout\n60 s", "markout_60_bps", two),
-        ("adverse\n1 s", "adverse_1_bps", two),
-        ("95 % CI", "adverse_1_interval", lambda ends: "-" if ends is None else " to ".join(map(two, ends))),
-        ("toxicity", "toxicity", two),
-        ("net\nsaving", "net_saving_bps", two),
-        ("toxic", "toxic", lambda value: {None: "-", True: "yes", False: "no"}[value]),
-    )
-    rows = [[write(getattr(one, field)) for _, field, write in columns] for one in venues if one.router == router]
-    return TextTable([heading for heading, _, _ in columns], rows)
+# heading, field, format
+_VENUES: VenueColumns = (
+    ("place", "place", str),
+    ("child orders", "kind", KIND_NAMES.__getitem__),
+    ("shares\nsent", "sent", whole_text),
+    ("filled", "filled", whole_text),
+    ("fill\nrate %", "fill_rate", percent_text),
+    ("volume\n%", "volume_share", percent_text),
+    ("fees\nbps", "fees_bps", fixed_text),
+    ("markout\n1 s", "markout_1_bps", fixed_text),
+    ("markout\n10 s", "markout_10_bps", fixed_text),
+    ("markout\n60 s", "markout_60_bps", fixed_text),
+    ("adverse\n1 s", "adverse_1_bps", fixed_text),
+    ("95 % CI", "adverse_1_interval", range_text),
+    ("toxicity", "toxicity", fixed_text),
+    ("net\nsaving", "net_saving_bps", fixed_text),
+    ("toxic", "toxic", flag_text),
+)

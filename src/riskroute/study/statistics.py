@@ -91,6 +91,12 @@ class BootstrapDifference:
     length: float
     detectable: float
 
+    def paired(self, against: str) -> PairedDifference:
+        """Return the difference to ``against``, with None for what a single block does not tell."""
+        ends = (value if math.isfinite(value) else None for value in (self.low, self.high, self.detectable))
+        low, high, detectable = ends
+        return PairedDifference(against, self.mean, low, high, self.blocks, detectable)
+
 
 def block_means(values: Vector, blocks: Integers) -> tuple[Vector, Vector]:
     """Return sums and counts of values ``(n,)`` by block."""
