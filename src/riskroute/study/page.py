@@ -34,7 +34,7 @@ from riskroute.study.backtest import (
     whole_text,
 )
 from riskroute.study.candidates import CLAIRVOYANT
-from riskroute.study.case import CaseLearningCurve, CaseRoutingRow, CaseStressTable, StudyCase
+from riskroute.study.case import CaseLearningCurve, CaseStressTable, StudyCase
 from riskroute.study.config import SplitStudyConfig, StudyConfig, changed_config
 from riskroute.study.examples import OrderExample
 from riskroute.study.result import StudyResult, routing_text, savings_table, states_table
@@ -305,8 +305,11 @@ def _sections(case: StudyCase) -> list[PageSection]:
             "wide are terciles of the spread. With us: more shares at the best prices on the opposite side than on "
             "ours, so that the price tends to move in our favour."
         )
-        table = (f"Where {case.use} sends shares", _routing_table(case.routing_table))
-        sections.append(PageSection("Routing table", tables=(table,), notes=(note,)))
+        plain = routing_text(case.routing_table)
+        named = TextTable(plain.header, [[one[0], KIND_NAMES.get(one[1], one[1]), *one[2:]] for one in plain.rows])
+        sections.append(
+            PageSection("Routing table", tables=((f"Where {case.use} sends shares", named),), notes=(note,))
+        )
     return sections
 
 
@@ -434,11 +437,6 @@ def _stress_rows(table: CaseStressTable) -> TextTable:
     ]
     header = ["condition", f"{table.router} bps", f"{table.against} bps", "saving bps", "95 % CI", "estimated"]
     return TextTable(header, rows)
-
-
-def _routing_table(rows: Sequence[CaseRoutingRow]) -> TextTable:
-    plain = routing_text(rows)
-    return TextTable(plain.header, [[one[0], KIND_NAMES.get(one[1], one[1]), *one[2:]] for one in plain.rows])
 
 
 def _pools_table(pools: Sequence[DarkMarketPool]) -> TextTable:
