@@ -36,9 +36,7 @@ from riskroute.core.files import write_json, write_whole
 from riskroute.core.runtime import require_extra
 
 if TYPE_CHECKING:
-    from riskroute.simulation.backends import Backend
     from riskroute.study.result import StudyResult
-    from riskroute.study.study import Study
 
 commands = typer.Typer()
 
@@ -130,27 +128,21 @@ def _study(
         name: value for name, value in context.params.items() if value not in (None, [], ()) and name not in others
     }
     study = Study(config, **{keys.get(name, name): value for name, value in given.items()})
-    command = shlex.join(["riskroute", *context.obj])
-    result, files = _run(study, out, kept, Backend(backend, workers, address), command)
+    where = Backend(backend, workers, address)
+    with resumable_output(f"finished plays are in {kept}; run the same command to resume"):
+        prepared = (study.config.days or 10) * max(len(study.config.symbols), 1)
+        with show_progress(prepared, "days prepared") as progress:
+            market_days = study.days(kept=kept, backend=where, progress=progress)
+        with show_progress(study.max_plays(market_days), "plays") as progress:
+            result = study.play(market_days, kept=kept, backend=where, progress=progress)
+        with show_status("training the chosen routers on all days"):
+            states = study.write(result, market_days, out, kept=kept, backend=where)
+    files = [*write_page(result, out, shlex.join(["riskroute", *context.obj])), *states]
     say(str(result))
     if json is not None:
         files.append(write_json(json, result.to_json()))
     for path in files:
         say(f"wrote {path}")
-
-
-def _run(study: Study, out: Path, kept: Path, backend: Backend, command: str) -> tuple[StudyResult, list[Path]]:
-    """Run a study with progress bars and write its files; return the result and the files."""
-    config = study.config
-    with resumable_output(f"finished plays are in {kept}; run the same command to resume"):
-        with show_progress((config.days or 10) * max(len(config.symbols), 1), "days prepared") as progress:
-            days = study.days(kept=kept, backend=backend, progress=progress)
-        plays = study.max_plays(days)
-        with show_progress(plays, "plays") as progress:
-            result = study.play(days, kept=kept, backend=backend, progress=progress)
-        with show_status("training the chosen routers on all days"):
-            files = study.write(result, days, out, kept=kept, backend=backend)
-    return result, [*write_page(result, out, command), *files]
 
 
 def write_page(result: StudyResult, out: Path, command: str = "") -> list[Path]:

@@ -93,8 +93,7 @@ class BootstrapDifference:
 
     def paired(self, against: str) -> PairedDifference:
         """Return the difference to ``against``, with None for what a single block does not tell."""
-        ends = (value if math.isfinite(value) else None for value in (self.low, self.high, self.detectable))
-        low, high, detectable = ends
+        low, high, detectable = (x if math.isfinite(x) else None for x in (self.low, self.high, self.detectable))
         return PairedDifference(against, self.mean, low, high, self.blocks, detectable)
 
 
