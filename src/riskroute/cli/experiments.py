@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from riskroute.cli import options
 from riskroute.cli.market import market_date, require_market_command
-from riskroute.cli.options import AddressOption, BackendOption, ResumeOption, WorkersOption
 from riskroute.cli.output import (
     check_outputs,
     resumable_output_tasks,
@@ -174,11 +174,11 @@ def _reproduce(
     ] = None,
     symbol: Annotated[str | None, typer.Option(help="Symbol in --data.")] = None,
     date: Annotated[str | None, typer.Option(help="Day in --data, for example 2019-03-27.")] = None,
-    backend: BackendOption = "local",
-    workers: WorkersOption = None,
-    address: AddressOption = None,
+    backend: options.Backend = "local",
+    workers: options.Workers = None,
+    address: options.Address = None,
     out: Annotated[Path, typer.Option(help="Folder for figures, tables and summaries.")] = Path("out/reproduce"),
-    resume: ResumeOption = False,
+    resume: options.Resume = False,
 ) -> None:
     """Reproduce the paper's figures and tables, and check its statements about them.
 
@@ -193,8 +193,8 @@ def _reproduce(
     chosen = None if preset == "default" else preset
     played = {"--panel": panel, "--runs": runs, "--horizon": horizon, "--preset": chosen, "--policy": policy}
     read = {"--data": data, "--symbol": symbol, "--date": date}
-    for options, elsewhere in ((played, BOOKS), (read, PLAYED)):
-        for option, value in options.items():
+    for given, elsewhere in ((played, BOOKS), (read, PLAYED)):
+        for option, value in given.items():
             if value is not None and experiment in elsewhere:
                 raise InputError(f"{option} does not apply to {experiment}, was {str(value)!r}")
     require_extra("figures and pages", "report", "matplotlib")
@@ -260,13 +260,13 @@ def _from_play(plans: list[Experiment], where: Backend, out: Path, resume: bool)
 @commands.command("sweep")
 def _sweep(
     config: Annotated[Path, typer.Argument(help="TOML file of the grid, see below.")],
-    backend: BackendOption = "local",
-    workers: WorkersOption = None,
-    address: AddressOption = None,
+    backend: options.Backend = "local",
+    workers: options.Workers = None,
+    address: options.Address = None,
     out: Annotated[Path, typer.Option(help="Folder for the table, the summary and the configuration.")] = Path(
         "out/sweep"
     ),
-    resume: ResumeOption = False,
+    resume: options.Resume = False,
 ) -> None:
     """Simulate every combination of slots, shares, policies, risk tolerances, horizons and instances of a TOML file.
 

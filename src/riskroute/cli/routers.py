@@ -8,24 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from riskroute.cli import options
 from riskroute.cli.market import require_market_command
-from riskroute.cli.options import (
-    AddressOption,
-    BackendOption,
-    DaysOption,
-    FeesOption,
-    HoursOption,
-    KeptOption,
-    LotOption,
-    MarketOption,
-    ProtectionOption,
-    ResultsOption,
-    SeedOption,
-    SharesOption,
-    SymbolsOption,
-    list_judged_routers,
-    list_routers,
-)
 from riskroute.cli.output import check_outputs, say, show_progress, show_status
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_json
@@ -49,7 +33,7 @@ def _route(
     books: Annotated[Path, typer.Argument(help="JSON file with the displayed books, fees and pools; see below.")],
     side: Annotated[str, typer.Option(help="buy or sell.")],
     shares: Annotated[int, typer.Option(help="Shares of the order.")],
-    lot: LotOption = 1,
+    lot: options.Lot = 1,
     horizon: Annotated[
         float, typer.Option(help="Seconds until the deadline; above 0 needs --router or --state.")
     ] = 0.0,
@@ -59,7 +43,7 @@ def _route(
             help="Router: NAME or NAME:KEY=VALUE,...; or a user-defined one, FILE.py:CLASS; --router list prints all; "
             "default: sweep.",
             is_eager=True,
-            callback=list_routers,
+            callback=options.list_routers,
         ),
     ] = None,
     protection: Annotated[
@@ -185,16 +169,16 @@ def _read(path: Path) -> Any:
 
 @commands.command("backtest")
 def _backtest(
-    market: MarketOption = "dark",
-    symbol: SymbolsOption = None,
-    days: DaysOption = None,
+    market: options.Market = "dark",
+    symbol: options.Symbols = None,
+    days: options.Days = None,
     train: Annotated[
         int | None, typer.Option(help="Days at the beginning used for training only; default: half.")
     ] = None,
-    hours: HoursOption = None,
-    shares: SharesOption = None,
+    hours: options.Hours = None,
+    shares: options.Shares = None,
     side: Annotated[str, typer.Option(help="buy, sell, or both (alternating).")] = "both",
-    lot: LotOption = 1,
+    lot: options.Lot = 1,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
     horizon: Annotated[float, typer.Option(help="Deadline of every order in seconds; 0 is immediate.")] = 0.0,
     kappa: Annotated[float, typer.Option(help="Risk charge: bps per squared bp of unforeseen cost variance.")] = 0.05,
@@ -204,23 +188,23 @@ def _backtest(
             help="Router: NAME or NAME:KEY=VALUE,...; or a user-defined one, FILE.py:CLASS; repeat for more, or all; "
             "--router list prints all.",
             is_eager=True,
-            callback=list_judged_routers,
+            callback=options.list_judged_routers,
         ),
     ] = None,
     latency_ms: Annotated[float, typer.Option(help="One-way latency to a lit venue in milliseconds.")] = 1.0,
-    fees: FeesOption = None,
-    protection: ProtectionOption = None,
+    fees: options.Fees = None,
+    protection: options.Protection = None,
     seeds: Annotated[int, typer.Option(help="Repetitions with different random numbers.")] = 1,
-    backend: BackendOption = "local",
-    address: AddressOption = None,
-    seed: SeedOption = 0,
-    kept: KeptOption = Path("out/days"),
+    backend: options.Backend = "local",
+    address: options.Address = None,
+    seed: options.Seed = 0,
+    kept: options.Kept = Path("out/days"),
     stresses: Annotated[bool, typer.Option("--stresses", help="Repeat under stress and rank the routers.")] = False,
     placebos: Annotated[bool, typer.Option("--placebos", help="Run placebo tests of the backtest.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for orders, child orders, fills (.parquet) and costs (.json, .txt).")
     ] = None,
-    json: ResultsOption = None,
+    json: options.Results = None,
 ) -> None:
     """Backtest routers on the same recorded days with common random numbers, and compare their costs.
 
@@ -337,9 +321,9 @@ def _headroom(
             help="Market: paper, comparable, dark or a folder; repeat for more; default: the three synthetic ones."
         ),
     ] = None,
-    symbol: SymbolsOption = None,
-    days: DaysOption = 4,
-    hours: HoursOption = None,
+    symbol: options.Symbols = None,
+    days: options.Days = 4,
+    hours: options.Hours = None,
     shares: Annotated[
         list[int] | None, typer.Option(help="Order size in shares; repeat for more; default: 10, 100, 1000 and 5000.")
     ] = None,
@@ -350,9 +334,9 @@ def _headroom(
         list[float] | None, typer.Option(help="Risk charge; repeat for more; default: 0, 0.05 and 0.2.")
     ] = None,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
-    fees: FeesOption = None,
-    seed: SeedOption = 0,
-    kept: KeptOption = Path("out/days"),
+    fees: options.Fees = None,
+    seed: options.Seed = 0,
+    kept: options.Kept = Path("out/days"),
     json: Annotated[Path | None, typer.Option(help="Write the table to this .json file.")] = None,
 ) -> None:
     """Bound the saving of learning: the best fixed rule minus perfect foresight.

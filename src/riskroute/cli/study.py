@@ -8,21 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from riskroute.cli import options
 from riskroute.cli.market import require_market_command
-from riskroute.cli.options import (
-    AddressOption,
-    BackendOption,
-    DaysOption,
-    FeesOption,
-    HoursOption,
-    KeptOption,
-    ProtectionOption,
-    ResultsOption,
-    ResumeOption,
-    SharesOption,
-    WorkersOption,
-    list_judged_routers,
-)
 from riskroute.cli.output import (
     check_outputs,
     resumable_output,
@@ -52,7 +39,7 @@ def _study(
         typer.Option(help="Market: dark, comparable, paper, or a folder written by `riskroute market import`."),
     ] = None,
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more; each has its own answer.")] = None,
-    shares: SharesOption = None,
+    shares: options.Shares = None,
     side: Annotated[str | None, typer.Option(help="buy, sell, or both (alternating); default: both.")] = None,
     horizon: Annotated[
         list[float] | None,
@@ -62,18 +49,18 @@ def _study(
         float | None,
         typer.Option(help="Risk charge: bps per squared bp of unforeseen cost variance; default: 0.05."),
     ] = None,
-    days: DaysOption = None,
+    days: options.Days = None,
     train: Annotated[
         int | None, typer.Option(help="Days at the beginning used to train and choose a router; default: half.")
     ] = None,
-    hours: HoursOption = None,
+    hours: options.Hours = None,
     router: Annotated[
         list[str] | None,
         typer.Option(
             help="Router to compare with the simple rules: NAME or NAME:KEY=VALUE,...; or a user-defined one, "
             "FILE.py:CLASS; repeat for more; --router list prints all.",
             is_eager=True,
-            callback=list_judged_routers,
+            callback=options.list_judged_routers,
         ),
     ] = None,
     orders: Annotated[int | None, typer.Option(help="Orders per day; default: 200.")] = None,
@@ -86,17 +73,17 @@ def _study(
     stresses: Annotated[
         bool | None, typer.Option("--stresses", help="Repeat the router and the benchmark rule under stress.")
     ] = None,
-    fees: FeesOption = None,
-    protection: ProtectionOption = None,
-    backend: BackendOption = "local",
-    workers: WorkersOption = None,
-    address: AddressOption = None,
+    fees: options.Fees = None,
+    protection: options.Protection = None,
+    backend: options.Backend = "local",
+    workers: options.Workers = None,
+    address: options.Address = None,
     seed: Annotated[int | None, typer.Option(help="Seed of markets, orders and dark pools; default: 0.")] = None,
-    kept: KeptOption = Path("out/days"),
+    kept: options.Kept = Path("out/days"),
     out: Annotated[Path, typer.Option(help="Folder for the report, the routing table and the routers' states.")] = Path(
         "out/study"
     ),
-    json: ResultsOption = None,
+    json: options.Results = None,
     init: _InitOption = False,
 ) -> None:
     """Choose a router for orders of a symbol, size and side, and estimate its saving against the best simple rule.
@@ -165,12 +152,12 @@ def _split_study(
         Path | None, typer.Argument(help="TOML file, see --init; default: a synthetic market and 10 shares.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and its data.")] = Path("out/split-study"),
-    json: ResultsOption = None,
+    json: options.Results = None,
     init: _InitOption = False,
-    backend: BackendOption = "local",
-    workers: WorkersOption = None,
-    address: AddressOption = None,
-    resume: ResumeOption = False,
+    backend: options.Backend = "local",
+    workers: options.Workers = None,
+    address: options.Address = None,
+    resume: options.Resume = False,
 ) -> None:
     """Find the best fixed split of an order on market data, and the cost of learning it with each policy.
 
