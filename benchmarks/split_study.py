@@ -19,8 +19,7 @@ from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.replay import Replay
 from riskroute.study.config import split_config
-from riskroute.study.split_result import _NAIVE, PARTS, _measure_splits
-from riskroute.study.split_study import SplitStudy, _prepare_order, _study_data
+from riskroute.study.split_study import NAIVE, PARTS, SplitStudy, _measure_splits, _prepare_order, _study_data
 from timing import leave, print_heading, print_table, say, sized, verdict
 
 RISK_TOLERANCE = 2.0  # the default
@@ -71,7 +70,7 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
         measured = _measure_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
         off = measured.excess / abs(floor)
         policy = order.policies[order.recommended_policy].test
-        values = {name: order.splits[name].test.mean_variance for name in _NAIVE}
+        values = {name: order.splits[name].test.mean_variance for name in NAIVE}
         close.append(off <= 0.01)
         beaten.append(policy.mean_variance < min(values.values()))
         rows.append(
@@ -85,7 +84,7 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
                 *(f"{value:.4g}" for value in values.values()),
             ]
         )
-    header = ["seed", "recommended", "above the best", "policy", "its mean-variance", "recommended split's", *_NAIVE]
+    header = ["seed", "recommended", "above the best", "policy", "its mean-variance", "recommended split's", *NAIVE]
     print_table(header, rows)
     return {
         f"recommended split within 1 % of the best at {sum(close)} of {len(close)} seeds": all(close),

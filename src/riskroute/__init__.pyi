@@ -60,7 +60,7 @@ from riskroute.study.config import StudyConfig as StudyConfig
 from riskroute.study.markets import market_days as market_days
 from riskroute.study.page import write_study_page as write_study_page
 from riskroute.study.result import StudyResult as StudyResult
-from riskroute.study.split_page import write_split_page as write_split_page
 from riskroute.study.split_result import SplitStudyResult as SplitStudyResult
+from riskroute.study.split_result import write_split_page as write_split_page
 from riskroute.study.split_study import SplitStudy as SplitStudy
 from riskroute.study.study import Study as Study

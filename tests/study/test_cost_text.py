@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from naive_costs import NOON, SECOND, Tables, a_child, a_fill, an_order, as_tables
-from riskroute.study.backtest import _router_details, _tercile_table, _venue_table
+from riskroute.study.backtest import _router_details, _tercile_table, venue_costs_table
 from riskroute.study.costs import RouterCosts, costs_by_router, costs_by_venue
 
 
@@ -50,11 +50,11 @@ def test_thirds_of_the_orders() -> None:
 
 def test_venues_of_a_router() -> None:
     found = costs_by_venue(*two_routers())
-    lines = squeezed(_venue_table(found, "dark-first").plain())
+    lines = squeezed(venue_costs_table(found, "dark-first").plain())
     assert lines[2:] == [
         "POOL dark 1 500 50.0 50.0 0.00 0.00 0.00 - 0.000 -0.50 0.00 0.00 0.50 - 1.00 -",
         "XNAS sweep 1 500 50.0 100.0 0.90 0.20 1.80 - 0.001 -0.90 -0.90 -0.90 - - - -",
     ]
     sure = replace(found[1], adverse_1_interval=(0.25, 1.5), toxic=False)
-    assert _venue_table([sure], "dark-first").rows[0][-3:] == ["0.25 to 1.50", "1.00", "no"]
-    assert _venue_table([replace(sure, toxic=True)], "dark-first").rows[0][-1] == "yes"
+    assert venue_costs_table([sure], "dark-first").rows[0][-3:] == ["0.25 to 1.50", "1.00", "no"]
+    assert venue_costs_table([replace(sure, toxic=True)], "dark-first").rows[0][-1] == "yes"

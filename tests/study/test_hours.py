@@ -18,8 +18,8 @@ from riskroute.study.costs import costs_by_router
 from riskroute.study.markets import MarketDay, market_days
 from riskroute.study.page import _study_page
 from riskroute.study.play import PlayTask, _day_orders, day_to_play
-from riskroute.study.study import _run_study
 from small_days import HERE, record_day, short_days
+from small_runs import study_of
 
 AFTERNOON = (dt.time(14), dt.time(15))
 
@@ -86,7 +86,7 @@ def test_a_study_shows_the_zone_with_every_time(tmp_path: Path) -> None:
     asked = StudyConfig(
         market="coins", hours="14:00-15:00", orders=16, horizons=(0.0,), shares=(100,), routers=("primary",)
     )
-    result = _run_study(days, asked, backend=HERE)
+    result = study_of(asked).play(days, kept=tmp_path / "kept", backend=HERE)
     (case,) = result.cases
     assert case.zone == result.zone == "UTC"
     assert {one.hour for one in case.hours} == {14}

@@ -28,9 +28,8 @@ from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.simulation.replay import Replay
 from riskroute.study.config import config_template, split_config
-from riskroute.study.split_page import _models_table
-from riskroute.study.split_result import SplitResultCase, _best_single, _measure_splits
-from riskroute.study.split_study import SplitStudyOrder, _prepare_order, _study_data
+from riskroute.study.split_result import SplitResultCase, _models_table
+from riskroute.study.split_study import SplitStudyOrder, _best_single, _measure_splits, _prepare_order, _study_data
 
 TEMPLATE = config_template("split-study")
 SMALL = """

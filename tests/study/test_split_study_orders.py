@@ -18,8 +18,7 @@ from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ReadingOptions
 from riskroute.simulation.backends import Backend
 from riskroute.study.config import split_config
-from riskroute.study.split_page import write_split_page
-from riskroute.study.split_result import SplitStudyResult
+from riskroute.study.split_result import SplitStudyResult, write_split_page
 from riskroute.study.split_study import SplitStudy, SplitStudyOrder, _prepare_order, _study_data
 
 HOURS: dict[str, Any] = {"train": "10:40-10:50", "test": "10:50-11:00", "bucket_minutes": 1.0, "repeats": 2}

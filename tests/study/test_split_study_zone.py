@@ -10,7 +10,7 @@ import numpy as np
 from market_files import MIDNIGHT, random_updates, tardis_text
 from riskroute.market.importing import import_books, import_files
 from riskroute.market.readers.reading import ReadingOptions
-from riskroute.study.split_result import _market_facts
+from riskroute.study.split_study import _market_facts
 
 
 def test_zone_and_unit_are_facts_of_themarket_facts(tmp_path: Path) -> None:

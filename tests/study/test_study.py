@@ -24,9 +24,9 @@ from riskroute.study.config import StudyConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import PlayCache, perform_plays, play_tasks
 from riskroute.study.result import StudyResult
-from riskroute.study.study import Study, _max_plays, _run_study, _write_states
+from riskroute.study.study import Study
 from small_days import HERE
-from small_runs import CONFIG
+from small_runs import CONFIG, study_of
 
 CONFIG = CONFIG
 BOOKS = {
@@ -59,7 +59,7 @@ def backtest(dark_days: list[MarketDay], cache: PlayCache, result: StudyResult) 
 def urgent(dark_days: list[MarketDay], cache: PlayCache) -> StudyResult:
     """Orders to be done at once, where there are no pools: nothing to learn."""
     days = [dataclasses.replace(day, pools=()) for day in dark_days]
-    return _run_study(days, dataclasses.replace(CONFIG, horizons=(0.0,)), backend=HERE, cache=cache)
+    return study_of(dataclasses.replace(CONFIG, horizons=(0.0,))).play(days, kept=cache.folder.parent, backend=HERE)
 
 
 def test_numbers_are_those_of_the_backtest(result: StudyResult, backtest: BacktestResult) -> None:
@@ -173,7 +173,7 @@ def test_what_happens_on_test_days_does_not_change_the_choice(
     folder = PreparedDayBooks(books, day.queue.on_books(books)).write(tmp_path / "garbled")
     days = [first, dataclasses.replace(last, folder=folder)]
     asked = dataclasses.replace(CONFIG, surface_orders=0, stresses=False)
-    other = _run_study(days, asked, backend=HERE, cache=cache)
+    other = study_of(asked).play(days, kept=cache.folder.parent, backend=HERE)
     (case,), (usual,) = other.cases, result.cases
     assert case.training_objective_bps == usual.training_objective_bps
     assert (case.chosen, case.comparison.bar) == (usual.chosen, usual.comparison.bar)
@@ -198,7 +198,7 @@ def test_files_hold_the_routing_table_and_routers_that_decide(
     assert table.unique(["spread", "imbalance"])["orders"].sum() == result.cases[0].comparison.orders
 
     learned = dataclasses.replace(result, cases=(dataclasses.replace(result.cases[0], use="contextual"),))
-    (path,) = _write_states(learned, dark_days, tmp_path, backend=HERE, cache=cache)
+    *_, path = study_of(CONFIG).write(learned, dark_days, tmp_path, kept=cache.folder.parent, backend=HERE)
     assert path.name == f"state-{dark_days[0].symbol}-2500-10s.json"
     state = json.loads(path.read_text())
     router = restore_router(state)
@@ -233,12 +233,13 @@ def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) ->
     days = [*dark_days, *(dataclasses.replace(day, symbol="TWIN") for day in dark_days)]
     config = StudyConfig(shares=(100, 300), horizons=(0.0,), orders=6, routers=("spray",), surface_orders=0)
     told: list[tuple[str, int, int]] = []
-    found = _run_study(days, config, backend=HERE, progress=lambda *words: told.append(words))
+    study = study_of(config)
+    found = study.play(days, kept=tmp_path, backend=HERE, progress=lambda *words: told.append(words))
     routers = {"sweep", "dark-first+sweep", "spray", "clairvoyant"}
     assert {name for name, _, _ in told} == routers
     plays = 2 * 2 * 2 * len(routers)  # sizes, symbols, and all of them together once more
     assert [(done, total) for _, done, total in told] == [(done + 1, plays) for done in range(plays)]
-    assert _max_plays(config, 2, pools=True) == plays
+    assert study.max_plays(days) == plays
     symbols = ["LUMO", "TWIN", ""]
     assert [case.symbol for case in found.cases] == symbols * 2
     assert [case.shares for case in found.cases] == [100] * 3 + [300] * 3
@@ -256,7 +257,7 @@ def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) ->
         "All symbols pooled: for orders of 100 shares for immediate execution on synthetic days,",
     ]
     assert found.routing_table["symbol"].unique(maintain_order=True).to_list() == symbols
-    names = [path.name for path in _write_states(found, days, tmp_path, backend=HERE)]
+    names = [path.name for path in study.write(found, days, tmp_path, kept=tmp_path, backend=HERE)[4:]]
     assert names == [
         f"state-{symbol}-{size}-0s.json" for size in (100, 300) for symbol in (dark_days[0].symbol, "TWIN")
     ]
@@ -298,8 +299,8 @@ def test_bad_input_is_named_in_one_sentence(words: dict[str, Any], message: str)
 
 def test_bad_calls_are_named_too(dark_days: list[MarketDay]) -> None:
     with pytest.raises(InputError, match="days must hold at least one day, was empty"):
-        _run_study([], CONFIG)
+        study_of(CONFIG).play([])
     with pytest.raises(InputError, match="train must be at most 1, to leave a test day, was 2"):
-        _run_study(dark_days, dataclasses.replace(CONFIG, train=2))
+        study_of(dataclasses.replace(CONFIG, train=2)).play(dark_days)
     with pytest.raises(InputError, match=r"key of a study must be one of .* was 'order' \(did you mean orders"):
         Study(order=3)

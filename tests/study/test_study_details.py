@@ -21,9 +21,8 @@ from riskroute.study.markets import MarketDay
 from riskroute.study.play import PlayCache, day_to_play, play_routers
 from riskroute.study.result import StudyResult
 from riskroute.study.stresses import stress_configs
-from riskroute.study.study import _max_plays, _run_study
 from small_days import HERE
-from small_runs import CONFIG, WORLDS, few_worlds
+from small_runs import CONFIG, WORLDS, few_worlds, study_of
 
 
 @pytest.fixture(scope="module")
@@ -243,9 +242,10 @@ def test_progress_counts_the_plays_of_harder_worlds(
 ) -> None:
     told: list[tuple[int, int]] = []
     with few_worlds():
-        again = _run_study(
-            dark_days, CONFIG, backend=HERE, cache=cache, progress=lambda what, done, total: told.append((done, total))
+        study, kept = study_of(CONFIG), cache.folder.parent
+        again = study.play(
+            dark_days, kept=kept, backend=HERE, progress=lambda what, done, total: told.append((done, total))
         )
-        most = _max_plays(CONFIG, 1, pools=True)
+        most = study.max_plays(dark_days)
     assert again.cases == (case,)  # all is in the cache
     assert told == [(done + 1, most) for done in range(most)]

@@ -6,6 +6,7 @@ small_runs.py print FOLDER                  the demo's table, one study and one 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -24,10 +25,9 @@ from riskroute.simulation.runner import SimulationTask
 from riskroute.study import stresses
 from riskroute.study.config import BacktestConfig, StudyConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import PlayCache
 from riskroute.study.result import StudyResult
 from riskroute.study.stresses import stress_configs
-from riskroute.study.study import _run_study
+from riskroute.study.study import Study
 from small_days import HERE
 
 CONFIG = StudyConfig(
@@ -45,12 +45,17 @@ WORLDS = (
 )
 
 
+def study_of(config: StudyConfig) -> Study:
+    """Return the study of a configuration."""
+    return Study(**{item.name: getattr(config, item.name) for item in dataclasses.fields(config)})
+
+
 def small_study(days: Sequence[MarketDay], folder: Path) -> StudyResult:
     """Return the study that is kept in a folder; it is made if it is not there yet."""
     kept = folder / "study.json"
     if not kept.exists():
         with few_worlds():
-            found = _run_study(days, CONFIG, backend=HERE, cache=PlayCache(folder / "played"))
+            found = study_of(CONFIG).play(days, kept=folder, backend=HERE)
         kept.write_text(json.dumps(found.to_json(), allow_nan=False))
     return StudyResult.from_json(json.loads(kept.read_text()))
 

@@ -14,6 +14,7 @@ import typer
 from riskroute.cli.live import require_live_command
 from riskroute.cli.market import require_market_command
 from riskroute.cli.options import list_routers
+from riskroute.cli.output import check_outputs, say, show_progress, show_simulation, show_status, write_simulation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,8 +58,6 @@ def _demo(
     market of five exchanges and three dark pools. The comparison reports the regret of the paper's policies, adaptive
     and baselines on 8 shares over 6 slots: 1,287 splits, 100,000 rounds.
     """
-    from riskroute.cli.output import check_outputs, say, show_progress, show_simulation, show_status, write_simulation
-
     check_outputs({"--out": out / "regret.json"})
     require_market_command()
     for path in _run_studies(out):
@@ -93,7 +92,6 @@ def _compare_policies(backend: Backend, finished: Callable[[SimulationTask], Non
 
 def _run_studies(out: Path) -> list[Path]:
     """Run the demo's studies and print their results, the simple rules first; return the files written."""
-    from riskroute.cli.output import say, show_progress, show_status
     from riskroute.cli.study import write_page
 
     with show_status("loading (slower the first time)", lines=True):
@@ -145,7 +143,6 @@ def _play_rules(
 
 def _show_study(result: StudyResult) -> None:
     """Print all routers, the sensitivity to dark-pool assumptions, and the answer."""
-    from riskroute.cli.output import say
     from riskroute.study.result import surface_table
 
     (case,) = result.cases
@@ -185,7 +182,6 @@ def live_demo(
     riskroute live demo --orders 500
     """
     require_live_command()
-    from riskroute.cli.output import say, show_progress
     from riskroute.live.demo import Demo
     from riskroute.routers.registry import is_file_router, make_router, router_parameters
 

@@ -8,8 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riskroute.cli.options import AddressOption, BackendOption, ResumeOption, WorkersOption
+from riskroute.cli import options
+from riskroute.cli.market import market_date, require_market_command
+from riskroute.cli.output import (
+    check_outputs,
+    resumable_output_tasks,
+    say,
+    show_progress,
+    show_simulation,
+    show_status,
+    write_simulation,
+)
 from riskroute.core.errors import InputError
+from riskroute.core.files import write_whole
+from riskroute.core.runtime import require_extra
 from riskroute.core.validation import one_of
 
 if TYPE_CHECKING:
@@ -65,8 +77,6 @@ def _simulate(
 
     riskroute simulate --features features.csv --policy adaptive --policy rise --runs 10
     """
-    from riskroute.cli.output import check_outputs, show_progress, show_simulation, write_simulation
-    from riskroute.core.errors import InputError
     from riskroute.simulation.backends import Backend
     from riskroute.simulation.policy_comparison import COMPARED, compare_policies, compared_policies, read_features
 
@@ -120,8 +130,6 @@ def _design(
 
     riskroute design --shares 1000 --slots 20 --json design.json
     """
-    from riskroute.cli.output import check_outputs, show_status
-
     check_outputs({"--json": json})
     with show_status("computing the design and its certificate"):
         from riskroute.routing.allocations import AllocationDesign, Allocations
@@ -166,11 +174,11 @@ def _reproduce(
     ] = None,
     symbol: Annotated[str | None, typer.Option(help="Symbol in --data.")] = None,
     date: Annotated[str | None, typer.Option(help="Day in --data, for example 2019-03-27.")] = None,
-    backend: BackendOption = "local",
-    workers: WorkersOption = None,
-    address: AddressOption = None,
+    backend: options.Backend = "local",
+    workers: options.Workers = None,
+    address: options.Address = None,
     out: Annotated[Path, typer.Option(help="Folder for figures, tables and summaries.")] = Path("out/reproduce"),
-    resume: ResumeOption = False,
+    resume: options.Resume = False,
 ) -> None:
     """Reproduce the paper's figures and tables, and check its statements about them.
 
@@ -180,16 +188,13 @@ def _reproduce(
 
     riskroute reproduce figure2 --panel a --runs 10
     """
-    from riskroute.cli.output import check_outputs
-    from riskroute.core.runtime import require_extra
-
     check_outputs({"--out": out / "tasks" / "x"})
     one_of("experiment", experiment, (*BOOKS, *PLAYED, "all"))
     chosen = None if preset == "default" else preset
     played = {"--panel": panel, "--runs": runs, "--horizon": horizon, "--preset": chosen, "--policy": policy}
     read = {"--data": data, "--symbol": symbol, "--date": date}
-    for options, elsewhere in ((played, BOOKS), (read, PLAYED)):
-        for option, value in options.items():
+    for given, elsewhere in ((played, BOOKS), (read, PLAYED)):
+        for option, value in given.items():
             if value is not None and experiment in elsewhere:
                 raise InputError(f"{option} does not apply to {experiment}, was {str(value)!r}")
     require_extra("figures and pages", "report", "matplotlib")
@@ -216,9 +221,6 @@ def _from_books(
     names: list[str], data: Path | None, symbol: str | None, date: str | None, out: Path, seed: int
 ) -> dict[str, dict[str, Any]]:
     """Draw the figures that are made from order books; return their summaries by name."""
-    from riskroute.cli.market import market_date, require_market_command
-    from riskroute.cli.output import say, show_status
-
     require_market_command()
     with show_status("reading order books" if data is not None else "generating and reading a synthetic market"):
         from riskroute.market.importing import import_books
@@ -237,7 +239,6 @@ def _from_books(
 
 def _from_play(plans: list[Experiment], where: Backend, out: Path, resume: bool) -> dict[str, dict[str, Any]]:
     """Simulate experiments; return the summaries of the complete ones by name."""
-    from riskroute.cli.output import resumable_output_tasks, say, show_progress
     from riskroute.paper.experiments import reproduce as play
 
     summaries = {}
@@ -259,13 +260,13 @@ def _from_play(plans: list[Experiment], where: Backend, out: Path, resume: bool)
 @commands.command("sweep")
 def _sweep(
     config: Annotated[Path, typer.Argument(help="TOML file of the grid, see below.")],
-    backend: BackendOption = "local",
-    workers: WorkersOption = None,
-    address: AddressOption = None,
+    backend: options.Backend = "local",
+    workers: options.Workers = None,
+    address: options.Address = None,
     out: Annotated[Path, typer.Option(help="Folder for the table, the summary and the configuration.")] = Path(
         "out/sweep"
     ),
-    resume: ResumeOption = False,
+    resume: options.Resume = False,
 ) -> None:
     """Simulate every combination of slots, shares, policies, risk tolerances, horizons and instances of a TOML file.
 
@@ -279,8 +280,6 @@ def _sweep(
 
     riskroute sweep study.toml --out out/study
     """
-    from riskroute.cli.output import check_outputs, resumable_output_tasks, say, show_progress
-
     check_outputs({"--out": out / "tasks" / "x"})
     from riskroute.simulation.backends import Backend
     from riskroute.simulation.sweep import SweepConfig
@@ -296,8 +295,6 @@ def _sweep(
 
 def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path, *, remarks: bool) -> None:
     """Write which of the paper's statements hold; ``remarks`` explain the default settings'."""
-    from riskroute.cli.output import say
-    from riskroute.core.files import write_whole
     from riskroute.paper.claims import claims_markdown, judge_claims
 
     verdicts = judge_claims(summaries)
@@ -310,8 +307,6 @@ def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path, *, rem
 
 def _show_design(result: AllocationDesign) -> None:
     """Print the certificate of a design and its heaviest patterns."""
-    from riskroute.cli.output import say
-
     design = result.design
     say(f"{result.allocations!r}")
     say(

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riskroute.core.errors import RiskrouteError
+from riskroute.cli.output import check_outputs, say, show_progress, show_status
+from riskroute.core.errors import DataError, InputError, RiskrouteError
+from riskroute.core.files import write_json, write_whole
+from riskroute.core.runtime import compilation_timed, require_extra
+from riskroute.core.text import TextTable
+from riskroute.core.validation import one_of
 
 if TYPE_CHECKING:
     from riskroute.market.calibration import Calibration
@@ -37,11 +42,8 @@ def _generate(
 
     riskroute market generate --out out/market --symbols ACME,BOLT --hours 10:45-13:15
     """
-    from riskroute.cli.output import check_outputs, say, show_progress
-
     check_outputs({"--out": out / "x"})
     require_market_command()
-    from riskroute.core.runtime import compilation_timed
     from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
     from riskroute.market.synthetic.venues import DEFAULT_VENUES
 
@@ -107,13 +109,8 @@ def _import(
 
     riskroute market import 12302019.NASDAQ_ITCH50.gz 20191230.BX_ITCH_50.gz --symbol AAPL --out out/books
     """
-    from riskroute.cli.output import check_outputs, say
-    from riskroute.core.errors import InputError
-    from riskroute.core.validation import one_of
-
     check_outputs({"--out": out / "x"})
     require_market_command()
-    from riskroute.core.runtime import compilation_timed
     from riskroute.market.importing import READERS, import_files
     from riskroute.market.readers.columns import load_columns
     from riskroute.market.readers.reading import ReadingOptions
@@ -161,13 +158,8 @@ def _inspect(
 
     riskroute market inspect out/books
     """
-    from riskroute.cli.output import check_outputs, say
-
     check_outputs({"--json": json})
     require_market_command()
-    from riskroute.core.errors import DataError
-    from riskroute.core.files import write_json
-    from riskroute.core.text import TextTable
     from riskroute.market.recordings import RecordingStore
 
     store = RecordingStore(folder)
@@ -221,8 +213,6 @@ def _calibrate(
 
     riskroute market calibrate out/books --symbol AMZN --quantities 10:200:10 --json amzn.json --out out/amzn
     """
-    from riskroute.cli.output import check_outputs, say, show_status
-
     check_outputs({"--json": json, "--out": out / "x" if out is not None else None})
     require_market_command()
     with show_status("sampling books"):
@@ -253,8 +243,6 @@ def _calibrate(
 
 def _venue_names(texts: list[str]) -> tuple[str | None, dict[str, str]]:
     """Return the name of a single venue and the new names by old name, from ``--venue``."""
-    from riskroute.core.errors import InputError
-
     plain = [text for text in texts if "=" not in text]
     pairs = [text.partition("=") for text in texts if "=" in text]
     if len(plain) > 1 or (plain and pairs) or any(not (old and new) for old, _, new in pairs):
@@ -266,7 +254,6 @@ def _venue_names(texts: list[str]) -> tuple[str | None, dict[str, str]]:
 
 
 def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[Path]:
-    from riskroute.core.files import write_json, write_whole
     from riskroute.core.runtime import extra_is_installed
     from riskroute.routing.venue_models import save_venue_models
 
@@ -286,9 +273,6 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
 
 def _say_overview(recordings: list[Any]) -> None:
     """Print one row per recording, and its remarks."""
-    from riskroute.cli.output import say
-    from riskroute.core.text import TextTable
-
     header = ["", "books", "levels", "events", "from (UTC)", "to (UTC)", "unresolved", "crossed", "source"]
     rows = [
         [
@@ -312,15 +296,11 @@ def _say_overview(recordings: list[Any]) -> None:
 
 def require_market_command() -> None:
     """Raise an error with the install command if market data cannot be read."""
-    from riskroute.core.runtime import require_extra
-
     require_extra("market data", "market", "itch_book", "pyarrow")
 
 
 def _quantities(text: str) -> list[int]:
     """Return the quantities of FIRST:LAST[:STEP], both ends included."""
-    from riskroute.core.errors import InputError
-
     try:
         first, last, step = [*map(int, text.split(":")), 1][:3]
     except ValueError:
@@ -336,7 +316,6 @@ def _quantities(text: str) -> list[int]:
 
 def _pool(text: str, number: int) -> DarkPool:
     """Return the dark pool of PRESENCE:TAIL[:SMALLEST]."""
-    from riskroute.core.errors import InputError
     from riskroute.market.dark_pools import DarkPool
 
     try:
@@ -348,7 +327,6 @@ def _pool(text: str, number: int) -> DarkPool:
 
 
 def _hours(option: str, text: str) -> tuple[dt.time, dt.time]:
-    from riskroute.core.errors import InputError
     from riskroute.market.clock import parse_clock_hours
 
     try:
@@ -359,8 +337,6 @@ def _hours(option: str, text: str) -> tuple[dt.time, dt.time]:
 
 def market_date(text: str | None) -> dt.date | None:
     """Return the day of ``--date``."""
-    from riskroute.core.errors import InputError
-
     try:
         return dt.date.fromisoformat(text) if text is not None else None
     except ValueError:

@@ -8,40 +8,42 @@ from typing import Annotated
 
 import typer
 
-BackendOption = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
-WorkersOption = Annotated[
+from riskroute.cli.output import say
+
+Backend = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
+Workers = Annotated[
     int | None, typer.Option(help="Number of processes; default: one per core, or all of the cluster at --address.")
 ]
-AddressOption = Annotated[
+Address = Annotated[
     str | None, typer.Option(help="Address of a running dask or ray cluster; default: start one on this machine.")
 ]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue from the finished tasks of an earlier run.")]
-MarketOption = Annotated[
+Resume = Annotated[bool, typer.Option("--resume", help="Continue from the finished tasks of an earlier run.")]
+Market = Annotated[
     str, typer.Option(help="Market: paper, comparable, dark, or a folder written by `riskroute market import`.")
 ]
-DaysOption = Annotated[
+Days = Annotated[
     int | None, typer.Option(help="Number of days; default: 10 synthetic days, or all days of the folder.")
 ]
-HoursOption = Annotated[
+Hours = Annotated[
     str | None,
     typer.Option(
         help="Times of orders, FIRST-LAST, in the zone of the recordings (New York if synthetic); "
         "default: 09:35-15:55 in New York, the whole day elsewhere."
     ),
 ]
-ProtectionOption = Annotated[
+Protection = Annotated[
     str | None,
     typer.Option(
         help="Order protection, reg-nms or none; default: reg-nms for synthetic days and US equities, else none."
     ),
 ]
-SeedOption = Annotated[int, typer.Option(help="Seed of markets, orders and dark pools.")]
-KeptOption = Annotated[Path, typer.Option(help="Cache folder for prepared days and results.")]
-SymbolsOption = Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")]
-SharesOption = Annotated[list[int] | None, typer.Option(help="Order size in shares; repeat for more; default: 1000.")]
-LotOption = Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")]
-FeesOption = Annotated[Path | None, typer.Option(help="Fee schedule (.toml) for recorded days.")]
-ResultsOption = Annotated[Path | None, typer.Option("--json", help="Write the results to this .json file.")]
+Seed = Annotated[int, typer.Option(help="Seed of markets, orders and dark pools.")]
+Kept = Annotated[Path, typer.Option(help="Cache folder for prepared days and results.")]
+Symbols = Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")]
+Shares = Annotated[list[int] | None, typer.Option(help="Order size in shares; repeat for more; default: 1000.")]
+Lot = Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")]
+Fees = Annotated[Path | None, typer.Option(help="Fee schedule (.toml) for recorded days.")]
+Results = Annotated[Path | None, typer.Option("--json", help="Write the results to this .json file.")]
 
 
 def list_routers(router: str | None) -> str | None:
@@ -63,7 +65,6 @@ def list_judged_routers(router: list[str] | None) -> list[str] | None:
 
 
 def _print_routers(names: Sequence[str]) -> None:
-    from riskroute.cli.output import say
     from riskroute.learning.registry import POLICIES
     from riskroute.routers.registry import ROUTERS
     from riskroute.simulation.clairvoyant import Clairvoyant

@@ -13,12 +13,14 @@ import typer
 from rich.console import Console
 
 from riskroute.core.errors import InputError
-from riskroute.core.results import SimulationResult
+from riskroute.core.runtime import compilation_timed
 from riskroute.core.text import count_text
 from riskroute.core.validation import one_of
 
 if TYPE_CHECKING:
     from rich.progress import Task as RichTask
+
+    from riskroute.core.results import SimulationResult
 
 
 _LINE_EVERY = 5.0  # seconds between progress lines where standard error is not a terminal
@@ -42,8 +44,6 @@ def check_outputs(paths: dict[str, Path | None]) -> None:
 @contextmanager
 def show_status(text: str, *, lines: bool = False) -> Iterator[None]:
     """Show a status on standard error; without a terminal, print it repeatedly if ``lines``."""
-    from riskroute.core.runtime import compilation_timed
-
     console = Console(stderr=True)
     with ExitStack() as stack:
         stack.enter_context(compilation_timed(text))

@@ -8,24 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riskroute.cli.options import (
-    AddressOption,
-    BackendOption,
-    DaysOption,
-    FeesOption,
-    HoursOption,
-    KeptOption,
-    LotOption,
-    MarketOption,
-    ProtectionOption,
-    ResultsOption,
-    SeedOption,
-    SharesOption,
-    SymbolsOption,
-    list_judged_routers,
-    list_routers,
-)
+from riskroute.cli import options
+from riskroute.cli.market import require_market_command
+from riskroute.cli.output import check_outputs, say, show_progress, show_status
 from riskroute.core.errors import InputError
+from riskroute.core.files import write_json
+from riskroute.core.runtime import compilation_timed
+from riskroute.core.text import TextTable
+from riskroute.core.validation import one_of
 
 if TYPE_CHECKING:
     from riskroute.routers.decision import Decision
@@ -43,7 +33,7 @@ def _route(
     books: Annotated[Path, typer.Argument(help="JSON file with the displayed books, fees and pools; see below.")],
     side: Annotated[str, typer.Option(help="buy or sell.")],
     shares: Annotated[int, typer.Option(help="Shares of the order.")],
-    lot: LotOption = 1,
+    lot: options.Lot = 1,
     horizon: Annotated[
         float, typer.Option(help="Seconds until the deadline; above 0 needs --router or --state.")
     ] = 0.0,
@@ -53,7 +43,7 @@ def _route(
             help="Router: NAME or NAME:KEY=VALUE,...; or a user-defined one, FILE.py:CLASS; --router list prints all; "
             "default: sweep.",
             is_eager=True,
-            callback=list_routers,
+            callback=options.list_routers,
         ),
     ] = None,
     protection: Annotated[
@@ -84,10 +74,6 @@ def _route(
 
     riskroute route books.json --side buy --shares 1000 --horizon 10 --state out/study/state-LUMO-1000-10s.json
     """
-    from riskroute.cli.output import check_outputs, say
-    from riskroute.core.files import write_json
-    from riskroute.core.runtime import compilation_timed
-    from riskroute.core.validation import one_of
     from riskroute.routers.context import PROTECTIONS, read_context
     from riskroute.routers.decision import price_decision
 
@@ -136,8 +122,6 @@ def _router(text: str | None, state: Path | None) -> Router:
 
 def _lines(name: str, decision: Decision) -> list[str]:
     """Return the printout: child orders, the rule for the remainder, and the cost."""
-    from riskroute.core.text import TextTable
-
     context, plan = decision.context, decision.plan
     rows = [
         [kind, place, f"{shares:,}", "any" if limit is None else f"{limit:.10g}", f"{fee:g}"]
@@ -185,16 +169,16 @@ def _read(path: Path) -> Any:
 
 @commands.command("backtest")
 def _backtest(
-    market: MarketOption = "dark",
-    symbol: SymbolsOption = None,
-    days: DaysOption = None,
+    market: options.Market = "dark",
+    symbol: options.Symbols = None,
+    days: options.Days = None,
     train: Annotated[
         int | None, typer.Option(help="Days at the beginning used for training only; default: half.")
     ] = None,
-    hours: HoursOption = None,
-    shares: SharesOption = None,
+    hours: options.Hours = None,
+    shares: options.Shares = None,
     side: Annotated[str, typer.Option(help="buy, sell, or both (alternating).")] = "both",
-    lot: LotOption = 1,
+    lot: options.Lot = 1,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
     horizon: Annotated[float, typer.Option(help="Deadline of every order in seconds; 0 is immediate.")] = 0.0,
     kappa: Annotated[float, typer.Option(help="Risk charge: bps per squared bp of unforeseen cost variance.")] = 0.05,
@@ -204,23 +188,23 @@ def _backtest(
             help="Router: NAME or NAME:KEY=VALUE,...; or a user-defined one, FILE.py:CLASS; repeat for more, or all; "
             "--router list prints all.",
             is_eager=True,
-            callback=list_judged_routers,
+            callback=options.list_judged_routers,
         ),
     ] = None,
     latency_ms: Annotated[float, typer.Option(help="One-way latency to a lit venue in milliseconds.")] = 1.0,
-    fees: FeesOption = None,
-    protection: ProtectionOption = None,
+    fees: options.Fees = None,
+    protection: options.Protection = None,
     seeds: Annotated[int, typer.Option(help="Repetitions with different random numbers.")] = 1,
-    backend: BackendOption = "local",
-    address: AddressOption = None,
-    seed: SeedOption = 0,
-    kept: KeptOption = Path("out/days"),
+    backend: options.Backend = "local",
+    address: options.Address = None,
+    seed: options.Seed = 0,
+    kept: options.Kept = Path("out/days"),
     stresses: Annotated[bool, typer.Option("--stresses", help="Repeat under stress and rank the routers.")] = False,
     placebos: Annotated[bool, typer.Option("--placebos", help="Run placebo tests of the backtest.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for orders, child orders, fills (.parquet) and costs (.json, .txt).")
     ] = None,
-    json: ResultsOption = None,
+    json: options.Results = None,
 ) -> None:
     """Backtest routers on the same recorded days with common random numbers, and compare their costs.
 
@@ -231,13 +215,8 @@ def _backtest(
 
     riskroute backtest --market dark --days 6 --shares 1000 --horizon 60 --out out/backtest
     """
-    from riskroute.cli.output import check_outputs, say, show_progress
-
     check_outputs({"--json": json, "--out": out / "x" if out else None, "--kept": kept / "x"})
-    from riskroute.cli.market import require_market_command
-
     require_market_command()
-    from riskroute.core.files import write_json
     from riskroute.simulation.backends import Backend
     from riskroute.study.backtest import run_backtest
     from riskroute.study.candidates import CLAIRVOYANT, candidate_names, check_candidates
@@ -295,7 +274,6 @@ def _market_days(
     backend: Backend,
 ) -> list[MarketDay]:
     """Prepare the days of a market, with a progress bar."""
-    from riskroute.cli.output import show_progress
     from riskroute.routing.fees import load_fees
     from riskroute.study.markets import market_days
 
@@ -315,7 +293,6 @@ def _market_days(
 
 
 def _say_stresses(result: BacktestResult, backend: Backend, cache: PlayCache) -> None:
-    from riskroute.cli.output import say, show_progress
     from riskroute.study.stresses import run_stresses, stress_configs, stress_table
 
     worlds = len(stress_configs(result.config, pools=bool(result.days[0].pools)))
@@ -327,7 +304,6 @@ def _say_stresses(result: BacktestResult, backend: Backend, cache: PlayCache) ->
 
 
 def _say_placebos(result: BacktestResult, backend: Backend, cache: PlayCache) -> None:
-    from riskroute.cli.output import say, show_status
     from riskroute.study.stresses import placebo_table, run_placebos
 
     with show_status("running placebo tests"):
@@ -345,9 +321,9 @@ def _headroom(
             help="Market: paper, comparable, dark or a folder; repeat for more; default: the three synthetic ones."
         ),
     ] = None,
-    symbol: SymbolsOption = None,
-    days: DaysOption = 4,
-    hours: HoursOption = None,
+    symbol: options.Symbols = None,
+    days: options.Days = 4,
+    hours: options.Hours = None,
     shares: Annotated[
         list[int] | None, typer.Option(help="Order size in shares; repeat for more; default: 10, 100, 1000 and 5000.")
     ] = None,
@@ -358,9 +334,9 @@ def _headroom(
         list[float] | None, typer.Option(help="Risk charge; repeat for more; default: 0, 0.05 and 0.2.")
     ] = None,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
-    fees: FeesOption = None,
-    seed: SeedOption = 0,
-    kept: KeptOption = Path("out/days"),
+    fees: options.Fees = None,
+    seed: options.Seed = 0,
+    kept: options.Kept = Path("out/days"),
     json: Annotated[Path | None, typer.Option(help="Write the table to this .json file.")] = None,
 ) -> None:
     """Bound the saving of learning: the best fixed rule minus perfect foresight.
@@ -370,13 +346,8 @@ def _headroom(
 
     riskroute headroom --market dark --shares 1000 --horizon 0 --horizon 60
     """
-    from riskroute.cli.output import check_outputs, say, show_progress
-
     check_outputs({"--json": json, "--kept": kept / "x"})
-    from riskroute.cli.market import require_market_command
-
     require_market_command()
-    from riskroute.core.files import write_json
     from riskroute.core.records import to_plain
     from riskroute.simulation.backends import Backend
     from riskroute.study.config import BacktestConfig

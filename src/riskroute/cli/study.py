@@ -8,26 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from riskroute.cli import options
 from riskroute.cli.market import require_market_command
-from riskroute.cli.options import (
-    AddressOption,
-    BackendOption,
-    FeesOption,
-    HoursOption,
-    KeptOption,
-    ProtectionOption,
-    ResultsOption,
-    ResumeOption,
-    SharesOption,
-    WorkersOption,
-    list_judged_routers,
+from riskroute.cli.output import (
+    check_outputs,
+    resumable_output,
+    resumable_output_tasks,
+    say,
+    show_progress,
+    show_status,
 )
 from riskroute.core.errors import InputError
+from riskroute.core.files import write_json, write_whole
+from riskroute.core.runtime import require_extra
 
 if TYPE_CHECKING:
-    from riskroute.simulation.backends import Backend
     from riskroute.study.result import StudyResult
-    from riskroute.study.study import Study
 
 commands = typer.Typer()
 
@@ -43,7 +39,7 @@ def _study(
         typer.Option(help="Market: dark, comparable, paper, or a folder written by `riskroute market import`."),
     ] = None,
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more; each has its own answer.")] = None,
-    shares: SharesOption = None,
+    shares: options.Shares = None,
     side: Annotated[str | None, typer.Option(help="buy, sell, or both (alternating); default: both.")] = None,
     horizon: Annotated[
         list[float] | None,
@@ -53,20 +49,18 @@ def _study(
         float | None,
         typer.Option(help="Risk charge: bps per squared bp of unforeseen cost variance; default: 0.05."),
     ] = None,
-    days: Annotated[
-        int | None, typer.Option(help="Number of days; default: 10 synthetic days, or all days of the folder.")
-    ] = None,
+    days: options.Days = None,
     train: Annotated[
         int | None, typer.Option(help="Days at the beginning used to train and choose a router; default: half.")
     ] = None,
-    hours: HoursOption = None,
+    hours: options.Hours = None,
     router: Annotated[
         list[str] | None,
         typer.Option(
             help="Router to compare with the simple rules: NAME or NAME:KEY=VALUE,...; or a user-defined one, "
             "FILE.py:CLASS; repeat for more; --router list prints all.",
             is_eager=True,
-            callback=list_judged_routers,
+            callback=options.list_judged_routers,
         ),
     ] = None,
     orders: Annotated[int | None, typer.Option(help="Orders per day; default: 200.")] = None,
@@ -79,17 +73,17 @@ def _study(
     stresses: Annotated[
         bool | None, typer.Option("--stresses", help="Repeat the router and the benchmark rule under stress.")
     ] = None,
-    fees: FeesOption = None,
-    protection: ProtectionOption = None,
-    backend: BackendOption = "local",
-    workers: WorkersOption = None,
-    address: AddressOption = None,
+    fees: options.Fees = None,
+    protection: options.Protection = None,
+    backend: options.Backend = "local",
+    workers: options.Workers = None,
+    address: options.Address = None,
     seed: Annotated[int | None, typer.Option(help="Seed of markets, orders and dark pools; default: 0.")] = None,
-    kept: KeptOption = Path("out/days"),
+    kept: options.Kept = Path("out/days"),
     out: Annotated[Path, typer.Option(help="Folder for the report, the routing table and the routers' states.")] = Path(
         "out/study"
     ),
-    json: ResultsOption = None,
+    json: options.Results = None,
     init: _InitOption = False,
 ) -> None:
     """Choose a router for orders of a symbol, size and side, and estimate its saving against the best simple rule.
@@ -107,14 +101,11 @@ def _study(
 
     riskroute route books.json --side buy --shares 1000 --horizon 10 --state out/study/state-LUMO-1000-10s.json
     """
-    from riskroute.cli.output import check_outputs, say
-
     check_outputs({"--out": out / "x", "--json": json, "--kept": kept / "x"})
     if init:
         _write_template("study", config)
         return
     require_market_command()
-    from riskroute.core.files import write_json
     from riskroute.simulation.backends import Backend
     from riskroute.study.study import Study
 
@@ -124,8 +115,16 @@ def _study(
         name: value for name, value in context.params.items() if value not in (None, [], ()) and name not in others
     }
     study = Study(config, **{keys.get(name, name): value for name, value in given.items()})
-    command = shlex.join(["riskroute", *context.obj])
-    result, files = _run(study, out, kept, Backend(backend, workers, address), command)
+    where = Backend(backend, workers, address)
+    with resumable_output(f"finished plays are in {kept}; run the same command to resume"):
+        prepared = (study.config.days or 10) * max(len(study.config.symbols), 1)
+        with show_progress(prepared, "days prepared") as progress:
+            market_days = study.days(kept=kept, backend=where, progress=progress)
+        with show_progress(study.max_plays(market_days), "plays") as progress:
+            result = study.play(market_days, kept=kept, backend=where, progress=progress)
+        with show_status("training the chosen routers on all days"):
+            states = study.write(result, market_days, out, kept=kept, backend=where)
+    files = [*write_page(result, out, shlex.join(["riskroute", *context.obj])), *states]
     say(str(result))
     if json is not None:
         files.append(write_json(json, result.to_json()))
@@ -133,25 +132,8 @@ def _study(
         say(f"wrote {path}")
 
 
-def _run(study: Study, out: Path, kept: Path, backend: Backend, command: str) -> tuple[StudyResult, list[Path]]:
-    """Run a study with progress bars and write its files; return the result and the files."""
-    from riskroute.cli.output import resumable_output, show_progress, show_status
-
-    config = study.config
-    with resumable_output(f"finished plays are in {kept}; run the same command to resume"):
-        with show_progress((config.days or 10) * max(len(config.symbols), 1), "days prepared") as progress:
-            days = study.days(kept=kept, backend=backend, progress=progress)
-        plays = study.max_plays(days)
-        with show_progress(plays, "plays") as progress:
-            result = study.play(days, kept=kept, backend=backend, progress=progress)
-        with show_status("training the chosen routers on all days"):
-            files = study.write(result, days, out, kept=kept, backend=backend)
-    return result, [*write_page(result, out, command), *files]
-
-
 def write_page(result: StudyResult, out: Path, command: str = "") -> list[Path]:
     """Write the page of a study if jinja2 is installed; return the files written."""
-    from riskroute.cli.output import say
     from riskroute.core.runtime import extra_is_installed
     from riskroute.study.page import PAGE
 
@@ -170,12 +152,12 @@ def _split_study(
         Path | None, typer.Argument(help="TOML file, see --init; default: a synthetic market and 10 shares.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and its data.")] = Path("out/split-study"),
-    json: ResultsOption = None,
+    json: options.Results = None,
     init: _InitOption = False,
-    backend: BackendOption = "local",
-    workers: WorkersOption = None,
-    address: AddressOption = None,
-    resume: ResumeOption = False,
+    backend: options.Backend = "local",
+    workers: options.Workers = None,
+    address: options.Address = None,
+    resume: options.Resume = False,
 ) -> None:
     """Find the best fixed split of an order on market data, and the cost of learning it with each policy.
 
@@ -185,13 +167,10 @@ def _split_study(
 
     riskroute split-study split-study.toml --out out/split-study
     """
-    from riskroute.cli.output import check_outputs, resumable_output_tasks, say, show_progress, show_status
-
     check_outputs({"--out": out / "tasks" / "x", "--json": json})
     if init:
         _write_template("split-study", config)
         return
-    from riskroute.core.runtime import require_extra
 
     require_market_command()
     require_extra("figures and pages", "report", "jinja2")
@@ -204,7 +183,7 @@ def _split_study(
     with resumable_output_tasks(out), show_progress(plan.runs) as progress:
         result = plan.play(where, resume=resume, finished=lambda task: progress(task.label, count=task.runs))
     with show_status("writing the report"):
-        from riskroute.study.split_page import write_split_page
+        from riskroute.study.split_result import write_split_page
 
         files = [*write_split_page(result, out), out / RESULT]
     say(f"\n{result!r}\n")
@@ -216,8 +195,6 @@ def _split_study(
 
 def _write_template(command: str, config: Path | None) -> None:
     """Write a commented configuration."""
-    from riskroute.cli.output import say
-    from riskroute.core.files import write_whole
     from riskroute.study.config import config_template
 
     path = config or Path(f"{command}.toml")

@@ -6,27 +6,17 @@ Call them at the edge: public constructors and functions, command line, files, H
 from __future__ import annotations
 
 import dataclasses
-import math
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from riskroute.core.errors import InputError
-from riskroute.core.text import shown
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 import datetime as dt
+import math
 import operator
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from riskroute.core.text import described
+from riskroute.core.errors import InputError
+from riskroute.core.text import described, shown
 
 if TYPE_CHECKING:
     import numpy as np

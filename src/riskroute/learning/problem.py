@@ -72,7 +72,12 @@ class Problem:
         )
         store(self, "risk_tolerance", valid_magnitude("risk_tolerance", self.risk_tolerance, minimum=0, smallest=0))
         if true_or_false("check_norms", self.check_norms):
-            for name, norm, limit in self._norms():
+            norms = (
+                ("actions", self.actions.largest_norm(), 1.0),
+                ("mean_coef", _norm(self.mean_coef), 1.0),
+                ("var_coef", _norm(self.var_coef), self.base_variance),
+            )
+            for name, norm, limit in norms:
                 if norm > limit * (1 + _SLACK):
                     raise InputError(
                         f"{name} must have norm at most {limit:g}, had {norm:.6g}; "
@@ -93,13 +98,6 @@ class Problem:
                 raise InputError(
                     f"{name} times a feature must be at most {most:g} in magnitude, was up to {size:g} * {norm:g}"
                 )
-
-    def _norms(self) -> list[tuple[str, float, float]]:
-        return [
-            ("actions", self.actions.largest_norm(), 1.0),
-            ("mean_coef", _norm(self.mean_coef), 1.0),
-            ("var_coef", _norm(self.var_coef), self.base_variance),
-        ]
 
     @classmethod
     def scaled(

@@ -55,10 +55,8 @@ class Tickets:
     Examples
     --------
     >>> import numpy as np
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
-    >>> from riskroute.learning.registry import make_policy
-    >>> tickets = Tickets(make_policy("greedy").start(Setting(actions=Actions(np.eye(2)))))
+    >>> import riskroute as rr
+    >>> tickets = Tickets(rr.make_policy("greedy").start(rr.Setting(actions=rr.Actions(np.eye(2)))))
     >>> first, second, third = (tickets.issue() for _ in range(3))
     >>> [ticket.action for ticket in (first, second, third)], tickets.out
     ([0, 0, 1], (0, 1, 2))

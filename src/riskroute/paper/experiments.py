@@ -118,10 +118,10 @@ def experiment_bounds(panel: SimulationPanel, choices: PaperChoices = DEFAULT) -
     handles = problem.actions.listed().handles
     means, variances = problem.means(handles), problem.variances(handles)
     best_mean = float(problem.means(np.array([problem.best]))[0])
-    found = {
-        "rise": (
-            "Theorem 1",
-            rise_bound(
+    return {
+        "rise": {
+            "theorem": "Theorem 1",
+            "value": rise_bound(
                 horizon,
                 min(math.ceil(choices.explored * panel.facts["slots"] * horizon ** (2 / 3) - 1e-9), horizon),
                 problem.actions.dim * horizon ** (-1 / 3),
@@ -130,13 +130,12 @@ def experiment_bounds(panel: SimulationPanel, choices: PaperChoices = DEFAULT) -
                 max_variance=float(variances.max()),
                 max_mean_difference=float(np.ptp(means)),
             ),
-        ),
-        "rise++": (
-            "Theorem 2",
-            rise_plus_plus_bound(horizon, problem.actions.dim, problem.gaps(handles), best_mean - means),
-        ),
+        },
+        "rise++": {
+            "theorem": "Theorem 2",
+            "value": rise_plus_plus_bound(horizon, problem.actions.dim, problem.gaps(handles), best_mean - means),
+        },
     }
-    return {name: {"theorem": theorem, "value": value} for name, (theorem, value) in found.items()}
 
 
 def _figure4_panels(size: SimulationSize, policies: Sequence[str], choices: PaperChoices) -> list[SimulationPanel]:

@@ -38,7 +38,7 @@ def _router_details(costs: Sequence[RouterCosts]) -> TextTable:
     rows = []
     for item in dataclasses.fields(RouterCosts):
         if measure := item.metadata:
-            write = _percent if measure["unit"] == "%" else _fixed(measure["digits"])
+            write = percent_text if measure["unit"] == "%" else _fixed(measure["digits"])
             values = (write(getattr(one, item.name)) for one in costs)
             rows.append([measure["label"], measure["unit"], *values])
     return TextTable(["measure", "unit", *(one.router for one in costs)], rows)
@@ -51,18 +51,12 @@ def _tercile_table(costs: Sequence[RouterCosts]) -> TextTable:
     for one in costs:
         for third in one.terciles:
             edges = (_TERCILES[third.measure][1](edge) for edge in (third.least, third.most))
-            values = (_two(value) for value in (third.cost_bps, third.sd_bps, third.es95_bps))
+            values = (fixed_text(value) for value in (third.cost_bps, third.sd_bps, third.es95_bps))
             name = _TERCILES[third.measure][0]
             if third.measure == "time":
                 name += f", {zone_label(one.zone)}"
-            rows.append([one.router, name, third.tercile, *edges, _whole(third.orders), *values])
+            rows.append([one.router, name, third.tercile, *edges, whole_text(third.orders), *values])
     return TextTable(header, rows)
-
-
-def _venue_table(costs: Sequence[VenueCosts], router: str) -> TextTable:
-    """Return the costs of one router: one row per venue or pool and kind of child order, largest volume first."""
-    rows = [[write(getattr(one, field)) for _, field, write in _VENUES] for one in costs if one.router == router]
-    return TextTable([heading for heading, _, _ in _VENUES], rows)
 
 
 def _fixed(digits: int, times: float = 1.0) -> Callable[[float | None], str]:
@@ -75,44 +69,51 @@ def _clock(hours: float) -> str:
     return f"{minutes // 60:02d}:{minutes % 60:02d}"
 
 
-def _range(interval: Interval | None) -> str:
-    return "-" if interval is None else " to ".join(map(_two, interval))
+def range_text(interval: Interval | None) -> str:
+    """Return the ends of an interval; a dash for None."""
+    return "-" if interval is None else " to ".join(map(fixed_text, interval))
 
 
-def _flag(value: bool | None) -> str:
+def flag_text(value: bool | None) -> str:
+    """Return yes or no; a dash for None."""
     return "-" if value is None else "yes" if value else "no"
 
 
-_whole, _two, _three = (_fixed(digits) for digits in (0, 2, 3))
-_percent = _fixed(1, 100.0)
+whole_text, percent_text, _three = _fixed(0), _fixed(1, 100.0), _fixed(3)
 
 _TERCILES: dict[str, tuple[str, Callable[[float], str]]] = {
-    "spread": ("spread, bps", _two),
+    "spread": ("spread, bps", fixed_text),
     "time": ("time", _clock),
     "size": ("shares / depth", _three),
 }
 
-# heading, field, format; a dash means unknown
-_VENUES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+VenueColumns = tuple[tuple[str, str, Callable[[Any], str]], ...]  # heading, field, format; a dash means unknown
+_VENUES: VenueColumns = (
     ("place", "place", str),
     ("kind", "kind", str),
-    ("orders", "orders", _whole),
-    ("filled", "filled", _whole),
-    ("volume %", "volume_share", _percent),
-    ("fill %", "fill_rate", _percent),
-    ("slippage bps", "slippage_bps", _two),
-    ("fees", "fees_bps", _two),
-    ("eff. spread", "effective_spread_bps", _two),
-    ("fade %", "fade", _percent),
+    ("orders", "orders", whole_text),
+    ("filled", "filled", whole_text),
+    ("volume %", "volume_share", percent_text),
+    ("fill %", "fill_rate", percent_text),
+    ("slippage bps", "slippage_bps", fixed_text),
+    ("fees", "fees_bps", fixed_text),
+    ("eff. spread", "effective_spread_bps", fixed_text),
+    ("fade %", "fade", percent_text),
     ("50 % in s", "fill_seconds_50", _three),
-    ("markout 1 s", "markout_1_bps", _two),
-    ("10 s", "markout_10_bps", _two),
-    ("60 s", "markout_60_bps", _two),
-    ("adverse 1 s", "adverse_1_bps", _two),
-    ("95 % CI", "adverse_1_interval", _range),
-    ("net saving", "net_saving_bps", _two),
-    ("toxic", "toxic", _flag),
+    ("markout 1 s", "markout_1_bps", fixed_text),
+    ("10 s", "markout_10_bps", fixed_text),
+    ("60 s", "markout_60_bps", fixed_text),
+    ("adverse 1 s", "adverse_1_bps", fixed_text),
+    ("95 % CI", "adverse_1_interval", range_text),
+    ("net saving", "net_saving_bps", fixed_text),
+    ("toxic", "toxic", flag_text),
 )
+
+
+def venue_costs_table(costs: Sequence[VenueCosts], router: str, columns: VenueColumns = _VENUES) -> TextTable:
+    """Return the costs of one router: one row per venue or pool and kind of child order, largest volume first."""
+    rows = [[write(getattr(one, field)) for _, field, write in columns] for one in costs if one.router == router]
+    return TextTable([heading for heading, _, _ in columns], rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +159,7 @@ class BacktestResult:
             venues = costs_by_venue(judged, children, fills)
             texts += [f"{self._title}: orders of {size:,} shares"]
             texts += [_router_details(routers).plain(), _tercile_table(routers).plain()]
-            texts += [f"{one.router}\n{_venue_table(venues, one.router).plain()}" for one in routers]
+            texts += [f"{one.router}\n{venue_costs_table(venues, one.router).plain()}" for one in routers]
             plain[str(size)] = {"routers": to_plain(routers), "venues": to_plain(venues)}
         found = {"market": self.market, "synthetic": self.synthetic, "protection": self.protection, "sizes": plain}
         return [

@@ -30,7 +30,7 @@ from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import CLAIRVOYANT, FITTED, Candidate, candidate_names
 from riskroute.study.config import BacktestConfig, StressConfig, StudyConfig
-from riskroute.study.costs import TERCILES, VenueCosts, costs_by_venue, objective_cost, order_costs_bps
+from riskroute.study.costs import VenueCosts, costs_by_venue, objective_cost, order_costs_bps, with_terciles
 from riskroute.study.day_tables import KEY, DayTables
 from riskroute.study.examples import OrderExample, order_examples
 from riskroute.study.markets import MarketDay, market_days_zone
@@ -45,7 +45,7 @@ from riskroute.study.play import (
 )
 from riskroute.study.router_comparison import ORDER, ROUNDING, RouterComparison
 from riskroute.study.static_fit import static_fit_candidate
-from riskroute.study.statistics import PairedDifference, bootstrap_difference, plain_quantile, time_block_numbers
+from riskroute.study.statistics import PairedDifference, bootstrap_difference, time_block_numbers
 
 _TERCILE_MEASURES = ("spread", "volatility", "depth")
 _SPREADS = ("narrow", "middle", "wide")
@@ -449,11 +449,15 @@ def _paired_orders(orders: polars.DataFrame, router: str, against: str) -> polar
     )
 
 
-def _estimate(values: Vector, blocks: Integers, seed: int, *names: object) -> CaseEstimate:
+def _difference(values: Vector, blocks: Integers, seed: int, *names: object) -> PairedDifference:
     """Return the mean with its confidence interval; ``names`` identify its random stream."""
     rng = np.random.default_rng(seed_stream(seed, "desk", *map(str, names)))
-    found = bootstrap_difference(values, blocks, rng)
-    return CaseEstimate(found.mean, _known(found.low), _known(found.high))
+    return bootstrap_difference(values, blocks, rng).paired("")
+
+
+def _estimate(values: Vector, blocks: Integers, seed: int, *names: object) -> CaseEstimate:
+    found = _difference(values, blocks, seed, *names)
+    return CaseEstimate(found.difference_bps, found.low, found.high)
 
 
 def _saving_of(
@@ -462,26 +466,17 @@ def _saving_of(
     """Return the saving of a router against another; ``paired`` is the difference in basis points if already known."""
     gaps = _paired_orders(orders, router, against)
     blocks, days = time_block_numbers(gaps), gaps.select(polars.struct("symbol", "day").n_unique()).item()
-    if paired is None:
-        rng = np.random.default_rng(seed_stream(seed, "desk", router, against, "bps"))
-        found = bootstrap_difference(gaps["bps"].to_numpy(), blocks, rng)
-        bps, detectable = CaseEstimate(found.mean, _known(found.low), _known(found.high)), _known(found.detectable)
-    else:
-        bps, detectable = CaseEstimate(paired.difference_bps, paired.low, paired.high), paired.detectable_bps
+    paired = paired or _difference(gaps["bps"].to_numpy(), blocks, seed, router, against, "bps")
     dollars = _estimate(gaps["dollars"].to_numpy(), blocks, seed, router, against, "dollars").negated
     return CaseSaving(
         router,
         against,
-        bps.negated,
+        CaseEstimate(paired.difference_bps, paired.low, paired.high).negated,
         dollars_per_order=dollars,
         dollars_per_day=dollars.times(gaps.height / days),
-        detectable_bps=detectable,
+        detectable_bps=paired.detectable_bps,
         dollars_per_1000_orders=dollars.times(1000),
     )
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: BacktestConfig) -> polars.DataFrame:
@@ -529,14 +524,6 @@ def _imbalance(day: TradingDay, time: int, sign: int) -> float:
     return MarketFeatures.of(Context("order", SIDES[0] if sign > 0 else SIDES[1], 1, books), 0.0).imbalance
 
 
-def _with_terciles(table: polars.DataFrame, measure: str, names: Sequence[str] = TERCILES) -> polars.DataFrame:
-    """Return the rows that have a measure, with their tercile as ``state``; ties share a tercile."""
-    known = table.drop_nulls(measure)
-    edges = known.select(plain_quantile(polars.col(measure), part, 3).alias(f"{part}") for part in (1, 2)).row(0)
-    third = polars.sum_horizontal((polars.col(measure) > edge).cast(polars.Int64) for edge in edges)
-    return known.with_columns(state=third.replace_strict(dict(enumerate(names)), return_dtype=polars.String))
-
-
 def _imbalance_state() -> polars.Expr:
     towards, away = map(polars.lit, _IMBALANCES)
     return polars.when(polars.col("imbalance") > 0).then(away).otherwise(towards)
@@ -559,7 +546,7 @@ def _differences_by_state(
     }
     for name in _TERCILE_MEASURES:
         if gaps[name].count():
-            tables[name] = _with_terciles(gaps.sort(name, maintain_order=True), name)
+            tables[name] = with_terciles(gaps.sort(name, maintain_order=True), name)
     found = []
     for measure, table in tables.items():
         for (state,), some in table.group_by("state", maintain_order=True):
@@ -679,7 +666,7 @@ def _mean(values: Vector) -> float | None:
 
 def _routing_rows(tables: DayTables, states: polars.DataFrame, router: str) -> tuple[CaseRoutingRow, ...]:
     """Return where a router sent its shares on the test days, by tercile of the spread and sign of the imbalance."""
-    state = _with_terciles(states, "spread", _SPREADS).select(*ORDER, spread="state", imbalance=_imbalance_state())
+    state = with_terciles(states, "spread", _SPREADS).select(*ORDER, spread="state", imbalance=_imbalance_state())
     by = ["spread", "imbalance"]
     counts = {(spread, one): count for spread, one, count in state.group_by(by).len().iter_rows()}
     mine = tables.children.filter((polars.col("router") == router) & (polars.col("sent") > 0)).join(state, on=ORDER)

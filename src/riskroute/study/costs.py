@@ -518,17 +518,23 @@ def _terciles(orders: pl.DataFrame) -> dict[str, list[_CostTercile]]:
         values = orders.select("router", "cost_bps", value=expression).drop_nulls("value")
         if values.is_empty():
             continue
-        edges = values.select(plain_quantile(pl.col("value"), part, 3).alias(f"{part}") for part in (1, 2)).row(0)
-        third = pl.sum_horizontal((pl.col("value") > edge).cast(pl.Int64) for edge in edges)
         table = (
-            values.group_by("router", third=third)
+            with_terciles(values, "value")
+            .group_by("router", tercile="state")
             .agg(**_risk(), least=pl.col("value").min(), most=pl.col("value").max())
-            .sort("router", "third")
+            .sort("router", "least")
         )
         for row in table.to_dicts():
-            router, tercile = row.pop("router"), TERCILES[row.pop("third")]
-            found.setdefault(router, []).append(_CostTercile(measure, tercile, **row))
+            found.setdefault(row.pop("router"), []).append(_CostTercile(measure, **row))
     return found
+
+
+def with_terciles(table: pl.DataFrame, measure: str, names: Sequence[str] = TERCILES) -> pl.DataFrame:
+    """Return the rows that have a measure, with their tercile as ``state``; ties share a tercile."""
+    known = table.drop_nulls(measure)
+    edges = known.select(plain_quantile(pl.col(measure), part, 3).alias(f"{part}") for part in (1, 2)).row(0)
+    third = pl.sum_horizontal((pl.col(measure) > edge).cast(pl.Int64) for edge in edges)
+    return known.with_columns(state=third.replace_strict(dict(enumerate(names)), return_dtype=pl.String))
 
 
 _ROW = ("router", "place", "kind")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from riskroute.core.files import writable_folder, write_whole
 from riskroute.core.records import to_plain
@@ -26,10 +25,17 @@ from riskroute.core.text import (
 from riskroute.core.validation import instance_of
 from riskroute.market.clock import zone_label
 from riskroute.simulation.dark_market import DarkMarketPool
+from riskroute.study.backtest import (
+    VenueColumns,
+    flag_text,
+    percent_text,
+    range_text,
+    venue_costs_table,
+    whole_text,
+)
 from riskroute.study.candidates import CLAIRVOYANT
-from riskroute.study.case import CaseLearningCurve, CaseRoutingRow, CaseStressTable, StudyCase
-from riskroute.study.config import changed_config
-from riskroute.study.costs import VenueCosts
+from riskroute.study.case import CaseLearningCurve, CaseStressTable, StudyCase
+from riskroute.study.config import SplitStudyConfig, StudyConfig, changed_config
 from riskroute.study.examples import OrderExample
 from riskroute.study.result import StudyResult, routing_text, savings_table, states_table
 from riskroute.study.router_comparison import REASONS
@@ -70,23 +76,33 @@ class PagePart:
 
     title: str
     headline: str
-    answer: str
-    facts: tuple[tuple[str, str], ...]
     sections: tuple[PageSection, ...]
+    answer: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class Page:
-    """Content of a page; ``command`` and ``program`` reproduce the study."""
+    """Content of a page; ``command`` or ``program`` reproduces the study."""
 
     title: str
     subtitle: str
     parts: tuple[PagePart, ...]
     sections: tuple[PageSection, ...]
-    program: str
-    settings: str
+    config: StudyConfig | SplitStudyConfig
     command: str = ""
     summary: tuple[str, TextTable] | None = None  # one row per part, where there are several
+
+    @property
+    def program(self) -> str:
+        """A Python program that runs the study; it states only settings that differ from the defaults."""
+        name = type(self.config).__name__.removesuffix("Config")
+        return f'import riskroute as rr\n\nrr.{name}({changed_config(self.config)}).run(out="out/study")'
+
+    @property
+    def settings(self) -> str:
+        """All settings as JSON."""
+        return json.dumps(to_plain(self.config), indent=1)
 
     def write(self, path: Path) -> Path:
         """Write the page as HTML."""
@@ -169,24 +185,9 @@ def _study_page(result: StudyResult, *, command: str = "") -> Page:
             for k, case in enumerate(result.cases)
         ),
         sections=_about(result),
+        config=result.config,
         command=command,
-        program=page_program_text("Study", result.config),
-        settings=json.dumps(to_plain(result.config), indent=1),
     )
-
-
-def page_program_text(name: str, config: Any) -> str:
-    """Return a Python program that reproduces a study; it states only settings that differ from the defaults.
-
-    Examples
-    --------
-    >>> from riskroute.study.config import StudyConfig
-    >>> print(page_program_text("Study", StudyConfig(shares=(500,), orders=60)))
-    import riskroute as rr
-    <BLANKLINE>
-    rr.Study(shares=(500,), orders=60).run(out="out/study")
-    """
-    return f'import riskroute as rr\n\nrr.{name}({changed_config(config)}).run(out="out/study")'
 
 
 def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) -> PagePart:
@@ -199,7 +200,7 @@ def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) ->
         shown = dataclasses.replace(case, hours=(), venues=(), learning_curve=None, examples=(), surface=None)
     else:
         shown = case
-    return PagePart(title, headline + stop.strip(), answer, _verdict_facts(case), tuple(_sections(shown)))
+    return PagePart(title, headline + stop.strip(), tuple(_sections(shown)), answer, _verdict_facts(case))
 
 
 def _verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
@@ -261,7 +262,7 @@ def _sections(case: StudyCase) -> list[PageSection]:
         )
     if case.venues:
         names = dict.fromkeys(one.router for one in case.venues)
-        tables = tuple((f"{name} by venue", _venue_table(case.venues, name)) for name in names)
+        tables = tuple((f"{name} by venue", venue_costs_table(case.venues, name, _VENUES)) for name in names)
         note = (
             "Markouts are basis points from the fill to the mid 1, 10 and 60 seconds later; positive is good. Adverse "
             "selection is the move of the mid against passive fills: limit orders and dark pools. Toxicity is adverse "
@@ -304,8 +305,11 @@ def _sections(case: StudyCase) -> list[PageSection]:
             "wide are terciles of the spread. With us: more shares at the best prices on the opposite side than on "
             "ours, so that the price tends to move in our favour."
         )
-        table = (f"Where {case.use} sends shares", _routing_table(case.routing_table))
-        sections.append(PageSection("Routing table", tables=(table,), notes=(note,)))
+        plain = routing_text(case.routing_table)
+        named = TextTable(plain.header, [[one[0], KIND_NAMES.get(one[1], one[1]), *one[2:]] for one in plain.rows])
+        sections.append(
+            PageSection("Routing table", tables=((f"Where {case.use} sends shares", named),), notes=(note,))
+        )
     return sections
 
 
@@ -435,11 +439,6 @@ def _stress_rows(table: CaseStressTable) -> TextTable:
     return TextTable(header, rows)
 
 
-def _routing_table(rows: Sequence[CaseRoutingRow]) -> TextTable:
-    plain = routing_text(rows)
-    return TextTable(plain.header, [[one[0], KIND_NAMES.get(one[1], one[1]), *one[2:]] for one in plain.rows])
-
-
 def _pools_table(pools: Sequence[DarkMarketPool]) -> TextTable:
     header = ["pool", "holds shares", "arrivals per s", "smallest", "largest", "adverse selection"]
     rows = [
@@ -452,29 +451,21 @@ def _pools_table(pools: Sequence[DarkMarketPool]) -> TextTable:
     return TextTable([*header, "fee $ per share", "price improvement"], rows)
 
 
-def _venue_table(venues: Sequence[VenueCosts], router: str) -> TextTable:
-    """Return one row per venue or pool and kind of child order: fills, fees, markouts and toxicity."""
-
-    def fixed(digits: int, times: float = 1.0) -> Callable[[float | None], str]:
-        return lambda value: fixed_text(None if value is None else times * value, digits)
-
-    whole, two, percent = fixed(0), fixed(2), fixed(1, 100.0)
-    columns: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
-        ("place", "place", str),
-        ("child orders", "kind", KIND_NAMES.__getitem__),
-        ("shares\nsent", "sent", whole),
-        ("filled", "filled", whole),
-        ("fill\nrate %", "fill_rate", percent),
-        ("volume\n%", "volume_share", percent),
-        ("fees\nbps", "fees_bps", two),
-        ("markout\n1 s", "markout_1_bps", two),
-        ("markout\n10 s", "markout_10_bps", two),
-        ("markout\n60 s", "markout_60_bps", two),
-        ("adverse\n1 s", "adverse_1_bps", two),
-        ("95 % CI", "adverse_1_interval", lambda ends: "-" if ends is None else " to ".join(map(two, ends))),
-        ("toxicity", "toxicity", two),
-        ("net\nsaving", "net_saving_bps", two),
-        ("toxic", "toxic", lambda value: {None: "-", True: "yes", False: "no"}[value]),
-    )
-    rows = [[write(getattr(one, field)) for _, field, write in columns] for one in venues if one.router == router]
-    return TextTable([heading for heading, _, _ in columns], rows)
+# heading, field, format
+_VENUES: VenueColumns = (
+    ("place", "place", str),
+    ("child orders", "kind", KIND_NAMES.__getitem__),
+    ("shares\nsent", "sent", whole_text),
+    ("filled", "filled", whole_text),
+    ("fill\nrate %", "fill_rate", percent_text),
+    ("volume\n%", "volume_share", percent_text),
+    ("fees\nbps", "fees_bps", fixed_text),
+    ("markout\n1 s", "markout_1_bps", fixed_text),
+    ("markout\n10 s", "markout_10_bps", fixed_text),
+    ("markout\n60 s", "markout_60_bps", fixed_text),
+    ("adverse\n1 s", "adverse_1_bps", fixed_text),
+    ("95 % CI", "adverse_1_interval", range_text),
+    ("toxicity", "toxicity", fixed_text),
+    ("net\nsaving", "net_saving_bps", fixed_text),
+    ("toxic", "toxic", flag_text),
+)

@@ -130,18 +130,9 @@ class PlayTask:
 
     def start(self) -> Router:
         """Make the router with the seed and kappa of the backtest, if it has these parameters."""
-        candidate, config = self.candidate, self.config
-        if candidate.name in POLICIES:
-            rounds = len(self.days) * config.orders
-            candidate = dataclasses.replace(
-                candidate,
-                parameters={"kappa": config.kappa, "rounds": rounds, "seed": self.seed, **candidate.parameters},
-            )
-        elif names := self._given:
-            given = {"seed": self.seed, "kappa": config.kappa}
-            given = {name: given[name] for name in names}
-            candidate = dataclasses.replace(candidate, parameters={**given, **candidate.parameters})
-        return candidate.make()
+        known = {"rounds": len(self.days) * self.config.orders, "seed": self.seed, "kappa": self.config.kappa}
+        given = {name: known[name] for name in self._given}
+        return dataclasses.replace(self.candidate, parameters={**given, **self.candidate.parameters}).make()
 
     def play(self, router: Router) -> DayTables:
         """Play all days with a router."""
@@ -157,26 +148,26 @@ class PlayTask:
                 fade=config.stress.fade,
                 view=_placebo_view(self.placebo, trading, self.seed) if self.placebo else None,
             )
-            key = {"router": self.candidate.label, "seed": self.seed, "symbol": day.symbol, "day": str(day.date)}
-            first = _first_judged(place, len(self.days), self.train, config.orders)
-            minutes = 60 * config.block_minutes
-            queue = day.load().queue
             parts.append(
                 day_tables(
-                    *(played, trading.books, key),
+                    played,
+                    trading.books,
+                    {"router": self.candidate.label, "seed": self.seed, "symbol": day.symbol, "day": str(day.date)},
                     zone=day.zone,
-                    queue=queue,
-                    block_seconds=minutes,
-                    judged_from=first,
+                    queue=day.load().queue,
+                    block_seconds=60 * config.block_minutes,
+                    judged_from=_first_judged(place, len(self.days), self.train, config.orders),
                 )
             )
         return DayTables.together(parts)
 
     @property
     def _given(self) -> tuple[str, ...]:
-        """Parameters that the backtest sets on a registered router; none for a router object."""
-        if self.candidate.begins_as is not None or self.candidate.name in POLICIES:
+        """Parameters that the backtest sets on a registered router or policy; none for a router object."""
+        if self.candidate.begins_as is not None:
             return ()
+        if self.candidate.name in POLICIES:
+            return ("kappa", "rounds", "seed")
         return tuple(name for name in ("seed", "kappa") if name in self.candidate.make().parameters)
 
     @property
@@ -194,8 +185,7 @@ class PlayTask:
             candidate.append(hashlib.sha256(cloudpickle.dumps(self.candidate.begins_as)).hexdigest())
         if self.candidate.source:
             candidate.append(hashlib.sha256(self.candidate.source.encode()).hexdigest())
-        knows = self.candidate.name in POLICIES or "kappa" in self._given
-        kappa = self.config.kappa if knows else 0.0
+        kappa = self.config.kappa if "kappa" in self._given else 0.0
         config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), kappa=kappa, seeds=1, protection=None))
         return seeding_hash([candidate, days, self.train, config, self.seed, self.placebo, code_hash()], 24)
 

@@ -211,26 +211,18 @@ def _router_result(
     return _RouterResult(
         feedback=feedback,
         cost_bps=own.mean,
-        se_bps=_known(own.error),
+        se_bps=own.error if math.isfinite(own.error) else None,
         seed_se_bps=float(seeds.std(ddof=1)) / math.sqrt(len(seeds)) if len(seeds) > 1 else None,
         objective_bps=objective_cost(mine, kappa, impact),
         sd_bps=float(costs.std(ddof=1)) if len(costs) > 1 else 0.0,
         es95_bps=float(mine.select(expected_shortfall(polars.col("cost_bps"))).item()),
         unforeseen_sd_bps=float(unforeseen.item() or 0.0),
-        paired=None if pair is None else _paired(pair, bar),
+        paired=None if pair is None else pair.paired(bar),
         fees_bps=float(fees),
         decision_us=float(mine.select(polars.col("decision_us").mean()).item()),
         exploration_bps=None if explored is None else float(explored),
         **filled,
     )
-
-
-def _paired(pair: BootstrapDifference, bar: str) -> PairedDifference:
-    return PairedDifference(bar, pair.mean, _known(pair.low), _known(pair.high), pair.blocks, _known(pair.detectable))
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _p_value(wide: polars.DataFrame, blocks: Integers, bar: str, names: Sequence[str], seed: int) -> float | None:

@@ -1,4 +1,4 @@
-"""The result of a split study: the measures of splits and policies, and the findings in sentences.
+"""The result of a split study: the measures of splits and policies, the findings in sentences, and their page.
 
 Amounts are dollars per order unless stated otherwise. Mean-variance divided by the risk tolerance is the risk-adjusted
 cost: the cost plus a charge for risk, in dollars. There is no such charge at a risk tolerance of zero.
@@ -7,48 +7,31 @@ cost: the cost plus a charge for risk, in dollars. There is no such charge at a 
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.files import write_json
+from riskroute.core.files import writable_folder, write_json, write_whole
 from riskroute.core.records import from_plain, to_plain
-from riskroute.core.results import SimulationResult
-from riskroute.core.runtime import provenance_versions
-from riskroute.core.text import dollars_text, words_list
+from riskroute.core.text import TextTable, dollars_text, words_list
 from riskroute.core.validation import instance_of, valid_path
-from riskroute.learning.actions import Action, as_action, as_batch
-from riskroute.learning.problem import Problem
-from riskroute.learning.registry import BASELINES
-from riskroute.market.clock import zone_label
-from riskroute.market.fitting import VenueFit, bootstrap_fit_buckets, bootstrap_fit_error
-from riskroute.market.importing import ImportedBooks
-from riskroute.routing.allocations import Allocations
-from riskroute.routing.frontier import trace_frontier
-from riskroute.simulation.replay import Replay
-from riskroute.simulation.runner import SimulationPanel
+from riskroute.market.fitting import VenueFit
 from riskroute.study.config import SplitStudyConfig
-
-if TYPE_CHECKING:
-    from riskroute.study.split_study import SplitStudyOrder, SplitTask
+from riskroute.study.page import Page, PagePart, PageSection
+from riskroute.study.svg import ChartCurve, ChartDot, bar_chart, chart_colours, curve_chart, dot_chart
 
 Value = TypeVar("Value")
 
-PARTS = ("train", "test")
 RECOMMENDED = "recommended"
-WARM = "adaptive, warm"  # starts with a belief from the train hours
-_NAIVE = ("equal split", "in proportion to depth", "best single slot")  # need no model
 
 
 @dataclass(frozen=True)
-class _TrainAndTest(Generic[Value]):
+class TrainAndTest(Generic[Value]):
     """One value for the train hours and one for the test hours."""
 
     train: Value
@@ -56,7 +39,7 @@ class _TrainAndTest(Generic[Value]):
 
 
 @dataclass(frozen=True)
-class _SampleCount:
+class SampleCount:
     """Numbers of time buckets and of scenarios."""
 
     buckets: int
@@ -64,7 +47,7 @@ class _SampleCount:
 
 
 @dataclass(frozen=True)
-class _SplitMeasures:
+class SplitMeasures:
     """Profit and cost of a split over the scenarios of the train or the test hours.
 
     The first ten are profits, in dollars and squared dollars: mean, variance, mean-variance, expected shortfall at 5 %
@@ -95,16 +78,16 @@ class _SplitMeasures:
 
 
 @dataclass(frozen=True)
-class _SplitOutcome:
+class SplitOutcome:
     """One split, shares by slot, and its measures in the train and test hours."""
 
     allocation: tuple[int, ...]
-    train: _SplitMeasures
-    test: _SplitMeasures
+    train: SplitMeasures
+    test: SplitMeasures
 
 
 @dataclass(frozen=True)
-class _PolicyMeasures:
+class PolicyMeasures:
     """Performance of a policy in one environment, averaged over its runs.
 
     ``learning_cost`` is the regret in dollars, ``cost_each`` the risk-adjusted cost of an order including learning;
@@ -130,16 +113,16 @@ class _PolicyMeasures:
 
 
 @dataclass(frozen=True)
-class _PolicyOutcome:
+class PolicyOutcome:
     """Performance of a policy in the fitted model, and on replayed books of the train and test hours."""
 
-    model: _PolicyMeasures
-    train: _PolicyMeasures
-    test: _PolicyMeasures
+    model: PolicyMeasures
+    train: PolicyMeasures
+    test: PolicyMeasures
 
 
 @dataclass(frozen=True)
-class _SlotModel:
+class SlotModel:
     """Mean and variance of the profit of a slot: coefficients of the shares and of their square."""
 
     mean: tuple[float, float]
@@ -148,7 +131,7 @@ class _SlotModel:
 
 
 @dataclass(frozen=True)
-class _FrontierSplit:
+class FrontierSplit:
     """The best split of the train hours from ``risk_tolerance`` up to the next; profit in the train and test hours."""
 
     risk_tolerance: float
@@ -176,53 +159,52 @@ class SplitResultCase:
     shares: int
     risk_tolerance: float
     lot: int
-    mid: _TrainAndTest[float]
+    mid: TrainAndTest[float]
     slots: tuple[str, ...]
     kinds: tuple[str, ...]
     caps: tuple[int, ...]
     rests_cross_at: dict[str, str]
     unused_slots: dict[str, str]
-    moments: _TrainAndTest[_SampleCount]
+    moments: TrainAndTest[SampleCount]
     splits_possible: str
-    beyond_known_levels: _TrainAndTest[float]
-    left_out: _TrainAndTest[float]
-    models: dict[str, _SlotModel]
+    beyond_known_levels: TrainAndTest[float]
+    left_out: TrainAndTest[float]
+    models: dict[str, SlotModel]
     fits: dict[str, VenueFit]
-    splits: dict[str, _SplitOutcome]
+    splits: dict[str, SplitOutcome]
     naive_splits: tuple[str, ...]
     gap: float | None
     gap_error: float | None
-    frontier: tuple[_FrontierSplit, ...]
-    policies: dict[str, _PolicyOutcome]
+    frontier: tuple[FrontierSplit, ...]
+    policies: dict[str, PolicyOutcome]
     recommended_policy: str
     warm_policies: tuple[str, ...]
     unplayed: tuple[str, ...]
 
     @property
-    def recommended(self) -> _SplitOutcome:
+    def recommended(self) -> SplitOutcome:
         """The recommended split."""
         return self.splits[RECOMMENDED]
 
+    def sent(self, allocation: Sequence[int]) -> dict[str, int]:
+        """Return the shares of an allocation by slot, without empty slots."""
+        return {slot: shares for slot, shares in zip(self.slots, allocation, strict=True) if shares}
+
     def split_text(self, allocation: Sequence[int]) -> str:
         """Return an allocation as text, shares and slot, without empty slots."""
-        return ", ".join(f"{shares:,} {slot}" for slot, shares in zip(self.slots, allocation, strict=True) if shares)
+        return ", ".join(f"{shares:,} {slot}" for slot, shares in self.sent(allocation).items())
 
     def headline(self, side: str) -> str:
         """Return the recommendation in one sentence: "Sell 10 shares by sending 4 to XNAS and 6 to Dark 1."."""
         split = self.recommended.allocation
-        parts = [f"{shares:,} to {slot}" for slot, shares in zip(self.slots, split, strict=True) if shares]
+        parts = [f"{shares:,} to {slot}" for slot, shares in self.sent(split).items()]
         return f"{'Sell' if side == 'sell' else 'Buy'} {sum(split):,} shares by sending {words_list(parts)}."
 
     def findings(self) -> list[str]:
         """Return the findings in sentences: costs, alternatives, the policy to learn with, and caveats."""
         tested, seen = self.recommended.test, self.moments.test
         found = []
-        pools = [
-            slot
-            for slot, shares in zip(self.slots, self.recommended.allocation, strict=True)
-            if shares and slot in self.rests_cross_at
-        ]
-        if pools:
+        if pools := [slot for slot in self.sent(self.recommended.allocation) if slot in self.rests_cross_at]:
             venues = words_list(list(dict.fromkeys(self.rests_cross_at[pool] for pool in pools)))
             are = "is a dark pool" if len(pools) == 1 else "are dark pools"
             found.append(
@@ -260,7 +242,7 @@ class SplitResultCase:
 
 
 @dataclass(frozen=True)
-class _RecordingFacts:
+class RecordingFacts:
     """The recording of one venue: its books, the levels kept, its events and its source."""
 
     books: int
@@ -272,7 +254,7 @@ class _RecordingFacts:
 
 
 @dataclass(frozen=True)
-class _MarketFacts:
+class MarketFacts:
     """The market data of a split study."""
 
     origin: str
@@ -280,7 +262,7 @@ class _MarketFacts:
     date: str
     zone: str
     side: str
-    recordings: dict[str, _RecordingFacts]
+    recordings: dict[str, RecordingFacts]
 
 
 @dataclass(frozen=True, repr=False)
@@ -293,31 +275,18 @@ class SplitStudyResult:
 
     config: SplitStudyConfig
     versions: dict[str, str]
-    market: _MarketFacts
+    market: MarketFacts
     orders: tuple[SplitResultCase, ...]
 
     def __post_init__(self) -> None:
         instance_of("config", self.config, SplitStudyConfig, "a SplitStudyConfig")
         instance_of("versions", self.versions, dict, "a dictionary of versions by name")
-        instance_of("market", self.market, _MarketFacts, "the facts about the market")
+        instance_of("market", self.market, MarketFacts, "the facts about the market")
         if not isinstance(self.orders, tuple) or not all(isinstance(one, SplitResultCase) for one in self.orders):
             raise InputError("orders must be a tuple of SplitResultCase")
 
     def __repr__(self) -> str:
         return "\n\n".join("\n  ".join([case.headline(self.market.side), *case.findings()]) for case in self.orders)
-
-    @classmethod
-    def from_play(
-        cls,
-        config: SplitStudyConfig,
-        data: ImportedBooks,
-        tasks: Sequence[SplitTask],
-        played: Iterator[SimulationResult],
-    ) -> SplitStudyResult:
-        """Evaluate splits and policies; ``played`` holds the results of the panels of all tasks in turn."""
-        cases = [_case(task, {name: next(played) for name in task.panels}, config.seed) for task in tasks]
-        filled = replace(config, dark=config.pools)
-        return cls(filled, provenance_versions(), _market_facts(data, config.side), tuple(cases))
 
     def summary(self) -> dict[str, Any]:
         """Return plain values: the content of the JSON file."""
@@ -347,230 +316,11 @@ class SplitStudyResult:
             raise DataError(f"{source.name} must be the result of a study: {error}") from None
 
 
-def _measure_splits(
-    splits: Mapping[str, tuple[int, ...]],
-    replay: Replay,
-    buckets: Integers,
-    *,
-    first: str,
-    seed: int,
-    mid: float = math.nan,
-) -> dict[str, _SplitMeasures]:
-    """Return the measures of each split; errors resample ``buckets (scenarios,)``; ``excess`` is over ``first``."""
-    totals, tolerance = replay.totals(np.array(list(splits.values()))), replay.risk_tolerance
-    drawn = bootstrap_fit_buckets(buckets, 400, np.random.default_rng(seed)).astype(np.float64)
-    samples = len(np.unique(buckets))
-    plain, redrawn = (
-        {name: _moments(weights, row, tolerance) for name, row in zip(splits, totals, strict=True)}
-        for weights in (np.ones((1, totals.shape[1])), drawn)
-    )
-    found = {}
-    for name, split in splits.items():
-        mean, variance, mean_variance, tail = (float(values[0]) for values in plain[name].values())
-        errors = {
-            f"{field}_error": float(bootstrap_fit_error(values, samples)) for field, values in redrawn[name].items()
-        }
-        excess = mean_variance - float(plain[first]["mean_variance"][0])
-        gaps = redrawn[name]["mean_variance"] - redrawn[first]["mean_variance"]
-        excess_error = float(bootstrap_fit_error(gaps, samples))
-        cost, shares = -mean, sum(split)
-        found[name] = _SplitMeasures(
-            mean=mean,
-            variance=variance,
-            mean_variance=mean_variance,
-            tail=tail,
-            **errors,
-            excess=excess,
-            excess_error=excess_error,
-            cost=cost,
-            cost_error=errors["mean_error"],
-            basis_points=cost / (shares * mid) * 1e4,
-            per_thousand=cost / shares * 1000,
-            tail_cost=-tail,
-            risk_charge=_charged(variance, tolerance),
-            charged_cost=_charged(mean_variance, tolerance),
-            charged_cost_error=_charged(errors["mean_variance_error"], tolerance),
-            charged_excess=_charged(excess, tolerance),
-            charged_excess_error=_charged(excess_error, tolerance),
-        )
-    return found
-
-
-def _moments(weights: Floats, values: Floats, tolerance: float) -> dict[str, Floats]:
-    """Return mean, variance, mean-variance and 5 % tail of values ``(n,)`` under each row of weights ``(R, n)``."""
-    total = weights.sum(axis=1)
-    mean = weights @ values / total
-    variance = np.maximum(weights @ (values - values.mean()) ** 2 / total - (mean - values.mean()) ** 2, 0.0)
-    order = np.argsort(values)
-    sorted_weights = weights[:, order]
-    left = np.clip(0.05 * total[:, None] - (sorted_weights.cumsum(axis=1) - sorted_weights), 0, sorted_weights)
-    tail = left @ values[order] / (0.05 * total)
-    return {"mean": mean, "variance": variance, "mean_variance": variance - tolerance * mean, "tail": tail}
-
-
-def _charged(mean_variance: float, risk_tolerance: float) -> float | None:
-    return mean_variance / risk_tolerance if risk_tolerance else None
-
-
-def _best_single(replay: Replay, shares: int, caps: Integers) -> tuple[int, ...] | None:
-    """Return the split with the whole order in the best single slot; None if no slot can take it."""
-    able = np.flatnonzero(caps >= shares)
-    if not len(able):
-        return None
-    corners = np.zeros((len(able), len(caps)), dtype=np.int64)
-    corners[np.arange(len(able)), able] = shares
-    return tuple(corners[int(replay.mean_variance(corners).argmin())].tolist())
-
-
-def _alternatives(prepared: SplitStudyOrder, problem: Problem, train: Replay) -> dict[str, tuple[int, ...]]:
-    """Return the recommended split and its alternatives by name, all from the train hours."""
-    shares, caps = prepared.shares, prepared.caps
-    allocations = Allocations(shares, len(caps), prepared.lot, caps.tolist())
-    kinds = np.array([model.kind for model in prepared.models])
-    depths = np.where(kinds == "market", np.nanmean(prepared.scenarios["train"].depths, axis=1), 0.0)
-    even, by_depth, single = _NAIVE
-    found: dict[str, Action] = {
-        RECOMMENDED: train.comparators[0],
-        "linear model alone": problem.best,
-        "ignoring risk": train.best_split(np.inf),
-        even: allocations.apportion(np.ones(len(caps))),
-    }
-    lit = np.where(kinds == "dark", 0, caps)
-    if (kinds == "dark").any() and prepared.scenarios["train"].room(lit) >= shares:
-        without = replace(prepared, caps=lit).problem(problem.risk_tolerance)
-        found["without dark pools"] = Replay(without, train.profits, train.shared).best_split()
-    if depths.any():
-        found[by_depth] = allocations.apportion(depths)
-    best = _best_single(train, shares, caps)
-    if best is not None:
-        found[single] = best
-    return {name: tuple(as_batch(split)[0].tolist()) for name, split in found.items()}
-
-
-def _frontier(prepared: SplitStudyOrder, train: Replay, test: Replay, seed: int) -> tuple[_FrontierSplit, ...]:
-    """Return the best splits of the train hours by risk tolerance, with their measures in the test hours."""
-
-    def best(risk_tolerance: float) -> tuple[Action, float, float]:
-        split = as_batch(train.best_split(risk_tolerance))
-        (mean,), (deviation,) = train.moments(split)
-        return as_action(split[0]), float(mean), float(deviation**2)
-
-    points = trace_frontier(best, at=[train.risk_tolerance], most=25)
-    splits = {f"{k}": tuple(as_batch(point.action)[0].tolist()) for k, point in enumerate(points)}
-    measured = _measure_splits(splits, test, prepared.buckets("test"), first="0", seed=seed)
-    return tuple(
-        _FrontierSplit(
-            risk_tolerance=point.risk_tolerance,
-            allocation=splits[name],
-            mean=point.mean,
-            variance=point.variance,
-            test_mean=measured[name].mean,
-            test_variance=measured[name].variance,
-            tail=measured[name].tail,
-        )
-        for name, point in zip(splits, points, strict=True)
-    )
-
-
-def _case(task: SplitTask, results: dict[str, SimulationResult], seed: int) -> SplitResultCase:
-    """Return the findings for one order size and risk tolerance; ``results`` are by environment."""
-    prepared, problem, replays = task.prepared, task.problem, task.replays
-    allocations = _alternatives(prepared, problem, replays["train"])
-    mids = {part: prepared.mid(part) for part in PARTS}
-    measured = {
-        part: _measure_splits(allocations, replay, prepared.buckets(part), first=RECOMMENDED, seed=seed, mid=mids[part])
-        for part, replay in replays.items()
-    }
-    tolerance = problem.risk_tolerance
-    splits = {
-        name: _SplitOutcome(allocation, measured["train"][name], measured["test"][name])
-        for name, allocation in allocations.items()
-    }
-    seen, tested = (measured[part][RECOMMENDED] for part in PARTS)
-    policies = {
-        name: _PolicyOutcome(*(_policy(name, results[place], task.panels[place]) for place in ("model", *PARTS)))
-        for name in results["train"].policies
-    }
-    counts = [_SampleCount(len(np.unique(prepared.buckets(part))), replays[part].scenarios) for part in PARTS]
-    pools = [slot for slot in prepared.scenarios["train"].slots if slot.pool is not None]
-    return SplitResultCase(
-        shares=prepared.shares,
-        risk_tolerance=tolerance,
-        lot=prepared.lot,
-        mid=_TrainAndTest(mids["train"], mids["test"]),
-        slots=tuple(prepared.slots),
-        kinds=tuple(model.kind for model in prepared.models),
-        caps=tuple(prepared.caps.tolist()),
-        rests_cross_at={slot.name: slot.venue for slot in pools},
-        unused_slots=prepared.unused,
-        moments=_TrainAndTest(*counts),
-        splits_possible=str(problem.actions.size),
-        beyond_known_levels=_TrainAndTest(*(replays[part].beyond(allocations[RECOMMENDED]) for part in PARTS)),
-        left_out=_TrainAndTest(*(prepared.left_out(part) for part in PARTS)),
-        models={model.name: _SlotModel(model.mean, model.variance, model.kind) for model in prepared.models},
-        fits=prepared.fits,
-        splits=splits,
-        naive_splits=tuple(name for name in _NAIVE if name in splits),
-        gap=tested.mean_variance / tolerance - seen.mean_variance / tolerance if tolerance else None,
-        gap_error=math.hypot(*(one.mean_variance_error / tolerance for one in (seen, tested))) if tolerance else None,
-        frontier=_frontier(prepared, replays["train"], replays["test"], seed),
-        policies=policies,
-        recommended_policy=_best_policy(policies),
-        warm_policies=tuple(name for name in policies if name == WARM),
-        unplayed=tuple(task.unplayed),
-    )
-
-
-def _best_policy(policies: dict[str, _PolicyOutcome]) -> str:
-    """Return the best policy of the train hours; a baseline only if there are no others."""
-    able = [name for name in policies if name not in BASELINES] or list(policies)
-    return min(able, key=lambda name: policies[name].train.mean_variance)
-
-
-def _policy(name: str, result: SimulationResult, panel: SimulationPanel) -> _PolicyMeasures:
-    one, environment = result.policies[name], panel.environment
-    rounds, means, deviations = (tuple(x.tolist()) for x in (one.checkpoints, one.mean_regret(), one.std_regret()))
-    horizon = int(one.checkpoints[-1])
-    comparator = float(environment.expected_comparator(np.array([horizon]))[0])
-    each = (one.regret[:, -1] + comparator) / horizon  # mean-variance of an order, learning included
-    error = float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else None
-    regret = means[-1]
-    ends = [tuple(int(share) for share in np.atleast_1d(action)) for action in one.recommended]
-    common = max(set(ends), key=ends.count)
-    tolerance = environment.risk_tolerance
-    return _PolicyMeasures(
-        regret=regret,
-        regret_error=deviations[-1] / one.runs**0.5,
-        learning_cost=_charged(regret, tolerance),
-        mean_variance=float(each.mean()),
-        cost_each=_charged(float(each.mean()), tolerance),
-        cost_each_error=_charged(error, tolerance) if error is not None else None,
-        mean_variance_error=error,
-        explored=float(one.exploration.mean() / horizon),
-        ended_on=common,
-        ended_on_share=ends.count(common) / len(ends),
-        runs=one.runs,
-        checkpoints=rounds,
-        mean_regret=means,
-        std_regret=deviations,
-    )
-
-
-def _market_facts(data: ImportedBooks, side: str) -> _MarketFacts:
-    """Return the facts about the market data that a report states."""
-    recordings = {
-        one.stem: _RecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source)
-        for one in data.recordings
-    }
-    one = data.recordings[0]
-    return _MarketFacts(data.origin, data.symbol, str(one.date), zone_label(one.zone), side, recordings)
-
-
 def _alternative(case: SplitResultCase, name: str) -> str:
     split, label = case.splits[name], name[0].upper() + name[1:]
     if split.allocation == case.recommended.allocation:
         return f"{label}: the same split."
-    if sum(shares > 0 for shares in split.allocation) <= 3:  # longer ones are in the table
+    if len(case.sent(split.allocation)) <= 3:  # longer ones are in the table
         label += f" ({case.split_text(split.allocation)})"
     more, error = split.test.charged_excess, split.test.charged_excess_error
     if more is None or error is None:
@@ -608,3 +358,220 @@ def _learning(case: SplitResultCase) -> list[str]:
             "the recommended split, or let a policy learn over more orders."
         )
     return found
+
+
+def _splits_table(case: SplitResultCase) -> TextTable:
+    """Return the recommended split and its alternatives with their costs out of sample."""
+    header = ["", "split", "cost", "basis points", "expected shortfall 5 %", "risk-adjusted cost", "in sample"]
+    rows = []
+    for name, split in case.splits.items():
+        tested = split.test
+        cost = f"{dollars_text(tested.cost)} ± {dollars_text(tested.cost_error)}"
+        risky = map(dollars_text, (tested.tail_cost, tested.charged_cost, split.train.charged_cost))
+        rows.append([name, case.split_text(split.allocation), cost, f"{tested.basis_points:.2f}", *risky])
+    return TextTable(header, rows)
+
+
+def _policies_table(case: SplitResultCase) -> TextTable:
+    """Return one row per policy: its cost of learning and its exploration."""
+    header = ["", "runs", "cost of learning", "cost per order, learning included", "in sample", "explored"]
+    rows = []
+    for name, one in case.policies.items():
+        tested = one.test
+        each = f"{dollars_text(tested.cost_each)} ± {dollars_text(tested.cost_each_error)}"
+        costs = dollars_text(tested.learning_cost), each, dollars_text(one.train.cost_each)
+        end = f"{case.split_text(tested.ended_on)} ({tested.ended_on_share:.0%} of runs)"
+        rows.append([name, f"{tested.runs}", *costs, f"{tested.explored:.1%}", end])
+    return TextTable([*header, "most frequent final split"], rows)
+
+
+def _models_table(case: SplitResultCase) -> TextTable:
+    """Return the venue models with their goodness of fit."""
+    moments = ["profit per share ($)", "per share² ($)", "variance per share ($²)", "per share² ($²)"]
+    rows = []
+    for (slot, model), cap in zip(case.models.items(), case.caps, strict=True):
+        fit = case.fits[slot]
+        known = list(fit.warnings)
+        if fit.variance != model.variance:
+            known.append("the model's variance is purely quadratic: the fitted one is negative somewhere")
+        values = [f"{value:.4g}" for value in (*model.mean, *model.variance)]
+        rows.append(
+            [slot, f"{cap:,}", *values, f"{fit.r2_mean:.3f}", f"{fit.r2_variance:.3f}", "; ".join(known) or "none"]
+        )
+    return TextTable(["slot", "most shares", *moments, "R² mean", "R² variance", "caveats"], rows)
+
+
+def _frontier_table(case: SplitResultCase) -> TextTable:
+    """Return the risk tolerances at which the best split changes, lowest first."""
+    header = ["risk tolerance from", "split", "cost in sample", "variance ($²)"]
+    rows = [
+        [
+            *(f"{point.risk_tolerance:.3g}", case.split_text(point.allocation)),
+            *(dollars_text(-point.mean), f"{point.variance:.3g}"),
+            *(dollars_text(-point.test_mean), f"{point.test_variance:.3g}", dollars_text(-point.tail)),
+        ]
+        for point in case.frontier
+    ]
+    return TextTable([*header, "cost out of sample", "variance ($²)", "expected shortfall 5 %"], rows)
+
+
+_LIMITATIONS = (
+    "Costs are against the mid of each venue's own book when the order is sent. No market impact: the books are as "
+    "recorded, without these orders.",
+    "One day and a few hours of books. Another day may differ by more than the standard errors.",
+    "Dark pools have assumed parameters; no pool publishes them.",
+    "Market orders and the remainders of dark pools walk the book of a venue together. The remainder of a limit order "
+    "crosses later, on a book that has recovered. Beyond the known levels prices are extrapolated in proportion.",
+    "Limit orders join at the best price and wait; they are not repriced.",
+    "The models assume independent slots; replayed books keep the correlation between venues.",
+    "Scenarios repeat: a policy that sends more orders than there are scenarios sees them again.",
+)
+
+
+def write_split_page(result: SplitStudyResult, out: str | os.PathLike[str]) -> list[Path]:
+    """Write the report of a split study: ``report.html``, one page that works offline, and ``report.md``.
+
+    Parameters
+    ----------
+    result : SplitStudyResult
+        From `SplitStudy.run` or `SplitStudyResult.from_json`.
+    out : str or path-like
+        The folder to write to; an earlier report there is replaced.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+    """
+    instance_of("result", result, SplitStudyResult, "a SplitStudyResult")
+    folder = writable_folder("out", out)
+    files = [folder / "report.html", folder / "report.md"]
+    for path in files:  # an earlier report must not stand beside new numbers
+        path.unlink(missing_ok=True)
+    page = _page(result)
+    page.write(files[0])
+    write_whole(files[1], lambda beside: beside.write_text(page.markdown(), encoding="utf-8"))
+    return files
+
+
+def _page(result: SplitStudyResult) -> Page:
+    config, market = result.config, result.market
+    levels = [one.cut for one in market.recordings.values() if one.cut]
+    if config.levels is not None:
+        levels.append(f"Levels of a book that an order may walk: {config.levels}, as configured.")
+    versions = ", ".join(f"{name} {number}" for name, number in result.versions.items())
+    train, test = (f"{span[0]:%H:%M} to {span[1]:%H:%M}" for span in (config.train, config.test))
+    return Page(
+        title=f"How to split orders of {market.symbol}",
+        subtitle=f"{market.origin}, {market.date}, {market.side} side. Train hours {train}, test hours {test} "
+        f"({market.zone}).",
+        parts=tuple(
+            PagePart(
+                f"{case.shares:,} shares, risk tolerance {case.risk_tolerance:g}",
+                case.headline(market.side),
+                _sections(case, fees=config.fees is not None),
+            )
+            for case in result.orders
+        ),
+        sections=(
+            PageSection("Limitations", points=(*_LIMITATIONS, *levels)),
+            PageSection("Reproduction", (f"Versions: {versions}.",)),
+        ),
+        config=config,
+    )
+
+
+def _sections(case: SplitResultCase, *, fees: bool) -> tuple[PageSection, ...]:
+    fee = ", fees included" if fees else ""
+    costs = f"Costs are against the mid when the order is sent{fee}, in the test hours; ± is one standard error."
+    if case.risk_tolerance:
+        charge = (
+            "The risk-adjusted cost adds the variance of the cost divided by the risk tolerance of "
+            f"{case.risk_tolerance:g}."
+        )
+    else:
+        charge = "At a risk tolerance of zero only the variance counts, and there is no charge in dollars."
+    rounds = next(iter(case.policies.values())).test.checkpoints[-1]
+    policies = (
+        f'Every policy routed {rounds:,} orders per run, without prior knowledge; "warm" starts with a belief from the '
+        "train hours, so its costs in sample are optimistic. Regret is the mean-variance of the profit minus that of "
+        "the best split."
+    )
+    if case.unplayed:
+        policies += f" Not played, since they try every split and there are too many: {', '.join(case.unplayed)}."
+    frontier = (
+        "Each split is the best of the train hours from its risk tolerance up to that of the next one; the last "
+        "ignores risk. If there are more than 25, some are omitted."
+    )
+    models = (
+        "The profit of a slot has a mean and a variance quadratic in the shares sent. R² is that of the straight "
+        "lines in the charts: the mean against the shares, and the variance against their square."
+    )
+    return (
+        PageSection("Findings", points=tuple(case.findings())),
+        PageSection(
+            "The split and its alternatives",
+            charts=_split_charts(case),
+            tables=(("Splits out of sample", _splits_table(case)),),
+            notes=(f"{costs} {charge} In sample: on the books of the train hours.",),
+        ),
+        PageSection("Cost of learning", (), _regret_charts(case), (("Policies", _policies_table(case)),), (policies,)),
+        PageSection("Risk frontier", (), (_frontier_chart(case),), (("Splits", _frontier_table(case)),), (frontier,)),
+        PageSection("Venue models", (), _fit_charts(case), (("Models", _models_table(case)),), (models,)),
+    )
+
+
+def _split_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
+    """Draw the recommended split beside the first naive one, and the cost of every split out of sample."""
+    bars = {name: case.splits[name].allocation for name in (RECOMMENDED, case.naive_splits[0])}
+    dots = [
+        ChartDot(name, one.test.cost, error=one.test.cost_error, role="chosen" if name == RECOMMENDED else "other")
+        for name, one in case.splits.items()
+    ]
+    title, cost = "Shares by slot", "Cost per order, out of sample"
+    return (title, bar_chart(title, "shares", case.slots, bars)), (cost, dot_chart(cost, "dollars per order", dots))
+
+
+def _regret_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
+    """Draw the regret in the model and out of sample; policies differ by orders of magnitude, hence the log scale."""
+    charts, colours = [], chart_colours(list(case.policies))
+    for title, place in (("Regret, in the model", "model"), ("Regret, out of sample", "test")):
+        measured = {name: getattr(outcome, place) for name, outcome in case.policies.items()}
+        curves = [
+            ChartCurve(name, one.checkpoints, one.mean_regret, dots=False, colour=colours[name])
+            for name, one in measured.items()
+        ]
+        charts.append((title, curve_chart(title, "orders routed", "regret (squared dollars)", curves, log=True)))
+    return tuple(charts)
+
+
+def _frontier_chart(case: SplitResultCase) -> tuple[str, str]:
+    points, chosen = case.frontier, case.recommended.test
+    in_sample = [one.variance**0.5 for one in points], [-one.mean for one in points]
+    tested = [one.test_variance**0.5 for one in points]
+    curves = [
+        ChartCurve("in sample", *in_sample, role="chosen"),
+        ChartCurve("out of sample", tested, [-one.test_mean for one in points], role="rule", line=False),
+        ChartCurve(
+            "expected shortfall 5 %, out of sample", tested, [-one.tail for one in points], role="bound", line=False
+        ),
+        ChartCurve("recommended, out of sample", [chosen.variance**0.5], [chosen.cost], line=False, colour="#e69f00"),
+    ]
+    title = "Risk frontier: the best split by risk tolerance"
+    return title, curve_chart(title, "standard deviation of the cost (dollars)", "cost (dollars)", curves)
+
+
+def _fit_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
+    """Draw, by slot, the sampled mean against quantity and variance against its square, with straight lines."""
+    charts = []
+    for slot, fit in case.fits.items():
+        quantities = np.array(fit.quantities, dtype=float)
+        for title, x, axis, unit, values in (
+            (f"{slot}: mean, R² = {fit.r2_mean:.3f}", quantities, "shares", "dollars", fit.means),
+            (f"{slot}: variance, R² = {fit.r2_variance:.3f}", quantities**2, "shares²", "dollars²", fit.variances),
+        ):
+            slope, start = np.polyfit(x, values, 1)
+            line = ChartCurve("straight line", x.tolist(), (start + slope * x).tolist(), role="rule", dots=False)
+            curves = [ChartCurve("sampled", x.tolist(), values, role="chosen", line=False), line]
+            charts.append((title, curve_chart(title, axis, unit, curves)))
+    return tuple(charts)

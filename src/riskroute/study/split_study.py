@@ -2,39 +2,62 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from riskroute.core.arrays import Integers
+from riskroute.core.arrays import Floats, Integers
 from riskroute.core.config import config_all_different, read_toml_config
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import writable_folder
+from riskroute.core.results import SimulationResult
+from riskroute.core.runtime import provenance_versions
 from riskroute.core.validation import instance_of, one_of, true_or_false, valid_function, valid_path
-from riskroute.learning.actions import Actions
+from riskroute.learning.actions import Action, Actions, as_action, as_batch
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policy import Policy
 from riskroute.learning.problem import Problem
-from riskroute.learning.registry import POLICIES
-from riskroute.market.fitting import VenueFit
+from riskroute.learning.registry import BASELINES, POLICIES
+from riskroute.market.clock import zone_label
+from riskroute.market.fitting import VenueFit, bootstrap_fit_buckets, bootstrap_fit_error
 from riskroute.market.importing import ImportedBooks, import_books, import_files
 from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.scenarios import ENOUGH, Scenarios, ScenarioSlot, draw_scenarios
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.fees import load_fees
+from riskroute.routing.frontier import trace_frontier
 from riskroute.routing.venue_models import VenueModel, venue_problem
 from riskroute.simulation.backends import Backend, Finished
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.replay import Replay, replay_belief
 from riskroute.simulation.runner import RunnerCache, SimulationPanel, SimulationSize, simulate_panels
 from riskroute.study.config import SplitStudyConfig, changed_config, split_config
-from riskroute.study.split_result import PARTS, WARM, SplitStudyResult
+from riskroute.study.split_result import (
+    RECOMMENDED,
+    FrontierSplit,
+    MarketFacts,
+    PolicyMeasures,
+    PolicyOutcome,
+    RecordingFacts,
+    SampleCount,
+    SlotModel,
+    SplitMeasures,
+    SplitOutcome,
+    SplitResultCase,
+    SplitStudyResult,
+    TrainAndTest,
+)
 
+PARTS = ("train", "test")
+NAIVE = ("equal split", "in proportion to depth", "best single slot")  # need no model
+_WARM = "adaptive, warm"  # starts with a belief from the train hours
 RESULT = "study.json"
 _MOST_LISTED = 5_000  # splits; with more, policies that try each of them are not played
 
@@ -117,7 +140,7 @@ class _SplitStudyPlan:
 
     config: SplitStudyConfig
     data: ImportedBooks
-    tasks: list[SplitTask]
+    tasks: list[_SplitTask]
     out: Path
 
     @property
@@ -129,7 +152,12 @@ class _SplitStudyPlan:
         """Play all policies, evaluate splits and policies, and write ``study.json``; see `SplitStudy.run`."""
         panels = [panel for task in self.tasks for panel in task.panels.values()]
         played = simulate_panels(panels, RunnerCache(self.out / "tasks"), backend, resume=resume, finished=finished)
-        result = SplitStudyResult.from_play(self.config, self.data, self.tasks, played)
+        result = SplitStudyResult(
+            replace(self.config, dark=self.config.pools),
+            provenance_versions(),
+            _market_facts(self.data, self.config.side),
+            tuple(_case(task, {name: next(played) for name in task.panels}, self.config.seed) for task in self.tasks),
+        )
         result.to_json(self.out / RESULT)
         return result
 
@@ -140,21 +168,20 @@ def _study_data(config: SplitStudyConfig, out: Path) -> ImportedBooks:
         hours = min(config.train[0], config.test[0]), max(config.train[1], config.test[1])
         return import_books(None, config.symbol, out, config.seed, hours=hours)
     paths = [Path(name) for name in config.data]
-    folders = [path for path in paths if path.is_dir()]
-    if folders and len(paths) > 1:
+    folder = next((path for path in paths if path.is_dir()), None)
+    if folder is not None and len(paths) > 1:
         raise InputError(f"data must be one folder or some files, was {', '.join(config.data)}")
-    if folders:
-        return import_books(folders[0], config.symbol, out, config.seed, date=config.date)
-    symbols = (config.symbol,) if config.symbol is not None else ()
-    folder = out / "imported"
-    shutil.rmtree(folder, ignore_errors=True)  # of an earlier study
-    import_files(
-        paths,
-        folder,
-        ReadingOptions(symbols, date=config.date, venue=config.venue),
-        max_unresolved=config.max_unresolved,
-        max_crossed=config.max_crossed,
-    )
+    if folder is None:
+        symbols = (config.symbol,) if config.symbol is not None else ()
+        folder = out / "imported"
+        shutil.rmtree(folder, ignore_errors=True)  # of an earlier study
+        import_files(
+            paths,
+            folder,
+            ReadingOptions(symbols, date=config.date, venue=config.venue),
+            max_unresolved=config.max_unresolved,
+            max_crossed=config.max_crossed,
+        )
     return import_books(folder, config.symbol, out, config.seed, date=config.date)
 
 
@@ -311,7 +338,7 @@ def _rounded(caps: Integers, shares: int, lot: int) -> Integers:
 
 
 @dataclass(frozen=True)
-class SplitTask:
+class _SplitTask:
     """The policies to play for one order size and risk tolerance; ``unplayed`` ones need a list of splits."""
 
     prepared: SplitStudyOrder
@@ -321,7 +348,7 @@ class SplitTask:
     unplayed: list[str]
 
 
-def _task(config: SplitStudyConfig, prepared: SplitStudyOrder, tolerance: float) -> SplitTask:
+def _task(config: SplitStudyConfig, prepared: SplitStudyOrder, tolerance: float) -> _SplitTask:
     problem = prepared.problem(tolerance)
     listed = isinstance(problem.actions, Actions)
     played = [name for name in config.policies if listed or not POLICIES[name].needs_list]
@@ -334,9 +361,214 @@ def _task(config: SplitStudyConfig, prepared: SplitStudyOrder, tolerance: float)
     policies: dict[str, str | Policy] = {name: name for name in played}
     if "adaptive" in played:
         belief = replay_belief(replays["train"], prepared.buckets("train"), seed=config.seed)
-        policies[WARM] = Adaptive(prior=belief)
+        policies[_WARM] = Adaptive(prior=belief)
     panels = {
         name: SimulationPanel(f"{name} {prepared.shares} {tolerance:g}", name, environment, policies, facts, scale)
         for name, environment in environments.items()
     }
-    return SplitTask(prepared, problem, replays, panels, [name for name in config.policies if name not in played])
+    return _SplitTask(prepared, problem, replays, panels, [name for name in config.policies if name not in played])
+
+
+def _measure_splits(
+    splits: Mapping[str, tuple[int, ...]],
+    replay: Replay,
+    buckets: Integers,
+    *,
+    first: str,
+    seed: int,
+    mid: float = math.nan,
+) -> dict[str, SplitMeasures]:
+    """Return the measures of each split; errors resample ``buckets (scenarios,)``; ``excess`` is over ``first``."""
+    totals, tolerance = replay.totals(np.array(list(splits.values()))), replay.risk_tolerance
+    drawn = bootstrap_fit_buckets(buckets, 400, np.random.default_rng(seed)).astype(np.float64)
+    samples = len(np.unique(buckets))
+    plain, redrawn = (
+        {name: _moments(weights, row, tolerance) for name, row in zip(splits, totals, strict=True)}
+        for weights in (np.ones((1, totals.shape[1])), drawn)
+    )
+    found = {}
+    for name, split in splits.items():
+        for moments in plain, redrawn:
+            moments[name]["excess"] = moments[name]["mean_variance"] - moments[first]["mean_variance"]
+        values = {field: float(one[0]) for field, one in plain[name].items()}
+        errors = {f"{field}_error": float(bootstrap_fit_error(one, samples)) for field, one in redrawn[name].items()}
+        cost, shares = -values["mean"], sum(split)
+        found[name] = SplitMeasures(
+            **values,
+            **errors,
+            cost=cost,
+            cost_error=errors["mean_error"],
+            basis_points=cost / (shares * mid) * 1e4,
+            per_thousand=cost / shares * 1000,
+            tail_cost=-values["tail"],
+            risk_charge=_charged(values["variance"], tolerance),
+            charged_cost=_charged(values["mean_variance"], tolerance),
+            charged_cost_error=_charged(errors["mean_variance_error"], tolerance),
+            charged_excess=_charged(values["excess"], tolerance),
+            charged_excess_error=_charged(errors["excess_error"], tolerance),
+        )
+    return found
+
+
+def _moments(weights: Floats, values: Floats, tolerance: float) -> dict[str, Floats]:
+    """Return mean, variance, mean-variance and 5 % tail of values ``(n,)`` under each row of weights ``(R, n)``."""
+    total = weights.sum(axis=1)
+    mean = weights @ values / total
+    variance = np.maximum(weights @ (values - values.mean()) ** 2 / total - (mean - values.mean()) ** 2, 0.0)
+    order = np.argsort(values)
+    sorted_weights = weights[:, order]
+    left = np.clip(0.05 * total[:, None] - (sorted_weights.cumsum(axis=1) - sorted_weights), 0, sorted_weights)
+    tail = left @ values[order] / (0.05 * total)
+    return {"mean": mean, "variance": variance, "mean_variance": variance - tolerance * mean, "tail": tail}
+
+
+def _charged(mean_variance: float, risk_tolerance: float) -> float | None:
+    return mean_variance / risk_tolerance if risk_tolerance else None
+
+
+def _best_single(replay: Replay, shares: int, caps: Integers) -> tuple[int, ...] | None:
+    """Return the split with the whole order in the best single slot; None if no slot can take it."""
+    able = np.flatnonzero(caps >= shares)
+    if not len(able):
+        return None
+    corners = np.zeros((len(able), len(caps)), dtype=np.int64)
+    corners[np.arange(len(able)), able] = shares
+    return tuple(corners[int(replay.mean_variance(corners).argmin())].tolist())
+
+
+def _alternatives(prepared: SplitStudyOrder, problem: Problem, train: Replay) -> dict[str, tuple[int, ...]]:
+    """Return the recommended split and its alternatives by name, all from the train hours."""
+    shares, caps = prepared.shares, prepared.caps
+    allocations = Allocations(shares, len(caps), prepared.lot, caps.tolist())
+    kinds = np.array([model.kind for model in prepared.models])
+    depths = np.where(kinds == "market", np.nanmean(prepared.scenarios["train"].depths, axis=1), 0.0)
+    even, by_depth, single = NAIVE
+    found: dict[str, Action] = {
+        RECOMMENDED: train.comparators[0],
+        "linear model alone": problem.best,
+        "ignoring risk": train.best_split(np.inf),
+        even: allocations.apportion(np.ones(len(caps))),
+    }
+    lit = np.where(kinds == "dark", 0, caps)
+    if (kinds == "dark").any() and prepared.scenarios["train"].room(lit) >= shares:
+        without = replace(prepared, caps=lit).problem(problem.risk_tolerance)
+        found["without dark pools"] = Replay(without, train.profits, train.shared).best_split()
+    if depths.any():
+        found[by_depth] = allocations.apportion(depths)
+    best = _best_single(train, shares, caps)
+    if best is not None:
+        found[single] = best
+    return {name: tuple(as_batch(split)[0].tolist()) for name, split in found.items()}
+
+
+def _frontier(prepared: SplitStudyOrder, train: Replay, test: Replay, seed: int) -> tuple[FrontierSplit, ...]:
+    """Return the best splits of the train hours by risk tolerance, with their measures in the test hours."""
+
+    def best(risk_tolerance: float) -> tuple[Action, float, float]:
+        split = as_batch(train.best_split(risk_tolerance))
+        (mean,), (deviation,) = train.moments(split)
+        return as_action(split[0]), float(mean), float(deviation**2)
+
+    points = trace_frontier(best, at=[train.risk_tolerance], most=25)
+    splits = {f"{k}": tuple(as_batch(point.action)[0].tolist()) for k, point in enumerate(points)}
+    measured = _measure_splits(splits, test, prepared.buckets("test"), first="0", seed=seed)
+    return tuple(
+        FrontierSplit(
+            risk_tolerance=point.risk_tolerance,
+            allocation=splits[name],
+            mean=point.mean,
+            variance=point.variance,
+            test_mean=measured[name].mean,
+            test_variance=measured[name].variance,
+            tail=measured[name].tail,
+        )
+        for name, point in zip(splits, points, strict=True)
+    )
+
+
+def _case(task: _SplitTask, results: dict[str, SimulationResult], seed: int) -> SplitResultCase:
+    """Return the findings for one order size and risk tolerance; ``results`` are by environment."""
+    prepared, problem, replays = task.prepared, task.problem, task.replays
+    allocations = _alternatives(prepared, problem, replays["train"])
+    mids = {part: prepared.mid(part) for part in PARTS}
+    measured = {
+        part: _measure_splits(allocations, replay, prepared.buckets(part), first=RECOMMENDED, seed=seed, mid=mids[part])
+        for part, replay in replays.items()
+    }
+    tolerance = problem.risk_tolerance
+    splits = {
+        name: SplitOutcome(allocation, measured["train"][name], measured["test"][name])
+        for name, allocation in allocations.items()
+    }
+    seen, tested = (measured[part][RECOMMENDED] for part in PARTS)
+    policies = {
+        name: PolicyOutcome(*(_policy(name, results[place], task.panels[place]) for place in ("model", *PARTS)))
+        for name in results["train"].policies
+    }
+    able = [name for name in policies if name not in BASELINES] or list(policies)  # a baseline if there are no others
+    counts = [SampleCount(len(np.unique(prepared.buckets(part))), replays[part].scenarios) for part in PARTS]
+    pools = [slot for slot in prepared.scenarios["train"].slots if slot.pool is not None]
+    return SplitResultCase(
+        shares=prepared.shares,
+        risk_tolerance=tolerance,
+        lot=prepared.lot,
+        mid=TrainAndTest(mids["train"], mids["test"]),
+        slots=tuple(prepared.slots),
+        kinds=tuple(model.kind for model in prepared.models),
+        caps=tuple(prepared.caps.tolist()),
+        rests_cross_at={slot.name: slot.venue for slot in pools},
+        unused_slots=prepared.unused,
+        moments=TrainAndTest(*counts),
+        splits_possible=str(problem.actions.size),
+        beyond_known_levels=TrainAndTest(*(replays[part].beyond(allocations[RECOMMENDED]) for part in PARTS)),
+        left_out=TrainAndTest(*(prepared.left_out(part) for part in PARTS)),
+        models={model.name: SlotModel(model.mean, model.variance, model.kind) for model in prepared.models},
+        fits=prepared.fits,
+        splits=splits,
+        naive_splits=tuple(name for name in NAIVE if name in splits),
+        gap=tested.mean_variance / tolerance - seen.mean_variance / tolerance if tolerance else None,
+        gap_error=math.hypot(*(one.mean_variance_error / tolerance for one in (seen, tested))) if tolerance else None,
+        frontier=_frontier(prepared, replays["train"], replays["test"], seed),
+        policies=policies,
+        recommended_policy=min(able, key=lambda name: policies[name].train.mean_variance),
+        warm_policies=tuple(name for name in policies if name == _WARM),
+        unplayed=tuple(task.unplayed),
+    )
+
+
+def _policy(name: str, result: SimulationResult, panel: SimulationPanel) -> PolicyMeasures:
+    one, environment = result.policies[name], panel.environment
+    rounds, means, deviations = (tuple(x.tolist()) for x in (one.checkpoints, one.mean_regret(), one.std_regret()))
+    horizon = int(one.checkpoints[-1])
+    comparator = float(environment.expected_comparator(np.array([horizon]))[0])
+    each = (one.regret[:, -1] + comparator) / horizon  # mean-variance of an order, learning included
+    error = float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else None
+    ends = [tuple(int(share) for share in np.atleast_1d(action)) for action in one.recommended]
+    common = max(set(ends), key=ends.count)
+    tolerance = environment.risk_tolerance
+    return PolicyMeasures(
+        regret=means[-1],
+        regret_error=deviations[-1] / one.runs**0.5,
+        learning_cost=_charged(means[-1], tolerance),
+        mean_variance=float(each.mean()),
+        cost_each=_charged(float(each.mean()), tolerance),
+        cost_each_error=_charged(error, tolerance) if error is not None else None,
+        mean_variance_error=error,
+        explored=float(one.exploration.mean() / horizon),
+        ended_on=common,
+        ended_on_share=ends.count(common) / len(ends),
+        runs=one.runs,
+        checkpoints=rounds,
+        mean_regret=means,
+        std_regret=deviations,
+    )
+
+
+def _market_facts(data: ImportedBooks, side: str) -> MarketFacts:
+    """Return the facts about the market data that a report states."""
+    recordings = {
+        one.stem: RecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source)
+        for one in data.recordings
+    }
+    one = data.recordings[0]
+    return MarketFacts(data.origin, data.symbol, str(one.date), zone_label(one.zone), side, recordings)

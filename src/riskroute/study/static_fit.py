@@ -33,9 +33,7 @@ _GRID = (0.0, 0.25, 0.5, 0.75, 1.0)  # fractions of an order that rest or are po
 
 def _fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
     """Fit the static split with the lowest mean cost plus charge for variance on the training days."""
-    training = _training(days, config)
-    smaller = _smaller(config)
-    count = _training_orders(days, smaller)
+    training, smaller, count = _training(days, config)
     names = tuple(
         name for name in training[0].load().books.venues if all(name in day.load().books.venues for day in training)
     )
@@ -54,25 +52,20 @@ def _fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
     return Candidate("static", "static", {"take": take, "dark": dark, "rest": names[rest]})
 
 
-def _training(days: Sequence[MarketDay], config: BacktestConfig) -> list[MarketDay]:
-    """Return the training days of all symbols."""
+def _training(days: Sequence[MarketDay], config: BacktestConfig) -> tuple[list[MarketDay], BacktestConfig, int]:
+    """Return the training days of all symbols, and how to play them: at most 100 orders per day are enough for a fit.
+
+    The last value is the number of training orders per day; for a single day, those of its first half.
+    """
     found: list[MarketDay] = []
     for symbol in dict.fromkeys(day.symbol for day in days):
         mine = [day for day in days if day.symbol == symbol]
         if not (train := training_days(len(mine), config.train)):
             raise InputError("train must be at least 1 to fit static and static+sweep, was 0")
         found += mine[:train]
-    return found
-
-
-def _smaller(config: BacktestConfig) -> BacktestConfig:
-    """Return the configuration with at most 100 orders per day, enough for a fit."""
-    return dataclasses.replace(config, orders=min(config.orders, 100))
-
-
-def _training_orders(days: Sequence[MarketDay], config: BacktestConfig) -> int:
-    """Return the number of training orders per day; for a single day, those of its first half."""
-    return max(config.orders // 2, 1) if sum(day.symbol == days[0].symbol for day in days) == 1 else config.orders
+    smaller = dataclasses.replace(config, orders=min(config.orders, 100))
+    halved = sum(day.symbol == days[0].symbol for day in days) == 1
+    return found, smaller, max(smaller.orders // 2, 1) if halved else smaller.orders
 
 
 def _first(day: TradingDay, count: int) -> TradingDay:
@@ -124,11 +117,9 @@ def _fit_static_sweep(
     """Fit the pools to try and the fractions to rest and post before the sweep, by the objective in training."""
     from riskroute.study.costs import objective_cost
 
-    training = tuple(_training(days, config))
-    smaller = _smaller(config)
-    count = _training_orders(days, smaller)
+    training, smaller, count = _training(days, config)
     candidates = [Candidate(f"candidate {k}", "static+sweep", one) for k, one in enumerate(_grid(training, config))]
-    tasks = [PlayTask(candidate, training, 0, smaller, config.seed) for candidate in candidates]
+    tasks = [PlayTask(candidate, tuple(training), 0, smaller, config.seed) for candidate in candidates]
     values = [
         objective_cost(tables.orders.filter(polars.col("number") < count), config.kappa)
         for tables in run_backend_tasks(tasks, backend or Backend(), cache=cache)

@@ -91,6 +91,11 @@ class BootstrapDifference:
     length: float
     detectable: float
 
+    def paired(self, against: str) -> PairedDifference:
+        """Return the difference to ``against``, with None for what a single block does not tell."""
+        low, high, detectable = (x if math.isfinite(x) else None for x in (self.low, self.high, self.detectable))
+        return PairedDifference(against, self.mean, low, high, self.blocks, detectable)
+
 
 def block_means(values: Vector, blocks: Integers) -> tuple[Vector, Vector]:
     """Return sums and counts of values ``(n,)`` by block."""

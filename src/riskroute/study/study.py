@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +97,18 @@ class Study:
 
     def max_plays(self, days: Sequence[MarketDay]) -> int:
         """Return the maximum number of plays on prepared days, for a progress bar; fitting a router counts as one."""
-        return _max_plays(self.config, len({day.symbol for day in days}), pools=bool(days[0].pools))
+        config, symbols, pools = self.config, len({day.symbol for day in days}), bool(days[0].pools)
+        plays = 0
+        for size, horizon in config.cases:
+            names = candidate_names((*config.routers, CLAIRVOYANT), pools=pools, horizon=horizon, train=config.train)
+            rounds = symbols * config.seeds
+            own = len(names) * rounds + symbols * len(set(names) & set(FITTED))
+            worlds = SURFACE_POINTS if pools and config.surface_orders else 0
+            if config.stresses:
+                worlds += len(stresses.stress_configs(config.backtest(size, horizon), pools=pools))
+            pooled = own if symbols > 1 else 0
+            plays += own + 2 * worlds * rounds + pooled
+        return plays
 
     def play(
         self,
@@ -109,9 +118,34 @@ class Study:
         backend: Backend | str = "local",
         progress: Progress | None = None,
     ) -> StudyResult:
-        """Play the routers on prepared days and choose among them; plays in the cache folder ``kept`` are reused."""
+        """Play the routers on prepared days and choose among them; plays in the cache folder ``kept`` are reused.
+
+        There is one case per symbol, order size and deadline, and one that pools the symbols. The router with the
+        lowest objective on the training days is chosen. The test days only decide whether to use it: unless it beats
+        the benchmark rule there with its whole 95 % interval, the rule is used.
+        """
+        config, where, cache = self.config, _backend(backend), _cache(kept)
+        for case in config.cases:
+            check_playable_days(days, config.backtest(*case))
+        names = tuple(dict.fromkeys(day.symbol for day in days))
+        total, done = self.max_plays(days), itertools.count(1)
+
+        def count_play(name: str) -> None:
+            if progress is not None:
+                progress(name, next(done), total)
+
+        cases = []
         with compilation_timed("the study"):
-            return _run_study(days, self.config, backend=_backend(backend), cache=_cache(kept), progress=progress)
+            for size, horizon in config.cases:
+                for name in names:
+                    mine = [day for day in days if day.symbol == name]
+                    cases.append(play_case(mine, config, size, horizon, name, where, cache, count_play))
+                if len(names) > 1:  # reuses the plays of each symbol
+                    pooled = dataclasses.replace(config, surface_orders=0, stresses=False)
+                    cases.append(play_case(days, pooled, size, horizon, "", where, cache, count_play))
+        played, pools = tuple(day.name for day in days), tuple(days[0].pools)
+        synthetic, protection = any(day.synthetic for day in days), config.protection or days[0].protection
+        return StudyResult(config, played, pools, tuple(cases), provenance_versions(), synthetic, protection)
 
     def write(
         self,
@@ -122,9 +156,21 @@ class Study:
         kept: str | os.PathLike[str] = _KEPT,
         backend: Backend | str = "local",
     ) -> list[Path]:
-        """Write the result, the routing table and the states of the routers to use; return the files."""
-        folder = writable_folder("out", out)
-        states = _write_states(result, days, folder, backend=_backend(backend), cache=_cache(kept))
+        """Write the result, the routing table and the states of the routers to use; return the files.
+
+        The routers are trained on all days; there is one state per symbol, size and deadline.
+        """
+        folder, where, cache = writable_folder("out", out), _backend(backend), _cache(kept)
+        tasks, names = [], []
+        for case in result.cases:
+            mine = [day for day in days if day.symbol == case.symbol]
+            if mine:
+                config = result.config.backtest(case.shares, case.horizon)
+                candidate = static_fit_candidate(case.use, mine, config, backend=where, cache=cache)
+                tasks.append(next(task for task in play_tasks([candidate], mine, config) if task.seed == config.seed))
+                names.append(f"state-{in_file_name(case.symbol)}-{case.shares}-{case.horizon:g}s.json")
+        played = perform_plays(tasks, backend=where, cache=cache)
+        states = [write_json(folder / name, tables.state) for name, tables in zip(names, played, strict=True)]
         return [*result.write(folder), *states]
 
     def run(
@@ -193,77 +239,3 @@ def _pool(one: Any) -> DarkMarketPool:
         if item.default is dataclasses.MISSING and name not in one:
             raise InputError(f"{name} of a pool must be given, was missing")
     return DarkMarketPool(**one)
-
-
-def _run_study(
-    days: Sequence[MarketDay],
-    config: StudyConfig,
-    *,
-    backend: Backend | None = None,
-    cache: PlayCache | None = None,
-    progress: Progress | None = None,
-) -> StudyResult:
-    """Play a study on prepared days: one case per symbol, order size and deadline, and one that pools the symbols.
-
-    The router with the lowest objective on the training days is chosen. The test days only decide whether to use it:
-    unless it beats the benchmark rule there with its whole 95 % interval, the rule is used.
-    """
-    instance_of("config", config, StudyConfig, "a StudyConfig")
-    for case in config.cases:
-        check_playable_days(days, config.backtest(*case))
-    names = tuple(dict.fromkeys(day.symbol for day in days))
-    total, done = _max_plays(config, len(names), pools=bool(days[0].pools)), itertools.count(1)
-
-    def count_play(name: str) -> None:
-        if progress is not None:
-            progress(name, next(done), total)
-
-    with ExitStack() as stack:
-        if cache is None:  # the pooled case reuses the plays of each symbol
-            cache = PlayCache(Path(stack.enter_context(tempfile.TemporaryDirectory())))
-        cases = []
-        for size, horizon in config.cases:
-            for name in names:
-                mine = [day for day in days if day.symbol == name]
-                cases.append(play_case(mine, config, size, horizon, name, backend, cache, count_play))
-            if len(names) > 1:
-                pooled = dataclasses.replace(config, surface_orders=0, stresses=False)
-                cases.append(play_case(days, pooled, size, horizon, "", backend, cache, count_play))
-    played, pools = tuple(day.name for day in days), tuple(days[0].pools)
-    synthetic, protection = any(day.synthetic for day in days), config.protection or days[0].protection
-    return StudyResult(config, played, pools, tuple(cases), provenance_versions(), synthetic, protection)
-
-
-def _max_plays(config: StudyConfig, symbols: int, *, pools: bool) -> int:
-    """Return the maximum number of plays of a study; fitting a router counts as one."""
-    plays = 0
-    for size, horizon in config.cases:
-        names = candidate_names((*config.routers, CLAIRVOYANT), pools=pools, horizon=horizon, train=config.train)
-        rounds = symbols * config.seeds
-        own = len(names) * rounds + symbols * len(set(names) & set(FITTED))
-        worlds = SURFACE_POINTS if pools and config.surface_orders else 0
-        worlds += len(stresses.stress_configs(config.backtest(size, horizon), pools=pools)) if config.stresses else 0
-        pooled = own if symbols > 1 else 0
-        plays += own + 2 * worlds * rounds + pooled
-    return plays
-
-
-def _write_states(
-    result: StudyResult,
-    days: Sequence[MarketDay],
-    out: str | Path,
-    *,
-    backend: Backend | None = None,
-    cache: PlayCache | None = None,
-) -> list[Path]:
-    """Train the routers to use on all days and write their states: one file per symbol, size and deadline."""
-    folder, tasks, names = writable_folder("out", out), [], []
-    for case in result.cases:
-        mine = [day for day in days if day.symbol == case.symbol]
-        if mine:
-            config = result.config.backtest(case.shares, case.horizon)
-            candidate = static_fit_candidate(case.use, mine, config, backend=backend, cache=cache)
-            tasks.append(next(task for task in play_tasks([candidate], mine, config) if task.seed == config.seed))
-            names.append(f"state-{in_file_name(case.symbol)}-{case.shares}-{case.horizon:g}s.json")
-    played = perform_plays(tasks, backend=backend, cache=cache)
-    return [write_json(folder / name, tables.state) for name, tables in zip(names, played, strict=True)]

@@ -63,10 +63,9 @@ class Adaptive(LinearPolicy):
 
     Examples
     --------
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
     >>> import numpy as np
-    >>> policy = Adaptive().start(Setting(actions=Actions(np.eye(2)), horizon=500), seed=1)
+    >>> import riskroute as rr
+    >>> policy = Adaptive().start(rr.Setting(actions=rr.Actions(np.eye(2)), horizon=500), seed=1)
     >>> while policy.remaining:
     ...     action = policy.select()
     ...     policy.update(action, reward=float(policy.rng.normal(action)))

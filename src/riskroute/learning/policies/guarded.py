@@ -142,9 +142,8 @@ class Guarded(Adaptive):
 
     Examples
     --------
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
-    >>> policy = Guarded(strength=0.1).start(Setting(actions=Actions(np.eye(2)), horizon=1_000_000))
+    >>> import riskroute as rr
+    >>> policy = Guarded(strength=0.1).start(rr.Setting(actions=rr.Actions(np.eye(2)), horizon=1_000_000))
     >>> policy.plan().counts.tolist()
     [342, 342]
     >>> round(policy.regret_bound() / 1e6, 1)

@@ -35,9 +35,8 @@ class MvThompson(ArmPolicy):
 
     Examples
     --------
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
-    >>> policy = MvThompson().start(Setting(actions=Actions([[1.0], [0.5], [0.2]])))
+    >>> import riskroute as rr
+    >>> policy = MvThompson().start(rr.Setting(actions=rr.Actions([[1.0], [0.5], [0.2]])))
     >>> policy.plan().counts.tolist()
     [1, 1, 1]
 

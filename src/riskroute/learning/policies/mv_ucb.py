@@ -32,9 +32,8 @@ class MvUcb(IndexPolicy):
 
     Examples
     --------
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
-    >>> policy = MvUcb().start(Setting(actions=Actions([[1.0], [0.5]]), risk_tolerance=2.0))
+    >>> import riskroute as rr
+    >>> policy = MvUcb().start(rr.Setting(actions=rr.Actions([[1.0], [0.5]]), risk_tolerance=2.0))
     >>> [round(policy.bonus_at(played), 3) for played in (1, 2, 100, 1000, 1001)]
     [0.0, 4.079, 10.513, 12.872, 12.872]
 

@@ -33,9 +33,8 @@ class PhasedElimination(PhasedPolicy):
 
     Examples
     --------
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
-    >>> policy = PhasedElimination().start(Setting(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
+    >>> import riskroute as rr
+    >>> policy = PhasedElimination().start(rr.Setting(actions=rr.Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
     >>> policy.plan().counts.tolist()  # 16 log(4000) = 132.7 rounds
     [67, 67]
 

@@ -39,9 +39,8 @@ class Rise(Policy):
 
     Examples
     --------
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
-    >>> rise = Rise().start(Setting(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
+    >>> import riskroute as rr
+    >>> rise = Rise().start(rr.Setting(actions=rr.Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
     >>> rise.plan().counts.tolist()
     [100, 100]
 

@@ -42,9 +42,8 @@ class RisePlusPlus(PhasedPolicy):
 
     Examples
     --------
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
-    >>> policy = RisePlusPlus().start(Setting(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
+    >>> import riskroute as rr
+    >>> policy = RisePlusPlus().start(rr.Setting(actions=rr.Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
     >>> policy.plan().counts.tolist()
     [1, 1]
 

@@ -26,9 +26,8 @@ class RiskExpExp(ArmPolicy):
 
     Examples
     --------
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
-    >>> policy = RiskExpExp().start(Setting(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
+    >>> import riskroute as rr
+    >>> policy = RiskExpExp().start(rr.Setting(actions=rr.Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
     >>> policy.plan().rounds, policy.plan().actions[:4].tolist()  # 2 (1000 / 14)^(2/3) = 34.4 rounds
     (35, [0, 1, 0, 1])
 

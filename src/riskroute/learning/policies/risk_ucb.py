@@ -29,9 +29,8 @@ class RiskUcb(IndexPolicy):
 
     Examples
     --------
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
-    >>> policy = RiskUcb().start(Setting(actions=Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
+    >>> import riskroute as rr
+    >>> policy = RiskUcb().start(rr.Setting(actions=rr.Actions([[1.0, 0.0], [0.0, 1.0]]), horizon=1000))
     >>> round(policy.bonus_at(0), 3)
     18.398
 

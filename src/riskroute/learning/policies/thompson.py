@@ -31,9 +31,8 @@ class Thompson(LinearPolicy):
     Examples
     --------
     >>> import numpy as np
-    >>> from riskroute.learning.actions import Actions
-    >>> from riskroute.learning.plan import Setting
-    >>> policy = Thompson().start(Setting(actions=Actions(np.eye(2))), seed=1)
+    >>> import riskroute as rr
+    >>> policy = Thompson().start(rr.Setting(actions=rr.Actions(np.eye(2))), seed=1)
     >>> for _ in range(500):
     ...     action = policy.select()
     ...     policy.update(action, reward=float(policy.rng.normal(action)))
