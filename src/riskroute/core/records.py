@@ -10,25 +10,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from riskroute.core.errors import InputError
-from riskroute.core.text import shown
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-
 import re
 from collections.abc import Mapping
-from typing import Annotated, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.core.errors import DataError
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.text import shown
 from riskroute.core.validation import exact_array
 
 Record = TypeVar("Record")

@@ -6,34 +6,22 @@ Call them at the edge: public constructors and functions, command line, files, H
 from __future__ import annotations
 
 import dataclasses
-import math
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from riskroute.core.errors import InputError
-from riskroute.core.text import shown
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 import datetime as dt
+import difflib
+import math
 import operator
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from riskroute.core.text import described
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from riskroute.core.arrays import Floats
-
+from riskroute.core.arrays import Floats
+from riskroute.core.errors import InputError
+from riskroute.core.text import described, shown
 
 Kind = TypeVar("Kind")
 
@@ -102,8 +90,6 @@ def valid_magnitude(
 
 def _as_float(value: Any) -> float:
     """Convert to float; NaN if that is not possible."""
-    import numpy as np
-
     if isinstance(value, bool | np.bool | str | bytes) or getattr(value, "ndim", 0) > 0:
         return math.nan
     try:
@@ -119,8 +105,6 @@ def finite_array(
 
     ``largest`` is the largest magnitude of an entry (default: no limit).
     """
-    import numpy as np
-
     shape = {1: "a list of numbers", 2: "rows of numbers of equal length"}[ndim]
     try:
         given = np.asarray(value)
@@ -149,8 +133,6 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
 
     An array of this dtype and shape is returned unchanged; other values are converted if no information is lost.
     """
-    import numpy as np
-
     if type(value) is np.ndarray and value.dtype == dtype and _fits(value.shape, shape):
         return value
     try:
@@ -187,8 +169,6 @@ def true_or_false(name: str, value: Any) -> bool:
     """Return ``value`` if it is a boolean."""
     if value is True or value is False:
         return value
-    import numpy as np
-
     if not isinstance(value, np.bool):
         raise InputError(f"{name} must be True or False, was {described(value)}")
     return bool(value)
@@ -239,8 +219,6 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of ``choices``; the error suggests the closest one."""
     if isinstance(value, str) and value in choices:
         return str(value)
-    import difflib
-
     near = difflib.get_close_matches(str(value), choices, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     raise InputError(f"{name} must be one of {', '.join(choices)}, was {shown(value)}{hint}")
