@@ -40,13 +40,8 @@ from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 _Reader = ItchReader | LobsterReader | TickReader | UpdateReader | DatabentoReader | TaqReader | TableReader
 
 READERS: dict[str, Callable[[Path, ReadingOptions], _Reader]] = {
-    "itch": ItchReader,
-    "lobster": LobsterReader,
-    "ticks": TickReader,
-    "deltas": UpdateReader,
-    "databento": DatabentoReader,
-    "taq": TaqReader,
-    "table": TableReader,
+    kind.name: kind
+    for kind in (ItchReader, LobsterReader, TickReader, UpdateReader, DatabentoReader, TaqReader, TableReader)
 }
 
 Progress = Callable[[str, int], None]  # called with the name of a file and the number of snapshots read so far
@@ -165,13 +160,8 @@ def _detect_format(path: Path) -> str:
         raise error(f"{path} must {expected[claimed]}, was {content}")
     if not csv_members(path):
         raise NoBooksError(f"{path} must be an archive of CSV files, has none")
-    if LobsterReader.recognises(path):
-        return "lobster"
-    if TickReader.recognises(path):
-        return "ticks"
-    if TaqReader.recognises(path):
-        return "taq"
-    return "databento" if DatabentoReader.recognises(path) else "table"
+    named = LobsterReader, TickReader, TaqReader, DatabentoReader
+    return next((kind.name for kind in named if kind.recognises(path)), TableReader.name)
 
 
 def import_files(
