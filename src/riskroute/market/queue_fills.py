@@ -286,14 +286,8 @@ class _QueueDrain(NamedTuple):
 class QueueReplay:
     """Replays limit orders on the recorded queues of a day.
 
-    Parameters
-    ----------
-    books : DayBooks
-        Snapshots of the venues.
-    events : Mapping[str, polars.DataFrame]
-        Events by venue; a venue without events takes no limit orders.
-    matching : Mapping[str, str]
-        ``price-time`` or ``pro-rata`` by venue; default: ``price-time``.
+    A venue without ``events`` takes no limit orders. ``matching`` is one of `MATCHING_RULES` by venue; default:
+    ``price-time``.
     """
 
     def __init__(

@@ -39,22 +39,13 @@ class ConsolidatedTake(NamedTuple):
 
 
 class ConsolidatedBook:
-    """One side of all venues' books, merged in taking order.
+    """One side of all venues' books, merged in taking order: the asks if ``side`` is ``buy``, the bids if ``sell``.
 
-    Parameters
-    ----------
-    prices, sizes : Matrix
-        ``(V, L)``, levels of ``V`` venues, best first; a price of NaN or a size of 0 where there is no level. The asks
-        for a buy order, the bids for a sell order.
-    takers : Vector
-        ``(V,)``, fee in dollars per share taken; a rebate is negative.
-    mid : float
-        Benchmark price, the same for all venues.
-    side : str
-        ``buy`` or ``sell``.
-    protect : bool
-        Whether order protection applies (US equities, Rule 611): better displayed prices are taken first, and fees only
-        break ties. Without it, levels are taken by their price after fees: the cheapest split.
+    ``prices`` and ``sizes (V, L)`` are the levels of ``V`` venues, best first; a price of NaN or a size of 0 where
+    there is no level. ``takers (V,)`` are fees in dollars per share taken; a rebate is negative. ``mid`` is the
+    benchmark price, the same for all venues. With ``protect``, order protection applies (US equities, Rule 611): better
+    displayed prices are taken first, and fees only break ties. Without it, levels are taken by their price after fees:
+    the cheapest split.
 
     Examples
     --------
