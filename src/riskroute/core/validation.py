@@ -247,6 +247,12 @@ def as_name(field: str, value: Any, *, longest: int = 64, marks: str = MARKS) ->
     return str(value)
 
 
+def if_given(check: Callable[..., Any], name: str, value: Any, *expected: Any, **limits: Any) -> None:
+    """Check ``value`` with a function of this module unless it is None."""
+    if value is not None:
+        check(name, value, *expected, **limits)
+
+
 def parameter(default: Any, check: Callable[..., Any], **limits: Any) -> Any:
     """Declare a dataclass field of a policy or router with a check of its value.
 

@@ -14,6 +14,7 @@ import polars
 
 from riskroute.core.errors import DataError, InputError, NoBooksError
 from riskroute.core.validation import (
+    if_given,
     instance_of,
     one_of,
     real_number,
@@ -198,14 +199,12 @@ def import_files(
         "unresolved": real_number("max_unresolved", max_unresolved, minimum=0, maximum=1),
         "crossed": real_number("max_crossed", max_crossed, minimum=0, maximum=1),
     }
-    if kind is not None:
-        one_of("kind", kind, tuple(READERS))
+    if_given(one_of, "kind", kind, tuple(READERS))
     files = [valid_path("a file", path) for path in valid_list("files", paths, object, "paths")]
     out = valid_path("out", out)
     instance_of("options", options, ReadingOptions, "a ReadingOptions")
-    for name, function in (("progress", progress), ("skipped", skipped)):
-        if function is not None:
-            valid_function(name, function)
+    if_given(valid_function, "progress", progress)
+    if_given(valid_function, "skipped", skipped)
     if not files:
         raise InputError("no files to import; name at least one")
     writers: dict[tuple[str, str, str], RecordingWriter] = {}

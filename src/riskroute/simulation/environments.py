@@ -143,14 +143,7 @@ class EnvironmentRun:
         environment = self.environment
         if not len(self._changes):
             return environment.outcomes(actions)
-        piece = environment.piece_at(begins)
-        if piece[0] == piece[-1]:
-            return environment.outcomes(actions, int(piece[0]))
-        mean, deviation, gap = np.empty(len(piece)), np.empty(len(piece)), np.empty(len(piece))
-        for k in range(piece[0], piece[-1] + 1):
-            part = slice(*np.searchsorted(piece, [k, k + 1]))
-            mean[part], deviation[part], gap[part] = environment.outcomes(actions[part], k)
-        return mean, deviation, gap
+        return environment.outcomes_by_piece(actions, environment.piece_at(begins))
 
     def draw_blocks(
         self, actions: ActionBatch, counts: Integers, mean: Vector, deviation: Vector
@@ -363,6 +356,14 @@ class Environment:
             rows = offered.checked_rows(actions)
             return mean[rows], deviation[rows], gap[rows]
         return *self.moments(actions, piece), self.gaps(actions, piece)
+
+    def outcomes_by_piece(self, actions: ActionBatch, pieces: Integers) -> tuple[Vector, Vector, Vector]:
+        """Return the `outcomes` of actions, each in a piece of its own, ``(n,)``."""
+        found = np.empty((3, len(pieces)))
+        for piece in np.unique(pieces).tolist():
+            there = pieces == piece
+            found[:, there] = self.outcomes(actions[there], piece)
+        return found[0], found[1], found[2]
 
     def table(self, piece: int) -> tuple[Vector, Vector, Vector]:
         """Return mean, standard deviation and gap by row of a listed action set, computed once per piece."""

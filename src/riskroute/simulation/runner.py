@@ -40,6 +40,7 @@ from riskroute.core.text import number_text, shown
 from riskroute.core.validation import (
     LABEL_MARKS,
     as_name,
+    if_given,
     instance_of,
     one_of,
     valid_function,
@@ -199,11 +200,7 @@ def _play_index(environment: Environment, policy: IndexPolicy, rng: np.random.Ge
 
 def _single_rounds(environment: Environment, actions: Integers, rewards: Floats) -> _Log:
     n = len(rewards)
-    piece = environment.piece_at(np.arange(n))
-    means, deviations, gaps = np.empty((3, n))
-    for k in np.unique(piece):
-        there = piece == k
-        means[there], deviations[there], gaps[there] = environment.outcomes(actions[there], int(k))
+    means, deviations, gaps = environment.outcomes_by_piece(actions, environment.piece_at(np.arange(n)))
     return actions, RegretBlocks(np.ones(n, dtype=np.int64), rewards, np.zeros(n), means, deviations**2, gaps)
 
 
@@ -469,10 +466,8 @@ def simulate(
     runs = whole_number("runs", runs, maximum=10**7)
     seed = whole_number("seed", seed, minimum=0)
     one_of("method", method, ("auto", "blocks", "rounds"))
-    if progress is not None:
-        valid_function("progress", progress)
-    if backend is not None:
-        instance_of("backend", backend, Backend, "a Backend")
+    if_given(valid_function, "progress", progress)
+    if_given(instance_of, "backend", backend, Backend, "a Backend")
     recorded = len(regret_checkpoints(horizon, checkpoints, spacing))
     chosen = _policies_by_label(policies, environment, horizon)
     tasks = [

@@ -398,9 +398,7 @@ class _Form:
         units = np.concatenate([scale, scale**2])[interleaved]
         white = whitening[interleaved] * units[:, None]
         self.form = white @ white.T
-        self.form[np.diag_indices_from(self.form)] += 1e-10 * float(
-            np.trace(self.form)
-        )  # slots fixed at zero have no information
+        self.form += 1e-10 * float(np.trace(self.form)) * np.eye(2 * slots)  # slots fixed at zero have no information
         self.total = np.zeros(2 * slots)
         self.total[::2] = scale / lattice.units  # sum of amounts over units: always one
         pairs = np.arange(2 * slots).reshape(slots, 2)
