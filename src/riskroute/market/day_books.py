@@ -171,14 +171,8 @@ class DayBooks:
 @njit(cache=True)
 def _row_at(stamps: Stamps, first: int, last: int, time: int) -> int:
     """Return the row of the last stamp at or before ``time`` in rows ``first`` to ``last - 1``; -1 if none."""
-    low, high = first, last
-    while low < high:
-        middle = (low + high) // 2
-        if stamps[middle] <= time:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1 if low > first else -1
+    count = np.searchsorted(stamps[first:last], time, side="right")
+    return int(first + count - 1) if count else -1
 
 
 @njit(cache=True)

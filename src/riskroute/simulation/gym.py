@@ -34,11 +34,8 @@ from riskroute.learning.plan import LONGEST_HORIZON, Setting
 from riskroute.learning.tally import Tally
 from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.importing import import_files
-from riskroute.market.readers.reading import ReadingOptions
-from riskroute.market.recordings import RecordingStore
+from riskroute.market.importing import import_books
 from riskroute.market.scenarios import ScenarioSlot, draw_scenarios
-from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.market.synthetic.venues import DEFAULT_VENUES
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.instances import random_routing_problem
@@ -157,16 +154,8 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
 class SyntheticEnv(RoutingEnv):
     """``riskroute/Synthetic-v0``: a random instance of the paper's synthetic experiments, with Gaussian rewards.
 
-    Parameters
-    ----------
-    shares, slots : int
-        Size of the problem.
-    instance : int
-        Number of the instance, the ``seed`` of `random_routing_problem`.
-    risk_tolerance : float
-        Weight of the mean against the variance in gaps and regret.
-    horizon, action_mode
-        See `RoutingEnv`.
+    ``instance`` is the ``seed`` of `random_routing_problem`, ``risk_tolerance`` the weight of the mean against the
+    variance in gaps and regret; the other parameters are those of `RoutingEnv`.
     """
 
     def __init__(
@@ -192,12 +181,8 @@ class SyntheticEnv(RoutingEnv):
 class ReplayEnv(RoutingEnv):
     """``riskroute/Replay-v0``: profits of splits in recorded scenarios.
 
-    Parameters
-    ----------
-    replay : Replay, optional
-        Replay over all splits within caps and lots; default: twenty minutes of the synthetic market.
-    horizon, action_mode
-        See `RoutingEnv`.
+    ``replay`` is over all splits within caps and lots; default: twenty minutes of the synthetic market. The other
+    parameters are those of `RoutingEnv`.
     """
 
     def __init__(self, replay: Replay | None = None, *, horizon: int = _HORIZON, action_mode: str = "discrete") -> None:
@@ -235,19 +220,17 @@ def _allocations(actions: ActionSet) -> Allocations:
 @cache
 def _synthetic_replay() -> Replay:
     """Return a replay of twenty minutes of the synthetic market: 10 shares, three lit venues, two dark pools."""
-    symbol, first = DEFAULT_SYMBOLS[0], DEFAULT_VENUES[0].name
+    first = DEFAULT_VENUES[0].name
     pools = DarkPool(0.3, 1.0, name="Dark 1"), DarkPool(0.6, 1.5, fee=0.03, name="Dark 2")
     slots = [
         *(ScenarioSlot(venue.name) for venue in DEFAULT_VENUES),
         *(ScenarioSlot(first, "dark", pool) for pool in pools),
     ]
-    shares, hours = 10, (dt.time(11), dt.time(11, 20))
-    window = TimeWindow(dt.time(11, 2), hours[1], buckets=18)  # skips two minutes, in which the books fill
+    shares, end = 10, dt.time(11, 20)
+    window = TimeWindow(dt.time(11, 2), end, buckets=18)  # skips two minutes, in which the books fill
     with tempfile.TemporaryDirectory() as folder:
-        files = generate_market(folder, symbols=(symbol,), hours=hours)
-        import_files(files, Path(folder) / "books", ReadingOptions((symbol,)))
-        store = RecordingStore(Path(folder) / "books")
-        scenarios = draw_scenarios(store, symbol, slots, shares, window, repeats=20)
+        books = import_books(None, None, Path(folder), 0, hours=(dt.time(11, 10), end))
+        scenarios = draw_scenarios(books.store, books.symbol, slots, shares, window, repeats=20)
     caps = scenarios.caps()
     models, _ = scenarios.models(caps, seed=0)
     problem = venue_problem(models, shares, caps=caps.tolist(), base_variance=0.0)

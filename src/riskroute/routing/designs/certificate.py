@@ -170,7 +170,10 @@ class _Search:
         free = np.linalg.svd(known[None, :])[2][1:]  # orthonormal rows, orthogonal to the known direction
         basis = width[:, None] * free.T
         # relative to the sums of one member, directions that hardly vary contribute next to nothing
-        self.fixed = fixed = self._sums_of_a_member(whole)
+        orbit = self._maximum(whole, np.zeros(count), own=False)[1]
+        if orbit is None:
+            raise InputError("the allocation set is empty: no allocation satisfies the bounds")
+        self.fixed = fixed = self.leverage(orbit)[1]
         self.back = free / width  # s = back (p - fixed)
         self.linear = 2 * basis.T @ self.quadratic @ fixed
         self.constant = float(fixed @ self.quadratic @ fixed)
@@ -178,12 +181,6 @@ class _Search:
         large = 1e-12 * np.abs(values).max(initial=0.0)
         self.convex = [(values[i], axes[:, i]) for i in range(len(values)) if values[i] > large]
         self.concave = [(values[i], axes[:, i]) for i in range(len(values)) if values[i] < -large]
-
-    def _sums_of_a_member(self, whole: Part) -> Vector:
-        orbit = self._maximum(whole, np.zeros(2 * len(self.groups)), own=False)[1]
-        if orbit is None:
-            raise InputError("the allocation set is empty: no allocation satisfies the bounds")
-        return self.leverage(orbit)[1]
 
     def leverage(self, orbit: Orbit) -> tuple[float, Vector]:
         """Return the exact leverage of an orbit, and its sums."""
