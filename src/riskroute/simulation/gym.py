@@ -59,19 +59,10 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
     ``allocation`` in shares, its true ``mean`` and ``variance``, its ``gap`` to the best split's mean-variance and the
     ``regret`` so far; that of a reset has the ``best`` split.
 
-    Parameters
-    ----------
-    environment : Environment
-        With one action set, over ``allocations`` or their list.
-    allocations : Allocations
-        The splits, numbered in lexicographic order.
-    reach : float
-        The largest reward, in absolute value; observations are clipped to it.
-    horizon : int
-        Steps of an episode, which ends truncated.
-    action_mode : str
-        ``discrete``: the number of the split, for up to 200,000 splits. ``weights``: one weight from 0 to 1 per slot,
-        rounded to a split by `Allocations.apportion`.
+    ``environment`` has one action set, over ``allocations`` or their list. Observations are clipped to rewards of
+    ``reach`` in absolute value. An episode ends truncated after ``horizon`` steps. With ``discrete`` as
+    ``action_mode``, an action is the number of the split in lexicographic order, for up to 200,000 splits; with
+    ``weights``, one weight from 0 to 1 per slot, rounded to a split by `Allocations.apportion`.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - the base class declares it an instance's
