@@ -14,14 +14,16 @@ import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError
 from riskroute.core.text import described, shown
+
+if TYPE_CHECKING:  # the command line checks names before it loads NumPy
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from riskroute.core.arrays import Floats
 
 Kind = TypeVar("Kind")
 
@@ -90,6 +92,8 @@ def valid_magnitude(
 
 def _as_float(value: Any) -> float:
     """Convert to float; NaN if that is not possible."""
+    import numpy as np
+
     if isinstance(value, bool | np.bool | str | bytes) or getattr(value, "ndim", 0) > 0:
         return math.nan
     try:
@@ -105,6 +109,8 @@ def finite_array(
 
     ``largest`` is the largest magnitude of an entry (default: no limit).
     """
+    import numpy as np
+
     shape = {1: "a list of numbers", 2: "rows of numbers of equal length"}[ndim]
     try:
         given = np.asarray(value)
@@ -133,6 +139,8 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
 
     An array of this dtype and shape is returned unchanged; other values are converted if no information is lost.
     """
+    import numpy as np
+
     if type(value) is np.ndarray and value.dtype == dtype and _fits(value.shape, shape):
         return value
     try:
@@ -169,6 +177,8 @@ def true_or_false(name: str, value: Any) -> bool:
     """Return ``value`` if it is a boolean."""
     if value is True or value is False:
         return value
+    import numpy as np
+
     if not isinstance(value, np.bool):
         raise InputError(f"{name} must be True or False, was {described(value)}")
     return bool(value)
