@@ -73,6 +73,11 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         self.environment, self.allocations = environment, allocations
         self.horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
         self.action_mode = one_of("action_mode", action_mode, ("discrete", "weights"))
+        if action_mode == "discrete" and allocations.size > COMFORTABLE_LIST:
+            raise InputError(
+                f"action_mode must be weights for more than {COMFORTABLE_LIST:,} splits, "
+                f"was 'discrete' for {count_text(allocations.size)}"
+            )
         slots = allocations.slots
         self.action_space = (
             gymnasium.spaces.Discrete(allocations.size)
@@ -159,7 +164,7 @@ class SyntheticEnv(RoutingEnv):
         horizon: int = _HORIZON,
         action_mode: str = "discrete",
     ) -> None:
-        allocations = _few_enough(Allocations(shares, slots), action_mode)
+        allocations = Allocations(shares, slots)
         whole_number("instance", instance, minimum=0)
         problem = random_routing_problem(shares, slots, instance, risk_tolerance=risk_tolerance)
         environment, best = Environment(problem), problem.actions.best
@@ -180,19 +185,9 @@ class ReplayEnv(RoutingEnv):
         if replay is not None and not isinstance(replay, Replay):
             raise InputError(f"replay must be a Replay or None, was {replay!r}")
         chosen = _synthetic_replay() if replay is None else replay
-        allocations = _few_enough(_allocations(chosen.actions), action_mode)
+        allocations = _allocations(chosen.actions)
         reach = float(np.nanmax(np.abs(chosen.profits), axis=(1, 2)).sum())
         super().__init__(chosen, allocations, reach, horizon=horizon, action_mode=action_mode)
-
-
-def _few_enough(allocations: Allocations, action_mode: str) -> Allocations:
-    """Return ``allocations``; raise `InputError` if there are too many for discrete actions."""
-    if action_mode == "discrete" and allocations.size > COMFORTABLE_LIST:
-        raise InputError(
-            f"action_mode must be weights for more than {COMFORTABLE_LIST:,} splits, "
-            f"was 'discrete' for {count_text(allocations.size)}"
-        )
-    return allocations
 
 
 def _allocations(actions: ActionSet) -> Allocations:

@@ -88,8 +88,6 @@ class ReadingOptions:
     def __post_init__(self) -> None:
         if_given(whole_number, "depth", self.depth, maximum=MOST_LEVELS)
         if_given(whole_number, "lot", self.lot, maximum=10_000)
-        if isinstance(self.symbols, str):
-            raise InputError(f"symbols must be a list of names, was {self.symbols!r}")
         symbols = valid_list("symbols", self.symbols, str, "names")
         symbols = [as_name("symbol", symbol, longest=LONGEST_SYMBOL).upper() for symbol in symbols]
         object.__setattr__(self, "symbols", tuple(dict.fromkeys(symbols)))
