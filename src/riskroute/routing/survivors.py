@@ -82,11 +82,7 @@ class _Survivors(ActionSet):
     @cached_property
     def size(self) -> int:
         """Number of members: counted where possible, otherwise estimated by nested sampling."""
-        return self._stated_size or self._exact_size or self._estimate_size()
-
-    @cached_property
-    def _exact_size(self) -> int | None:
-        return self._members.count() if self.cuts else self.root.size
+        return self._stated_size or (self._members.count() if self.cuts else self.root.size) or self._estimate_size()
 
     @property
     def fingerprint(self) -> str:

@@ -246,7 +246,8 @@ class _Search:
             limits = [(low, high, 1) for low, high in ranges]
             if rest:
                 limits.append((self.groups.lows[g], self._ceiling(part, g), rest))
-            items += [(g, _restricted(table, low, high), copies) for low, high, copies in limits]
+            for low, high, copies in limits:
+                items.append((g, np.where(np.arange(high + 1) >= low, table[: high + 1], -np.inf), copies))
             if self.grid.step != 1:
                 bend = self.own[g] + [slope[2 * g + 1], 0, 0] if own else np.array([slope[2 * g + 1], 0, 0])
                 between += sum(self._between(g, bend, low, high, copies) for low, high, copies in limits)
@@ -319,13 +320,6 @@ def _tightened(
     for k in range(len(result) - 2, -1, -1):
         result[k] = max(result[k][0], result[k + 1][0]), result[k][1]
     return tuple(result) if all(low <= high for low, high in result) else None
-
-
-def _restricted(table: Vector, low: int, high: int) -> Vector:
-    """Return the table with minus infinity below ``low``, truncated after ``high``."""
-    result = table[: high + 1].copy()
-    result[:low] = -np.inf
-    return result
 
 
 def _quartic(coefs: Vector, y: Vector) -> Vector:
