@@ -10,15 +10,7 @@ from typing import Any
 from riskroute.core.errors import InputError
 from riskroute.core.records import from_plain
 from riskroute.core.text import shown
-from riskroute.core.validation import (
-    if_given,
-    instance_of,
-    one_of,
-    real_number,
-    true_or_false,
-    unvalidated,
-    whole_number,
-)
+from riskroute.core.validation import instance_of, one_of, real_number, true_or_false, unvalidated, whole_number
 from riskroute.routers.context import Context
 
 
@@ -122,7 +114,8 @@ class Plan:
         for place, price in self.take_limits.items():
             one_of("take_limits venue", place, tuple(self.take))
             real_number(f"take limit of {place}", price, above=0)
-        if_given(real_number, "recall", self.recall, minimum=0)
+        if self.recall is not None:
+            real_number("recall", self.recall, minimum=0)
         rules = ("sweep", "touch", "venue:NAME", "post:NAME")
         rule, _, venue = instance_of("rest", self.rest, str, f"one of {', '.join(rules)}").partition(":")
         if rule in ("venue", "post"):
