@@ -47,10 +47,10 @@ from riskroute.simulation.backends import Backend as Backend
 from riskroute.simulation.checks import check_actions as check_actions
 from riskroute.simulation.checks import check_environment as check_environment
 from riskroute.simulation.checks import check_policy as check_policy
+from riskroute.simulation.checks import check_router as check_router
 from riskroute.simulation.dark_market import DarkMarketPool as DarkMarketPool
 from riskroute.simulation.environments import Environment as Environment
 from riskroute.simulation.replay import Replay as Replay
-from riskroute.simulation.router_checks import check_router as check_router
 from riskroute.simulation.runner import simulate as simulate
 from riskroute.simulation.sweep import SweepResult as SweepResult
 from riskroute.simulation.sweep import sweep as sweep

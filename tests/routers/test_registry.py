@@ -8,7 +8,7 @@ import pytest
 
 from riskroute.core.errors import InputError, StateError
 from riskroute.routers.registry import file_router, make_router, restore_router, router_name, router_parameters
-from riskroute.simulation.router_checks import check_router
+from riskroute.simulation.checks import check_router
 from router_cases import sale
 
 HALVES = '''"""A router of a user."""

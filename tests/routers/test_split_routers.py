@@ -16,8 +16,8 @@ from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.registry import make_router, restore_router
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.rules import StaticSplitRule, StaticSweepRule
-from riskroute.simulation import router_checks
-from riskroute.simulation.router_checks import check_router
+from riskroute.simulation import checks
+from riskroute.simulation.checks import check_router
 from router_cases import TWO_VENUES, sale
 
 STATIC = [
@@ -34,7 +34,7 @@ STATIC = [
 @pytest.fixture
 def _fewer_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many routers are checked: 24 orders each will do."""
-    monkeypatch.setattr(router_checks, "_ORDERS", 24)
+    monkeypatch.setattr(checks, "_ORDERS", 24)
 
 
 @pytest.mark.usefixtures("_fewer_orders")

@@ -23,7 +23,7 @@ from riskroute.routers.rules import (
     SprayRule,
     SweepRule,
 )
-from riskroute.simulation.router_checks import check_router
+from riskroute.simulation.checks import check_router
 
 OURS = [SweepRule(), RawSweepRule(), SweepRule(discretion=1), PrimaryRule(), SprayRule(), NbboRule(), RestEvenRule()]
 OURS += [DarkFirstRule(), DarkFirstRule(mode="parallel"), DarkFirstRule(cap=200), DarkFirstPostRule()]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import difflib
 import math
 import operator
 import os
@@ -18,12 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from riskroute.core.errors import InputError
 from riskroute.core.text import described, shown
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the command line checks names before it loads NumPy
     import numpy as np
     from numpy.typing import NDArray
 
     from riskroute.core.arrays import Floats
-
 
 Kind = TypeVar("Kind")
 
@@ -229,8 +229,6 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of ``choices``; the error suggests the closest one."""
     if isinstance(value, str) and value in choices:
         return str(value)
-    import difflib
-
     near = difflib.get_close_matches(str(value), choices, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     raise InputError(f"{name} must be one of {', '.join(choices)}, was {shown(value)}{hint}")
@@ -257,6 +255,12 @@ def as_name(field: str, value: Any, *, longest: int = 64, marks: str = MARKS) ->
     if not is_valid_name(value, longest=longest, marks=marks):
         raise InputError(f"{field} must be {valid_name_rule(longest, marks)}, was {shown(value)}")
     return str(value)
+
+
+def if_given(check: Callable[..., Any], name: str, value: Any, *expected: Any, **limits: Any) -> None:
+    """Check ``value`` with a function of this module unless it is None."""
+    if value is not None:
+        check(name, value, *expected, **limits)
 
 
 def parameter(default: Any, check: Callable[..., Any], **limits: Any) -> Any:

@@ -13,7 +13,7 @@ from riskroute._version import __version__
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable
-from riskroute.core.validation import instance_of, one_of, valid_day, valid_list, whole_number
+from riskroute.core.validation import instance_of, one_of, valid_list, whole_number
 from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.fitting import VenueFit, fit_venue
@@ -130,8 +130,6 @@ def calibrate(
         raise InputError("orders must be market, limit or both, was empty")
     for kind in orders:
         one_of("orders", kind, ORDERS)
-    if date is not None:
-        valid_day("date", date)
     recordings = store.of_symbol(symbol, date, venues)
     one = recordings[0]
     sample_times = draw_sample_times(one.date, part, seed, one.zone)

@@ -42,6 +42,12 @@ def check_zone(field: str, value: Any) -> str:
         raise InputError(f"{field} must be {expected}, was {shown(value)}") from None
 
 
+def check_clock_time(field: str, value: Any) -> None:
+    """Raise `InputError` unless ``value`` is a time of day without a zone."""
+    if not isinstance(value, dt.time) or value.tzinfo is not None:
+        raise InputError(f"{field} must be a time without a zone such as 11:00, was {shown(value)}")
+
+
 def zone_label(zone: str) -> str:
     """Return the city or short name of a time zone, "local" if ``zone`` is empty (several zones).
 
@@ -108,12 +114,8 @@ class TimeWindow:
 
     def __post_init__(self) -> None:
         whole_number("buckets", self.buckets, minimum=2, maximum=1_000_000)
-        for name in ("start", "end"):
-            moment = getattr(self, name)
-            if not isinstance(moment, dt.time) or moment.tzinfo is not None:
-                raise InputError(
-                    f"{name} of the window must be a time without a zone such as 11:00, was {shown(moment)}"
-                )
+        check_clock_time("start of the window", self.start)
+        check_clock_time("end of the window", self.end)
         if self.start >= self.end:
             raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
         if np.diff(self.edges(dt.date(2000, 1, 3))).min() < 1:

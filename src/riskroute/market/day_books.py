@@ -59,18 +59,10 @@ class _DayArrays(NamedTuple):
 class DayBooks:
     """All snapshots of a day, venue by venue.
 
-    Parameters
-    ----------
-    venues : tuple[str, ...]
-        ``V`` names.
-    offsets : Integers
-        ``(V + 1,)``: snapshots ``offsets[v]`` to ``offsets[v + 1]`` belong to venue ``v``, sorted by time.
-    stamps, sequences : Stamps
-        ``(N,)``, times in UTC nanoseconds, and sequence numbers of the messages.
-    bid_px, bid_sz, ask_px, ask_sz : Matrix
-        ``(N, L)``, best level first; NaN and 0 for absent levels.
-    oldest : int
-        Age in nanoseconds beyond which a snapshot is stale; default: never.
+    Snapshots ``offsets[v]`` to ``offsets[v + 1]`` belong to venue ``v`` of ``V``, sorted by time. ``stamps (N,)`` are
+    their times in UTC nanoseconds, ``sequences (N,)`` the sequence numbers of their messages. Prices and sizes are
+    ``(N, L)``, best level first; NaN and 0 for absent levels. ``oldest`` is the age in nanoseconds beyond which a
+    snapshot is stale.
 
     >>> table = polars.DataFrame(
     ...     {"ts_event": [100, 300], "sequence": [1, 2], "bid_px_00": [9.0, 9.5], "bid_sz_00": [5, 6],
@@ -179,14 +171,8 @@ class DayBooks:
 @njit(cache=True)
 def _row_at(stamps: Stamps, first: int, last: int, time: int) -> int:
     """Return the row of the last stamp at or before ``time`` in rows ``first`` to ``last - 1``; -1 if none."""
-    low, high = first, last
-    while low < high:
-        middle = (low + high) // 2
-        if stamps[middle] <= time:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1 if low > first else -1
+    count = np.searchsorted(stamps[first:last], time, side="right")
+    return int(first + count - 1) if count else -1
 
 
 @njit(cache=True)

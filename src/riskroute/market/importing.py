@@ -14,6 +14,7 @@ import polars
 
 from riskroute.core.errors import DataError, InputError, NoBooksError
 from riskroute.core.validation import (
+    if_given,
     instance_of,
     one_of,
     real_number,
@@ -40,13 +41,8 @@ from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 _Reader = ItchReader | LobsterReader | TickReader | UpdateReader | DatabentoReader | TaqReader | TableReader
 
 READERS: dict[str, Callable[[Path, ReadingOptions], _Reader]] = {
-    "itch": ItchReader,
-    "lobster": LobsterReader,
-    "ticks": TickReader,
-    "deltas": UpdateReader,
-    "databento": DatabentoReader,
-    "taq": TaqReader,
-    "table": TableReader,
+    kind.name: kind
+    for kind in (ItchReader, LobsterReader, TickReader, UpdateReader, DatabentoReader, TaqReader, TableReader)
 }
 
 Progress = Callable[[str, int], None]  # called with the name of a file and the number of snapshots read so far
@@ -165,13 +161,8 @@ def _detect_format(path: Path) -> str:
         raise error(f"{path} must {expected[claimed]}, was {content}")
     if not csv_members(path):
         raise NoBooksError(f"{path} must be an archive of CSV files, has none")
-    if LobsterReader.recognises(path):
-        return "lobster"
-    if TickReader.recognises(path):
-        return "ticks"
-    if TaqReader.recognises(path):
-        return "taq"
-    return "databento" if DatabentoReader.recognises(path) else "table"
+    named = LobsterReader, TickReader, TaqReader, DatabentoReader
+    return next((kind.name for kind in named if kind.recognises(path)), TableReader.name)
 
 
 def import_files(
@@ -208,14 +199,12 @@ def import_files(
         "unresolved": real_number("max_unresolved", max_unresolved, minimum=0, maximum=1),
         "crossed": real_number("max_crossed", max_crossed, minimum=0, maximum=1),
     }
-    if kind is not None:
-        one_of("kind", kind, tuple(READERS))
+    if_given(one_of, "kind", kind, tuple(READERS))
     files = [valid_path("a file", path) for path in valid_list("files", paths, object, "paths")]
     out = valid_path("out", out)
     instance_of("options", options, ReadingOptions, "a ReadingOptions")
-    for name, function in (("progress", progress), ("skipped", skipped)):
-        if function is not None:
-            valid_function(name, function)
+    if_given(valid_function, "progress", progress)
+    if_given(valid_function, "skipped", skipped)
     if not files:
         raise InputError("no files to import; name at least one")
     writers: dict[tuple[str, str, str], RecordingWriter] = {}

@@ -118,17 +118,9 @@ def limit_profits(
     the limit and up to the bid's size, instead of resting. Each bid trades once, so bids at or above the limit are not
     available to the remainder.
 
-    Parameters
-    ----------
-    snapshots, events : polars.DataFrame
-        Tables of one venue, symbol and day. Pass all events of the day: an order added before the first event is
-        known only from later events that refer to it.
-    rule : str
-        ``price-time`` or ``pro-rata``.
-    maker_fee, taker_fee : float
-        Dollars per share filled passively, and per share that crosses; rebates are negative.
-    levels : int, optional
-        Levels of the last book that the remainder may walk; default: all.
+    Pass all ``events`` of the day: an order added before the first event is known only from later events that refer to
+    it. ``rule`` is ``price-time`` or ``pro-rata``. Fees are in dollars per share filled passively and per share that
+    crosses; rebates are negative. The remainder may walk ``levels`` of the last book; default: all.
 
     >>> from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
     >>> book = [10.00, 50, 10.02, 5]  # five shares are offered at 10.02

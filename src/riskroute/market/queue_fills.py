@@ -275,25 +275,11 @@ def _displayed(books: DayBooks, venue: int, direction: int, sequences: Integers,
     return np.where(rows >= first, shown, 0.0).astype(np.int64)
 
 
-class _QueueDrain(NamedTuple):
-    """Progress of a queue: an order of ``n`` shares has filled ``outflow - ahead``, at least 0 and at most ``n``."""
-
-    price: float  # NaN without a queue
-    ahead: int  # shares displayed when the order joins
-    outflow: int  # shares ahead that traded or were cancelled, plus volume that reached our position
-
-
 class QueueReplay:
     """Replays limit orders on the recorded queues of a day.
 
-    Parameters
-    ----------
-    books : DayBooks
-        Snapshots of the venues.
-    events : Mapping[str, polars.DataFrame]
-        Events by venue; a venue without events takes no limit orders.
-    matching : Mapping[str, str]
-        ``price-time`` or ``pro-rata`` by venue; default: ``price-time``.
+    A venue without ``events`` takes no limit orders. ``matching`` is one of `MATCHING_RULES` by venue; default:
+    ``price-time``.
     """
 
     def __init__(
@@ -402,16 +388,17 @@ class QueueReplay:
         times, some = _fills(flow, *rows, sequence, whole, shown, shares, self.pro_rata[venue])
         return price, list(zip(times.tolist(), some.tolist(), strict=True))
 
-    def drain(self, venue: int, sign: int, begin: int, end: int) -> _QueueDrain:
-        """Return the progress before ``end`` of the queue that an order joins at ``begin``.
+    def drain(self, venue: int, sign: int, begin: int, end: int) -> tuple[float, int, int]:
+        """Return price, shares displayed and outflow before ``end`` of the queue that an order joins at ``begin``.
 
-        Pro-rata venues are treated as price-time, which is conservative.
+        The outflow counts shares ahead that traded or were cancelled, plus volume that reached our position. The price
+        is NaN without a queue. Pro-rata venues are treated as price-time, which is conservative.
         """
         joined = self._joined(venue, sign, begin, end)
         if joined is None:
-            return _QueueDrain(float("nan"), 0, 0)
+            return float("nan"), 0, 0
         flow, price, rows, sequence, whole, shown = joined
-        return _QueueDrain(price, shown, int(_outflow(flow, *rows, sequence, whole, shown)))
+        return price, shown, int(_outflow(flow, *rows, sequence, whole, shown))
 
     def _joined(
         self, venue: int, sign: int, begin: int, end: int

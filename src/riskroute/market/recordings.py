@@ -27,6 +27,7 @@ from riskroute.core.validation import (
     LONGEST_SYMBOL,
     LONGEST_VENUE,
     as_name,
+    if_given,
     instance_of,
     one_of,
     valid_day,
@@ -349,8 +350,7 @@ class RecordingStore:
 
     def of_symbol(self, symbol: str, date: dt.date | None = None, venues: Sequence[str] = ()) -> list[Recording]:
         """Return the recordings of a symbol on ``date``; default: their only day."""
-        if date is not None:
-            valid_day("date", date)
+        if_given(valid_day, "date", date)
         venues = valid_list("venues", venues, str, "venues")
         found = self.recordings()
         if not found:
@@ -435,8 +435,7 @@ def _stamp() -> polars.Expr:
 
 def _between(begin: int | None, end: int | None) -> list[polars.Expr]:
     for name, edge in (("begin", begin), ("end", end)):
-        if edge is not None:
-            whole_number(name, edge, minimum=0, maximum=2**63 - 1)
+        if_given(whole_number, name, edge, minimum=0, maximum=2**63 - 1)
     rules = [_stamp() >= begin] if begin is not None else []
     return [*rules, _stamp() < end] if end is not None else rules
 

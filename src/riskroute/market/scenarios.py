@@ -20,6 +20,7 @@ from riskroute.core.validation import (
     SIDES,
     as_name,
     exact_array,
+    if_given,
     instance_of,
     one_of,
     valid_list,
@@ -75,10 +76,8 @@ class ScenarioTerms:
 
     def __post_init__(self) -> None:
         one_of("side", self.side, SIDES)
-        if self.fees is not None:
-            instance_of("fees", self.fees, FeeSchedule, "a FeeSchedule")
-        if self.levels is not None:
-            whole_number("levels", self.levels, maximum=MOST_LEVELS)
+        if_given(instance_of, "fees", self.fees, FeeSchedule, "a FeeSchedule")
+        if_given(whole_number, "levels", self.levels, maximum=MOST_LEVELS)
 
 
 @dataclass(frozen=True)

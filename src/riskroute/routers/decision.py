@@ -136,9 +136,8 @@ def _children(context: Context, plan: Plan) -> tuple[DecisionChild, ...]:
     take = {name: (plan.take_limits.get(name), taker) for name, taker in zip(venues, takers, strict=True)}
     post, pools = _posted(context), _pooled(context)
     rule, _, venue = plan.rest.partition(":")
-    free = (
-        context.shares - plan.sent if rule == "post" and not plan.in_turn else 0
-    )  # unassigned shares are posted immediately
+    # unassigned shares are posted immediately
+    free = context.shares - plan.sent if rule == "post" and not plan.in_turn else 0
     limit = {**plan.limit, venue: free} if free else plan.limit
     return tuple(
         DecisionChild(kind, place, shares, *terms[place])

@@ -39,20 +39,11 @@ class PublicMarketAtHorizon(NamedTuple):
 class PublicData:
     """Public market data published some time after an order arrived, for routers with feedback F3.
 
-    Parameters
-    ----------
-    context : Context
-        The order.
-    outcomes : dict[str, dict[str, tuple[float, ...]]]
-        By venue and kind of child (``take``, ``limit``): profit in dollars of orders of 1, 2, 4 .. lots, up to the size
-        of the order.
-    queues : Mapping[str, PublicQueueOutflow]
-        By venue, the queue that a limit order could have joined. Empty for a horizon of 0 or without event data.
-    at_horizon : PublicMarketAtHorizon, optional
-        None for a horizon of 0 or without event data.
-    trades : Mapping[str, Mapping[str, Sequence[tuple[int, int]]]]
-        All trades since the previous public data, by venue and side of the resting order (``bid``, ``ask``): shares
-        traded, and shares displayed at that price before the trade.
+    ``outcomes`` are by venue and kind of child (``take``, ``limit``): the profit in dollars of orders of 1, 2, 4 ..
+    lots, up to the size of the order. ``queues`` are those that a limit order could have joined, by venue; they are
+    empty, and ``at_horizon`` is None, for a horizon of 0 or without event data. ``trades`` are all trades since the
+    previous public data, by venue and side of the resting order (``bid``, ``ask``): shares traded, and shares displayed
+    at that price before the trade.
     """
 
     context: Context

@@ -155,11 +155,8 @@ def router_source(name: str) -> str:
 def file_router(name: str, source: str | None = None) -> type[Router]:
     """Return the class of a user-defined router, ``FILE.py:CLASS``.
 
-    Parameters
-    ----------
-    source : str, optional
-        Source text, for a process on another machine; default: read the file. The file may import installed packages,
-        but not files beside it.
+    ``source`` is its text, for a process on another machine; default: read the file. The file may import installed
+    packages, but not files beside it.
     """
     return _file_router(name, router_source(name) if source is None else source)
 

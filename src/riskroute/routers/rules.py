@@ -501,8 +501,6 @@ class StaticSweepRule(Router):
     def check_parameters(self) -> None:
         if self.rest + self.post > 1:
             raise InputError(f"rest plus post must be at most 1, was {self.rest + self.post}")
-        if isinstance(self.pools, str):
-            raise InputError(f"pools must be a list of names, was {shown(self.pools)}")
         self.pools = valid_list("pools", self.pools, str, "names")
 
     def decide(self, context: Context) -> Plan:

@@ -347,14 +347,12 @@ class AllocationDesign:
 
     def patterns(self) -> list[tuple[str, int, float]]:
         """Return patterns such as ``4 + 2``, each with its number of allocations and total weight, heaviest first."""
-        count: defaultdict[str, int] = defaultdict(int)
-        weight: defaultdict[str, float] = defaultdict(float)
-        for row, share in zip(self.design.actions, self.design.weights, strict=True):
+        found: defaultdict[str, list[float]] = defaultdict(list)
+        for row, weight in zip(self.design.actions, self.design.weights.tolist(), strict=True):
             amounts = np.sort(row)[::-1]
-            pattern = " + ".join(str(amount) for amount in amounts[amounts > 0].tolist())
-            count[pattern] += 1
-            weight[pattern] += float(share)
-        return [(pattern, count[pattern], weight[pattern]) for pattern in sorted(weight, key=lambda p: -weight[p])]
+            found[" + ".join(str(amount) for amount in amounts[amounts > 0].tolist())].append(weight)
+        patterns = [(pattern, len(weights), sum(weights)) for pattern, weights in found.items()]
+        return sorted(patterns, key=lambda one: -one[2])
 
     def summary(self) -> dict[str, Any]:
         """Return the content of the JSON file that `save` writes."""

@@ -39,22 +39,13 @@ class ConsolidatedTake(NamedTuple):
 
 
 class ConsolidatedBook:
-    """One side of all venues' books, merged in taking order.
+    """One side of all venues' books, merged in taking order: the asks if ``side`` is ``buy``, the bids if ``sell``.
 
-    Parameters
-    ----------
-    prices, sizes : Matrix
-        ``(V, L)``, levels of ``V`` venues, best first; a price of NaN or a size of 0 where there is no level. The asks
-        for a buy order, the bids for a sell order.
-    takers : Vector
-        ``(V,)``, fee in dollars per share taken; a rebate is negative.
-    mid : float
-        Benchmark price, the same for all venues.
-    side : str
-        ``buy`` or ``sell``.
-    protect : bool
-        Whether order protection applies (US equities, Rule 611): better displayed prices are taken first, and fees only
-        break ties. Without it, levels are taken by their price after fees: the cheapest split.
+    ``prices`` and ``sizes (V, L)`` are the levels of ``V`` venues, best first; a price of NaN or a size of 0 where
+    there is no level. ``takers (V,)`` are fees in dollars per share taken; a rebate is negative. ``mid`` is the
+    benchmark price, the same for all venues. With ``protect``, order protection applies (US equities, Rule 611): better
+    displayed prices are taken first, and fees only break ties. Without it, levels are taken by their price after fees:
+    the cheapest split.
 
     Examples
     --------
@@ -96,8 +87,7 @@ class ConsolidatedBook:
         wrong, self.sizes, self._venues, self._levels, ends, totals, each = _consolidated(
             prices, sizes, takers, sign, mid, protect
         )
-        if wrong != _RIGHT:
-            raise _refusal(wrong, prices)
+        _refuse(wrong, prices)
         # cumulative shares and costs, (N + 1,) from 0, and the cost per share on each level, (N,)
         self._steps: tuple[Floats, Floats, Floats] = (ends, totals, each)
 
@@ -163,53 +153,43 @@ class ConsolidatedBook:
 _RIGHT, _NEGATIVE = -1, -2  # results of the checks in `_consolidated`; any other is the index of a venue
 
 
-def _refusal(wrong: int, prices: Matrix) -> InputError:
-    """Return the error for invalid books."""
+def _refuse(wrong: int, prices: Matrix) -> None:
+    """Raise `InputError` for invalid books."""
     if wrong == _NEGATIVE:
-        return InputError("sizes must be at least 0, one is negative")
-    return InputError(f"prices of a venue must be in order, best level first, was {prices[wrong].tolist()}")
+        raise InputError("sizes must be at least 0, one is negative")
+    if wrong != _RIGHT:
+        raise InputError(f"prices of a venue must be in order, best level first, was {prices[wrong].tolist()}")
 
 
 def sweep_cost(
     prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, mid: float, shares: int, protect: bool = False
 ) -> float:
     """Return `ConsolidatedBook.costs` of a number of shares in one compiled call, for valid, contiguous arrays."""
-    wrong, cost = _sweep_cost(prices, sizes, takers, sign, mid, float(shares), protect)
-    if wrong != _RIGHT:
-        raise _refusal(wrong, prices)
+    wrong, _, cost = _cost(prices, sizes, takers, sign, mid, float(shares), protect, True)
+    _refuse(wrong, prices)
     return float(cost)
-
-
-@njit(cache=True)
-def _sweep_cost(
-    prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, shares: float, protect: bool
-) -> tuple[int, float]:
-    wrong, _, venues, _, ends, totals, each = _consolidated(prices, sizes, takers, sign, mid, protect)
-    if wrong != _RIGHT:
-        return wrong, np.nan
-    taker = takers[venues[-1]] if len(venues) else 0.0
-    return wrong, _displayed_costs(np.array([shares]), ends, totals, each, taker, sign, mid)[0]
 
 
 def displayed_cost(
     prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, mid: float, shares: float, protect: bool = False
 ) -> tuple[float, float]:
     """Return the number of ``shares`` displayed, and their cost in dollars, in one compiled call; see `sweep_cost`."""
-    wrong, inside, cost = _displayed_cost(prices, sizes, takers, sign, mid, float(shares), protect)
-    if wrong != _RIGHT:
-        raise _refusal(wrong, prices)
+    wrong, inside, cost = _cost(prices, sizes, takers, sign, mid, float(shares), protect, False)
+    _refuse(wrong, prices)
     return inside, cost
 
 
 @njit(cache=True)
-def _displayed_cost(
-    prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, shares: float, protect: bool
+def _cost(
+    prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, shares: float, protect: bool, beyond: bool
 ) -> tuple[int, float, float]:
-    wrong, _, _, _, ends, totals, each = _consolidated(prices, sizes, takers, sign, mid, protect)
+    """Return an error code, the shares that are priced (with ``beyond``, also those not displayed), and their cost."""
+    wrong, _, venues, _, ends, totals, each = _consolidated(prices, sizes, takers, sign, mid, protect)
     if wrong != _RIGHT:
         return wrong, 0.0, 0.0
-    inside = min(shares, ends[-1])
-    return wrong, inside, _displayed_costs(np.array([inside]), ends, totals, each, 0.0, sign, mid)[0]
+    priced = shares if beyond else min(shares, ends[-1])
+    taker = takers[venues[-1]] if len(venues) else 0.0
+    return wrong, priced, _displayed_costs(np.array([priced]), ends, totals, each, taker, sign, mid)[0]
 
 
 def cheapest_shares(
@@ -217,8 +197,7 @@ def cheapest_shares(
 ) -> Units:
     """Return ``shares`` of `ConsolidatedBook.take` in one compiled call, for valid, contiguous arrays."""
     wrong, chosen = _cheapest_shares(prices, sizes, takers, sign, shares, protect)
-    if wrong != _RIGHT:
-        raise _refusal(wrong, prices)
+    _refuse(wrong, prices)
     return chosen
 
 

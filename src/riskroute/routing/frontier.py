@@ -42,10 +42,9 @@ def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100
     instance_of("problem", problem, Problem, "a Problem")
 
     def best(risk_tolerance: float) -> Split:
-        if math.isinf(risk_tolerance):
-            action = problem.actions.best(-problem.mean_coef)
-        else:
-            action = problem.actions.best(problem.var_coef - risk_tolerance * problem.mean_coef)
+        infinite = math.isinf(risk_tolerance)
+        coef = -problem.mean_coef if infinite else problem.var_coef - risk_tolerance * problem.mean_coef
+        action = problem.actions.best(coef)
         batch = as_batch(action)
         return action, float(problem.means(batch)[0]), float(max(problem.variances(batch)[0], 0.0))
 

@@ -409,24 +409,13 @@ def _tables_abreast(
 @register_jitable
 def _table(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units, chosen: Units) -> None:
     """Solve one row of scores by dynamic programming."""
-    slots = len(alpha)
-    suffix = np.full(units + 1, -np.inf)
-    choices = np.zeros((slots, units + 1), dtype=np.int32)
-    for k in range(slots - 1, -1, -1):
-        table = np.full(min(highs[k], units) + 1, -np.inf)
-        for v in range(lows[k], len(table)):
+    costs = np.full((len(alpha), units + 1), np.inf)
+    for k in range(len(alpha)):
+        for v in range(lows[k], min(highs[k], units) + 1):
             amount = float(v)
-            table[v] = -(alpha[k] * amount + beta[k] * amount * amount)
-        if k == slots - 1:
-            for v in range(len(table)):
-                suffix[v] = table[v]
-                choices[k, v] = v
-        else:
-            suffix, choice = convolve(table, suffix, units)
-            for n in range(units + 1):
-                choices[k, n] = choice[n]
-    if suffix[units] > -np.inf:
-        remainder = units
-        for k in range(slots):
-            chosen[k] = choices[k, remainder]
-            remainder -= chosen[k]
+            costs[k, v] = alpha[k] * amount + beta[k] * amount * amount
+    totals, choices = cheapest_separable_totals(costs)
+    if totals[units] < np.inf:
+        best = separable_units(choices, units)
+        for k in range(len(alpha)):
+            chosen[k] = best[k]

@@ -82,11 +82,7 @@ class _Survivors(ActionSet):
     @cached_property
     def size(self) -> int:
         """Number of members: counted where possible, otherwise estimated by nested sampling."""
-        return self._stated_size or self._exact_size or self._estimate_size()
-
-    @cached_property
-    def _exact_size(self) -> int | None:
-        return self._members.count() if self.cuts else self.root.size
+        return self._stated_size or (self._members.count() if self.cuts else self.root.size) or self._estimate_size()
 
     @property
     def fingerprint(self) -> str:
@@ -107,7 +103,7 @@ class _Survivors(ActionSet):
         """Return the best member, exactly if the best allocation of the root survived, otherwise by a search."""
         coef = finite_array("coef", coef, ndim=1, length=self.dim)
         free = self.root.best(coef)
-        if self._has(free):
+        if _passes(self.root, self.cuts, np.array([free], dtype=np.int64))[0]:
             return free
         found, value = self.witness, self._score(self.witness, coef)
         multipliers = np.zeros(len(self.cuts))
@@ -124,9 +120,6 @@ class _Survivors(ActionSet):
                 multipliers *= 0.8
         units = np.array(found, dtype=np.int64) // self.root.lot
         return as_action(self._members.descend(units, *self.root.separable(coef)) * self.root.lot)
-
-    def _has(self, action: Action) -> bool:
-        return bool(_passes(self.root, self.cuts, np.array([action], dtype=np.int64))[0])
 
     def _score(self, action: Action, coef: Vector) -> float:
         return float(self.root.action_features(action) @ coef)

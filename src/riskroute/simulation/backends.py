@@ -33,7 +33,7 @@ from riskroute.core.errors import InputError, RiskrouteError
 from riskroute.core.files import write_whole
 from riskroute.core.runtime import announce_compilation, compilation_announcer
 from riskroute.core.text import shown
-from riskroute.core.validation import one_of, whole_number
+from riskroute.core.validation import if_given, one_of, whole_number
 
 _ATTEMPTS = 3  # failures in a row without a finished task before giving up
 _TIMEOUT = 5  # seconds to reach a cluster
@@ -93,8 +93,7 @@ class Backend:
 
     def __post_init__(self) -> None:
         one_of("backend", self.kind, ("local", "dask", "ray"))
-        if self.workers is not None:
-            whole_number("workers", self.workers)
+        if_given(whole_number, "workers", self.workers)
         if self.address is not None and self.kind == "local":
             raise InputError(f"address must be omitted for the local backend, was {shown(self.address)}")
 
@@ -109,18 +108,8 @@ def run_backend_tasks(
 ) -> Iterator[Result]:
     """Run all tasks, then yield their results in task order.
 
-    Parameters
-    ----------
-    tasks : Sequence[Work]
-        Independent tasks.
-    backend : Backend
-        Where to run them.
-    cache : WorkCache, optional
-        Store of results; tasks found there are not run again. Default: in memory.
-    held : dict[int, Result], optional
-        Without a cache, receives results by task number as they arrive, so that they survive an interrupt.
-    finished : Finished, optional
-        Called after every task, including those found in the cache.
+    Tasks found in the ``cache`` are not run again. Without a cache, ``held`` receives results by task number as they
+    arrive, so that they survive an interrupt. ``finished`` is called after every task, including those in the cache.
     """
     held = {} if held is None else held
     report = finished or (lambda task: None)

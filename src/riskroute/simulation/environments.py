@@ -39,24 +39,23 @@ from riskroute.learning.regret import RegretBlocks
 from riskroute.learning.tally import ActionBatch, Tallies, merge_tally_groups
 
 
+@dataclass
 class EnvironmentNoise:
     """Independent standard normal noise."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
+    rng: np.random.Generator
 
     def draw(self, rounds: int) -> Vector:
         """Draw the noise of the next ``rounds`` rounds."""
         return self.rng.standard_normal(rounds)
 
 
+@dataclass
 class _AutocorrelatedNoise(EnvironmentNoise):
     """First-order autoregressive noise, standard normal in every round (stationary from the start)."""
 
-    def __init__(self, rng: np.random.Generator, correlation: float) -> None:
-        super().__init__(rng)
-        self.correlation = correlation
-        self.previous: float | None = None
+    correlation: float
+    previous: float | None = None
 
     def draw(self, rounds: int) -> Vector:
         if rounds == 0:
@@ -73,12 +72,11 @@ class _AutocorrelatedNoise(EnvironmentNoise):
         return drawn
 
 
+@dataclass
 class _StudentNoise(EnvironmentNoise):
     """Independent Student t noise of variance one."""
 
-    def __init__(self, rng: np.random.Generator, degrees: float) -> None:
-        super().__init__(rng)
-        self.degrees = degrees
+    degrees: float
 
     def draw(self, rounds: int) -> Vector:
         return np.asarray(math.sqrt((self.degrees - 2) / self.degrees) * self.rng.standard_t(self.degrees, rounds))
@@ -143,14 +141,7 @@ class EnvironmentRun:
         environment = self.environment
         if not len(self._changes):
             return environment.outcomes(actions)
-        piece = environment.piece_at(begins)
-        if piece[0] == piece[-1]:
-            return environment.outcomes(actions, int(piece[0]))
-        mean, deviation, gap = np.empty(len(piece)), np.empty(len(piece)), np.empty(len(piece))
-        for k in range(piece[0], piece[-1] + 1):
-            part = slice(*np.searchsorted(piece, [k, k + 1]))
-            mean[part], deviation[part], gap[part] = environment.outcomes(actions[part], k)
-        return mean, deviation, gap
+        return environment.outcomes_by_piece(actions, environment.piece_at(begins))
 
     def draw_blocks(
         self, actions: ActionBatch, counts: Integers, mean: Vector, deviation: Vector
@@ -213,6 +204,7 @@ class Environment:
     one_set = True  # the same actions are on offer in every round
     kind: ClassVar[str] = ""  # names the random streams; default: the name of the class
     digests: ClassVar[tuple[str, ...]] = ("actions",)  # parts of the description that are hashes of numbers
+    described: ClassVar[tuple[str, ...]] = ()  # attributes that the description of a subclass adds
 
     def __init__(self, problem: Problem) -> None:
         instance_of("problem", problem, Problem, "a Problem")
@@ -238,7 +230,7 @@ class Environment:
                 }
                 for problem in self.pieces
             ],
-        }
+        } | {name: getattr(self, name) for name in self.described}
 
     @cached_property
     def identity(self) -> str:
@@ -364,6 +356,14 @@ class Environment:
             return mean[rows], deviation[rows], gap[rows]
         return *self.moments(actions, piece), self.gaps(actions, piece)
 
+    def outcomes_by_piece(self, actions: ActionBatch, pieces: Integers) -> tuple[Vector, Vector, Vector]:
+        """Return the `outcomes` of actions, each in a piece of its own, ``(n,)``."""
+        found = np.empty((3, len(pieces)))
+        for piece in np.unique(pieces).tolist():
+            there = pieces == piece
+            found[:, there] = self.outcomes(actions[there], piece)
+        return found[0], found[1], found[2]
+
     def table(self, piece: int) -> tuple[Vector, Vector, Vector]:
         """Return mean, standard deviation and gap by row of a listed action set, computed once per piece."""
         piece = self._piece_number(piece)
@@ -404,14 +404,12 @@ class Autocorrelated(Environment):
     """
 
     independent = False
+    described: ClassVar[tuple[str, ...]] = ("correlation", "scale")
 
     def __init__(self, problem: Problem, correlation: float, *, scale: str = "deviation") -> None:
         super().__init__(problem)
         self.correlation = real_number("correlation", correlation, above=-1, below=1)
         self.scale = one_of("scale", scale, ("deviation", "variance"))
-
-    def describe(self) -> dict[str, Any]:
-        return super().describe() | {"correlation": self.correlation, "scale": self.scale}
 
     def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
         mean, deviation = super().moments(actions, piece)
@@ -443,6 +441,8 @@ class PiecewiseStationary(Environment):
         setting) or with the best ``mean-variance``.
     """
 
+    described: ClassVar[tuple[str, ...]] = ("comparator",)
+
     def __init__(self, problems: Sequence[Problem], changes: Sequence[int], *, comparator: str = "mean") -> None:
         problems = valid_list("problems", problems, Problem, "problems")
         if not problems:
@@ -457,9 +457,6 @@ class PiecewiseStationary(Environment):
         self.pieces = tuple(problems)
         self.starts = (0, *times)
         self.comparator = one_of("comparator", comparator, ("mean", "mean-variance"))
-
-    def describe(self) -> dict[str, Any]:
-        return super().describe() | {"comparator": self.comparator}
 
     def _comparator(self, piece: int) -> Action:
         problem = self.pieces[piece]
@@ -634,13 +631,11 @@ class HeavyTailed(Environment):
     """
 
     gaussian = False
+    described: ClassVar[tuple[str, ...]] = ("degrees",)
 
     def __init__(self, problem: Problem, degrees: float = 3.0) -> None:
         super().__init__(problem)
         self.degrees = real_number("degrees", degrees, above=2)
-
-    def describe(self) -> dict[str, Any]:
-        return super().describe() | {"degrees": self.degrees}
 
     def noise(self, rng: np.random.Generator) -> EnvironmentNoise:
         return _StudentNoise(checked_rng(rng), self.degrees)
@@ -661,15 +656,13 @@ class NonlinearVariance(Environment):
     """
 
     kind: ClassVar[str] = "BentVariance"
+    described: ClassVar[tuple[str, ...]] = ("power",)
 
     def __init__(self, problem: Problem, power: float = 1.5) -> None:
         super().__init__(problem)
         if problem.base_variance == 0:
             raise InputError("base_variance must be positive for a nonlinear variance, was 0.0")
         self.power = valid_magnitude("power", power, above=0, largest=10, smallest=0)
-
-    def describe(self) -> dict[str, Any]:
-        return super().describe() | {"power": self.power}
 
     def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
         mean, deviation = super().moments(actions, piece)
@@ -684,13 +677,11 @@ class WrongBaseVariance(Environment):
     """The problem's rewards, with ``factor`` times the true base variance in the `Setting` passed to policies."""
 
     kind: ClassVar[str] = "Mistold"
+    described: ClassVar[tuple[str, ...]] = ("factor",)
 
     def __init__(self, problem: Problem, factor: float = 2.0) -> None:
         super().__init__(problem)
         self.factor = valid_magnitude("factor", factor, above=0)
-
-    def describe(self) -> dict[str, Any]:
-        return super().describe() | {"factor": self.factor}
 
     def setting(self, horizon: int) -> Setting:
         true = super().setting(horizon)

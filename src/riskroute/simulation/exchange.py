@@ -94,20 +94,8 @@ class ExchangeExecution:
 class Exchange:
     """The recorded market of a day; `execute_plan` executes a plan on it.
 
-    Parameters
-    ----------
-    books : DayBooks
-        All snapshots of the day.
-    takers, makers : Vector
-        Fees by venue, dollars per share.
-    dark : DarkMarket, optional
-        The pools.
-    queue : QueueReplay, optional
-        Fills of limit orders; default: none can be posted.
-    latency : Latency
-        Latency to venues and pools.
-    faded : Matrix, optional
-        ``(n, V)``, fraction of the displayed size left when child orders arrive; default: all.
+    ``takers`` and ``makers`` are fees by venue in dollars per share. Limit orders can be posted only with a ``queue``.
+    ``faded (n, V)`` is the fraction of the displayed size left when child orders arrive; default: all.
     """
 
     books: DayBooks

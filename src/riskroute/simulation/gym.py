@@ -34,11 +34,8 @@ from riskroute.learning.plan import LONGEST_HORIZON, Setting
 from riskroute.learning.tally import Tally
 from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool
-from riskroute.market.importing import import_files
-from riskroute.market.readers.reading import ReadingOptions
-from riskroute.market.recordings import RecordingStore
+from riskroute.market.importing import import_books
 from riskroute.market.scenarios import ScenarioSlot, draw_scenarios
-from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.market.synthetic.venues import DEFAULT_VENUES
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.instances import random_routing_problem
@@ -62,19 +59,10 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
     ``allocation`` in shares, its true ``mean`` and ``variance``, its ``gap`` to the best split's mean-variance and the
     ``regret`` so far; that of a reset has the ``best`` split.
 
-    Parameters
-    ----------
-    environment : Environment
-        With one action set, over ``allocations`` or their list.
-    allocations : Allocations
-        The splits, numbered in lexicographic order.
-    reach : float
-        The largest reward, in absolute value; observations are clipped to it.
-    horizon : int
-        Steps of an episode, which ends truncated.
-    action_mode : str
-        ``discrete``: the number of the split, for up to 200,000 splits. ``weights``: one weight from 0 to 1 per slot,
-        rounded to a split by `Allocations.apportion`.
+    ``environment`` has one action set, over ``allocations`` or their list. Observations are clipped to rewards of
+    ``reach`` in absolute value. An episode ends truncated after ``horizon`` steps. With ``discrete`` as
+    ``action_mode``, an action is the number of the split in lexicographic order, for up to 200,000 splits; with
+    ``weights``, one weight from 0 to 1 per slot, rounded to a split by `Allocations.apportion`.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - the base class declares it an instance's
@@ -85,6 +73,11 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         self.environment, self.allocations = environment, allocations
         self.horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
         self.action_mode = one_of("action_mode", action_mode, ("discrete", "weights"))
+        if action_mode == "discrete" and allocations.size > COMFORTABLE_LIST:
+            raise InputError(
+                f"action_mode must be weights for more than {COMFORTABLE_LIST:,} splits, "
+                f"was 'discrete' for {count_text(allocations.size)}"
+            )
         slots = allocations.slots
         self.action_space = (
             gymnasium.spaces.Discrete(allocations.size)
@@ -157,16 +150,8 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
 class SyntheticEnv(RoutingEnv):
     """``riskroute/Synthetic-v0``: a random instance of the paper's synthetic experiments, with Gaussian rewards.
 
-    Parameters
-    ----------
-    shares, slots : int
-        Size of the problem.
-    instance : int
-        Number of the instance, the ``seed`` of `random_routing_problem`.
-    risk_tolerance : float
-        Weight of the mean against the variance in gaps and regret.
-    horizon, action_mode
-        See `RoutingEnv`.
+    ``instance`` is the ``seed`` of `random_routing_problem`, ``risk_tolerance`` the weight of the mean against the
+    variance in gaps and regret; the other parameters are those of `RoutingEnv`.
     """
 
     def __init__(
@@ -179,7 +164,7 @@ class SyntheticEnv(RoutingEnv):
         horizon: int = _HORIZON,
         action_mode: str = "discrete",
     ) -> None:
-        allocations = _few_enough(Allocations(shares, slots), action_mode)
+        allocations = Allocations(shares, slots)
         whole_number("instance", instance, minimum=0)
         problem = random_routing_problem(shares, slots, instance, risk_tolerance=risk_tolerance)
         environment, best = Environment(problem), problem.actions.best
@@ -192,31 +177,17 @@ class SyntheticEnv(RoutingEnv):
 class ReplayEnv(RoutingEnv):
     """``riskroute/Replay-v0``: profits of splits in recorded scenarios.
 
-    Parameters
-    ----------
-    replay : Replay, optional
-        Replay over all splits within caps and lots; default: twenty minutes of the synthetic market.
-    horizon, action_mode
-        See `RoutingEnv`.
+    ``replay`` is over all splits within caps and lots; default: twenty minutes of the synthetic market. The other
+    parameters are those of `RoutingEnv`.
     """
 
     def __init__(self, replay: Replay | None = None, *, horizon: int = _HORIZON, action_mode: str = "discrete") -> None:
         if replay is not None and not isinstance(replay, Replay):
             raise InputError(f"replay must be a Replay or None, was {replay!r}")
         chosen = _synthetic_replay() if replay is None else replay
-        allocations = _few_enough(_allocations(chosen.actions), action_mode)
+        allocations = _allocations(chosen.actions)
         reach = float(np.nanmax(np.abs(chosen.profits), axis=(1, 2)).sum())
         super().__init__(chosen, allocations, reach, horizon=horizon, action_mode=action_mode)
-
-
-def _few_enough(allocations: Allocations, action_mode: str) -> Allocations:
-    """Return ``allocations``; raise `InputError` if there are too many for discrete actions."""
-    if action_mode == "discrete" and allocations.size > COMFORTABLE_LIST:
-        raise InputError(
-            f"action_mode must be weights for more than {COMFORTABLE_LIST:,} splits, "
-            f"was 'discrete' for {count_text(allocations.size)}"
-        )
-    return allocations
 
 
 def _allocations(actions: ActionSet) -> Allocations:
@@ -235,19 +206,17 @@ def _allocations(actions: ActionSet) -> Allocations:
 @cache
 def _synthetic_replay() -> Replay:
     """Return a replay of twenty minutes of the synthetic market: 10 shares, three lit venues, two dark pools."""
-    symbol, first = DEFAULT_SYMBOLS[0], DEFAULT_VENUES[0].name
+    first = DEFAULT_VENUES[0].name
     pools = DarkPool(0.3, 1.0, name="Dark 1"), DarkPool(0.6, 1.5, fee=0.03, name="Dark 2")
     slots = [
         *(ScenarioSlot(venue.name) for venue in DEFAULT_VENUES),
         *(ScenarioSlot(first, "dark", pool) for pool in pools),
     ]
-    shares, hours = 10, (dt.time(11), dt.time(11, 20))
-    window = TimeWindow(dt.time(11, 2), hours[1], buckets=18)  # skips two minutes, in which the books fill
+    shares, end = 10, dt.time(11, 20)
+    window = TimeWindow(dt.time(11, 2), end, buckets=18)  # skips two minutes, in which the books fill
     with tempfile.TemporaryDirectory() as folder:
-        files = generate_market(folder, symbols=(symbol,), hours=hours)
-        import_files(files, Path(folder) / "books", ReadingOptions((symbol,)))
-        store = RecordingStore(Path(folder) / "books")
-        scenarios = draw_scenarios(store, symbol, slots, shares, window, repeats=20)
+        books = import_books(None, None, Path(folder), 0, hours=(dt.time(11, 10), end))
+        scenarios = draw_scenarios(books.store, books.symbol, slots, shares, window, repeats=20)
     caps = scenarios.caps()
     models, _ = scenarios.models(caps, seed=0)
     problem = venue_problem(models, shares, caps=caps.tolist(), base_variance=0.0)

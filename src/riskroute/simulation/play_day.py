@@ -72,13 +72,8 @@ def spaced_orders(
 ) -> DayOrders:
     """Return ``count`` orders at random times, one in each of as many equal parts of a day; the last ends within it.
 
-    Parameters
-    ----------
-    side : str
-        ``buy``, ``sell``, or ``both`` in turn.
-    hours : tuple[int, int], optional
-        First and last time, UTC nanoseconds; default: from the first time with books at all venues to the last
-        snapshot.
+    ``side`` is ``buy``, ``sell``, or ``both`` in turn. ``hours`` are the first and last time in UTC nanoseconds;
+    default: from the first time with books at all venues to the last snapshot.
     """
     first, close = hours or (books.first, books.last)
     last = close - int((real_number("horizon", horizon, minimum=0) + 1) * SECOND)
@@ -94,24 +89,8 @@ def spaced_orders(
 class TradingDay:
     """A recorded day and the orders that arrive on it.
 
-    Parameters
-    ----------
-    name : str
-        Name of the day, part of the names of random streams.
-    books : DayBooks
-        Snapshots.
-    orders : DayOrders
-        Orders to route.
-    takers, makers : Floats
-        ``(V,)``, fees in dollars per share.
-    pools : tuple[DarkMarketPool, ...]
-        Dark pools.
-    queue : QueueReplay, optional
-        Fills of limit orders; default: none can be posted.
-    symbol : str
-        Symbol traded.
-    protection : str
-        Order protection, as in `riskroute.routers.Context`.
+    The ``name`` of the day is part of the names of random streams. ``takers`` and ``makers (V,)`` are fees in dollars
+    per share. Limit orders can be posted only with a ``queue``. ``protection`` is as in `riskroute.routers.Context`.
     """
 
     name: str
@@ -193,15 +172,9 @@ def play_day(
 ) -> PlayedDay:
     """Route every order of a day; the router learns from each report when it becomes known, not before.
 
-    Parameters
-    ----------
-    stale_seconds : float, optional
-        Age beyond which a venue's book is neither shown nor executable; default: `STALE`.
-    leak, fade : float
-        Probability of information leakage per 1,000 shares sent to a pool; fraction of the displayed size withdrawn
-        before child orders arrive, at a random half of the venues.
-    view : View, optional
-        Replaces the context shown to the router.
+    Books older than ``stale_seconds`` (default: `STALE`) are neither shown nor executable. ``leak`` is the probability
+    of information leakage per 1,000 shares sent to a pool, ``fade`` the fraction of the displayed size withdrawn before
+    child orders arrive, at a random half of the venues. ``view`` replaces the context shown to the router.
     """
     stale_after = STALE[day.queue is not None] if stale_seconds is None else stale_seconds
     day = dataclasses.replace(day, books=day.books.aged(stale_after))

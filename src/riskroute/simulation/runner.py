@@ -40,6 +40,7 @@ from riskroute.core.text import number_text, shown
 from riskroute.core.validation import (
     LABEL_MARKS,
     as_name,
+    if_given,
     instance_of,
     one_of,
     valid_function,
@@ -103,17 +104,6 @@ _RUNS_PER_TASK = 250  # limit, so that short runs report progress too
 Progress = Callable[[str, int, int], None]  # called as progress(policy, finished runs, all runs)
 
 
-@dataclass(frozen=True)
-class _Episode:
-    """One run: regret, pseudo-regret and luck at the checkpoints, the final action, and rounds that played another."""
-
-    regret: Floats
-    pseudo_regret: Floats
-    luck: Floats
-    recommended: Action
-    exploration: int  # if the action set changes, only of rounds that offered the last round's set
-
-
 def _describe_run(
     environment: Environment, policies: Mapping[str, Policy], horizon: int, runs: int, seed: int
 ) -> dict[str, Any]:
@@ -139,7 +129,7 @@ def _play_run(
     comparator: Floats,
     identity: tuple[int, str, int],
     method: str = "auto",
-) -> _Episode:
+) -> PolicyResult:
     """Play one run; its random streams depend only on the environment and ``identity`` (seed, label, run)."""
     seed, label, run = identity
     method = environment.playable(method)
@@ -161,7 +151,8 @@ def _play_run(
     if not environment.one_set:
         piece = environment.piece_at(np.arange(horizon))
         others &= piece == piece[-1]
-    return _Episode(xi - comparator, pseudo, luck, recommended, int(blocks.counts[others].sum()))
+    explored = blocks.counts[others].sum(keepdims=True)
+    return PolicyResult(checkpoints, (xi - comparator)[None], pseudo[None], luck[None], [recommended], explored, 0.0)
 
 
 _Log = tuple[ActionBatch, RegretBlocks]  # actions of consecutive blocks of a run, and the blocks
@@ -209,11 +200,7 @@ def _play_index(environment: Environment, policy: IndexPolicy, rng: np.random.Ge
 
 def _single_rounds(environment: Environment, actions: Integers, rewards: Floats) -> _Log:
     n = len(rewards)
-    piece = environment.piece_at(np.arange(n))
-    means, deviations, gaps = np.empty((3, n))
-    for k in np.unique(piece):
-        there = piece == k
-        means[there], deviations[there], gaps[there] = environment.outcomes(actions[there], int(k))
+    means, deviations, gaps = environment.outcomes_by_piece(actions, environment.piece_at(np.arange(n)))
     return actions, RegretBlocks(np.ones(n, dtype=np.int64), rewards, np.zeros(n), means, deviations**2, gaps)
 
 
@@ -293,35 +280,27 @@ class SimulationTask:
         """Play the runs; ``after_run`` is called with the number of finished runs; if true, the task ends."""
         with compilation_timed(self.label) as compiling:
             began = time.perf_counter()
-            rounds, episodes = self._play(after_run)
+            result = _concatenated(self._play(after_run))
             seconds = time.perf_counter() - began - compiling()  # tables show seconds without compilation
-        return PolicyResult(
-            rounds,
-            np.stack([one.regret for one in episodes]),
-            np.stack([one.pseudo_regret for one in episodes]),
-            np.stack([one.luck for one in episodes]),
-            [one.recommended for one in episodes],
-            np.array([one.exploration for one in episodes], dtype=np.int64),
-            seconds,
-        )
+        return replace(result, seconds=seconds)
 
-    def _play(self, after_run: Callable[[int], bool] | None) -> tuple[Integers, list[_Episode]]:
+    def _play(self, after_run: Callable[[int], bool] | None) -> list[PolicyResult]:
         rounds = regret_checkpoints(self.horizon, self.checkpoints, self.spacing)
         comparator = self.environment.expected_comparator(rounds)
-        episodes: list[_Episode] = []
+        played: list[PolicyResult] = []
         try:
             with _linear_algebra().limit(limits=1):  # matrices are tiny: more threads only wait for each other
                 for run in range(self.first, self.last):
                     stream = self.seed, self.label, run
-                    episodes.append(
+                    played.append(
                         _play_run(self.environment, self.policy, self.horizon, rounds, comparator, stream, self.method)
                     )
-                    if after_run is not None and after_run(len(episodes)):
+                    if after_run is not None and after_run(len(played)):
                         break
         except KeyboardInterrupt:
-            if after_run is None or not episodes:
+            if after_run is None or not played:
                 raise
-        return rounds, episodes
+        return played
 
     def split(self) -> list[SimulationTask]:
         """Divide into tasks of about a second each.
@@ -349,18 +328,16 @@ def _merge_results(tasks: Iterable[SimulationTask], results: Iterable[PolicyResu
     parts: dict[str, list[PolicyResult]] = {}
     for task, result in zip(tasks, results, strict=True):
         parts.setdefault(task.label, []).append(result)
-    return {
-        label: PolicyResult(
-            some[0].checkpoints,
-            np.concatenate([one.regret for one in some]),
-            np.concatenate([one.pseudo_regret for one in some]),
-            np.concatenate([one.luck for one in some]),
-            [action for one in some for action in one.recommended],
-            np.concatenate([one.exploration for one in some]),
-            sum(one.seconds for one in some),
-        )
-        for label, some in parts.items()
-    }
+    return {label: _concatenated(some) for label, some in parts.items()}
+
+
+def _concatenated(parts: Sequence[PolicyResult]) -> PolicyResult:
+    """Concatenate the runs of several results."""
+    names = ("regret", "pseudo_regret", "luck", "exploration")
+    regret, pseudo, luck, explored = (np.concatenate([getattr(one, name) for one in parts]) for name in names)
+    recommended = [action for one in parts for action in one.recommended]
+    seconds = sum(one.seconds for one in parts)
+    return PolicyResult(parts[0].checkpoints, regret, pseudo, luck, recommended, explored, seconds)
 
 
 @functools.cache
@@ -489,10 +466,8 @@ def simulate(
     runs = whole_number("runs", runs, maximum=10**7)
     seed = whole_number("seed", seed, minimum=0)
     one_of("method", method, ("auto", "blocks", "rounds"))
-    if progress is not None:
-        valid_function("progress", progress)
-    if backend is not None:
-        instance_of("backend", backend, Backend, "a Backend")
+    if_given(valid_function, "progress", progress)
+    if_given(instance_of, "backend", backend, Backend, "a Backend")
     recorded = len(regret_checkpoints(horizon, checkpoints, spacing))
     chosen = _policies_by_label(policies, environment, horizon)
     tasks = [

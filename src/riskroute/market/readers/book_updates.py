@@ -158,13 +158,7 @@ def _follow(
             state[3] = 1
         side = 0 if bids[k] else 1
         key = prices[k] if bids[k] else -prices[k]
-        low, high = 0, counts[side]
-        while low < high:
-            middle = (low + high) // 2
-            if keys[side, middle] < key:
-                low = middle + 1
-            else:
-                high = middle
+        low = np.searchsorted(keys[side, : counts[side]], key)
         known = low < counts[side] and keys[side, low] == key
         if known and sizes[k] > 0:
             kept[side, low] = sizes[k]

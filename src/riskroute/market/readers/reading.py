@@ -19,12 +19,13 @@ from riskroute.core.validation import (
     LONGEST_SYMBOL,
     LONGEST_VENUE,
     as_name,
+    if_given,
     instance_of,
     valid_day,
     valid_list,
     whole_number,
 )
-from riskroute.market.clock import TRADING_ZONE, YEARS, check_zone, clock_stamp
+from riskroute.market.clock import TRADING_ZONE, YEARS, check_clock_time, check_zone, clock_stamp
 from riskroute.market.readers.columns import SizeColumn
 from riskroute.market.schema import EVENT_SCHEMA, MOST_LEVELS, snapshot_schema
 
@@ -85,17 +86,12 @@ class ReadingOptions:
     venue_names: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.depth is not None:
-            whole_number("depth", self.depth, maximum=MOST_LEVELS)
-        if self.lot is not None:
-            whole_number("lot", self.lot, maximum=10_000)
-        if isinstance(self.symbols, str):
-            raise InputError(f"symbols must be a list of names, was {self.symbols!r}")
+        if_given(whole_number, "depth", self.depth, maximum=MOST_LEVELS)
+        if_given(whole_number, "lot", self.lot, maximum=10_000)
         symbols = valid_list("symbols", self.symbols, str, "names")
         symbols = [as_name("symbol", symbol, longest=LONGEST_SYMBOL).upper() for symbol in symbols]
         object.__setattr__(self, "symbols", tuple(dict.fromkeys(symbols)))
-        if self.venue is not None:
-            as_name("venue", self.venue, longest=LONGEST_VENUE)
+        if_given(as_name, "venue", self.venue, longest=LONGEST_VENUE)
         names = instance_of("venue_names", self.venue_names, dict, "a dictionary of venues of the file to new names")
         for old, new in names.items():
             instance_of("a venue of the file", old, str, "a name")
@@ -104,15 +100,12 @@ class ReadingOptions:
             raise InputError(f"venue_names must be distinct, was {', '.join(names.values())}")
         if names and self.venue is not None:
             raise InputError(f"give either venue or venue_names, not both; venue was {self.venue!r}")
-        if self.zone is not None:
-            check_zone("zone", self.zone)
+        if_given(check_zone, "zone", self.zone)
         if self.unit is not None:
             SizeColumn(self.unit)
             object.__setattr__(self, "unit", float(self.unit))
-        for name in ("start", "end"):
-            moment = getattr(self, name)
-            if moment is not None and not (isinstance(moment, dt.time) and moment.tzinfo is None):
-                raise InputError(f"{name} must be a time without a zone such as 11:00, was {shown(moment)}")
+        if_given(check_clock_time, "start", self.start)
+        if_given(check_clock_time, "end", self.end)
         columns = instance_of("columns", self.columns, dict, "a dictionary of our names to those of the file")
         if not all(isinstance(name, str) for pair in columns.items() for name in pair):
             raise InputError(f"columns must map names to names, was {shown(columns)}")

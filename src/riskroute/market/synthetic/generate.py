@@ -20,7 +20,7 @@ from riskroute.core.arrays import Integers
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_whole
 from riskroute.core.text import shown
-from riskroute.core.validation import real_number, valid_function, whole_number
+from riskroute.core.validation import if_given, real_number, valid_function, whole_number
 from riskroute.market.clock import SECOND, clock_stamp
 from riskroute.market.synthetic.order_flow import COLUMN, MESSAGE, order_flow_messages
 from riskroute.market.synthetic.venues import DEFAULT_VENUES, SyntheticVenue
@@ -55,8 +55,7 @@ def generate_market(
         Called with venue and symbol as text, the number of such pairs finished, and their total.
     """
     names = _checked(seed, symbols, hours, date, venues)
-    if progress is not None:
-        valid_function("progress", progress)
+    if_given(valid_function, "progress", progress)
     scaled = real_number("rate", rate, minimum=0.001, maximum=100)
     midnight = clock_stamp(date, dt.time(0))
     begin, end = (clock_stamp(date, moment) - midnight for moment in hours)

@@ -16,14 +16,10 @@ REFERENCE_PRICE = 270.0  # dollars; spreads are stated at this price and scale w
 
 @dataclass(frozen=True)
 class VenueOwnQuotes:
-    """A venue that quotes on its own.
+    """A venue that quotes on its own; all amounts are in dollars at the `REFERENCE_PRICE`.
 
-    Parameters
-    ----------
-    half_spread, spread_deviation : float
-        Mean and standard deviation of the half-spread over time, in dollars at the `REFERENCE_PRICE`.
-    spread_patience, price_patience : float
-        Deviation of spread and mid at which quotes move, in dollars at the `REFERENCE_PRICE`.
+    The half-spread has mean ``half_spread`` and standard deviation ``spread_deviation`` over time. Quotes move if
+    spread or mid deviate by more than ``spread_patience`` or ``price_patience``.
     """
 
     half_spread: float
@@ -40,12 +36,8 @@ class VenueOwnQuotes:
 class VenueSharedQuotes:
     """A venue that shares the best quotes of a market with others, and is a few ticks behind at times.
 
-    Parameters
-    ----------
-    at_best : float
-        Fraction of the time at the best price of a side.
-    memory : float
-        Time constant of the distance from the best price, in seconds.
+    ``at_best`` is the fraction of the time at the best price of a side, ``memory`` the time constant of the distance
+    from it, in seconds.
     """
 
     at_best: float
@@ -58,52 +50,24 @@ class VenueSharedQuotes:
 
 @dataclass(frozen=True)
 class SyntheticVenue:
-    """Parameters of a synthetic venue.
+    """Parameters of a synthetic venue."""
 
-    Parameters
-    ----------
-    name : str
-        Market identifier code.
-    file_name : str
-        Name of its file, with ``strftime`` codes for the date.
-    matching : str
-        ``price-time`` or ``pro-rata``.
-    quotes : VenueOwnQuotes or VenueSharedQuotes
-        Model of its best bid and offer.
-    events_per_second : float
-        Rate per symbol; moves of the quotes add further messages.
-    orders, lot : int
-        Typical number of orders per side, and their typical size.
-    top_size : int
-        Minimum size at the best price, in shares.
-    top_share : float
-        Fraction of new orders that join the best price.
-    reach : float
-        Mean distance of other orders from the best price, in ticks.
-    takers, hidden, partial, replaced : float
-        Fractions of events that are aggressive orders, hidden trades, partial cancels and replacements.
-    moved : float
-        Fraction of the orders withdrawn by a move that return at another price.
-    sweep : float
-        Probability that a move executes the orders at the old best price instead of withdrawing them.
-    """
-
-    name: str
-    file_name: str
-    matching: str
-    quotes: VenueOwnQuotes | VenueSharedQuotes
-    events_per_second: float
-    orders: int
-    lot: int
-    top_size: int
-    top_share: float = 0.3
-    reach: float = 6.0
-    takers: float = 0.02
-    hidden: float = 0.007
-    partial: float = 0.015
-    replaced: float = 0.045
-    moved: float = 0.06
-    sweep: float = 0.1
+    name: str  # market identifier code
+    file_name: str  # of its file, with ``strftime`` codes for the date
+    matching: str  # price-time or pro-rata
+    quotes: VenueOwnQuotes | VenueSharedQuotes  # model of its best bid and offer
+    events_per_second: float  # per symbol; moves of the quotes add further messages
+    orders: int  # typical number of orders per side
+    lot: int  # typical size of an order
+    top_size: int  # minimum size at the best price, in shares
+    top_share: float = 0.3  # fraction of new orders that join the best price
+    reach: float = 6.0  # mean distance of other orders from the best price, in ticks
+    takers: float = 0.02  # fraction of events that are aggressive orders
+    hidden: float = 0.007  # hidden trades, likewise
+    partial: float = 0.015  # partial cancels
+    replaced: float = 0.045  # replacements
+    moved: float = 0.06  # fraction of the orders withdrawn by a move that return at another price
+    sweep: float = 0.1  # probability that a move executes the orders at the old best price, not withdraws them
 
     def __post_init__(self) -> None:
         as_name("name", self.name, longest=LONGEST_VENUE)

@@ -36,13 +36,7 @@ def _prior(key: str) -> Hazards:
 
 
 class DarkBelief:
-    """Posterior of the shares available in dark pools, by pool and use.
-
-    Parameters
-    ----------
-    half_life : float
-        Half-life of observations, in days.
-    """
+    """Posterior of the shares available in dark pools, by pool and use; weights halve every ``half_life`` days."""
 
     borrowed_trials: ClassVar[float] = 20.0  # maximum weight of other symbols' evidence
 

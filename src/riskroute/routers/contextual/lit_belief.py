@@ -166,12 +166,8 @@ class _PostingForecast(NamedTuple):
 class LitBelief:
     """Regressions of limit order outcomes, and of the sweep cost at the horizon, on market features.
 
-    Parameters
-    ----------
-    half_life : float
-        Half-life of observations, in days.
-    venues : list[str], optional
-        Venues with an effect, in column order; all symbols share the list, so that they can borrow from each other.
+    ``half_life`` of observations is in days. ``venues`` have an effect each, in column order; all symbols share the
+    list, so that they can borrow from each other.
     """
 
     refit_every: ClassVar[int] = 20  # observed orders between fits

@@ -229,8 +229,7 @@ class ContKukanov(Router):
         self.moments, self.missing, self.moves, self.past = [], (0.0, 0.0), {}, {}
 
     def decide(self, context: Context) -> Plan:
-        placed = self.placement(context)
-        return sweep_rule_plan(context, placed)
+        return sweep_rule_plan(context, self.placement(context))
 
     def placement(self, context: Context) -> dict[str, int] | None:
         """Return the shares to post by venue; None with too few samples or a horizon of 0."""

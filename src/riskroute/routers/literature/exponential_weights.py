@@ -143,15 +143,12 @@ class Exp3(ExpGrad):
     def allocate(self, task: DarkAllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
         rate, weights = self.weights(task)
         drawn = _draw_units(weights, _exp3_mixing(rate, task.units), task.rng)
-        notes: dict[str, dict[str, float]] = {"floors": {}, "chances": {}, "lower": {}}
-        for place, pool in enumerate(task.pools):
-            notes["floors"][pool] = int(drawn.floors[place])
-            notes["chances"][pool] = float(drawn.chances[place])
-            notes["lower"][pool] = int(drawn.lower[place])
-            if drawn.units[place] == 0:
-                worth = task.savings[place] / task.savings.max()
-                sizes = (int(drawn.floors[place]), 0, 0, float(drawn.chances[place]), int(drawn.lower[place]))
-                self.move(str(task.unit), pool, worth * _estimate_gradient(task.units, *sizes))
+        columns = {"floors": drawn.floors, "chances": drawn.chances, "lower": drawn.lower}
+        notes = {name: dict(zip(task.pools, some.tolist(), strict=True)) for name, some in columns.items()}
+        for pool, units, worth in zip(task.pools, drawn.units, task.savings / task.savings.max(), strict=True):
+            if units == 0:
+                floor, chance, lower = (notes[name][pool] for name in columns)
+                self.move(str(task.unit), pool, worth * _estimate_gradient(task.units, floor, 0, 0, chance, lower))
         return drawn.units, notes
 
     def learn_child(self, order: PendingDarkAllocation, pool: str, sent: int, filled: float) -> None:

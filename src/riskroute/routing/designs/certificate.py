@@ -170,7 +170,10 @@ class _Search:
         free = np.linalg.svd(known[None, :])[2][1:]  # orthonormal rows, orthogonal to the known direction
         basis = width[:, None] * free.T
         # relative to the sums of one member, directions that hardly vary contribute next to nothing
-        self.fixed = fixed = self._sums_of_a_member(whole)
+        orbit = self._maximum(whole, np.zeros(count), own=False)[1]
+        if orbit is None:
+            raise InputError("the allocation set is empty: no allocation satisfies the bounds")
+        self.fixed = fixed = self.leverage(orbit)[1]
         self.back = free / width  # s = back (p - fixed)
         self.linear = 2 * basis.T @ self.quadratic @ fixed
         self.constant = float(fixed @ self.quadratic @ fixed)
@@ -178,12 +181,6 @@ class _Search:
         large = 1e-12 * np.abs(values).max(initial=0.0)
         self.convex = [(values[i], axes[:, i]) for i in range(len(values)) if values[i] > large]
         self.concave = [(values[i], axes[:, i]) for i in range(len(values)) if values[i] < -large]
-
-    def _sums_of_a_member(self, whole: Part) -> Vector:
-        orbit = self._maximum(whole, np.zeros(2 * len(self.groups)), own=False)[1]
-        if orbit is None:
-            raise InputError("the allocation set is empty: no allocation satisfies the bounds")
-        return self.leverage(orbit)[1]
 
     def leverage(self, orbit: Orbit) -> tuple[float, Vector]:
         """Return the exact leverage of an orbit, and its sums."""
@@ -249,7 +246,8 @@ class _Search:
             limits = [(low, high, 1) for low, high in ranges]
             if rest:
                 limits.append((self.groups.lows[g], self._ceiling(part, g), rest))
-            items += [(g, _restricted(table, low, high), copies) for low, high, copies in limits]
+            for low, high, copies in limits:
+                items.append((g, np.where(np.arange(high + 1) >= low, table[: high + 1], -np.inf), copies))
             if self.grid.step != 1:
                 bend = self.own[g] + [slope[2 * g + 1], 0, 0] if own else np.array([slope[2 * g + 1], 0, 0])
                 between += sum(self._between(g, bend, low, high, copies) for low, high, copies in limits)
@@ -324,13 +322,6 @@ def _tightened(
     return tuple(result) if all(low <= high for low, high in result) else None
 
 
-def _restricted(table: Vector, low: int, high: int) -> Vector:
-    """Return the table with minus infinity below ``low``, truncated after ``high``."""
-    result = table[: high + 1].copy()
-    result[:low] = -np.inf
-    return result
-
-
 def _quartic(coefs: Vector, y: Vector) -> Vector:
     """Return ``coefs . (y^2, y^3, y^4)``."""
     return np.asarray(y**2 * (coefs[0] + y * (coefs[1] + y * coefs[2])))
@@ -398,9 +389,7 @@ class _Form:
         units = np.concatenate([scale, scale**2])[interleaved]
         white = whitening[interleaved] * units[:, None]
         self.form = white @ white.T
-        self.form[np.diag_indices_from(self.form)] += 1e-10 * float(
-            np.trace(self.form)
-        )  # slots fixed at zero have no information
+        self.form += 1e-10 * float(np.trace(self.form)) * np.eye(2 * slots)  # slots fixed at zero have no information
         self.total = np.zeros(2 * slots)
         self.total[::2] = scale / lattice.units  # sum of amounts over units: always one
         pairs = np.arange(2 * slots).reshape(slots, 2)

@@ -265,14 +265,11 @@ def _near_best(linear: Vector, square: Vector, highs: Units, units: int) -> Unit
             high = price
     chosen, more = _choices(linear, square, highs, high), _choices(linear, square, highs, low)
     left = units - chosen.sum()
-    for k in range(len(highs)):  # slots on the verge of choosing more
-        taken = min(left, max(more[k] - chosen[k], 0))
-        chosen[k] += taken
-        left -= taken
-    for k in range(len(highs)):
-        taken = min(left, highs[k] - chosen[k])
-        chosen[k] += taken
-        left -= taken
+    for most in (more, highs):  # first the slots on the verge of choosing more
+        for k in range(len(highs)):
+            taken = min(left, max(most[k] - chosen[k], 0))
+            chosen[k] += taken
+            left -= taken
     return chosen
 
 

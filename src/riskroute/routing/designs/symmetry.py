@@ -64,21 +64,11 @@ class SymmetryGroups:
     @property
     def slot_scales(self) -> Floats:
         """Scale of each slot, ``(m,)``."""
-        result = np.empty(int(self.sizes.sum()))
-        for slots, scale in zip(self.members, self.scales, strict=True):
-            result[slots] = scale
-        return result
+        return np.asarray(np.repeat(self.scales, self.sizes)[np.argsort(np.concatenate(self.members))])
 
     def orbit(self, allocation: Units) -> Orbit:
         """Return the orbit of an allocation given in units."""
         return tuple(tuple(np.sort(allocation[slots])[::-1].tolist()) for slots in self.members)
-
-    def allocation(self, parts: Sequence[Sequence[int] | Units]) -> Units:
-        """Return the allocation with the given amounts of each group."""
-        result = np.zeros(sum(len(slots) for slots in self.members), dtype=np.int64)
-        for slots, amounts in zip(self.members, parts, strict=True):
-            result[slots] = amounts
-        return result
 
     def moments(self, orbits: Sequence[Orbit]) -> _OrbitMoments:
         """Return the totals and deviation moments of orbits."""
