@@ -274,6 +274,7 @@ class PostgresLog(GroupCommitLog):
     def _insert(self, lease: LogLease, rows: Sequence[LogRow]) -> None:
         import psycopg
 
+        self._live_writer()  # a record of the head may have lost the connection, and with it the lock
         if not self._locked:
             self._lock_again(lease)
         writer = self._live_writer()
