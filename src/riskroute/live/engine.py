@@ -120,6 +120,7 @@ class TradingEngine:
 
     turn = NANO // 200  # the thread takes calls and reports for this time before it works on the outbox
     longest_pump = NANO // 20  # under load the outbox never empties: timers and refits have their turn after this time
+    booked_together = 64  # reports booked under one lock, which takes milliseconds: a halt waits as long
     longest_backoff = 5  # a silent venue is queried after the patience, twice that, ... up to 2^5 times
     most_observed = 5  # public outcomes computed per tick, since each takes long
     most_unobserved = 10_000  # orders that wait for their public outcomes
@@ -163,6 +164,7 @@ class TradingEngine:
         self._worker, self._reopen, self._first_router = worker, reopen, router_bytes(router)
         self._answers: dict[str, Future[Decision]] = {}  # of orders that are not durable yet
         self.unwritten_digests: dict[str, bytes] = {}  # of orders executed elsewhere, by key, that are not durable yet
+        self._first = threading.Lock()  # held by a halt that waits for `lock`: the engine's thread lets it go first
         self._inbox: queue.SimpleQueue[_Call | Sequence[ExecutionReport]] = queue.SimpleQueue()
         self._taken: deque[_Call | Sequence[ExecutionReport]] = deque()  # from the inbox, by the engine's thread
         self._looked_up: dict[str, LogRow | None] = {}  # rows of orders by key
@@ -422,7 +424,7 @@ class TradingEngine:
 
     def halt(self, reason: str, by: str) -> Written:
         """Halt trading: send no children, cancel open ones. The future is done when the halt is durable."""
-        with self.lock:
+        with self._first, self.lock:
             self.check_working()
             written = self.ledger.record(Halted(at=self.clock(), reason=reason, by=by))
         self._pump_unless_served()
@@ -430,7 +432,7 @@ class TradingEngine:
 
     def resume(self, by: str) -> Written:
         """Resume trading after a halt."""
-        with self.lock:
+        with self._first, self.lock:
             self.check_working()
             if not self.state.halted:
                 raise StateError("trading must be halted to be resumed, was not")
@@ -532,6 +534,8 @@ class TradingEngine:
             if writer is not None and (self.state.events >= writer.due or archive.unsaved_bytes > writer.most_unsaved):
                 writer.take(self.log, self.state, archive, self.learner, self.ledger.last, self.lock)
         self.pump()
+                if self._first.locked():
+                    break  # the other timers in the next turn
 
     def _watch_clocks(self, now: int) -> None:
         passed = self.monotonic()
@@ -647,7 +651,12 @@ class TradingEngine:
         """Do the tasks of durable events; the engine's own thread stops after a while, to look at the clock."""
         if threading.current_thread() is self.ledger.thread:
             until = self.monotonic() + self.longest_pump
-            if not self.outbox.work(lambda: self.monotonic() < until):
+
+            def more_time() -> bool:
+                self._let_halts_go_first()
+                return self.monotonic() < until
+
+            if not self.outbox.work(more_time):
                 self._inbox.put(())
         else:
             self.outbox.work(lambda: True)
@@ -722,9 +731,11 @@ class TradingEngine:
                 break
             if not taken:
                 self._take_rest()
+                self._let_halts_go_first()
         self.ledger.append_batch()
-        if reports:
-            self.book(reports)
+        for begin in range(0, len(reports), self.booked_together):
+            self._let_halts_go_first()
+            self.book(reports[begin : begin + self.booked_together])
         return True
 
     def _take_rest(self) -> None:
@@ -733,10 +744,16 @@ class TradingEngine:
             while True:
                 self._taken.append(self._inbox.get_nowait())
         keys = [one.key for one in self._taken if isinstance(one, _Call) and one.key is not None]
-        if len(keys) < 2:
+        if not keys:
+    def _let_halts_go_first(self) -> None:
+        """Wait until no halt waits for `lock`: Python's locks are unfair, and this thread takes it again at once."""
+        with self._first:
+            pass
+
             return
         with suppress(Exception):  # then each order is looked up by itself, and refused if that fails
-            found = self._find(keys)  # one query, since a database takes long to answer
+            # One query, since a database takes long to answer, and without `lock`, so that no halt waits for it.
+            found = self._find(keys)
             # An order that is accepted after this is in the state, at least until another one is archived.
             self._looked_up, self._looked_up_at = {key: found.get(key) for key in keys}, self.state.archived
 
