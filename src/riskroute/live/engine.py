@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -590,8 +590,8 @@ class TradingEngine:
         heard = child.status in ("acknowledged", "partly_filled")
         if not heard or child.cancelling or child.order.immediate or child.final >= 0:
             self.ledger.record(Unanswered(at=now, child=name))
-            wait = self.outbox.patience << min(attempts + 1, self.longest_backoff)
-            self.timers.add(now + wait, "child", name, attempts + 1)
+            later = now + (self.outbox.patience << min(attempts + 1, self.longest_backoff))
+            self.timers.add(later, "child", name, attempts + 1)
         else:  # it rests, and its venue owes no answer until the next request
             self.timers.answer_by.pop(name, None)
 
@@ -674,8 +674,8 @@ class TradingEngine:
         """Wait until everything recorded is durable and its tasks are done, for some seconds at most."""
         self.ledger.append_batch()
         until = self.monotonic() + int(seconds * NANO)
-        while (last := self.ledger.last) is not None and self.monotonic() < until:
-            last.exception(seconds)
+        while (last := self.ledger.last) is not None and (left := until - self.monotonic()) > 0:
+            wait([last], left / NANO)
             self.pump()
             if self.failed or (last is self.ledger.last and self.outbox.empty):
                 return

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -333,8 +334,9 @@ class Service:
     def _watch_halt_file(self) -> None:
         # In a thread of its own, since a halt must not wait behind orders.
         while not self._closing.wait(0.2):
-            if self._halt_file_there() and not self.engine.state.halted and not self.engine.failed:
-                self.engine.halt(f"the file {self._halt_name} is there", "file")
+            with suppress(StateError):  # the log has failed meanwhile: look again
+                if self._halt_file_there() and not self.engine.state.halted and not self.engine.failed:
+                    self.engine.halt(f"the file {self._halt_name} is there", "file")
 
 
 def _copy_result(answer: Future[_Value], done: Future[_Value]) -> None:

@@ -75,7 +75,7 @@ class _Call:
         most = self.service.config.body_bytes
         too_large = HTTPException(413, f"the body must have at most {most:,} bytes")
         length = self.request.headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > most:
+        if not length.isdecimal() or int(length) > most:
             raise too_large
         body = b""
         async for part in self.request.stream():
@@ -303,7 +303,7 @@ async def _get_events(call: _Call) -> Response:
     asked = call.request.query_params.get("after", call.request.headers.get("last-event-id"))
     after: int | None = None
     if asked is not None:
-        if not asked.isdigit() or len(asked) > 18:
+        if not asked.isdecimal() or len(asked) > 18:
             raise HTTPException(422, "after must be the number of a row of the log")
         after = int(asked)
     streams: EventStreams = call.request.app.state.streams
