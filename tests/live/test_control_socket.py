@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 import stat
+import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -86,6 +88,25 @@ def test_a_halt_that_cannot_be_written_says_so(up: Running, tmp_path: Path) -> N
         assert ask_service(tmp_path / "control").status == "failed"
         with pytest.raises(StateError, match="disk full"):
             ask_service(tmp_path / "control", "too late")
+
+
+def test_a_service_that_ends_before_it_has_answered_is_reported(tmp_path: Path) -> None:
+    place = tmp_path / "control"
+    with closing(socket.socket(socket.AF_UNIX)) as server:
+        server.bind(str(place))
+        server.listen()
+
+        def end(answer: bytes) -> None:
+            with closing(server.accept()[0]) as line:
+                line.recv(1_000)
+                line.sendall(answer)
+
+        for answer in (b"", b'{"status": "rea', b"\xff\n"):
+            thread = threading.Thread(target=end, args=(answer,))
+            thread.start()
+            with pytest.raises(StateError, match=r"must answer on .*, closed the connection"):
+                ask_service(place)
+            thread.join()
 
 
 def test_the_commands_halt_and_health_use_the_control_socket(

@@ -134,7 +134,8 @@ def _serve(read: LiveConfig) -> None:
         say("stopped: another process has taken over", err=True)
         raise typer.Exit(3)
     state, end = service.engine.state, service.engine.end
-    say(f"stopped: {state.decisions:,} orders, {len(state.unsettled):,} unsettled, all in the log, with head {end}")
+    ended = f"all in the log, with head {end}" if end else "as after a crash: the next start recovers from the log"
+    say(f"stopped: {state.decisions:,} orders, {len(state.unsettled):,} unsettled, {ended}")
 
 
 @live.command("halt")

@@ -27,14 +27,15 @@ _Value = TypeVar("_Value")
 
 
 class BackgroundThread(Executor):
-    """One thread that makes calls in sequence; unlike that of a `ThreadPoolExecutor`, a process can end without it."""
+    """One thread that makes calls in sequence, or several; unlike a `ThreadPoolExecutor`, it never keeps a process."""
 
     patience = 5.0  # seconds for the call under way when it is shut down; a snapshot usually takes less than one
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, threads: int = 1) -> None:
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
 
     def submit(
         self, call: Callable[_Arguments, _Value], /, *arguments: _Arguments.args, **more: _Arguments.kwargs
@@ -62,9 +63,10 @@ class BackgroundThread(Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls; wait for those before, but no longer than `patience`."""
-        self._calls.put(None)
-        if wait:
-            self._thread.join(self.patience)
+        for _ in self._threads:
+            self._calls.put(None)
+        for thread in self._threads if wait else ():
+            thread.join(self.patience)
 
 
 class RefitWorker(BackgroundThread):

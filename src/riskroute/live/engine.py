@@ -125,7 +125,7 @@ class TradingEngine:
     most_observed = 5  # public outcomes computed per tick, since each takes long
     most_unobserved = 10_000  # orders that wait for their public outcomes
     pause_after_failed_refit = 10 * NANO  # a worker that dies at once would be started again without end
-    longest_call = 5.0  # seconds until a router that does not return is abandoned in `close`
+    longest_call = 5.0  # seconds until the engine counts as stuck, and until `close` abandons its thread
 
     def __init__(
         self,
@@ -214,6 +214,11 @@ class TradingEngine:
     def serving(self) -> bool:
         """Whether the engine's thread runs."""
         return self.ledger.thread is not None and not self._closed
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the engine's thread has not returned from a call for `longest_call`."""
+        return self.serving and self.monotonic() - self._ticked > self.longest_call * NANO
 
     @property
     def ready(self) -> bool:
@@ -478,7 +483,8 @@ class TradingEngine:
 
     def _keep_unbooked(self, written: Written, reports: Iterable[ExecutionReport]) -> None:
         if written.exception() is not None:
-            self._unbooked += reports
+            with self.lock:
+                self._unbooked += reports
 
     def record_quotes(self, symbol: str, quotes: Quotes, trades: tuple[MarketTrade, ...]) -> None:
         """Write books and trades of a symbol to the log."""
@@ -528,14 +534,14 @@ class TradingEngine:
             self._watch_clocks(now)
             for kind, name, attempts in self.timers.due(now):
                 self._on_timer(now, kind, name, attempts)
+                if self._first.locked():
+                    break  # the other timers in the next turn
             self.timers.prune(self._is_needed)
             self._refit()
             writer, archive = self.snapshots, self.ledger.archive
             if writer is not None and (self.state.events >= writer.due or archive.unsaved_bytes > writer.most_unsaved):
                 writer.take(self.log, self.state, archive, self.learner, self.ledger.last, self.lock)
         self.pump()
-                if self._first.locked():
-                    break  # the other timers in the next turn
 
     def _watch_clocks(self, now: int) -> None:
         passed = self.monotonic()
@@ -689,6 +695,7 @@ class TradingEngine:
 
     def serve(self, every: float = 0.02) -> None:
         """Start the engine's thread, which works until `close` and looks at the clock every ``every`` seconds."""
+        self._ticked = self.monotonic()
         self.ledger.thread = threading.Thread(target=self._run, args=(every,), name="riskroute engine", daemon=True)
         self.ledger.thread.start()
 
@@ -724,6 +731,7 @@ class TradingEngine:
         while taken:
             one = taken.popleft()
             if isinstance(one, _Call):
+                self._let_halts_go_first()
                 one.make()
             else:
                 reports += one
@@ -731,12 +739,16 @@ class TradingEngine:
                 break
             if not taken:
                 self._take_rest()
-                self._let_halts_go_first()
         self.ledger.append_batch()
         for begin in range(0, len(reports), self.booked_together):
             self._let_halts_go_first()
             self.book(reports[begin : begin + self.booked_together])
         return True
+
+    def _let_halts_go_first(self) -> None:
+        """Wait until no halt waits for `lock`: Python's locks are unfair, and this thread takes it again at once."""
+        with self._first:
+            pass
 
     def _take_rest(self) -> None:
         """Take all that is in the inbox, and look up its orders together."""
@@ -745,11 +757,6 @@ class TradingEngine:
                 self._taken.append(self._inbox.get_nowait())
         keys = [one.key for one in self._taken if isinstance(one, _Call) and one.key is not None]
         if not keys:
-    def _let_halts_go_first(self) -> None:
-        """Wait until no halt waits for `lock`: Python's locks are unfair, and this thread takes it again at once."""
-        with self._first:
-            pass
-
             return
         with suppress(Exception):  # then each order is looked up by itself, and refused if that fails
             # One query, since a database takes long to answer, and without `lock`, so that no halt waits for it.

@@ -158,7 +158,7 @@ class Service:
         """
         self._closing.set()
         if self._watch is not None:
-            self._watch.join(self.patience)
+            self._watch.join(1.0)  # longer only if it waits for the lock of an engine that is stuck
             self._watch = None
         taken = threading.Event()  # calls are made in sequence: after this one, all earlier orders are decided
         if self.engine.serving:
@@ -295,7 +295,7 @@ class Service:
     @property
     def status(self) -> str:
         """One word: ready, halted, starting or failed."""
-        if self.engine.failed:
+        if self.engine.failed or self.engine.stuck:
             return "failed"
         if self.engine.state.halted:
             return "halted"

@@ -10,7 +10,7 @@ import asyncio
 import signal
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.resources import files
@@ -37,6 +37,7 @@ from riskroute.core.errors import (
     UnknownOrderError,
     WriteError,
 )
+from riskroute.live.background import BackgroundThread
 from riskroute.live.http.connections import Connections
 from riskroute.live.http.requests import HaltRequest, OrderRequest, QuotesRequest, ShadowRequest, decode_request
 from riskroute.live.http.streams import EventStream, EventStreams
@@ -84,9 +85,15 @@ class _Call:
                 raise too_large
         return body
 
-    async def in_executor(self, work: Callable[[], Value], executor: Executor | None = None) -> Value:
-        """Do work that takes the engine's lock outside the event loop; readers share the default executor."""
-        return await asyncio.get_running_loop().run_in_executor(executor, work)
+    async def read(self, view: Callable[[], Value]) -> Value:
+        """Compute a view of the state, which takes the engine's lock, in one of the readers' threads."""
+        return await asyncio.get_running_loop().run_in_executor(self.request.app.state.readers, view)
+
+    async def control(self, call: Callable[[], Future[list[int]]]) -> Response:
+        """Halt or resume, which takes the engine's lock, in a thread for these alone; answer once it is durable."""
+        written = await asyncio.get_running_loop().run_in_executor(self.request.app.state.halts, call)
+        await asyncio.wrap_future(written)
+        return _json({"halted": self.service.engine.state.halted})
 
 
 _Handler = Callable[[_Call], Awaitable[Response]]
@@ -254,17 +261,17 @@ async def _post_shadow_order(call: _Call) -> Response:
 async def _get_order(call: _Call) -> Response:
     """Return the status of an order and its children."""
     key = call.request.path_params["key"]
-    return _json(await call.in_executor(lambda: order_view(call.service, key)))
+    return _json(await call.read(lambda: order_view(call.service, key)))
 
 
 async def _get_positions(call: _Call) -> Response:
     """Return the positions by symbol."""
-    return _json(await call.in_executor(lambda: positions_view(call.service)))
+    return _json(await call.read(lambda: positions_view(call.service)))
 
 
 async def _get_state(call: _Call) -> Response:
     """Return the content of the dashboard."""
-    return _json(await call.in_executor(lambda: state_view(call.service)))
+    return _json(await call.read(lambda: state_view(call.service)))
 
 
 async def _post_quotes(call: _Call) -> Response:
@@ -277,17 +284,13 @@ async def _post_halt(call: _Call) -> Response:
     """Halt trading."""
     body = await call.body()
     given = decode_request(body, HaltRequest, "a halt") if body else HaltRequest()
-    halt = partial(call.service.halt, given.reason[:200], call.by)
-    await asyncio.wrap_future(await call.in_executor(halt, call.request.app.state.halts))
-    return _json({"halted": call.service.engine.state.halted})
+    return await call.control(partial(call.service.halt, given.reason[:200], call.by))
 
 
 async def _post_resume(call: _Call) -> Response:
     """Resume trading after a halt."""
     await call.body()
-    resume = partial(call.service.resume, call.by)
-    await asyncio.wrap_future(await call.in_executor(resume, call.request.app.state.halts))
-    return _json({"halted": call.service.engine.state.halted})
+    return await call.control(partial(call.service.resume, call.by))
 
 
 async def _get_health(call: _Call) -> Response:
@@ -321,7 +324,7 @@ async def _get_openapi(call: _Call) -> Response:
 
 async def _get_metrics(call: _Call) -> Response:
     """Return metrics for Prometheus."""
-    body = await call.in_executor(call.request.app.state.metrics.text)
+    body = await call.read(call.request.app.state.metrics.text)
     return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -356,7 +359,8 @@ def make_api(service: Service) -> Starlette:
         exception_handlers={HTTPException: _on_http_error},
     )
     app.state.orders, app.state.connections, app.state.streams = OrderApi(service, answers), connections, streams
-    app.state.halts = ThreadPoolExecutor(1, "riskroute halts")  # halts and resumes wait for nothing else
+    # If the engine never releases its lock, these threads wait for ever, but do not keep the process.
+    app.state.readers, app.state.halts = BackgroundThread("riskroute readers", 4), BackgroundThread("riskroute halts")
     app.state.metrics = MetricsView(
         service,
         {
@@ -375,11 +379,14 @@ def _lifespan(service: Service) -> Any:
         if not service.started:
             await loop.run_in_executor(None, service.start)
         with suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread, or no signals here
-            loop.add_signal_handler(signal.SIGUSR1, _halt_by_signal, service)
+            loop.add_signal_handler(signal.SIGUSR1, app.state.halts.submit, _halt_by_signal, service)
         try:
             yield
         finally:
             await loop.run_in_executor(None, service.close)
+            app.state.streams.close()
+            app.state.readers.shutdown(wait=False)
+            app.state.halts.shutdown(wait=False)
 
     return lifespan
 

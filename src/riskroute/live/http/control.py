@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from riskroute.core.errors import RiskrouteError, StateError
+from riskroute.live.background import BackgroundThread
 from riskroute.live.ledger import LOGGER
 from riskroute.live.service import Service
 from riskroute.live.state.orders import Record
@@ -48,7 +49,7 @@ class _Handler(StreamRequestHandler):
     """One request of one client."""
 
     timeout = 1.0  # seconds for each piece of the request, and for the response
-    durable_seconds = 10.0
+    lock_seconds, durable_seconds = 4.0, 10.0
     server: _Server
 
     def handle(self) -> None:
@@ -61,11 +62,14 @@ class _Handler(StreamRequestHandler):
 
     def _answer(self, asked: ControlRequest) -> ControlAnswer:
         service = self.server.service
+        late = "the engine does not return from a call: trading is halted as soon as it does"
         try:
             if asked.halt is not None:
-                service.halt(asked.halt[:200], "command").result(self.durable_seconds)
+                written = self.server.halts.submit(service.halt, asked.halt[:200], "command").result(self.lock_seconds)
+                late = "trading is halted, but the log cannot be written in time"
+                written.result(self.durable_seconds)
         except LateError:
-            return ControlAnswer(error="trading is halted, but the log cannot be written in time")
+            return ControlAnswer(error=late)
         except RiskrouteError as error:
             return ControlAnswer(error=str(error))
         return ControlAnswer(status=service.status, halted=service.engine.state.halted)
@@ -79,6 +83,7 @@ class _Server(ThreadingUnixStreamServer):
     def __init__(self, service: Service, path: Path) -> None:
         self.service, self._place = service, path
         super().__init__(str(path), _Handler)
+        self.halts = BackgroundThread("riskroute control halts")  # a halt that is late is not given up
 
     def server_bind(self) -> None:
         new = self._place.with_name(f"{self._place.name}-new")
@@ -108,6 +113,7 @@ def control_socket(service: Service, path: Path) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
+        server.halts.shutdown(wait=False)
         with suppress(OSError):
             if path.stat().st_ino == server.inode:  # not the socket of a process that has taken over
                 path.unlink()
@@ -122,15 +128,14 @@ def ask_service(path: Path, halt: str | None = None, seconds: float = 15.0) -> C
                 line.connect(name)
             line.sendall(msgspec.json.encode(ControlRequest(halt=halt)) + b"\n")
             with line.makefile("rb") as answers:
-                answer = answers.readline()
+                found = msgspec.json.decode(answers.readline(), type=ControlAnswer)
         except (FileNotFoundError, ConnectionRefusedError):
             raise StateError(f"the service must run, did not: nobody listens on {path}") from None
         except OSError as error:
             reason = error.strerror or error
             raise StateError(f"the service must answer on {path} within {seconds:g} s, did not: {reason}") from None
-    if not answer:
-        raise StateError(f"the service must answer on {path}, closed the connection")
-    found = msgspec.json.decode(answer, type=ControlAnswer)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise StateError(f"the service must answer on {path}, closed the connection") from None
     if found.error:
         raise StateError(found.error)
     return found

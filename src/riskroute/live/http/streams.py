@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from riskroute.core.errors import RiskrouteError
 from riskroute.core.text import one_line_error
+from riskroute.live.background import BackgroundThread
 from riskroute.live.http.views import state_view, viewer_view
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import log_row_events, log_row_kind
@@ -42,7 +42,7 @@ class EventStreams:
     def __init__(self, service: Service, most: int) -> None:
         self._service, self.most = service, most
         self.count = 0
-        self._thread = ThreadPoolExecutor(1, "riskroute event streams")
+        self._thread = BackgroundThread("riskroute event streams")
         self._pages: dict[int, tuple[int, bytes]] = {}  # by the row before: the last row, and the events
         self._head, self._state = 0, b""
         self._mark: tuple[Any, ...] | None = None  # of the state
@@ -54,6 +54,7 @@ class EventStreams:
         """End all streams."""
         self._closed = True
         self._news.set()
+        self._thread.shutdown(wait=False)
 
     async def messages(self, by: str, after: int | None) -> AsyncIterator[bytes]:
         """Yield messages whenever there are any: for the token named ``by``, with the log's events after a row."""
