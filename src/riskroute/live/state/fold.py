@@ -26,7 +26,6 @@ from riskroute.live.state.archive import OrderArchive, archive_settled, expire_a
 from riskroute.live.state.effects import (
     AlertEffect,
     CancelEffect,
-    CorrectEffect,
     Effect,
     LearnEffect,
     NextEffect,
@@ -475,7 +474,6 @@ def _execute(state: TradingState, child: ChildState, report: ExecutionReport, ke
     if parent.settled:
         parent.corrections += 1
         state.corrections += 1
-        effects.append(CorrectEffect(parent.order.key))
     elif child.done:
         _continue_order(state, parent, effects)
     if parent.filled > parent.order.quantity:
