@@ -68,8 +68,8 @@ _STATUS = (
 class _Call:
     """An authorised request, and the name of the token that sent it."""
 
-    def __init__(self, scope: Scope, receive: Receive, service: Service, answers: _Answers, by: str) -> None:
-        self.request, self.service, self.answers, self.by = Request(scope, receive), service, answers, by
+    def __init__(self, scope: Scope, receive: Receive, service: Service, by: str) -> None:
+        self.request, self.service, self.by = Request(scope, receive), service, by
 
     async def body(self) -> bytes:
         """Return the body; refuse one above the configured size before reading it all."""
@@ -97,59 +97,14 @@ class _Call:
 
 
 _Handler = Callable[[_Call], Awaitable[Response]]
-
-
-class _Answers:
-    """Passes results of the engine's threads to the event loop.
-
-    A write to the log completes many orders at a time: they share one wake-up of the loop, which is a system call.
-    """
-
-    def __init__(self) -> None:
-        self._done: deque[tuple[Callable[[Future[Any]], None], Future[Any]]] = deque()
-        self._woken = False
-
-    def deliver(self, future: Future[Value], take: Callable[[Future[Value]], None]) -> None:
-        """Call ``take`` in the event loop, which is running now, once another thread has completed the future."""
-        loop = asyncio.get_running_loop()
-
-        def on_done(done: Future[Value]) -> None:
-            self._done.append((take, done))
-            if not self._woken:  # read after the append and reset before the queue is emptied, so no result is missed
-                self._woken = True
-                with suppress(RuntimeError):  # the loop is closed, and no request waits
-                    loop.call_soon_threadsafe(self._pass_on)
-
-        future.add_done_callback(on_done)
-
-    async def wait(self, future: Future[Value]) -> Value:
-        """Return the result of a future that another thread completes."""
-        answer: asyncio.Future[Value] = asyncio.get_running_loop().create_future()
-
-        def take(done: Future[Value]) -> None:
-            error = done.exception()
-            if answer.done():  # the client has gone
-                return
-            if error is None:
-                answer.set_result(done.result())
-            else:
-                answer.set_exception(error)
-
-        self.deliver(future, take)
-        return await answer
-
-    def _pass_on(self) -> None:
-        self._woken = False
-        while self._done:
-            take, done = self._done.popleft()
-            take(done)
+_Respond = Callable[[int, bytes], None]
 
 
 class _Endpoint:
     """One route as an ASGI application: checks the token, calls the handler, and turns errors into answers."""
 
-    def __init__(self, service: Service, answers: _Answers, scope: str, handler: _Handler) -> None:
-        self._service, self._answers, self._scope, self._handler = service, answers, scope, handler
+    def __init__(self, service: Service, scope: str, handler: _Handler) -> None:
+        self._service, self._scope, self._handler = service, scope, handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._answer(scope, receive)
@@ -167,7 +122,7 @@ class _Endpoint:
             if self._scope not in scopes:
                 return _refusal(403, f"the token lacks the scope {self._scope}", {"Connection": "close"})
         try:
-            return await self._handler(_Call(scope, receive, self._service, self._answers, by))
+            return await self._handler(_Call(scope, receive, self._service, by))
         except HTTPException as error:
             return _refusal(error.status_code, error.detail, {"Connection": "close"})
         except ClientDisconnect:
@@ -187,45 +142,51 @@ def _status_and_message(error: BaseException, request: str) -> tuple[int, str]:
 
 
 class OrderApi:
-    """Handles ``POST /orders`` without ASGI messages, which take as long as the order itself.
+    """Handles ``POST /orders`` without ASGI messages, which take as long as the order itself."""
 
-    Parameters
-    ----------
-    service : Service
-        The service.
-    answers : _Answers
-        Passes decisions to the event loop.
-    """
-
-    def __init__(self, service: Service, answers: _Answers) -> None:
-        self._service, self._answers = service, answers
+    def __init__(self, service: Service) -> None:
+        self._service = service
         self.body_bytes = service.config.body_bytes
+        self._done: deque[tuple[_Respond, Future[Decision]]] = deque()  # orders to answer
+        self._woken = False  # whether the event loop is about to answer them
 
     def authorises(self, header: bytes) -> bool:
         """Return whether the token of an ``Authorization`` header may send orders."""
         found = self._service.config.token_owner(header.decode("latin-1"))
         return found is not None and "trade" in found[1]
 
-    def handle(self, body: bytes, respond: Callable[[int, bytes], None]) -> None:
+    def handle(self, body: bytes, respond: _Respond) -> None:
         """Submit the order of a body; call ``respond`` with status and body of the answer, in the event loop."""
-
-        def refuse(error: BaseException) -> None:
-            status, sentence = _status_and_message(error, "POST /orders")
-            respond(status, msgspec.json.encode({"error": sentence}))
-
-        def answer(done: Future[Decision]) -> None:
-            error = done.exception()
-            if error is None:
-                respond(200, msgspec.json.encode(done.result()))
-            else:
-                refuse(error)
-
         try:
             decision = self._service.submit(decode_request(body, OrderRequest, "an order"))
         except Exception as error:
-            refuse(error)
-        else:
-            self._answers.deliver(decision, answer)
+            _refuse_order(error, respond)
+            return
+        loop = asyncio.get_running_loop()
+
+        def on_done(done: Future[Decision]) -> None:
+            # A commit completes many orders at a time: they share one wake-up of the loop, which is a system call.
+            self._done.append((respond, done))
+            if not self._woken:  # read after the append and reset before the queue is emptied, so no result is missed
+                self._woken = True
+                with suppress(RuntimeError):  # the loop is closed, and no request waits
+                    loop.call_soon_threadsafe(self._answer_done)
+
+        decision.add_done_callback(on_done)
+
+    def _answer_done(self) -> None:
+        self._woken = False
+        while self._done:
+            respond, done = self._done.popleft()
+            if (error := done.exception()) is None:
+                respond(200, msgspec.json.encode(done.result()))
+            else:
+                _refuse_order(error, respond)
+
+
+def _refuse_order(error: BaseException, respond: _Respond) -> None:
+    status, sentence = _status_and_message(error, "POST /orders")
+    respond(status, msgspec.json.encode({"error": sentence}))
 
 
 def _json(value: Any, status: int = 200) -> Response:
@@ -248,13 +209,13 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 async def _post_order(call: _Call) -> Response:
     """Accept an order and return its decision."""
     order = decode_request(await call.body(), OrderRequest, "an order")
-    return _json(await call.answers.wait(call.service.submit(order)))
+    return _json(await asyncio.wrap_future(call.service.submit(order)))
 
 
 async def _post_shadow_order(call: _Call) -> Response:
     """Compare the execution of another router with our plan, and learn from it."""
     given = decode_request(await call.body(), ShadowRequest, "an executed order")
-    compared = await call.answers.wait(call.service.compare(given))
+    compared = await asyncio.wrap_future(call.service.compare(given))
     return _json({"key": given.order.key, "known": True} if compared is None else compared)
 
 
@@ -277,7 +238,7 @@ async def _get_state(call: _Call) -> Response:
 async def _post_quotes(call: _Call) -> Response:
     """Accept books and trades of a symbol."""
     quotes = decode_request(await call.body(), QuotesRequest, "quotes")
-    return _json({"venues": await call.answers.wait(call.service.take_quotes(quotes))})
+    return _json({"venues": await asyncio.wrap_future(call.service.take_quotes(quotes))})
 
 
 async def _post_halt(call: _Call) -> Response:
@@ -347,18 +308,17 @@ ROUTES: tuple[tuple[str, str, str, _Handler], ...] = (
 
 def make_api(service: Service) -> Starlette:
     """Return the ASGI application of a service; it starts and closes the service."""
-    answers, connections = _Answers(), Connections()
+    connections = Connections()
     streams = EventStreams(service, min(200, connections.most // 2))
     routes: list[BaseRoute] = [
-        Route(path, _Endpoint(service, answers, scope, handler), methods=[method])
-        for method, path, scope, handler in ROUTES
+        Route(path, _Endpoint(service, scope, handler), methods=[method]) for method, path, scope, handler in ROUTES
     ]
     app = Starlette(
         routes=[*routes, *_page_routes()],
         lifespan=_lifespan(service),
         exception_handlers={HTTPException: _on_http_error},
     )
-    app.state.orders, app.state.connections, app.state.streams = OrderApi(service, answers), connections, streams
+    app.state.orders, app.state.connections, app.state.streams = OrderApi(service), connections, streams
     # If the engine never releases its lock, these threads wait for ever, but do not keep the process.
     app.state.readers, app.state.halts = BackgroundThread("riskroute readers", 4), BackgroundThread("riskroute halts")
     app.state.metrics = MetricsView(
