@@ -181,8 +181,8 @@ def test_a_router_that_does_not_return_does_not_keep_the_service(
         assert closed_in(service) < LONGEST / 2
     finally:
         hangs.set()
-    assert "calls and reports left undone at the stop: 1" in caplog.text
-    assert "the engine does not return from a call, and is left: the next start recovers from the log" in caplog.text
+    assert "calls and reports abandoned at the stop: 1" in caplog.text
+    assert "the engine does not return from a call and is abandoned: the next start recovers from the log" in caplog.text
 
 
 HANGING = """

@@ -156,7 +156,7 @@ def test_bad_orders_are_refused_with_one_sentence_and_nothing_is_accepted(up: Ru
 
 
 BAD_QUOTES: dict[str, tuple[Callable[[], Any], int, str]] = {
-    "nothing": (lambda: {"quotes": []}, 422, "quotes must be of at least one venue, were of none"),
+    "nothing": (lambda: {"quotes": []}, 422, "expected quotes of at least one venue or trades, got neither"),
     "symbol": (lambda: {"symbol": "NOPE"}, 422, "symbol must be one of DEMO, OTHER, was 'NOPE'"),
     "crossed": (lambda: {"quotes": book([[3, 1]], [[2, 1]])}, 422, "bids of A must be below its asks"),
     "unsorted": (lambda: {"quotes": book([[1, 1], [2, 1]], [])}, 422, "bids of A must be the best price first"),
@@ -259,7 +259,7 @@ def test_orders_without_quotes_use_posted_ones(up: Running) -> None:
     assert up.client.settled("without")["filled"] == 100
     for bad, text in (
         ({"symbol": "NOPE", "quotes": quotes}, "symbol must be one of"),
-        ({"symbol": "OTHER", "quotes": []}, "quotes must be of at least one venue, were of none"),
+        ({"symbol": "OTHER", "quotes": []}, "expected quotes of at least one venue or trades, got neither"),
         ({"symbol": "OTHER", "quotes": [quotes[0] | {"at": 2**62}]}, "at of A must not be in the future"),
     ):
         assert sentence(up.client.post("/quotes", json=bad)).startswith(text)

@@ -27,9 +27,9 @@ _Value = TypeVar("_Value")
 
 
 class BackgroundThread(Executor):
-    """One thread that makes calls in sequence, or several; unlike a `ThreadPoolExecutor`, it never keeps a process."""
+    """One thread that makes calls in sequence, or several; unlike a `ThreadPoolExecutor`, it lets the process end."""
 
-    patience = 5.0  # seconds for the call under way when it is shut down; a snapshot usually takes less than one
+    patience = 5.0  # seconds to wait in `shutdown` for calls; a snapshot usually takes less than one
 
     def __init__(self, name: str, threads: int = 1) -> None:
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
@@ -62,7 +62,7 @@ class BackgroundThread(Executor):
         return True
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls; wait for those before, but no longer than `patience`."""
+        """End after the calls submitted before; ``wait`` for them, but no longer than `patience`."""
         for _ in self._threads:
             self._calls.put(None)
         for thread in self._threads if wait else ():
@@ -77,8 +77,8 @@ class RefitWorker(BackgroundThread):
     Attributes
     ----------
     limit : float
-        Seconds after which a call is given up and the process killed. It doubles each time, so that a slow router
-        learns in the end, and is four times the duration of the last call, or ``least`` if that is longer.
+        Seconds after which a call is abandoned and the process killed: four times the duration of the last call, at
+        least `least`. Each kill doubles it, so that a slow router learns in the end.
     """
 
     least = 60.0  # a refit takes a second or two
@@ -100,7 +100,7 @@ class RefitWorker(BackgroundThread):
             raise StateError("the worker is shut down")
         process, line = self._started()
         limit, began = self.limit, time.monotonic()
-        # A stopped process does not even read: only its death ends a blocked write.
+        # A stopped process does not read: only its death ends a blocked write.
         alarm = threading.Timer(limit, process.kill)
         alarm.start()
         try:
@@ -127,14 +127,14 @@ class RefitWorker(BackgroundThread):
             self._line, theirs = spawn.Pipe()
             process = spawn.Process(target=_work, args=(theirs, os.getpid()), name="riskroute refits", daemon=True)
             process.start()
-            theirs.close()  # or the end of the process would not be the end of the line
+            theirs.close()  # otherwise the end of the process would not close the pipe
             self._process = process
             if self._closed:  # by another thread, meanwhile
                 process.kill()
         return self._process, self._line
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Kill the process: a refit can be made again from the log."""
+        """Kill the process: the log has all that a refit needs."""
         self._closed = True
         if (process := self._process) is not None:
             process.kill()  # SIGTERM waits for as long as the process is stopped
@@ -144,7 +144,7 @@ class RefitWorker(BackgroundThread):
 
 
 def _work(line: Connection, parent: int) -> None:
-    """Answer calls in the worker process; end with its parent, even if that is killed."""
+    """Answer calls in the worker process; end with the parent process, even if that is killed."""
 
     def watch() -> None:
         while os.getppid() == parent:

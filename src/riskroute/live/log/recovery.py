@@ -138,13 +138,8 @@ def verify_log(log: Log, kind: type[Router] | None = None, *, refits: bool = Fal
             if not isinstance(event, Planned):
                 raise DataError(f"a log must begin with a belief, began with {type(event).__name__}")
             learner = Learner(_first(event, kind), int(refits))
-        decided = isinstance(event, Accepted) and event.decision.consulted
-        if isinstance(event, Shadowed):
-            decided = True
-            count += event.decision.consulted
-            if event.decision.consulted and not _same_own(learner, event):
-                different.append(event.order.key)
-        if isinstance(event, Accepted) and decided:
+        decided = isinstance(event, Accepted | Shadowed) and event.decision.consulted
+        if isinstance(event, Accepted | Shadowed) and decided:
             count += 1
             if not _same(learner, event):
                 different.append(event.order.key)
@@ -152,22 +147,14 @@ def verify_log(log: Log, kind: type[Router] | None = None, *, refits: bool = Fal
     return _Verification(count, tuple(different))
 
 
-def _same(learner: Learner, event: Accepted) -> bool:
+def _same(learner: Learner, event: Accepted | Shadowed) -> bool:
     """Return whether the router decides, or fails, as logged; limits are not checked again."""
-    decision = event.decision
+    decision, live = event.decision, isinstance(event, Accepted)
     try:
-        plan = learner.decide(event.order, decision.at)
+        plan = (learner.decide if live else learner.shadow_plan)(event.order, decision.at)
     except RouterError as error:
         return str(error) == decision.safe
-    return bool(decision.safe) or plan.to_json() == decision.plan
-
-
-def _same_own(learner: Learner, event: Shadowed) -> bool:
-    """Return whether the router decides as logged for another router's order."""
-    try:
-        return learner.shadow_plan(event.order, event.decision.at).to_json() == event.decision.plan
-    except RouterError as error:
-        return str(error) == event.decision.safe
+    return (live and bool(decision.safe)) or plan.to_json() == decision.plan
 
 
 def _first(event: Planned, kind: type[Router] | None) -> Router:
