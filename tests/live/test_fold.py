@@ -283,7 +283,7 @@ def test_an_archive_with_a_store_gives_the_same_state_as_one_in_memory(monkeypat
     monkeypatch.setattr(fold, "SETTLED_KEPT", 3)
     monkeypatch.setattr(fold, "ARCHIVED_TOGETHER", 2)
     rng, store = random.Random(5), MemoryStateStore()
-    one, other = (TradingState(), OrderArchive()), (TradingState(), OrderArchive("main", store))
+    one, other = (TradingState(), OrderArchive()), (TradingState(), OrderArchive("main", store.find))
     term, at, reports = store.begin(None), START, list[Reported]()
     for number in range(400):
         at += DAY // 100

@@ -64,7 +64,7 @@ def test_limits_are_converted_to_the_units_of_the_engine() -> None:
         ({"listen": "0.0.0.0:80"}, "listen must be a loopback address unless public = true, was '0.0.0.0:80'"),
         ({"venues": {}}, "venues must have at least"),
         ({"venues": {"A": {"taker": 99}}}, r"venues\.A\.taker must be less than or equal to 10, was 99"),
-        ({"pools": {"A": {}}}, "venues and pools must have different names, was 'A' for one of each"),
+        ({"pools": {"A": {}}}, "venues and pools must have different names, both have 'A'"),
         ({"log": {}}, "log must be given either a path or a postgres address"),
         ({"mode": "paper"}, "mode must be 'live' or 'shadow', was 'paper'"),
         ({"colour": 1}, "colour must be left out, was 1"),

@@ -182,7 +182,9 @@ def test_a_router_that_does_not_return_does_not_keep_the_service(
     finally:
         hangs.set()
     assert "calls and reports abandoned at the stop: 1" in caplog.text
-    assert "the engine does not return from a call and is abandoned: the next start recovers from the log" in caplog.text
+    assert (
+        "the engine does not return from a call and is abandoned: the next start recovers from the log" in caplog.text
+    )
 
 
 HANGING = """
@@ -273,7 +275,7 @@ def test_a_snapshot_that_hangs_does_not_keep_the_service(
         assert closed_in(service) < LONGEST / 2
     finally:
         hangs.set()
-    assert "a snapshot that is being saved is left: the next start recovers from one before it" in caplog.text
+    assert "a snapshot that is being saved is abandoned: the next start recovers from one before it" in caplog.text
 
 
 def test_a_background_thread_waits_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
