@@ -73,17 +73,13 @@ class RefitWorker(BackgroundThread):
     """A worker process, started when first needed, and again after it has died or taken too long.
 
     Not a `ProcessPoolExecutor`, whose threads keep a service from ending while its process is stopped.
-
-    Attributes
-    ----------
-    limit : float
-        Seconds after which a call is abandoned and the process killed: four times the duration of the last call, at
-        least `least`. Each kill doubles it, so that a slow router learns in the end.
     """
 
     least = 60.0  # a refit takes a second or two
 
     def __init__(self) -> None:
+        # Seconds after which a call is abandoned and the process killed: four times the duration of the last call. Each
+        # kill doubles it, so that a slow router learns in the end.
         self.limit = self.least
         self._line: Connection | None = None
         self._process: BaseProcess | None = None

@@ -82,7 +82,7 @@ class _LogConfig(_Section):
 
 
 class _RouterConfig(_Section):
-    """Which router decides; with ``state``, as trained in that file."""
+    """The router that decides; with ``state``, the trained router in that file."""
 
     name: str = "dark-first+sweep"
     state: Path | None = None
@@ -226,7 +226,7 @@ class LiveConfig(_Section):
         return math.inf if self.log.postgres is None else self.log.lease_seconds
 
     def partition_of(self, symbol: str) -> int:
-        """Return the partition of a symbol, from 1: a hash, so that all processes agree whatever symbols they list."""
+        """Return the partition of a symbol, from 1: by a hash, so it does not depend on the configured symbols."""
         parts = self.part[1]
         return int.from_bytes(hashlib.blake2b(symbol.encode(), digest_size=8).digest()) % parts + 1 if parts > 1 else 1
 
@@ -283,12 +283,12 @@ class LiveConfig(_Section):
         return made
 
     def token_owner(self, authorization: str) -> tuple[str, frozenset[str]] | None:
-        """Return name and scopes of the token in an ``Authorization`` header; None if it is not configured."""
+        """Return name and scopes of the token in an ``Authorization`` header; None for an unknown token."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not 0 < len(token) <= 200:
             return None
         given, found = token_hash(token), None
-        for name, one in self.tokens.items():  # always all of them, each in constant time: timing tells nothing
+        for name, one in self.tokens.items():  # always all of them, each in constant time: timing reveals nothing
             if hmac.compare_digest(given, one.hash):
                 found = name, frozenset(one.scopes) | {"read"}
         return found
@@ -314,7 +314,7 @@ def _read_state(path: Path) -> Any:
     except OSError as error:
         raise InputError(f"router.state must be a readable file, was {str(path)!r}: {error.strerror}") from None
     except (ValueError, RecursionError):
-        raise InputError(f"router.state must be a JSON file, was {str(path)!r}, which is none") from None
+        raise InputError(f"router.state must be a JSON file, was {str(path)!r}, which is not valid JSON") from None
 
 
 def new_token() -> str:
@@ -323,16 +323,16 @@ def new_token() -> str:
 
 
 def token_hash(token: str) -> str:
-    """Return the hash of a token for the configuration. Tokens are long and random, so no salt is needed."""
+    """Return the hash of a token for the configuration, without a salt, since tokens have 256 random bits."""
     return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
 
 
 def live_config(values: Mapping[str, Any]) -> LiveConfig:
-    """Validate a configuration; `InputError` names the field, its value and the expectation."""
+    """Validate a configuration; raise `InputError` that names the field, its value and the expectation."""
     config = validated_config(LiveConfig, dict(values))
     both = sorted(set(config.venues) & set(config.pools))
     if both:
-        raise InputError(f"venues and pools must have different names, was {both[0]!r} for one of each")
+        raise InputError(f"venues and pools must have different names, both have {both[0]!r}")
     if config.part[1] > 1 and config.log.postgres is None:
         raise InputError(f"partition must be 1/1 with a file as log, was {config.partition!r}: others need PostgreSQL")
     if not config.public and not _is_loopback(config.address[0]):

@@ -276,11 +276,6 @@ class Service:
         return self.engine.log
 
     @property
-    def closing(self) -> bool:
-        """Whether the service is about to stop."""
-        return self._closing.is_set()
-
-    @property
     def status(self) -> str:
         """One word: ready, halted, starting or failed."""
         if self.engine.failed or self.engine.stuck:

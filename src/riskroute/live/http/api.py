@@ -49,7 +49,7 @@ from riskroute.live.state.orders import Decision
 
 Value = TypeVar("Value")
 
-# HTTP status by type of error; the first match counts.
+# HTTP status by type of error; the first match applies.
 _STATUS = (
     (UnknownOrderError, 404),
     (MalformedRequestError, 400),
@@ -66,7 +66,7 @@ _STATUS = (
 
 
 class _Call:
-    """An authorised request, and the name of the token that sent it."""
+    """An authorised request, and ``by``, the name of its token."""
 
     def __init__(self, scope: Scope, receive: Receive, service: Service, by: str) -> None:
         self.request, self.service, self.by = Request(scope, receive), service, by
@@ -101,7 +101,7 @@ _Respond = Callable[[int, bytes], None]
 
 
 class _Endpoint:
-    """One route as an ASGI application: checks the token, calls the handler, and turns errors into answers."""
+    """The ASGI application of a route: checks the token, calls the handler, and converts errors to responses."""
 
     def __init__(self, service: Service, scope: str, handler: _Handler) -> None:
         self._service, self._scope, self._handler = service, scope, handler
@@ -132,7 +132,7 @@ class _Endpoint:
 
 
 def _status_and_message(error: BaseException, request: str) -> tuple[int, str]:
-    """Return the HTTP status and the message for clients of an error that a request raised."""
+    """Return the HTTP status and the message to the client for an error that a request raised."""
     if not isinstance(error, RiskrouteError):
         LOGGER.error("%s failed", request, exc_info=error)
         return 500, "internal error; see the log of the service"
@@ -142,7 +142,7 @@ def _status_and_message(error: BaseException, request: str) -> tuple[int, str]:
 
 
 class OrderApi:
-    """Handles ``POST /orders`` without ASGI messages, which take as long as the order itself."""
+    """Handles ``POST /orders`` without ASGI messages, which would double the time of an order."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -151,7 +151,7 @@ class OrderApi:
         self._woken = False  # whether the event loop is about to answer them
 
     def authorises(self, header: bytes) -> bool:
-        """Return whether the token of an ``Authorization`` header may send orders."""
+        """Return whether the token of an ``Authorization`` header may place orders."""
         found = self._service.config.token_owner(header.decode("latin-1"))
         return found is not None and "trade" in found[1]
 

@@ -1,4 +1,4 @@
-"""Halt and health over a unix socket: a second way in, with a thread of its own, if the HTTP service is stuck."""
+"""Halt and health over a unix socket, which has its own threads and works even if the HTTP service is stuck."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from riskroute.live.state.orders import Record
 
 
 class ControlRequest(Record, frozen=True):
-    """A request on the control socket: a halt with a reason, or else the health."""
+    """A request on the control socket: a halt with a reason; without one, the health."""
 
     halt: str | None = None
 
 
 class ControlAnswer(Record, frozen=True):
-    """Its answer: the status, and the reason why trading is halted; or an error."""
+    """The answer: the status, and why trading is halted if it is; or an error."""
 
     status: str = ""
     halted: str = ""
@@ -37,7 +37,7 @@ class ControlAnswer(Record, frozen=True):
 
 @contextmanager
 def _short_path(path: Path) -> Iterator[str]:
-    """Yield a name of a socket, whose path may have only about 107 bytes, through its opened folder."""
+    """Yield a short name of a socket through its opened folder: the system takes about 107 bytes."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield str(path) if len(os.fsencode(path)) < 100 else f"/proc/self/fd/{folder}/{path.name}"
@@ -91,7 +91,7 @@ class _Server(ThreadingUnixStreamServer):
         with _short_path(new) as name:
             self.socket.bind(name)
         new.chmod(0o600)  # before anybody can connect
-        new.rename(self._place)  # whoever has the lease owns the place: the socket of an earlier process is stale
+        new.rename(self._place)  # the holder of the lease owns the place: the socket of an earlier process is stale
         self.inode = self._place.stat().st_ino
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -100,7 +100,7 @@ class _Server(ThreadingUnixStreamServer):
 
 @contextmanager
 def control_socket(service: Service, path: Path) -> Iterator[str]:
-    """Serve halt and health on a socket that only its owner can use; yield what there is to say about it."""
+    """Serve halt and health on a socket that only its owner can use; yield a line that says where it is."""
     try:
         server = _Server(service, path)
     except OSError as error:  # trading does not depend on it
@@ -120,7 +120,7 @@ def control_socket(service: Service, path: Path) -> Iterator[str]:
 
 
 def ask_service(path: Path, halt: str | None = None, seconds: float = 15.0) -> ControlAnswer:
-    """Ask the service for its health, or halt it; `StateError` if it does not run or does not answer."""
+    """Request the health of the service, or halt it; raise `StateError` if it does not run or does not answer."""
     with closing(socket.socket(socket.AF_UNIX)) as line:
         line.settimeout(seconds)
         try:
@@ -130,12 +130,12 @@ def ask_service(path: Path, halt: str | None = None, seconds: float = 15.0) -> C
             with line.makefile("rb") as answers:
                 found = msgspec.json.decode(answers.readline(), type=ControlAnswer)
         except (FileNotFoundError, ConnectionRefusedError):
-            raise StateError(f"the service must run, did not: nobody listens on {path}") from None
+            raise StateError(f"the service does not run: nobody listens on {path}") from None
         except OSError as error:
             reason = error.strerror or error
-            raise StateError(f"the service must answer on {path} within {seconds:g} s, did not: {reason}") from None
+            raise StateError(f"the service did not answer on {path} within {seconds:g} s: {reason}") from None
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise StateError(f"the service must answer on {path}, closed the connection") from None
+            raise StateError(f"the service closed the connection on {path} without an answer") from None
     if found.error:
         raise StateError(found.error)
     return found

@@ -8,7 +8,7 @@ from riskroute.live.state.orders import ChildOrder, ExecutionReport
 
 
 class ReportSink(Protocol):
-    """Takes execution reports in sequence, from any thread; pass reports that arrive together in one call."""
+    """Books execution reports in sequence, from any thread; pass reports that arrive together in one call."""
 
     def __call__(self, *reports: ExecutionReport) -> None:
         """Book reports."""
@@ -18,8 +18,8 @@ class ReportSink(Protocol):
 class Gateway(Protocol):
     """One venue or pool.
 
-    No call waits for the venue: its answers are execution reports. `send` may raise only if the child was certainly not
-    sent. A venue must not trade a child id twice.
+    No call waits for the venue, which answers with execution reports. `send` may raise only if the child was certainly
+    not sent. A venue must not trade a child id twice.
     """
 
     def connect(self, reports: ReportSink) -> None:
