@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -66,13 +66,11 @@ _Value = TypeVar("_Value")
 _ORDER_KINDS = log_row_kind(Accepted), log_row_kind(Shadowed)  # of rows that have the key of an order
 
 
-class _Call:
+class _Call(NamedTuple):
     """A call for the engine's thread, and the key of its order, if it has one."""
 
-    __slots__ = ("key", "make")
-
-    def __init__(self, make: Callable[[], None], key: str | None) -> None:
-        self.make, self.key = make, key
+    make: Callable[[], None]
+    key: str | None
 
 
 class TradingEngine:

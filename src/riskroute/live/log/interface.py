@@ -101,7 +101,6 @@ class Log(Protocol):
     @property
     def header(self) -> LogHeader:
         """The content of row 0."""
-        ...
 
     def append(self, entries: Sequence[LogEntry], *, deferrable: bool = False) -> Future[list[int]]:
         """Write entries, all or none; the future returns the numbers of their rows once they are durable.
@@ -112,26 +111,21 @@ class Log(Protocol):
         `LeaseError` if it was never taken, `WriteError` if the store fails. All but a conflict also fail the appends
         that wait to be written.
         """
-        ...
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[LogRow]:
         """Yield up to ``limit`` rows with numbers above ``after``; -1 includes the header.
 
         Raises `DataError`, which names the row, where the hash chain is broken.
         """
-        ...
 
     def head(self) -> LogHead:
         """Return number and hash of the last durable row."""
-        ...
 
     def recorded(self) -> list[LogHead]:
         """Return the heads recorded outside the rows; raise `DataError` if one is not signed with the log's key."""
-        ...
 
     def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, LogRow]:
         """Return the durable rows with one of these kinds and one of these keys, by key."""
-        ...
 
     def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> LogLease:
         """Take or renew the lease for ``seconds``; an infinite one ends with `close` or the process.
@@ -140,11 +134,9 @@ class Log(Protocol):
         another living process holds an unexpired lease. The holder of an expired lease may write until another process
         takes it.
         """
-        ...
 
     def close(self) -> None:
         """Write all appends, release the lease, and close the store."""
-        ...
 
     def __enter__(self) -> Self: ...
 

@@ -48,30 +48,24 @@ class StateStore(Protocol):
 
     def snapshots(self) -> Iterator[StateSnapshot]:
         """Yield the undamaged snapshots, newest first."""
-        ...
 
     def begin(self, start: StateSnapshot | None) -> int:
         """Remove all that is newer than a snapshot; return the new term, which writes must name from now on."""
-        ...
 
     def save(self, term: int, snapshot: StateSnapshot | None, orders: Sequence[ArchivedOrder]) -> None:
         """Write a snapshot and archived orders together, and remove old snapshots.
 
         Raises `StateError` if nothing was written, because another process has begun or the store failed.
         """
-        ...
 
     def expire(self, term: int, orders: int) -> bool:
         """Remove up to ``orders`` orders that have expired for every snapshot; return whether there may be more."""
-        ...
 
     def find(self, id: str) -> ArchivedOrder | None:
         """Return the version of an order that was archived last; None if there is none."""
-        ...
 
     def close(self) -> None:
         """Close the store."""
-        ...
 
 
 def _digest(body: bytes) -> bytes:

@@ -12,7 +12,6 @@ class ReportSink(Protocol):
 
     def __call__(self, *reports: ExecutionReport) -> None:
         """Book reports."""
-        ...
 
 
 class Gateway(Protocol):
@@ -24,15 +23,12 @@ class Gateway(Protocol):
 
     def connect(self, reports: ReportSink) -> None:
         """Start reporting; reports missed since the last connection are sent again."""
-        ...
 
     def send(self, child: ChildOrder) -> None:
         """Send a child order."""
-        ...
 
     def cancel(self, child: ChildOrder) -> None:
         """Cancel the remainder of a child order."""
-        ...
 
     def query(self, child: ChildOrder) -> None:
         """Request all reports of a child again, and its state.
@@ -40,8 +36,6 @@ class Gateway(Protocol):
         The last answer is ``acknowledged``, ``cancelled``, ``rejected`` or ``expired`` with the venue's cumulative
         quantity, a ``filled`` that leaves nothing, or ``not_known``. It has an exec id of its own.
         """
-        ...
 
     def close(self) -> None:
         """Disconnect."""
-        ...

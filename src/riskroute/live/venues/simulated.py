@@ -37,11 +37,9 @@ class _Market(Protocol):
 
     def trades(self, child: ChildOrder, begin: int, end: int) -> list[_Trade]:
         """Return the trades of a child between ``begin`` and ``end``, which are equal for an immediate one."""
-        ...
 
     def fee(self, place: str, kind: str) -> int:
         """Return the fee per share of a child of a kind."""
-        ...
 
 
 class SimulatedMarket:
