@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
+import re
 import socket
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from riskroute.cli.app import run_app
 from riskroute.live.demo import DemoResult
-
-FINE = DemoResult(
-    sent=4,
-    answered=4,
-    repeated=1,
-    decisions=4,
-    missing=0,
-    settled=4,
-    children=9,
-    unknown=0,
-    venue_fills=7,
-    booked_fills=7,
-    venue_positions={"DEMO": 300},
-    positions={"DEMO": 300},
-)
 
 
 @pytest.mark.usefixtures("untraced")
@@ -38,8 +22,15 @@ def test_nothing_is_lost_when_it_is_killed_in_the_middle(tmp_path: Path, capsys:
     assert "killed the service (kill -9) after 20 answers" in lines
     assert lines[-1] == "nothing was lost"
     found = {line[:40].strip(): line[40:].split() for line in lines[-11:-1]}
-    assert found["orders answered"] == ["40", "40"]
-    assert found["decisions in the log"] == ["40", "40"]
+    for name in ("orders answered", "decisions in the log", "orders settled and learned"):
+        assert found[name] == ["40", "40"]
+    for name in ("answered, but not in the log", "unknown to the log"):
+        assert found[name] == ["0", "0"]
+    booked, at_venues = found["fills booked"]
+    assert booked == at_venues
+    positions = re.search(r"^positions +(.*\S) {2,}(.*)$", said, flags=re.MULTILINE)
+    assert positions is not None
+    assert positions[1].strip() == positions[2].strip()
     assert "dashboard: http://127.0.0.1:" in said
     assert sum(line.startswith(("  desk ", "  risk ", "  screen ")) for line in lines) == 3
     assert run_app(["live", "demo", "--out", str(tmp_path / "demo")]) == 2
@@ -47,18 +38,10 @@ def test_nothing_is_lost_when_it_is_killed_in_the_middle(tmp_path: Path, capsys:
 
 
 def test_nothing_is_lost_only_if_every_count_agrees() -> None:
-    assert FINE.nothing_lost
-    for change in (
-        {"answered": 3},
-        {"decisions": 5},
-        {"missing": 1},
-        {"settled": 3},
-        {"unknown": 1},
-        {"booked_fills": 8},
-        {"positions": {"DEMO": 200}},
-    ):
-        changed: dict[str, Any] = change
-        assert not dataclasses.replace(FINE, **changed).nothing_lost
+    fine = [("sent", 4, None), ("missing", 0, 0), ("answered", 4, 4), ("positions", {"DEMO": 300}, {"DEMO": 300})]
+    assert DemoResult(fine).nothing_lost
+    for wrong in (("missing", 1, 0), ("answered", 3, 4), ("positions", {"DEMO": 200}, {"DEMO": 300})):
+        assert not DemoResult([*fine, wrong]).nothing_lost
 
 
 def test_a_port_that_is_taken_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

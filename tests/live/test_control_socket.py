@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 import stat
+import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,25 @@ def test_a_halt_that_cannot_be_written_says_so(up: Running, tmp_path: Path) -> N
             ask_service(tmp_path / "control", "too late")
 
 
+def test_a_service_that_ends_before_it_has_answered_is_reported(tmp_path: Path) -> None:
+    place = tmp_path / "control"
+    with closing(socket.socket(socket.AF_UNIX)) as server:
+        server.bind(str(place))
+        server.listen()
+
+        def end(answer: bytes) -> None:
+            with closing(server.accept()[0]) as line:
+                line.recv(1_000)
+                line.sendall(answer)
+
+        for answer in (b"", b'{"status": "rea', b"\xff\n"):
+            thread = threading.Thread(target=end, args=(answer,))
+            thread.start()
+            with pytest.raises(StateError, match=r"closed the connection on .* without an answer"):
+                ask_service(place)
+            thread.join()
+
+
 def test_the_commands_halt_and_health_use_the_control_socket(
     up: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,7 +116,7 @@ def test_the_commands_halt_and_health_use_the_control_socket(
     place = read_live_config(config).control_socket
     assert place == tmp_path / "live.sqlite-control"
     assert run_app(["live", "health", str(config)]) == 2
-    assert f"the service must run, did not: nobody listens on {place}" in capsys.readouterr().err
+    assert f"the service does not run: nobody listens on {place}" in capsys.readouterr().err
     with control_socket(up.service, place):
         assert run_app(["live", "health", str(config)]) == 0
         assert run_app(["live", "halt", str(config), "--reason", "prices look wrong"]) == 0

@@ -52,7 +52,7 @@ def test_an_engine_on_a_full_disk_halts_and_books_what_it_missed(quick_folder: P
     bad.full = True
     with pytest.raises(WriteError, match="cannot be written"):
         engine.submit(parent_order("lost", 300, received=world.clock.now)).result(9)
-    with pytest.raises(StateError, match="the engine must work, but the log cannot be written"):
+    with pytest.raises(StateError, match="the engine has failed: the log cannot be written"):
         engine.submit(parent_order("refused", 300, received=world.clock.now))
     world.clock.now += 30 * NANO
     for venue in world.venues.values():

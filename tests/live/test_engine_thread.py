@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from live_engines import World, child_order, parent_order, quotes, stored_events
+from live_engines import World, child_order, parent_order, quotes, report, stored_events
 from riskroute.core.errors import DataError, StateError
 from riskroute.live.engine import TradingEngine
 from riskroute.live.log.interface import LogRow
 from riskroute.live.log.recovery import verify_log
-from riskroute.live.state.events import Accepted, Reported, Sent
+from riskroute.live.state.events import Accepted, Halted, Reported, Sent
 from riskroute.live.state.orders import NANO, Decision, ExecutionReport, ParentOrder
 
 
@@ -43,6 +43,19 @@ def after_all(engine: TradingEngine) -> None:
         done = threading.Event()
         engine.call_soon(done.set)
         assert done.wait(60)
+
+
+def halted_while_held(engine: TradingEngine) -> tuple[threading.Thread, Callable[[], None]]:
+    """Return a thread that halts, and a call for the engine's thread that holds the lock until that thread waits."""
+    halting = threading.Thread(target=engine.halt, args=("a test", "desk"))
+
+    def hold() -> None:
+        with engine.lock:
+            halting.start()
+            while not engine._first.locked():
+                time.sleep(0.001)
+
+    return halting, hold
 
 
 @pytest.fixture
@@ -84,6 +97,71 @@ def test_reports_that_came_together_are_booked_at_once_in_their_sequence(
             engine.report(*some[begin : begin + 3])
     after_all(engine)
     assert booked == [some]
+
+
+@pytest.mark.parametrize("calls", [True, False])
+def test_a_halt_that_waits_for_the_lock_goes_before_other_calls_and_tasks(world: World, calls: bool) -> None:
+    engine, halted = world.engine, list[bool]()
+
+    def look() -> None:
+        with engine.lock:
+            halted.append(bool(engine.state.halted))
+
+    halting, hold = halted_while_held(engine)
+    give = engine.call_soon if calls else engine.outbox.post_last
+    with held(engine):
+        for call in (hold, *[look] * 1000):
+            give(call)
+    after_all(engine)
+    while len(halted) < 1000:
+        after_all(engine)
+    halting.join()
+    assert all(halted)
+
+
+def test_a_halt_does_not_wait_for_all_reports(world: World) -> None:
+    engine = world.engine
+    child = child_order(parent_order(), 0, 100)
+    halting, hold = halted_while_held(engine)
+    with held(engine):
+        engine.call_soon(hold)
+        for number in range(10 * engine.booked_together):
+            engine.report(report(child, "acknowledged", f"{number}"))
+    after_all(engine)
+    halting.join()
+    kinds = [type(event) for event in stored_events(world.store)]
+    booked_before = kinds[: kinds.index(Halted)].count(Reported)
+    assert booked_before <= engine.booked_together
+    assert kinds.count(Reported) == 10 * engine.booked_together
+
+
+def test_timers_leave_the_lock_to_a_halt_that_waits() -> None:
+    world = World()
+    engine = world.start()
+    for number in range(3):
+        engine.timers.add(world.clock.now, "child", f"{number}")
+    assert engine._first.acquire()
+    engine.tick()
+    assert len(engine.timers.answer_by) == 2
+    engine._first.release()
+    engine.tick()
+    assert not engine.timers.answer_by
+
+
+def test_an_order_is_looked_up_without_the_lock(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, find, free = world.engine, world.engine.log.find, list[bool]()
+
+    def watched(kinds: Sequence[str], keys: Iterable[str]) -> dict[str, LogRow]:
+        free.append(not engine.lock._is_owned())  # type: ignore[attr-defined]  # of its implementation
+        return find(kinds, keys)
+
+    monkeypatch.setattr(engine.log, "find", watched)
+    order = parent_order(received=time.time_ns())
+    answers: list[Future[Decision]] = []
+    engine.call_soon(lambda: answers.append(engine.submit(order)), order.key)
+    after_all(engine)
+    assert answers[0].result(9).parent == order.key
+    assert free == [True]
 
 
 def test_orders_that_waited_together_are_durable_before_anything_of_them_is_sent(world: World) -> None:

@@ -63,5 +63,5 @@ def test_neighbours_without_a_key_share_a_row_and_no_others() -> None:
 def test_an_undecodable_row_is_named(body: bytes) -> None:
     good = log_entries_of([Resumed(at=1, by="desk")])[0]
     rows = [chained(NO_CHAIN, 1, good), chained(NO_CHAIN, 2, LogEntry("together", "", body, 1))]
-    with pytest.raises(DataError, match="row 2 of the log cannot be read, it has no event"):
+    with pytest.raises(DataError, match="row 2 of the log cannot be decoded as an event"):
         list(log_rows_events(rows))

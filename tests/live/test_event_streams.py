@@ -64,7 +64,7 @@ def test_the_state_is_encoded_once_per_change_for_all_streams(up: Running, monke
 
     assert all('"halted":"a test"' in one for one in up.client.runner.run(read()))
     assert len(made) <= len(set(made)) + 1 < STREAMS
-    assert threads == {"riskroute event streams_0"}
+    assert threads == {"riskroute event streams"}
     of_all.close()
 
 

@@ -16,7 +16,6 @@ from riskroute.live.state.archive import OrderArchive, archived_state
 from riskroute.live.state.effects import (
     AlertEffect,
     CancelEffect,
-    CorrectEffect,
     Effect,
     LearnEffect,
     NextEffect,
@@ -124,10 +123,8 @@ def test_a_settled_order_is_corrected_and_not_learned_again() -> None:
     desk = Desk()
     desk.fill("1", 100, 100, leaves=0, fee=7)
     assert len(desk.learned) == 1
-    assert desk.hear("corrected", "2", reference="1", quantity=100, price=PRICE - CENT, fee=5) == [
-        CorrectEffect(ORDER.key)
-    ]
-    assert desk.hear("busted", "3", reference="2", quantity=100) == [CorrectEffect(ORDER.key)]
+    assert desk.hear("corrected", "2", reference="1", quantity=100, price=PRICE - CENT, fee=5) == []
+    assert desk.hear("busted", "3", reference="2", quantity=100) == []
     position = desk.state.positions["QVEX"]
     assert (position.shares, position.cash, position.fees) == (0, 0, 0)
     assert desk.state.corrections == 2
@@ -259,7 +256,8 @@ def test_settled_orders_are_archived_and_restored_by_late_reports(monkeypatch: p
     assert put(Reported(at=START, report=again)) == []
     assert state.duplicates == 1
     bust = report(children[5], "busted", "bust", reference="5", quantity=100)
-    assert put(Reported(at=START, report=bust)) == [CorrectEffect("order 5")]
+    assert put(Reported(at=START, report=bust)) == []
+    assert state.corrections == 1
     assert state.positions["QVEX"].shares == 29_900
     assert len(state.parents) == 10
     assert (len(archive.unsaved), archive.unsaved_bytes) == (
@@ -285,7 +283,7 @@ def test_an_archive_with_a_store_gives_the_same_state_as_one_in_memory(monkeypat
     monkeypatch.setattr(fold, "SETTLED_KEPT", 3)
     monkeypatch.setattr(fold, "ARCHIVED_TOGETHER", 2)
     rng, store = random.Random(5), MemoryStateStore()
-    one, other = (TradingState(), OrderArchive()), (TradingState(), OrderArchive("main", store))
+    one, other = (TradingState(), OrderArchive()), (TradingState(), OrderArchive("main", store.find))
     term, at, reports = store.begin(None), START, list[Reported]()
     for number in range(400):
         at += DAY // 100

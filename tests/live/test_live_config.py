@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from riskroute.core.errors import InputError
-from riskroute.live.config import TEMPLATE, live_config, read_live_config, token_hash, write_config_template
+from riskroute.live.config import live_config, read_live_config, token_hash, write_config_template
 from riskroute.live.limits import Limits
 from riskroute.live.state.orders import NANO
 
@@ -39,10 +39,11 @@ def test_the_template_is_a_configuration_with_its_tokens_hashed(tmp_path: Path) 
         write_config_template(tmp_path / "sub" / "live.toml")
 
 
-def test_the_template_names_every_key() -> None:
+def test_the_template_names_every_key(tmp_path: Path) -> None:
     """Those that are comments become keys when their mark is taken away."""
-    plain = TEMPLATE.format(mode="live", desk=HASHED, risk=HASHED, screen=HASHED)
-    lines = [line.removeprefix("# ") if line.startswith("# ") and " = " in line else line for line in plain.split("\n")]
+    write_config_template(tmp_path / "live.toml")
+    plain = (tmp_path / "live.toml").read_text().split("\n")
+    lines = [line.removeprefix("# ") if line.startswith("# ") and " = " in line else line for line in plain]
     config = live_config(tomllib.loads("\n".join(lines)) | {"public": True})
     assert set(config.limits.model_fields_set) == set(type(config.limits).model_fields)
     assert set(config.model_fields_set) == set(type(config).model_fields)
@@ -63,7 +64,7 @@ def test_limits_are_converted_to_the_units_of_the_engine() -> None:
         ({"listen": "0.0.0.0:80"}, "listen must be a loopback address unless public = true, was '0.0.0.0:80'"),
         ({"venues": {}}, "venues must have at least"),
         ({"venues": {"A": {"taker": 99}}}, r"venues\.A\.taker must be less than or equal to 10, was 99"),
-        ({"pools": {"A": {}}}, "venues and pools must have different names, was 'A' for one of each"),
+        ({"pools": {"A": {}}}, "venues and pools must have different names, both have 'A'"),
         ({"log": {}}, "log must be given either a path or a postgres address"),
         ({"mode": "paper"}, "mode must be 'live' or 'shadow', was 'paper'"),
         ({"colour": 1}, "colour must be left out, was 1"),

@@ -51,7 +51,7 @@ def test_an_undecodable_row_is_named_among_many() -> None:
         log.lease("test", math.inf)
         (good,) = log_entries_of([Resumed(at=1, by="desk")])
         log.append([good, good, LogEntry("resumed", "", b"nothing", 1), good]).result()
-        with pytest.raises(DataError, match="row 3 of the log cannot be read, it has no event"):
+        with pytest.raises(DataError, match="row 3 of the log cannot be decoded as an event"):
             list(log_events_after(log))
 
 

@@ -107,7 +107,7 @@ def test_the_header_names_what_created_the_log(log: Log) -> None:
         (LogEntry("order", "", b"", 2**63), "at must be at most 9,223,372,036,854,775,807, was"),
         (LogEntry("order", "", bytes(LARGEST_BODY + 1), 0), "body must have at most 16,777,216 bytes, had 16,777,217"),
         (LogEntry("order", "", "text", 0), "body must be bytes, was 'text'"),  # type: ignore[arg-type]
-        ("order", "entries must be of type Entry, was 'order'"),
+        ("order", "entries must be of type LogEntry, was 'order'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

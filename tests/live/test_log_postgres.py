@@ -134,9 +134,15 @@ def test_a_lost_connection_is_reopened_and_nothing_was_written(postgres: str, lo
     verify_chain(log)
 
 
-def test_a_new_connection_locks_the_log_before_writing(postgres: str, stream: str, log: PostgresLog) -> None:
+@pytest.mark.parametrize("notices", ["renewal", "record"])
+def test_a_new_connection_locks_the_log_before_writing(
+    postgres: str, stream: str, log: PostgresLog, notices: str
+) -> None:
     end_session(postgres, log._writer)
-    log._awake_writer()
+    if notices == "renewal":
+        log._awake_writer()
+    else:
+        log._record("")
     assert append(log, [entry("b")]) == [2]
     with PostgresLog(postgres, stream) as second, pytest.raises(LeaseError, match="'first' writes this log"):
         second.lease("second", 1)

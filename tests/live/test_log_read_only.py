@@ -74,6 +74,6 @@ def test_logs_are_read_in_a_read_only_folder_with_all_their_rows(base: Path, tmp
     assert sum("3 orders, 3 settled, 0 unsettled" in line for line in said) == 2
     assert "without-shm verify 2" in said
     assert "without-shm replay 2" in said
-    assert "path must be in a folder we may write, since live.sqlite-wal has rows too" in done.stderr
+    assert "path must be in a writable folder, since live.sqlite-wal has rows too" in done.stderr
     after = {file: file.read_bytes() for file in before}
     assert after == before

@@ -81,7 +81,7 @@ def test_other_files_are_refused_and_left_unchanged(tmp_path: Path) -> None:
         SqliteLog(empty, create=False)
     with pytest.raises(InputError, match=r"path must be the file of a log, was '.*none\.db'"):
         SqliteLog(tmp_path / "none.db", create=False)
-    with pytest.raises(InputError, match="path must be a file we may write, was"):
+    with pytest.raises(InputError, match="path must be a writable file, was"):
         SqliteLog(tmp_path)
     assert not (tmp_path / "none.db").exists()
 

@@ -9,12 +9,15 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from live_logs import MemoryStore
-from live_services import Running, ServiceProcess, order_json, running, service_config, write_config
+from live_services import TOKENS, Running, ServiceProcess, order_json, running, service_config, write_config
+from riskroute.core.errors import StateError
 from riskroute.live.background import BackgroundThread, RefitWorker
 from riskroute.live.engine import TradingEngine
+from riskroute.live.http.control import ask_service
 from riskroute.live.http.views import state_view
 from riskroute.live.log.recovery import verify_log
 from riskroute.live.log.snapshot_writer import SnapshotWriter
@@ -73,7 +76,7 @@ def test_a_stopped_worker_is_reported_and_replaced_while_trading_continues(
     assert "a refit failed: the worker process was killed: no answer within 3 s" in caplog.text
     assert worker.submit(os.getpid).result(LONGEST) != pid
     values = metrics(up)
-    assert values["refit_failures_total"] == 1
+    assert values["refit_failures_total"] == up.service.engine.failed_refits >= 1  # more on a slow machine
     assert values["refit_overdue_seconds"] == values["unlearned_orders"] == 0
     assert 0 <= values["belief_age_seconds"] < LONGEST
     assert verify_log(up.service.log, refits=True).holds
@@ -179,7 +182,9 @@ def test_a_router_that_does_not_return_does_not_keep_the_service(
     finally:
         hangs.set()
     assert "stopped with 1 calls and reports unprocessed" in caplog.text
-    assert "the engine does not return from a call, and is left: the next start recovers from the log" in caplog.text
+    assert (
+        "the engine does not return from a call and is abandoned: the next start recovers from the log" in caplog.text
+    )
 
 
 HANGING = """
@@ -212,6 +217,45 @@ def test_a_decision_that_hangs_does_not_keep_the_process(tmp_path: Path) -> None
         service.end()
 
 
+IMPATIENT = """
+from riskroute.live.engine import TradingEngine
+from riskroute.live.http.control import _Handler
+from riskroute.live.service import Service
+
+Service.patience = TradingEngine.longest_call = _Handler.lock_seconds = 0.5
+"""
+
+
+def test_an_engine_that_never_releases_its_lock_is_reported_and_does_not_keep_the_process(tmp_path: Path) -> None:
+    """Readers, halts and streams wait for the lock; the event loop does not, and the process ends."""
+    (tmp_path / "own.py").write_text(HANGING + IMPATIENT)
+    config = write_config(tmp_path)
+    config.write_text(f'{config.read_text()}[router]\nname = "{tmp_path}/own.py:Hanging"\n')
+    service = ServiceProcess(config)
+    bearer = {name: {"Authorization": f"Bearer {token}"} for name, token in TOKENS.items()}
+    try:
+        service.said("live on")
+        service.waited(order_json("first"))
+        late = [("POST", "/orders", "trade", order_json("hang")), ("POST", "/halt", "halt", None)]
+        late += [("GET", path, "read", None) for path in ("/state", "/metrics", "/positions", "/orders/first") * 2]
+        for method, path, name, body in late:
+            with pytest.raises(httpx.ReadTimeout):
+                service.http.request(method, path, headers=bearer[name], json=body, timeout=0.3)
+        with service.http.stream("GET", "/events", headers=bearer["read"]) as stream:
+            assert next(stream.iter_text()).startswith("event: viewer")
+            service.process.send_signal(signal.SIGUSR1)
+            with pytest.raises(StateError, match="trading is halted as soon as it does"):
+                ask_service(tmp_path / "live.sqlite-control", "a test")
+            health = service.http.get("/health")
+            assert (health.status_code, health.json()) == (503, {"status": "failed"})
+            assert ask_service(tmp_path / "live.sqlite-control").status == "failed"
+            service.process.send_signal(signal.SIGTERM)
+            assert service.process.wait(LONGEST) == 0
+        assert "unsettled, as after a crash: the next start recovers from the log" in service.said("stopped:")
+    finally:
+        service.end()
+
+
 def test_a_snapshot_that_hangs_does_not_keep_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -231,7 +275,7 @@ def test_a_snapshot_that_hangs_does_not_keep_the_service(
         assert closed_in(service) < LONGEST / 2
     finally:
         hangs.set()
-    assert "a snapshot that is being saved is left: the next start recovers from one before it" in caplog.text
+    assert "a snapshot that is being saved is abandoned: the next start recovers from one before it" in caplog.text
 
 
 def test_a_background_thread_waits_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

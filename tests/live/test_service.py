@@ -6,7 +6,8 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,10 @@ import pytest
 from live_engines import stored_events
 from live_logs import MemoryStore
 from live_services import TOKENS, Running, order_json, running, service_config
+from riskroute.core.errors import StateError
+from riskroute.live.engine import TradingEngine
+from riskroute.live.log.interface import LogEntry, LogHead
+from riskroute.live.service import Service
 from riskroute.live.state.archive import archive_settled
 from riskroute.live.state.events import Accepted
 from riskroute.live.state.orders import NANO
@@ -151,7 +156,7 @@ def test_bad_orders_are_refused_with_one_sentence_and_nothing_is_accepted(up: Ru
 
 
 BAD_QUOTES: dict[str, tuple[Callable[[], Any], int, str]] = {
-    "nothing": (lambda: {"quotes": []}, 422, "quotes must be of at least one venue, were of none"),
+    "nothing": (lambda: {"quotes": []}, 422, "expected quotes of at least one venue or trades, got neither"),
     "symbol": (lambda: {"symbol": "NOPE"}, 422, "symbol must be one of DEMO, OTHER, was 'NOPE'"),
     "crossed": (lambda: {"quotes": book([[3, 1]], [[2, 1]])}, 422, "bids of A must be below its asks"),
     "unsorted": (lambda: {"quotes": book([[1, 1], [2, 1]], [])}, 422, "bids of A must be the best price first"),
@@ -254,7 +259,7 @@ def test_orders_without_quotes_use_posted_ones(up: Running) -> None:
     assert up.client.settled("without")["filled"] == 100
     for bad, text in (
         ({"symbol": "NOPE", "quotes": quotes}, "symbol must be one of"),
-        ({"symbol": "OTHER", "quotes": []}, "quotes must be of at least one venue, were of none"),
+        ({"symbol": "OTHER", "quotes": []}, "expected quotes of at least one venue or trades, got neither"),
         ({"symbol": "OTHER", "quotes": [quotes[0] | {"at": 2**62}]}, "at of A must not be in the future"),
     ):
         assert sentence(up.client.post("/quotes", json=bad)).startswith(text)
@@ -306,6 +311,43 @@ def test_the_halt_file_halts_and_blocks_a_resume(tmp_path: Path) -> None:
         assert up.client.post("/resume").status_code == 200
 
 
+def test_the_halt_file_is_watched_after_a_halt_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    halt, tries = TradingEngine.halt, list[str]()
+
+    def fail_once(self: TradingEngine, reason: str, by: str) -> Any:
+        tries.append(reason)
+        if len(tries) == 1:
+            raise StateError("the log cannot be written")
+        return halt(self, reason, by)
+
+    monkeypatch.setattr(TradingEngine, "halt", fail_once)
+    with running(service_config(tmp_path), MemoryStore()) as up:
+        (tmp_path / "HALT").touch()
+        until = time.monotonic() + 60
+        while not up.service.engine.state.halted:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+    assert tries == ["the file HALT is there"] * 2
+
+
+def test_a_stop_waits_for_a_slow_commit_and_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Service, "patience", 0.05)
+    store = MemoryStore()
+    with running(service_config(tmp_path), store) as up:
+        append = up.service.log.append
+
+        def append_slowly(entries: Sequence[LogEntry], *, deferrable: bool = False) -> Future[list[int]]:
+            done: Future[list[int]] = Future()
+            written = append(entries, deferrable=deferrable)
+            threading.Timer(1.0, lambda: done.set_result(written.result())).start()
+            return done
+
+        monkeypatch.setattr(up.service.log, "append", append_slowly)
+        halt = up.service.halt("a test", "desk")
+    assert halt.done()
+    assert up.service.engine.end == LogHead(store.rows[-1].seq, store.rows[-1].chain)
+
+
 def test_shadow_mode_takes_no_orders(tmp_path: Path) -> None:
     with running(service_config(tmp_path, mode="shadow"), MemoryStore()) as up:
         answer = up.client.post("/orders", json=order_json())
@@ -314,8 +356,9 @@ def test_shadow_mode_takes_no_orders(tmp_path: Path) -> None:
 
 
 def test_events_start_after_a_row_number(up: Running) -> None:
-    answer = up.client.get("/events?after=-1")
-    assert (answer.status_code, sentence(answer)) == (422, "after must be the number of a row of the log")
+    for after in ("-1", "²", "1" * 19):
+        answer = up.client.get(f"/events?after={after}")
+        assert (answer.status_code, sentence(answer)) == (422, "after must be the number of a row of the log")
 
 
 def test_a_halt_and_a_resume_wait_for_no_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

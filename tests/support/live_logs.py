@@ -130,7 +130,7 @@ class MemoryLog:
         now = time.time_ns()
         old, ours = self.store.lease, self._term == self.store.lease.term != 0
         if not ours and self.store.holder is not None and now < old.until:
-            raise LeaseError(f"{old.owner!r} writes this log, and is not done")
+            raise LeaseError(f"{old.owner!r} writes this log, and holds its lease")
         self.store.lease = LogLease(owner, old.term if ours else old.term + 1, lease_end(now, seconds))
         self.store.holder, self._term = self, self.store.lease.term
         return self.store.lease

@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from riskroute.live.config import LiveConfig
+    from riskroute.live.http.control import ControlAnswer
     from riskroute.live.log.interface import Log, LogHead
 
 live = typer.Typer(
@@ -134,7 +135,8 @@ def _serve(read: LiveConfig) -> None:
         say("stopped: another process has taken over", err=True)
         raise typer.Exit(3)
     state, end = service.engine.state, service.engine.end
-    say(f"stopped: {state.decisions:,} orders, {len(state.unsettled):,} unsettled, all in the log, with head {end}")
+    ended = f"all in the log, with head {end}" if end else "as after a crash: the next start recovers from the log"
+    say(f"stopped: {state.decisions:,} orders, {len(state.unsettled):,} unsettled, {ended}")
 
 
 @live.command("halt")
@@ -150,14 +152,9 @@ def _halt_command(
 
     riskroute live halt live.toml --reason "prices look wrong"
     """
-    require_live_command()
     from riskroute.cli.output import say
-    from riskroute.live.config import read_live_config
-    from riskroute.live.http.control import ask_service
 
-    asked = read_live_config(config, partition=partition).control_socket
-    assert asked is not None
-    say(f"trading is halted: {ask_service(asked, reason).halted}")
+    say(f"trading is halted: {_ask(config, partition, reason).halted}")
 
 
 @live.command("health")
@@ -169,17 +166,23 @@ def _health_command(config: ConfigArgument, partition: PartitionOption = None) -
 
     riskroute live health live.toml
     """
-    require_live_command()
     from riskroute.cli.output import say
-    from riskroute.live.config import read_live_config
-    from riskroute.live.http.control import ask_service
 
-    asked = read_live_config(config, partition=partition).control_socket
-    assert asked is not None
-    answer = ask_service(asked)
+    answer = _ask(config, partition)
     say(f"{answer.status}: {answer.halted}" if answer.halted else answer.status)
     if answer.status not in ("ready", "halted"):
         raise typer.Exit(1)
+
+
+def _ask(config: Path, partition: str | None, halt: str | None = None) -> ControlAnswer:
+    """Request the health of the running service over its control socket, or halt it with a reason."""
+    require_live_command()
+    from riskroute.live.config import read_live_config
+    from riskroute.live.http.control import ask_service
+
+    socket = read_live_config(config, partition=partition).control_socket
+    assert socket is not None
+    return ask_service(socket, halt)
 
 
 def _log(path: Path) -> Log:

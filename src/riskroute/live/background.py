@@ -27,14 +27,15 @@ _Value = TypeVar("_Value")
 
 
 class BackgroundThread(Executor):
-    """One thread that makes calls in sequence; unlike that of a `ThreadPoolExecutor`, a process can end without it."""
+    """One thread that makes calls in sequence, or several; unlike a `ThreadPoolExecutor`, it lets the process end."""
 
-    patience = 5.0  # seconds for the call under way when it is shut down; a snapshot usually takes less than one
+    patience = 5.0  # seconds to wait in `shutdown` for calls; a snapshot usually takes less than one
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, threads: int = 1) -> None:
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
 
     def submit(
         self, call: Callable[_Arguments, _Value], /, *arguments: _Arguments.args, **more: _Arguments.kwargs
@@ -61,27 +62,24 @@ class BackgroundThread(Executor):
         return True
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls; wait for those before, but no longer than `patience`."""
-        self._calls.put(None)
-        if wait:
-            self._thread.join(self.patience)
+        """End after the calls submitted before; ``wait`` for them, but no longer than `patience`."""
+        for _ in self._threads:
+            self._calls.put(None)
+        for thread in self._threads if wait else ():
+            thread.join(self.patience)
 
 
 class RefitWorker(BackgroundThread):
     """A worker process, started when first needed, and again after it has died or taken too long.
 
     Not a `ProcessPoolExecutor`, whose threads keep a service from ending while its process is stopped.
-
-    Attributes
-    ----------
-    limit : float
-        Seconds after which a call is given up and the process killed. It doubles each time, so that a slow router
-        learns in the end, and is four times the duration of the last call, or ``least`` if that is longer.
     """
 
     least = 60.0  # a refit takes a second or two
 
     def __init__(self) -> None:
+        # Seconds after which a call is abandoned and the process killed: four times the duration of the last call. Each
+        # kill doubles it, so that a slow router learns in the end.
         self.limit = self.least
         self._line: Connection | None = None
         self._process: BaseProcess | None = None
@@ -98,7 +96,7 @@ class RefitWorker(BackgroundThread):
             raise StateError("the worker is shut down")
         process, line = self._started()
         limit, began = self.limit, time.monotonic()
-        # A stopped process does not even read: only its death ends a blocked write.
+        # A stopped process does not read: only its death ends a blocked write.
         alarm = threading.Timer(limit, process.kill)
         alarm.start()
         try:
@@ -125,14 +123,14 @@ class RefitWorker(BackgroundThread):
             self._line, theirs = spawn.Pipe()
             process = spawn.Process(target=_work, args=(theirs, os.getpid()), name="riskroute refits", daemon=True)
             process.start()
-            theirs.close()  # or the end of the process would not be the end of the line
+            theirs.close()  # otherwise the end of the process would not close the pipe
             self._process = process
             if self._closed:  # by another thread, meanwhile
                 process.kill()
         return self._process, self._line
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Kill the process: a refit can be made again from the log."""
+        """Kill the process: the log has all that a refit needs."""
         self._closed = True
         if (process := self._process) is not None:
             process.kill()  # SIGTERM waits for as long as the process is stopped
@@ -142,7 +140,7 @@ class RefitWorker(BackgroundThread):
 
 
 def _work(line: Connection, parent: int) -> None:
-    """Answer calls in the worker process; end with its parent, even if that is killed."""
+    """Answer calls in the worker process; end with the parent process, even if that is killed."""
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -82,7 +82,7 @@ class _LogConfig(_Section):
 
 
 class _RouterConfig(_Section):
-    """Which router decides; with ``state``, as trained in that file."""
+    """The router that decides; with ``state``, the trained router in that file."""
 
     name: str = "dark-first+sweep"
     state: Path | None = None
@@ -226,7 +226,7 @@ class LiveConfig(_Section):
         return math.inf if self.log.postgres is None else self.log.lease_seconds
 
     def partition_of(self, symbol: str) -> int:
-        """Return the partition of a symbol, from 1: a hash, so that all processes agree whatever symbols they list."""
+        """Return the partition of a symbol, from 1: by a hash, so it does not depend on the configured symbols."""
         parts = self.part[1]
         return int.from_bytes(hashlib.blake2b(symbol.encode(), digest_size=8).digest()) % parts + 1 if parts > 1 else 1
 
@@ -283,12 +283,12 @@ class LiveConfig(_Section):
         return made
 
     def token_owner(self, authorization: str) -> tuple[str, frozenset[str]] | None:
-        """Return name and scopes of the token in an ``Authorization`` header; None if it is not configured."""
+        """Return name and scopes of the token in an ``Authorization`` header; None for an unknown token."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not 0 < len(token) <= 200:
             return None
         given, found = token_hash(token), None
-        for name, one in self.tokens.items():  # always all of them, each in constant time: timing tells nothing
+        for name, one in self.tokens.items():  # always all of them, each in constant time: timing reveals nothing
             if hmac.compare_digest(given, one.hash):
                 found = name, frozenset(one.scopes) | {"read"}
         return found
@@ -314,7 +314,7 @@ def _read_state(path: Path) -> Any:
     except OSError as error:
         raise InputError(f"router.state must be a readable file, was {str(path)!r}: {error.strerror}") from None
     except (ValueError, RecursionError):
-        raise InputError(f"router.state must be a JSON file, was {str(path)!r}, which is none") from None
+        raise InputError(f"router.state must be a JSON file, was {str(path)!r}, which is not valid JSON") from None
 
 
 def new_token() -> str:
@@ -323,16 +323,16 @@ def new_token() -> str:
 
 
 def token_hash(token: str) -> str:
-    """Return the hash of a token for the configuration. Tokens are long and random, so no salt is needed."""
+    """Return the hash of a token for the configuration, without a salt, since tokens have 256 random bits."""
     return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
 
 
 def live_config(values: Mapping[str, Any]) -> LiveConfig:
-    """Validate a configuration; `InputError` names the field, its value and the expectation."""
+    """Validate a configuration; raise `InputError` that names the field, its value and the expectation."""
     config = validated_config(LiveConfig, dict(values))
     both = sorted(set(config.venues) & set(config.pools))
     if both:
-        raise InputError(f"venues and pools must have different names, was {both[0]!r} for one of each")
+        raise InputError(f"venues and pools must have different names, both have {both[0]!r}")
     if config.part[1] > 1 and config.log.postgres is None:
         raise InputError(f"partition must be 1/1 with a file as log, was {config.partition!r}: others need PostgreSQL")
     if not config.public and not _is_loopback(config.address[0]):
@@ -369,7 +369,8 @@ def write_config_template(path: Path, *, mode: str = "live") -> dict[str, str]:
     if path.exists():
         raise InputError(f"file must be new, was {str(path)!r}, which exists")
     tokens = {name: new_token() for name in ("desk", "risk", "screen")}
-    text = TEMPLATE.format(mode=mode, **{name: token_hash(token) for name, token in tokens.items()})
+    template = Path(__file__).with_name("template.toml").read_text(encoding="utf-8")
+    text = template.format(mode=mode, **{name: token_hash(token) for name, token in tokens.items()})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
@@ -377,85 +378,3 @@ def write_config_template(path: Path, *, mode: str = "live") -> dict[str, str]:
     except OSError as error:
         raise InputError(f"file must be writable, was {str(path)!r}: {error.strerror or error}") from None
     return tokens
-
-
-# Written by `riskroute live init`.
-TEMPLATE = """\
-# Configuration of riskroute live serve. Paths are relative to this file.
-
-mode = "{mode}"                # live: trades; shadow: learns from executions of another router, and sends nothing
-listen = "127.0.0.1:8470"    # loopback only; put a TLS proxy in front of it for other machines
-# partition = "1/1"          # K/N: trade partition K of N of the symbols; N > 1 needs PostgreSQL
-# public = true              # required to listen on an address other than loopback
-# patience_seconds = 2.0     # a venue that has not answered for so long is queried
-# longest_seconds = 3600.0   # longest deadline of an order
-# body_bytes = 1000000       # larger requests are refused
-halt_file = "HALT"           # trading is halted while this file exists; SIGUSR1 halts too
-# control_socket = "live.sqlite-control"  # for riskroute live halt and riskroute live health
-
-[log]
-path = "live.sqlite"         # or: postgres = "host=/run/postgresql dbname=riskroute" (riskroute[postgres])
-stream = "main"
-# head_key = "/etc/riskroute/head.key"  # signs the recorded head; 32 random bytes, which only the owner may read
-# snapshot_every = 10000     # events
-# quotes = true              # log books and trades sent to /quotes, for backtests
-# lease_seconds = 3.0        # PostgreSQL: a standby takes over after so long
-
-[router]
-name = "dark-first+sweep"    # NAME or NAME:KEY=VALUE,... as in riskroute backtest, or your own: FILE.py:CLASS
-# state = "state.json"       # start from a trained router, as written by riskroute study
-# refit_every = 0            # 0: learn from every order at once; N: a worker learns from N orders together
-# decision_ms = 50.0         # a router that takes longer is disabled
-
-[instruments.DEMO]
-lot = 1
-tick = 0.01
-
-[venues.NYSE]                # simulated venues trade on the quotes of orders
-taker = 0.0030               # dollars a share; a rebate is negative
-maker = -0.0020
-# latency_ms = 1.0
-# seed = 0
-# fill_seconds = 1.0         # mean time between trades with a resting order
-
-[venues.NASDAQ]
-taker = 0.0030
-maker = -0.0015
-
-[pools.DARK]
-fee = 0.0010
-improvement = 0.0            # in half-spreads from the mid
-hidden = 300                 # mean hidden size in shares
-
-[limits]                     # enforced whatever the router decides
-order_quantity = 100000      # shares
-order_notional = 1000000     # dollars
-symbol_quantity = 1000000    # over unsettled orders
-symbol_notional = 10000000
-venue_open = 1000            # open children at one venue
-day_orders = 100000
-day_notional = 100000000
-day_loss = 10000             # dollars of cost against arrival mids; more halts trading
-day_rejects = 1000           # more halts trading; so for the next three
-rejects_in_a_row = 20
-unknown = 20
-stale_quotes = 100
-unsettled = 1000             # beyond, the safe router (sweep) decides
-collar_bps = 500             # largest distance of a child's limit price from the arrival mid
-quote_seconds = 2.0          # older quotes are refused
-clock_jump_seconds = 5.0
-slow_write_seconds = 10.0
-
-# Clients send "Authorization: Bearer TOKEN". This file holds hashes; riskroute live token makes more tokens.
-[tokens.desk]
-hash = "{desk}"
-scopes = ["trade"]           # orders, quotes, resume
-
-[tokens.risk]
-hash = "{risk}"
-scopes = ["halt"]            # halt
-
-[tokens.screen]
-hash = "{screen}"
-scopes = ["read"]            # read; included in the others
-"""

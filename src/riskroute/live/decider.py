@@ -71,11 +71,11 @@ class Decider:
         Counterfactual().cost(order, counterfactual_plan(context), (), context=context)
         try:
             router_from(self.learner.kind, router_bytes(self.learner.router)).route(context)
-        except Exception:  # a router may raise anything; it is reported with its first decision
+        except Exception:  # a router may raise anything; its first decision reports the error
             return
 
     def decide(self, state: TradingState, order: ParentOrder, now: int, ticket: int) -> tuple[Decision, Children, str]:
-        """Return the decision, its first children, and why the order must be refused; empty if it need not."""
+        """Return the decision, its first children, and why the order must be refused (empty if it is not)."""
         bid, ask = touch_prices(order.quotes)
         mid = (bid + ask) // 2
         reason, consulted = "", True
@@ -100,7 +100,7 @@ class Decider:
         return self.decision(order.key, plan, now, ticket, reason, consulted=consulted), children, refusal
 
     def decision(self, key: str, plan: Plan, now: int, ticket: int, safe: str, *, consulted: bool) -> Decision:
-        """Return the record of a plain plan; ``safe`` is why the safe router made it, empty if it did not."""
+        """Return the record of a plan; ``safe`` is why the safe router made it, empty if the router did."""
         router: Router = self.safe if safe else self.learner.router
         explores = "seed" in router.parameter_names()
         return Decision(
@@ -118,7 +118,7 @@ class Decider:
         )
 
     def timed(self, ask: Callable[[ParentOrder, int], Plan], order: ParentOrder, now: int) -> Plan:
-        """Ask the router for a plan, and report the time it took."""
+        """Return the router's plan, and add its time to `times`."""
         began = time.perf_counter()
         try:
             return ask(order, now)
@@ -139,8 +139,8 @@ class Decider:
     def settled(self, order: ParentOrder, outcome: OrderOutcome, at: int, number: int) -> Settled:
         """Return the outcome of an order with the counterfactual cost of the standard routing rule.
 
-        Every tenth order is also compared with the greedy plan, which measures the cost of exploration. Call it before
-        anything is learned from the order.
+        Every tenth order is also compared with the greedy plan, which measures the cost of exploration. Call this
+        before the router learns from the order.
         """
         context = self.maker.context(order)
         self.maker.forget(order.key)
@@ -155,7 +155,7 @@ class Decider:
         )
 
     def next_event(self, state: TradingState, key: str, now: int) -> AnyEvent | None:
-        """Return what happens to shares that no child holds: further children, or the remainder is marked."""
+        """Return the next event of an order with shares that no child holds: further children, or a mark; or None."""
         parent = state.parents[key]
         if parent.settled or parent.free <= 0 or parent.marked:
             return None
@@ -168,7 +168,7 @@ class Decider:
         return self._give_up(parent, quotes, now) if parent.closing and parent.open == 0 else None
 
     def _give_up(self, parent: ParentState, quotes: Quotes, now: int) -> Marked:
-        """Value the remainder at the far touch, now or at the arrival."""
+        """Mark the remainder at the far touch now, or at arrival if there is none now."""
         far = 1 if parent.order.side == "buy" else 0
         price = touch_prices(quotes)[far] or touch_prices(parent.order.quotes)[far]
         return Marked(at=now, parent=parent.order.key, price=price)

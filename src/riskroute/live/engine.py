@@ -1,9 +1,8 @@
 """The trading engine: applies events, writes them to the log, and acts on them once they are durable.
 
-It is the only part of the live router with a clock. An order and its decision are one entry of the log; no child is
-sent and no client is answered before that entry is durable. Every public method may be called from any thread. The
-engine's own thread (`TradingEngine.serve`) sends to venues (`TradingEngine.pump`) and runs due timers
-(`TradingEngine.tick`). Tests call these two themselves.
+No other part of the live router reads the clock. An order and its decision are one entry of the log; no child is sent
+and no client is answered before that entry is durable. Every public method may be called from any thread. The engine's
+own thread (`TradingEngine.serve`) sends to venues (`TradingEngine.pump`) and runs due timers (`TradingEngine.tick`).
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -67,13 +66,11 @@ _Value = TypeVar("_Value")
 _ORDER_KINDS = log_row_kind(Accepted), log_row_kind(Shadowed)  # of rows that have the key of an order
 
 
-class _Call:
-    """A call that the engine's thread makes, and the key of the order that it is about."""
+class _Call(NamedTuple):
+    """A call for the engine's thread, and the key of its order, if it has one."""
 
-    __slots__ = ("key", "make")
-
-    def __init__(self, make: Callable[[], None], key: str | None) -> None:
-        self.make, self.key = make, key
+    make: Callable[[], None]
+    key: str | None
 
 
 class TradingEngine:
@@ -82,15 +79,15 @@ class TradingEngine:
     Parameters
     ----------
     log : Log
-        Where everything is written; the engine takes its lease.
+        The event log; the engine takes its lease.
     gateways : Mapping[str, Gateway]
         Venues and pools by name.
     router : Router
-        The router to start with; a log that holds a belief of the same router continues with that belief.
+        The router that decides; if the log holds a belief of this router, it starts from that belief.
     limits : Limits
         Limits on orders, symbols, venues and days.
     refit_every : int
-        Settled orders from which a worker learns together; 0 learns from each at once.
+        Number of settled orders per refit in the worker; 0 learns from each order when it settles.
     worker : Executor, optional
         Runs refits. Default: the engine's thread.
     quotes : Callable, optional
@@ -100,10 +97,9 @@ class TradingEngine:
     patience : float
         Seconds without an answer after which a venue is queried.
     decision_seconds : float, optional
-        Time limit of a decision; a router that takes longer is put out of service.
+        Time limit of a decision; a router that takes longer is disabled.
     store : StateStore, optional
-        Where snapshots and settled orders are kept, beside the log. Default: nowhere; settled orders stay in memory for
-        two days.
+        Store of snapshots and settled orders. Default: none; settled orders stay in memory for two days.
     snapshot_every : int
         Events between snapshots; 0 takes none.
     saver : Executor, optional
@@ -111,20 +107,22 @@ class TradingEngine:
     owner : str
         Holder of the lease.
     lease_seconds : float
-        Duration of the lease, which is renewed in time. Default: unlimited, for a log without a standby.
+        Duration of the lease; a third of it is the time between renewals. Default: unlimited, for a log without a
+        standby.
     reopen : Callable[[], Log], optional
-        Opens the log anew after a failure that leaves open whether rows were written.
+        Opens the log again after a write whose outcome is unknown.
     history : MarketHistory, optional
         Public market data around orders, for routers that learn from them.
     """
 
     turn = NANO // 200  # the thread takes calls and reports for this time before it works on the outbox
-    longest_pump = NANO // 20  # under load the outbox never empties: timers and refits have their turn after this time
+    longest_pump = NANO // 20  # under load the outbox never empties; timers and refits run after this time
+    booked_together = 64  # reports booked under one lock, which takes milliseconds: a halt waits as long
     longest_backoff = 5  # a silent venue is queried after the patience, twice that, ... up to 2^5 times
-    most_observed = 5  # public outcomes computed per tick, since each takes long
+    most_observed = 5  # public outcomes computed per tick; each takes milliseconds
     most_unobserved = 10_000  # orders that wait for their public outcomes
-    pause_after_failed_refit = 10 * NANO  # a worker that dies at once would be started again without end
-    longest_call = 5.0  # seconds until a router that does not return is abandoned in `close`
+    pause_after_failed_refit = 10 * NANO  # otherwise a worker that dies at once would be restarted in a loop
+    longest_call = 5.0  # seconds until the engine counts as stuck, and until `close` abandons its thread
 
     def __init__(
         self,
@@ -163,24 +161,25 @@ class TradingEngine:
         self._worker, self._reopen, self._first_router = worker, reopen, router_bytes(router)
         self._answers: dict[str, Future[Decision]] = {}  # of orders that are not durable yet
         self.unwritten_digests: dict[str, bytes] = {}  # of orders executed elsewhere, by key, that are not durable yet
+        self._first = threading.Lock()  # held by a halt that waits for `lock`: the engine's thread lets it go first
         self._inbox: queue.SimpleQueue[_Call | Sequence[ExecutionReport]] = queue.SimpleQueue()
-        self._taken: deque[_Call | Sequence[ExecutionReport]] = deque()  # from the inbox, by the engine's thread
+        self._taken: deque[_Call | Sequence[ExecutionReport]] = deque()  # from the inbox, not processed yet
         self._looked_up: dict[str, LogRow | None] = {}  # rows of orders by key
-        self._looked_up_at = 0  # number of archived orders then
+        self._looked_up_at = 0  # number of archived orders at the lookup
         self._unbooked: list[ExecutionReport] = []  # reports that could not be written, for `revive`
-        self._unobserved: dict[str, ParentOrder] = {}  # public data are awaited until after their deadlines
+        self._unobserved: dict[str, ParentOrder] = {}  # by key, orders whose public outcomes are not known yet
         self.failed_refits = 0
         self._started = self._closed = self._refitting = False
         self._refit_not_before = 0
         self._adopted = self._not_due = monotonic()  # when the last belief was adopted, and when no refit was due
-        self._stale = 0  # orders with old quotes in a row
-        self._clocks = (0, 0)
+        self._stale = 0  # consecutive orders with old quotes
+        self._clocks = (0, 0)  # both clocks at the last tick
         self._ticked = self._silent_until = self._observed = 0
         self.end: LogHead | None = None  # of the log, once the engine is closed
 
     @property
     def state(self) -> TradingState:
-        """The state; hold `lock` while looking at it from another thread."""
+        """The state; hold `lock` to read it consistently."""
         return self.ledger.state
 
     @property
@@ -190,7 +189,7 @@ class TradingEngine:
 
     @property
     def log(self) -> Log:
-        """The log, which may be opened anew after a failure."""
+        """The log, which may be reopened after a failure."""
         return self.ledger.log
 
     @property
@@ -200,7 +199,7 @@ class TradingEngine:
 
     @property
     def failed(self) -> str:
-        """Why the engine cannot work now; empty if it can."""
+        """Why events cannot be recorded; empty if they can."""
         return self.ledger.failed
 
     @property
@@ -212,6 +211,11 @@ class TradingEngine:
     def serving(self) -> bool:
         """Whether the engine's thread runs."""
         return self.ledger.thread is not None and not self._closed
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the engine's thread has not returned from a call for `longest_call`."""
+        return self.serving and self.monotonic() - self._ticked > self.longest_call * NANO
 
     @property
     def ready(self) -> bool:
@@ -241,7 +245,7 @@ class TradingEngine:
         try:
             self._take_lease()
             if self._term != term:  # another process may have written in between
-                raise FencedError("somebody else had the lease meanwhile")
+                raise FencedError("another process held the lease meanwhile")
         except StateError as error:
             LOGGER.error("the lease was lost: %s", one_line_error(error))
             self.ledger.fail(error)
@@ -253,7 +257,7 @@ class TradingEngine:
             if self.snapshots is not None:
                 self.snapshots.begin(state.events, term)
             learner, name = self.learner, self.learner.router.name
-            if learner.belief < 0 or learner.disabled:  # a new log, or a router that is put back in service
+            if learner.belief < 0 or learner.disabled:  # a new log, or a disabled router, which a restart enables
                 known = learner.refit_every > 0 and learner.belief >= 0
                 first = learner.planned if known else router_bytes(learner.router)
                 after = -1 if known else state.events
@@ -267,11 +271,11 @@ class TradingEngine:
             self._clocks = self.clock(), self.monotonic()
             open_children = {name: child.order for name, child in self.state.children.items() if not child.done}
             if lost := {child.place for child in open_children.values()} - set(self.outbox.gateways):
-                raise StateError(f"gateways must reach {', '.join(sorted(lost))}, where children are open, did not")
+                raise StateError(f"no gateway reaches {', '.join(sorted(lost))}, where children are open")
             self.outbox.unresolved = set(open_children)
 
     def _query_open_children(self) -> None:
-        """Query venues for every open child, and resume unsettled orders."""
+        """Query venues for every open child, and continue unsettled orders."""
         with self.lock:
             now = self.clock()
             for name in list(self.outbox.unresolved):
@@ -288,9 +292,9 @@ class TradingEngine:
                 self.outbox.cancel_all()
 
     def revive(self) -> bool:
-        """Continue from the log after a failed write, halted; return whether that was possible.
+        """Recover from the log after a failed write, and halt trading; return whether that succeeded.
 
-        Venues are queried for everything that was open, so that reports which were dropped meanwhile are booked.
+        Venues are queried for all open children, so reports that were dropped meanwhile are booked.
         """
         failure = self.ledger.failure
         if not self._started or self._closed or not isinstance(failure, WriteError):
@@ -324,7 +328,7 @@ class TradingEngine:
             return False
         self._query_open_children()
         unbooked, self._unbooked = self._unbooked, []
-        self.book(unbooked)  # nobody asks again for a bust of a child that is done
+        self.book(unbooked)  # no query returns a bust of a child that is done
         return not self.failed
 
     # orders
@@ -332,8 +336,7 @@ class TradingEngine:
     def submit(self, order: ParentOrder) -> Future[Decision]:
         """Accept an order; the future has its decision once it is durable. A repeated order gets the same decision.
 
-        Raises `InputError` for an invalid order or the key of another order, and `RefusedError` for an order that is
-        refused for now.
+        Raises `InputError` if the order is invalid or another order has its key, and `RefusedError` if it is refused.
         """
         check_order(order)
         digest = order_digest(order)
@@ -343,17 +346,17 @@ class TradingEngine:
         return made
 
     def accept(self, order: ParentOrder, digest: bytes, answer: Future[Decision], received: int) -> Future[Decision]:
-        """Accept a valid order whose key is not `known`, with `lock` held since then; ``answer`` gets its decision.
+        """Accept a valid order, whose decision ``answer`` gets; hold `lock` since `known` returned None for its key.
 
-        ``digest`` is its `order_digest`. The age of its quotes counts until ``received``: a stall of the router neither
-        makes quotes old nor halts trading.
+        ``digest`` is its `order_digest`. The age of its quotes is measured at ``received``: a stall of the router
+        neither makes quotes old nor halts trading.
         """
         with self.lock:
             now = self.clock()
             self.check_working()
             if self.outbox.unresolved:
                 count = len(self.outbox.unresolved)
-                raise RefusedError(f"{count} children from before the start are not answered for yet")
+                raise RefusedError(f"venues have not answered yet for {count} children from before the start")
             if now - received > self.limits.quote_age:
                 raise OverloadedError(
                     f"the router is overloaded: the order waited {(now - received) / NANO:.1f} s; try again"
@@ -382,13 +385,13 @@ class TradingEngine:
         return answer
 
     def known(self, key: str, digest: bytes) -> Future[Decision] | None:
-        """Return the answer to an order that came before, None for a new key; `KeyUsedError` for another order."""
+        """Return the answer to a repeated order, None for a new key; raise `KeyUsedError` if another order has it."""
         with self.lock:
             # After a failed write, the state may have orders that the log lacks.
             if not self.failed and (parent := self.state.parents.get(key)) is not None:
                 before, decision = parent.digest, parent.decision
             elif (event := self._known_event(key)) is not None:
-                before = event.digest if isinstance(event, Accepted) else b""  # nothing was traded for the other
+                before = event.digest if isinstance(event, Accepted) else b""  # another router traded a shadowed one
                 decision = event.decision
             else:
                 return None
@@ -408,7 +411,7 @@ class TradingEngine:
         return self.log.find(_ORDER_KINDS, [key for key in keys if key.isprintable()])  # no order has other keys
 
     def _known_event(self, key: str) -> Accepted | Shadowed | None:
-        """Return what `order_event` does, from `_looked_up` if possible."""
+        """Return the `order_event` of a key, from `_looked_up` if it is still valid."""
         if key in self._looked_up and self._looked_up_at == self.state.archived:
             return _order_event(self._looked_up.pop(key))
         return self.order_event(key)
@@ -416,13 +419,13 @@ class TradingEngine:
     def check_working(self) -> None:
         """Raise `StateError` unless the engine is started and can write its log."""
         if self.failed:
-            raise StateError(f"the engine must work, but {self.failed}")
+            raise StateError(f"the engine has failed: {self.failed}")
         if not self._started or self._closed:
             raise StateError("the engine must be started, was not")
 
     def halt(self, reason: str, by: str) -> Written:
         """Halt trading: send no children, cancel open ones. The future is done when the halt is durable."""
-        with self.lock:
+        with self._first, self.lock:
             self.check_working()
             written = self.ledger.record(Halted(at=self.clock(), reason=reason, by=by))
         self._pump_unless_served()
@@ -430,7 +433,7 @@ class TradingEngine:
 
     def resume(self, by: str) -> Written:
         """Resume trading after a halt."""
-        with self.lock:
+        with self._first, self.lock:
             self.check_working()
             if not self.state.halted:
                 raise StateError("trading must be halted to be resumed, was not")
@@ -451,7 +454,7 @@ class TradingEngine:
             self._inbox.put(reports)
 
     def book(self, reports: list[ExecutionReport]) -> None:
-        """Book execution reports now; those that came before are ignored."""
+        """Book execution reports now; duplicates are ignored."""
         with self.lock:
             if self._closed:
                 return  # venues are queried again at the next start
@@ -476,7 +479,8 @@ class TradingEngine:
 
     def _keep_unbooked(self, written: Written, reports: Iterable[ExecutionReport]) -> None:
         if written.exception() is not None:
-            self._unbooked += reports
+            with self.lock:
+                self._unbooked += reports
 
     def record_quotes(self, symbol: str, quotes: Quotes, trades: tuple[MarketTrade, ...]) -> None:
         """Write books and trades of a symbol to the log."""
@@ -502,7 +506,7 @@ class TradingEngine:
 
     @property
     def queue_length(self) -> int:
-        """Calls and reports that wait for the engine's thread."""
+        """Number of calls and batches of reports that wait for the engine's thread."""
         return self._inbox.qsize() + len(self._taken)
 
     @property
@@ -526,6 +530,8 @@ class TradingEngine:
             self._watch_clocks(now)
             for kind, name, attempts in self.timers.due(now):
                 self._on_timer(now, kind, name, attempts)
+                if self._first.locked():
+                    break  # the other timers in the next turn
             self.timers.prune(self._is_needed)
             self._refit()
             writer, archive = self.snapshots, self.ledger.archive
@@ -569,7 +575,7 @@ class TradingEngine:
             )
 
     def _is_needed(self, kind: str, name: str) -> bool:
-        """Return whether a timer may still have something to do."""
+        """Return whether a timer may still have an effect."""
         return kind == "child" or name in (self._unobserved if kind == "public" else self.state.unsettled)
 
     def _query_silent(self, now: int, name: str, attempts: int) -> None:
@@ -586,8 +592,8 @@ class TradingEngine:
         heard = child.status in ("acknowledged", "partly_filled")
         if not heard or child.cancelling or child.order.immediate or child.final >= 0:
             self.ledger.record(Unanswered(at=now, child=name))
-            wait = self.outbox.patience << min(attempts + 1, self.longest_backoff)
-            self.timers.add(now + wait, "child", name, attempts + 1)
+            later = now + (self.outbox.patience << min(attempts + 1, self.longest_backoff))
+            self.timers.add(later, "child", name, attempts + 1)
         else:  # it rests, and its venue owes no answer until the next request
             self.timers.answer_by.pop(name, None)
 
@@ -644,10 +650,15 @@ class TradingEngine:
         self._inbox.put(())
 
     def pump(self) -> None:
-        """Do the tasks of durable events; the engine's own thread stops after a while, to look at the clock."""
+        """Run the tasks of durable events; in the engine's own thread, for `longest_pump` at most."""
         if threading.current_thread() is self.ledger.thread:
             until = self.monotonic() + self.longest_pump
-            if not self.outbox.work(lambda: self.monotonic() < until):
+
+            def more_time() -> bool:
+                self._let_halts_go_first()
+                return self.monotonic() < until
+
+            if not self.outbox.work(more_time):
                 self._inbox.put(())
         else:
             self.outbox.work(lambda: True)
@@ -657,29 +668,27 @@ class TradingEngine:
             self.pump()
 
     def wake(self) -> None:
-        """Do waiting tasks: here, or in the engine's thread."""
+        """Run waiting tasks, here or in the engine's thread."""
         self._pump_unless_served()
         self._inbox.put(())
 
     def flush(self, seconds: float = 10.0) -> None:
-        """Wait until everything recorded is durable and its tasks are done, for some seconds at most."""
+        """Wait until everything recorded is durable and its tasks have run, but no longer than ``seconds``."""
         self.ledger.append_batch()
         until = self.monotonic() + int(seconds * NANO)
-        while (last := self.ledger.last) is not None and self.monotonic() < until:
-            last.exception(seconds)
+        while (last := self.ledger.last) is not None and (left := until - self.monotonic()) > 0:
+            wait([last], left / NANO)
             self.pump()
             if self.failed or (last is self.ledger.last and self.outbox.empty):
                 return
 
     def call_soon(self, call: Callable[[], None], key: str | None = None) -> None:
-        """Let the engine's thread make a call, in the sequence of these calls; it must not raise.
-
-        ``key`` is that of the order which the call is about.
-        """
+        """Queue a call for the engine's thread, with the key of its order if it has one; it must not raise."""
         self._inbox.put(_Call(call, key))
 
     def serve(self, every: float = 0.02) -> None:
-        """Start the engine's thread, which works until `close` and looks at the clock every ``every`` seconds."""
+        """Start the engine's thread, which runs until `close` and checks timers at least every ``every`` seconds."""
+        self._ticked = self.monotonic()
         self.ledger.thread = threading.Thread(target=self._run, args=(every,), name="riskroute engine", daemon=True)
         self.ledger.thread.start()
 
@@ -689,7 +698,7 @@ class TradingEngine:
             try:
                 busy = self._take(every)
                 self.pump()
-                if busy and self.monotonic() < ticked + NANO // 200:  # under load, look at the clock every 5 ms
+                if busy and self.monotonic() < ticked + NANO // 200:  # under load, check timers every 5 ms
                     continue
                 self._renew_lease()
                 self.tick()
@@ -697,12 +706,12 @@ class TradingEngine:
                 if self.failed and ticked >= tried + NANO // 2:
                     self.revive()
                     tried = self.monotonic()
-            except Exception as error:  # without this thread nothing works: stop accepting, and say so
+            except Exception as error:  # the state is uncertain: accept no more orders, and report it
                 LOGGER.exception("the engine broke")
                 self.ledger.failed = self.failed or f"the engine broke: {type(error).__name__}"
 
     def _take(self, seconds: float) -> bool:
-        """Wait for calls and reports; make the calls, and book the reports together. Return whether any came."""
+        """Wait for calls and reports; make the calls, then book the reports. Return whether there were any."""
         taken = self._taken
         if not taken:
             try:
@@ -715,6 +724,7 @@ class TradingEngine:
         while taken:
             one = taken.popleft()
             if isinstance(one, _Call):
+                self._let_halts_go_first()
                 one.make()
             else:
                 reports += one
@@ -723,20 +733,27 @@ class TradingEngine:
             if not taken:
                 self._take_rest()
         self.ledger.append_batch()
-        if reports:
-            self.book(reports)
+        for begin in range(0, len(reports), self.booked_together):
+            self._let_halts_go_first()
+            self.book(reports[begin : begin + self.booked_together])
         return True
 
+    def _let_halts_go_first(self) -> None:
+        """Wait until no halt waits for `lock`: Python's locks are unfair, and this thread takes it again at once."""
+        with self._first:
+            pass
+
     def _take_rest(self) -> None:
-        """Take all that is in the inbox, and look up its orders together."""
+        """Empty the inbox, and look up the keys of its orders together."""
         with suppress(queue.Empty):
             while True:
                 self._taken.append(self._inbox.get_nowait())
         keys = [one.key for one in self._taken if isinstance(one, _Call) and one.key is not None]
-        if len(keys) < 2:
+        if not keys:
             return
-        with suppress(Exception):  # then each order is looked up by itself, and refused if that fails
-            found = self._find(keys)  # one query, since a database takes long to answer
+        with suppress(Exception):  # then each key is looked up by itself, and its order refused if that fails
+            # One query, since a database takes long to answer, and without `lock`, so that no halt waits for it.
+            found = self._find(keys)
             # An order that is accepted after this is in the state, at least until another one is archived.
             self._looked_up, self._looked_up_at = {key: found.get(key) for key in keys}, self.state.archived
 
@@ -746,9 +763,9 @@ class TradingEngine:
         self._inbox.put(())
         if self.ledger.thread is not None:
             self.ledger.thread.join(self.longest_call)
-            if self.ledger.thread.is_alive():  # it may hold the lock, which the rest needs
+            if self.ledger.thread.is_alive():  # it may hold `lock`, which closing the rest needs
                 LOGGER.warning(
-                    "the engine does not return from a call, and is left: the next start recovers from the log"
+                    "the engine does not return from a call and is abandoned: the next start recovers from the log"
                 )
                 return
         self.outbox.close()
@@ -767,7 +784,7 @@ def _order_event(row: LogRow | None) -> Accepted | Shadowed | None:
 
 
 def complete_engine_answer(answer: Future[_Value], done: Future[Any], value: _Value) -> None:
-    """Give an answer its value, or the error of the future that it waited for."""
+    """Set the result of an answer to ``value``, or to the error of the write that it waited for."""
     if (error := done.exception()) is None:
         answer.set_result(value)
     else:

@@ -2,7 +2,7 @@
 
 With ``refit_every`` 0 it learns from each settled order at once. Otherwise a worker process learns from that many
 together, starting from the last belief, and its result is written as the event `Planned`, after which it decides.
-Either way the router follows from the log alone: `Learner` sees every event, live and in recovery.
+Either way the router's state follows from the log alone: `Learner` gets every event, live and in recovery.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from riskroute.routers.plan import Plan, plain_plan
 from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
 
-# A decision: number of its event, order, plan, time, and whether the router's plan was discarded.
+# A decision: number of its event, order, plan, time, and whether the plan was discarded.
 _Followed = tuple[int, ParentOrder, dict[str, Any], int, bool]
 # Outcomes and market data that are not learned yet, with the numbers of their events.
 _Outcomes = list[tuple[int, OrderOutcome]]
@@ -33,11 +33,11 @@ _Observed = list[tuple[int, MarketObserved]]
 # Belief, its state, the router's state, and what is not learned yet: a learner in a snapshot.
 _Saved = tuple[int, bytes, bytes, list[_Followed], _Outcomes, _Observed, str]
 
-SLOW = "the router took longer than"  # a decision whose reason starts so disables the router, in a replay too
+SLOW = "the router took longer than"  # a decision whose reason begins so disables the router, also in a replay
 
 
 def _is_forgetful(kind: type[Router]) -> bool:
-    """Return whether routers of a kind keep nothing of an order but its key."""
+    """Return whether routers of a kind store nothing of an order but its key."""
     ours = all(
         getattr(kind, name) is getattr(Router, name)
         for name in ("record_plan", "on_fills", "on_public_data", "state", "prepare", "learn")
@@ -57,7 +57,7 @@ def _follow_quietly(router: Router, decision: _Followed) -> None:
 
 
 def learn_quietly(router: Router, news: OrderOutcome | MarketObserved, *, prepare: bool = False) -> str:
-    """Let a router learn from public data or a settled order that it knows; return its error, empty without one."""
+    """Let a router learn from public data, or from a settled order of its own; return its error, empty if none."""
     try:
         if isinstance(news, MarketObserved):
             router.on_public_data(public_from_history(news))
@@ -90,9 +90,9 @@ class Learner:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Skip beliefs while a log is read: only the last one, with the decisions after it, is restored at the end.
+        """Skip beliefs while a log is read; restore only the last one, and the decisions after it, at the end.
 
-        With ``refit_every`` 0 there is no later belief, and the router sees every event in turn.
+        With ``refit_every`` 0 there is no later belief, and the router gets every event in sequence.
         """
         self._reading = self.refit_every > 0
         yield
@@ -129,7 +129,7 @@ class Learner:
             return None
 
     def shadow_plan(self, order: ParentOrder, now: int) -> Plan:
-        """Return our plan for an order that another router executes; it is abandoned at once."""
+        """Return our plan for an order that another router executes, and abandon it in the router."""
         ours = msgspec.structs.replace(order, key=f"{order.key} (ours)")
         plan = self.decide(ours, now)
         self.router.abandon(ours.key)
@@ -193,9 +193,9 @@ class Learner:
             self._restore()
 
     def prepare_belief(self, state: bytes, after: int, few: int = 5) -> None:
-        """Restore the router of a belief that is about to be adopted, and repeat the decisions made meanwhile in it.
+        """Restore the router of a belief that will be adopted, and repeat the decisions made meanwhile.
 
-        There may be a thousand of them, so this runs in another thread; only the last ``few`` are left to `_adopt`.
+        There may be a thousand of them, so this runs in another thread and leaves only the last ``few`` to `_adopt`.
         """
         with suppress(RiskrouteError, ValueError):  # raised when the belief is adopted
             router, done = router_from(self.kind, state), after
@@ -226,7 +226,7 @@ class Learner:
         return 0 < self.refit_every <= len(self.unlearned)
 
     def next_refit(self) -> Refit:
-        """Return the refit from all that is settled."""
+        """Return a refit from all settled orders."""
         return Refit(self.kind, self.planned, list(self.followed), list(self.unlearned), list(self.observed))
 
     def state(self) -> bytes:

@@ -44,13 +44,13 @@ from riskroute.live.venues.gateway import Gateway
 
 LOGGER = logging.getLogger("riskroute.live")
 
-Task = Effect | Callable[[], None]  # done outside the engine once its events are durable
+Task = Effect | Callable[[], None]  # run by the outbox once its events are durable
 Written = Future[list[int]]  # numbers of the rows, or the reason why they could not be written
 
 _VENUE_EFFECTS = frozenset((SendEffect, CancelEffect, QueryEffect))
-# Nobody waits for these to be durable: after a crash, venues are asked for whatever the log does not have of them.
+# No client waits for these to be durable: after a crash, venues are queried for what the log lacks.
 _DEFERRABLE = frozenset((Sent, Withheld, Reported, Settled))
-# These change none of what automatic halts look at: the day's cost, rejects, unknown children.
+# These change nothing that automatic halts depend on: the day's cost, rejects, unknown children.
 _NEVER_HALTING = frozenset((Accepted, Intended, Sent, Settled))
 
 
@@ -76,7 +76,7 @@ class Ledger:
         self.lock = threading.RLock()
         self.thread: threading.Thread | None = None  # the engine's own thread, once it runs
         self.failed = ""  # reason reported to clients while events cannot be recorded
-        self.failure: Exception | None = None
+        self.failure: Exception | None = None  # the first error of a write
         self.last: Written | None = None  # the newest append
         # Accepted orders are appended together at the end of the engine thread's turn:
         self._batch: list[LogEntry] = []
@@ -93,13 +93,13 @@ class Ledger:
         self.state, self.archive, self.failed, self.failure, self.last = state, archive, "", None, None
 
     def fail(self, error: BaseException) -> None:
-        """Record nothing more after the first failure: later events would build on events that the log lacks."""
+        """Stop recording after the first failure: later events would build on events that the log lacks."""
         with self.lock:
             self.failure = self.failure or error  # type: ignore[assignment]  # logs raise no other
             self.failed = self.failed or public_log_message(error)
 
     def record(self, *events: AnyEvent | NextEffect) -> Written:
-        """Apply events and their consequences, and append all of them together; refuse once writing has failed."""
+        """Apply events and their consequences, and append all of them together; refused once a write has failed."""
         if self.failed:
             return self._refused()
         self.append_batch()
@@ -117,9 +117,9 @@ class Ledger:
                 self.record(Halted(at=self.clock(), reason=reason, by="limits"))
 
     def record_in_batch(self, event: AnyEvent, answer: Callable[[Written], None]) -> None:
-        """Apply an event and its consequences; the engine's thread appends them with others of the same turn.
+        """Apply an event and its consequences; the engine's thread appends them with those of the same turn.
 
-        ``answer`` is called when that is durable, before any of its tasks is done.
+        ``answer`` is called once they are durable, before any of their tasks runs.
         """
         if self.failed:
             answer(self._refused())
@@ -132,7 +132,7 @@ class Ledger:
             self.append_batch()
 
     def append_batch(self) -> None:
-        """Append the batch, or refuse it if writing has failed meanwhile."""
+        """Append the batch, or refuse it if a write has failed meanwhile."""
         with self.lock:
             if not self._batch:
                 return
@@ -143,7 +143,7 @@ class Ledger:
                 return
             try:
                 self._append(entries, tasks, answers, deferrable=False)
-            except Exception as error:  # the engine is broken, but clients wait for answers
+            except Exception as error:  # the engine is broken; its clients still get an answer
                 refused: Written = Future()
                 refused.set_exception(error)
                 _answer_all(answers, refused)
@@ -174,7 +174,7 @@ class Ledger:
             if effects:
                 self._follow(event, effects, todo, tasks)
             elif isinstance(event, Reported) and event.report.kind != "rejected":
-                continue  # nothing that automatic halts look at has changed
+                continue  # nothing that automatic halts depend on has changed
             if kind not in _NEVER_HALTING and not state.halted and (reason := self.limits.automatic_halt(state)):
                 todo.append(Halted(at=event.at, reason=reason, by="limits"))
             if kind is Halted:
@@ -185,7 +185,7 @@ class Ledger:
     def _follow(
         self, event: AnyEvent, effects: list[Effect], todo: deque[AnyEvent | NextEffect], tasks: list[Task]
     ) -> None:
-        """Sort the effects of an event into tasks and further events, and learn from settled orders."""
+        """Add the effects of an event to tasks and further events, and learn from settled orders."""
         state = self.state
         for effect in effects:
             if type(effect) in _VENUE_EFFECTS:
@@ -194,7 +194,7 @@ class Ledger:
                 todo.append(effect)
             elif isinstance(effect, LearnEffect):
                 if not isinstance(event, Shadowed):
-                    # Before the learner sees the outcome: exploration is measured against the belief of the decision.
+                    # Before the learner gets the outcome: the cost of exploration is under the belief that decided.
                     todo.append(self.decider.settled(effect.order, effect.outcome, event.at, state.settled))
                 self.decider.counterfactual.learn(effect.order, effect.outcome.children)
                 self.decider.learner.settle(state.events, effect.outcome)
@@ -251,7 +251,7 @@ class LedgerTimers:
         self.answer_by: dict[str, int] = {}
 
     def add(self, when: int, kind: str, name: str, attempts: int = 0) -> None:
-        """Add a timer: ``child``, ``deadline``, ``recall``, ``look`` or ``public``."""
+        """Add a timer of the kind ``child``, ``deadline``, ``recall``, ``look`` or ``public``."""
         if kind == "child":
             self.answer_by[name] = when
         self._count += 1
@@ -259,16 +259,16 @@ class LedgerTimers:
 
     @property
     def next_due(self) -> int | None:
-        """The earliest time, None without timers."""
+        """The time of the earliest timer; None without timers."""
         return self._heap[0][0] if self._heap else None
 
     def due(self, now: int) -> Iterator[tuple[str, str, int]]:
-        """Remove timers up to a time, earliest first, as kind, name and attempts."""
+        """Remove timers up to a time, earliest first; yield kind, name and attempts of each."""
         while self._heap and self._heap[0][0] <= now:
             yield heapq.heappop(self._heap)[2:]
 
     def prune(self, needed: Callable[[str, str], bool]) -> None:
-        """Drop timers that are not ``needed``, given kind and name, if their number has doubled since the last time.
+        """Drop the timers whose kind and name are not ``needed``, if there are twice as many as after the last time.
 
         Orders settle long before their deadlines, whose timers would otherwise fill the memory.
         """
@@ -278,7 +278,7 @@ class LedgerTimers:
             self._most = max(2 * len(self._heap), self.least_pruned)
 
     def clear(self) -> None:
-        """Forget all timers."""
+        """Remove all timers."""
         self._heap, self.answer_by = [], {}
 
 
@@ -291,16 +291,16 @@ class LedgerOutbox:
         self.gateways, self.patience = dict(gateways), patience
         self._ledger, self._timers = ledger, timers
         self.clear()
-        self.unresolved: set[str] = set()  # children open at the start that their venues have not answered for yet
+        self.unresolved: set[str] = set()  # children open at the start, until their venues answer
 
     def clear(self) -> None:
-        """Forget all tasks."""
+        """Remove all tasks."""
         self._sends: queue.SimpleQueue[Sequence[Task]] = queue.SimpleQueue()
         self._urgent: queue.SimpleQueue[Sequence[Task]] = queue.SimpleQueue()
 
     @property
     def urgent(self) -> bool:
-        """Whether something waits that goes before sending: cancels, queries, and calls."""
+        """Whether a task waits that overtakes sends: a cancel, a query or a call."""
         return not self._urgent.empty()
 
     @property
@@ -309,7 +309,7 @@ class LedgerOutbox:
         return self._sends.empty() and self._urgent.empty()
 
     def post(self, tasks: Sequence[Task]) -> None:
-        """Take the tasks of durable events, from any thread; cancels and queries overtake children to send."""
+        """Queue the tasks of durable events, from any thread; cancels, queries and calls overtake sends."""
         sends = [task for task in tasks if isinstance(task, SendEffect)]
         if len(sends) < len(tasks):
             self._urgent.put([task for task in tasks if not isinstance(task, SendEffect)])
@@ -317,11 +317,14 @@ class LedgerOutbox:
             self._sends.put(sends)
 
     def post_last(self, task: Task) -> None:
-        """Take a task that waits behind everything else."""
+        """Queue a task behind everything else."""
         self._sends.put([task])
 
     def work(self, more_time: Callable[[], bool]) -> bool:
-        """Do tasks while there is time; return whether all are done. Consecutive children are sent together."""
+        """Run tasks until none is left or ``more_time`` returns False, and then return False.
+
+        Consecutive children are sent together.
+        """
         children: list[ChildOrder] = []
         while not self._ledger.failed:
             if not more_time():
@@ -342,7 +345,7 @@ class LedgerOutbox:
                 if isinstance(task, CancelEffect):
                     self._cancel(task.child)
                 elif isinstance(task, QueryEffect):
-                    with suppress(Exception):  # a gateway may raise anything; its timer asks again
+                    with suppress(Exception):  # a gateway may raise anything; a timer queries again
                         self.gateways[task.child.place].query(task.child)
                 elif callable(task):
                     task()
@@ -382,16 +385,16 @@ class LedgerOutbox:
             child = ledger.state.children.get(order.id)
             if child is None or child.done:
                 return
-            # After a crash, a venue may report a child whose `Sent` was lost: it is there, and must be cancelled.
+            # After a crash, a venue may have a child whose `Sent` was lost: it must be cancelled there.
             if child.sends == 0 and child.status == "intended" and order.id not in self.unresolved:
                 ledger.record(Withheld(at=now, child=order.id, reason="called back"))
                 return
             self._timers.add(now + self.patience, "child", order.id)
-        with suppress(Exception):  # a gateway may raise anything; the timer asks the venue what became of the child
+        with suppress(Exception):  # a gateway may raise anything; a timer queries the child
             self.gateways[order.place].cancel(order)
 
     def cancel_all(self) -> None:
-        """Cancel every open child that rests."""
+        """Cancel every resting child."""
         for name, child in self._ledger.state.children.items():
             if not child.done and not child.order.immediate:
                 self.post_last(CancelEffect(child.order))

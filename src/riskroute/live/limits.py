@@ -1,6 +1,6 @@
-"""Checks of orders: whether they are valid, whether they repeat another, and whether they are within the limits.
+"""Checks of orders: validity, repetition, and limits.
 
-Limits are on orders, symbols, venues, days and prices, whatever the router decides; some halt trading.
+Limits hold for orders, symbols, venues, days and prices, whatever the router decides; exceeding some halts trading.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from riskroute.live.state.orders import NANO, ChildOrder, ParentOrder, Record, V
 from riskroute.live.state.trading_state import TradingState
 
 LARGEST_QUANTITY = 10**9  # shares of any order, whatever the configured limits
-LARGEST_PRICE = 10**7 * NANO  # a higher price is certainly in other units
-LARGEST_FEE = 10 * NANO  # a larger fee per share, either sign, is certainly in other units
+LARGEST_PRICE = 10**7 * NANO  # a higher price is certainly in another unit
+LARGEST_FEE = 10 * NANO  # a fee per share of larger magnitude is certainly in another unit
 
 
 def check_order(order: ParentOrder) -> None:
@@ -141,7 +141,7 @@ class Limits(Record, frozen=True):
         return mid + sign * (mid * self.collar // 10_000)
 
     def stale_quotes_refusal(self, order: ParentOrder, received: int, now: int) -> str:
-        """Return why the quotes of an order were too old at its receipt or are in the future; empty if neither."""
+        """Return why the quotes of an order are refused: too old at its receipt, or in the future; empty if neither."""
         newest = max(quote.at for quote in order.quotes)
         if (age := received - newest) > self.quote_age:
             return f"quotes must be at most {self.quote_age / NANO:g} s old, was {age / NANO:g} s"

@@ -1,7 +1,7 @@
-"""Market history: recent books and trades of the feed, and the public outcomes computed from them.
+"""Market history: recent books and trades of the feed, and the public outcomes inferred from them.
 
 Routers of class F3 learn from public data: the outflow of the queues that an order could have joined, and the market
-at its deadline. A backtest reads both from recorded events; here they follow from the books and trades of the feed:
+at its deadline. A backtest reads both from recorded events; here they are inferred from books and trades:
 
 - Shares that traded at the price of the queue, or at a worse one, have left it.
 - Shares missing from the displayed size beyond that were cancelled. Shares that joined later hide cancellations, so an
@@ -36,14 +36,14 @@ _time = attrgetter("at")
 
 
 class _History(Generic[_Dated]):
-    """The newest quotes or trades by time; before ``lost`` there may be gaps."""
+    """The newest quotes or trades by time, at least ``most``; up to ``lost`` some are missing."""
 
     def __init__(self, most: int) -> None:
         self.most, self.lost = most, 0
         self.items: list[_Dated] = []
 
     def add(self, item: _Dated) -> None:
-        """Add an item, and drop the oldest if there are too many."""
+        """Add an item; drop the oldest ``most`` items once there are twice as many."""
         insort(self.items, item, key=_time)
         if len(self.items) >= 2 * self.most:
             self.lost = self.items[self.most - 1].at
@@ -62,15 +62,10 @@ class ObservedHistory(NamedTuple):
 
 
 class MarketHistory:
-    """The newest books, and books and trades before; any thread may read and write.
+    """The newest books, and recent books and trades; any thread may read and write.
 
-    Parameters
-    ----------
-    keep : bool
-        Whether to keep all recent books, for orders that are posted after their execution; otherwise books are kept
-        from `expect` until `seen` of an order.
-    stale : int
-        Age in nanoseconds from which a book is too old to represent the market at a deadline.
+    With ``keep``, all recent books are kept, for orders that are posted after their execution; otherwise those between
+    `expect` and `seen` of an order. Books older than ``stale`` nanoseconds do not represent the market at a deadline.
 
     Examples
     --------
@@ -80,17 +75,17 @@ class MarketHistory:
     [5]
     """
 
-    most_quotes, most_trades = 2_000, 10_000  # books and trades of a symbol at a venue that are kept at least
+    most_quotes, most_trades = 2_000, 10_000  # least number of books and trades kept of a symbol at a venue
 
     def __init__(self, *, keep: bool = False, stale: int = 60 * NANO) -> None:
         self.keep, self.stale = keep, stale
         self._lock = threading.RLock()
         self._books: dict[str, dict[str, VenueQuote]] = {}
-        self._expected: Counter[str] = Counter()  # by symbol, orders that `seen` will be called for
+        self._expected: Counter[str] = Counter()  # by symbol, number of orders between `expect` and `seen`
         self._quotes: dict[tuple[str, str], _History[VenueQuote]] = defaultdict(lambda: _History(self.most_quotes))
         self._trades: dict[tuple[str, str], _History[MarketTrade]] = defaultdict(lambda: _History(self.most_trades))
         self._since: dict[str, int] = {}  # by symbol, the time from which the feed has all trades
-        self._unreported: dict[str, list[MarketTrade]] = {}  # by symbol, trades in no `MarketObserved` yet
+        self._unreported: dict[str, list[MarketTrade]] = {}  # by symbol, trades that no `MarketObserved` has yet
 
     def put(self, symbol: str, quotes: Iterable[VenueQuote]) -> None:
         """Replace books of a symbol, except by older ones."""
@@ -117,10 +112,7 @@ class MarketHistory:
             self._expected[order.symbol] += 1
 
     def trade(self, symbol: str, trades: Sequence[MarketTrade], since: int) -> tuple[MarketTrade, ...]:
-        """Record all trades of a symbol since the last call; return them with displayed sizes.
-
-        ``since`` is the time from which the first call has all trades.
-        """
+        """Record all trades of a symbol since the last call, or ``since`` a time; return them with displayed sizes."""
         books = {quote.venue: quote for quote in self(symbol)}
         made = tuple([_with_displayed(one, books.get(one.venue)) for one in trades])
         with self._lock:
@@ -133,7 +125,7 @@ class MarketHistory:
         return made
 
     def outflows(self, symbol: str, venues: Iterable[str], sign: int, now: int) -> dict[str, float]:
-        """Return the shares per second that traded with orders of our side at each venue, as features."""
+        """Return, as features, the shares per second that traded against each venue's queue on our side."""
         with self._lock:
             if symbol not in self._since:
                 return {}
@@ -152,7 +144,7 @@ class MarketHistory:
         return ObservedHistory({venue: queue for venue, queue in found.items() if queue is not None}, closing)
 
     def seen(self, order: ParentOrder, at: int) -> MarketObserved | None:
-        """Return the public data from an order's arrival to its deadline; None if there are none."""
+        """Return the public data between an order's arrival and its deadline; None if there are none."""
         with self._lock:
             queues, closing = self.market(order)
             trades = tuple(self._unreported.pop(order.symbol, ()))
@@ -166,7 +158,7 @@ class MarketHistory:
         return MarketObserved(at=at, order=order, queues=queues, closing=closing, trades=trades)
 
     def _closing(self, order: ParentOrder) -> tuple[VenueQuote, ...]:
-        """Return the last books before the deadline; empty if none has changed since the arrival."""
+        """Return the last books up to the deadline; empty if none has changed since the arrival."""
         later = [
             self._quotes[order.symbol, quote.venue].between(order.received, order.deadline) for quote in order.quotes
         ]
@@ -190,7 +182,7 @@ class MarketHistory:
 
 
 def _with_displayed(trade: MarketTrade, quote: VenueQuote | None) -> MarketTrade:
-    """Return a trade with the shares displayed at its price before."""
+    """Return a trade with the shares that were displayed at its price before."""
     levels = () if quote is None else quote.bids if trade.side == "bid" else quote.asks
     return msgspec.structs.replace(trade, displayed=dict(reversed(levels)).get(trade.price, 0))
 
@@ -202,7 +194,7 @@ def _queue_outflow(
 
     Examples
     --------
-    Of 500 shares, 100 traded and 250 are left, so that 150 were cancelled; then 300 traded.
+    Of 500 shares, 100 traded and 250 are left, so 150 were cancelled; then 300 traded.
 
     >>> quote = VenueQuote(venue="A", bids=((100, 250),), at=2)
     >>> trades = [MarketTrade(venue="A", side="bid", price=100, shares=n, at=t) for n, t in ((100, 1), (300, 3))]
@@ -237,7 +229,7 @@ def _size_at(levels: Sequence[tuple[int, int]], sign: int, price: int) -> int | 
 def public_from_history(event: MarketObserved) -> PublicData:
     """Return the public outcomes of an order, as in a backtest.
 
-    Market orders meet the books of the arrival. What limit orders do not fill is taken from the books of the deadline.
+    Market orders take from the books at arrival; the remainders of limit orders take from the books at the deadline.
     """
     order = event.order
     context = context_of(order, order.received)

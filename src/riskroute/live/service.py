@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -37,20 +38,11 @@ _Value = TypeVar("_Value")
 class Service:
     """A trading engine with its venues, market history and watch on the halt file.
 
-    Parameters
-    ----------
-    config : LiveConfig
-        The configuration.
-    log : Log, optional
-        Default: the log of the configuration.
-    store : StateStore, optional
-        Store of snapshots and settled orders. Default: that of the configuration, none with a ``log``.
-    clock, monotonic : Callable[[], int]
-        Nanoseconds since 1970, and since any time.
+    ``log`` and ``store`` are by default those of the configuration; with a ``log`` given, there is no default store.
     """
 
-    belief_seconds = 2.0  # beliefs about venues take long to compute: they are shown up to this old
-    patience = 10.0  # seconds for the orders that wait when it stops; each takes milliseconds
+    belief_seconds = 2.0  # age up to which beliefs about venues are shown; they take long to compute
+    patience = 10.0  # seconds to wait in `close` for orders in the queue; each takes milliseconds
 
     def __init__(
         self,
@@ -104,15 +96,15 @@ class Service:
 
     def stand_by(self, on_held: Callable[[StateError], None]) -> None:
         """Start as soon as no other process holds the lease; call ``on_held`` once if one does."""
-        told = False
+        reported = False
         self._warm_up()
         while True:
             try:
                 self._begin()
             except LeaseError as error:
-                if not told:
+                if not reported:
                     on_held(error)
-                told = True
+                reported = True
                 time.sleep(0.02)
             else:
                 return
@@ -133,7 +125,7 @@ class Service:
             self._watch.start()
 
     def _restore_counterfactual(self, rows: int = 20_000) -> None:
-        """Learn the fill rates of pools and queues again from the last rows of the log."""
+        """Learn the hazards of pools and queues again from the last rows of the log."""
         counterfactual = self.engine.decider.counterfactual
         accepted: dict[str, ParentOrder] = {}
         for _, event in log_events_after(self.log, max(self.log.head().seq - rows, 0)):
@@ -145,21 +137,18 @@ class Service:
                 counterfactual.learn(event.order, event.outcome.children)
 
     def _show_books(self, state: TradingState) -> None:
-        """Restore the books of unsettled orders: simulated venues trade on them as soon as they are connected."""
+        """Restore the books of unsettled orders, on which simulated venues trade once they are connected."""
         for key in state.unsettled:
             order = state.parents[key].order
             self.history.put(order.symbol, order.quotes)
 
     def close(self) -> None:
-        """Stop: answer waiting orders first; everything that was answered is durable.
-
-        Whatever does not end in time is left: orders that were not answered, snapshots and refits.
-        """
+        """Answer waiting orders, then stop; abandon orders, snapshots and refits that do not end in time."""
         self._closing.set()
         if self._watch is not None:
-            self._watch.join(self.patience)
+            self._watch.join(1.0)  # longer only if it waits for the lock of an engine that is stuck
             self._watch = None
-        taken = threading.Event()  # calls are made in sequence: after this one, all earlier orders are decided
+        taken = threading.Event()  # calls are made in sequence: once this one is, all earlier orders are decided
         if self.engine.serving:
             self.engine.call_soon(taken.set)
         else:
@@ -171,28 +160,28 @@ class Service:
                 LOGGER.warning("stopped with %d calls and reports unprocessed", self.engine.queue_length - 1)
         finally:
             self.engine.close()
-            self._saver.shutdown(wait=False)  # the engine has waited for the snapshot under way
+            self._saver.shutdown(wait=False)  # the engine has waited for the current snapshot
             if self._worker is not None:
                 self._worker.shutdown()
 
     # requests
 
     def submit(self, order: OrderRequest) -> Future[Decision]:
-        """Hand an order to the engine's thread; the future has its decision once that is durable."""
+        """Submit an order to the engine's thread; the future has its decision once it is durable."""
         return self._in_engine(partial(self._accept, order, self.clock()), order.key)
 
     def compare(self, given: ShadowRequest) -> Future[ShadowComparison | None]:
-        """Hand an order that another router has executed to the engine's thread."""
+        """Submit an order that another router has executed; the future has the comparison, None if repeated."""
         return self._in_engine(lambda _: self._compare(given))
 
     def take_quotes(self, quotes: QuotesRequest) -> Future[int]:
-        """Hand books and trades to the engine's thread, which takes them before later orders; see `quote`."""
+        """Submit books and trades to the engine's thread, which applies them before later orders; see `quote`."""
         return self._in_engine(lambda _: self.quote(quotes))
 
     def _in_engine(
         self, call: Callable[[Future[_Value]], Future[_Value] | _Value], key: str | None = None
     ) -> Future[_Value]:
-        """Let the engine's thread make a call; it returns the value, the future it gets, or another future."""
+        """Queue a call for the engine's thread; it gets the future and returns it, another future, or a result."""
         answer: Future[_Value] = new_engine_answer()
 
         def run() -> None:
@@ -207,7 +196,7 @@ class Service:
                     given.add_done_callback(partial(_copy_result, answer))
 
         if self._closing.is_set():
-            answer.set_exception(HaltedError("the service must be running, is about to stop"))
+            answer.set_exception(HaltedError("the service is stopping"))
         else:
             self.engine.call_soon(run, key)
         return answer
@@ -219,7 +208,7 @@ class Service:
         order = self._parser.order(given)
         digest, brought = order_digest(order), order.quotes
         with engine.lock:
-            # A repeated order gets its first answer, even if its quotes would be refused by now.
+            # A repeated order gets its first answer, even if its quotes are too old by now.
             if (known := engine.known(order.key, digest)) is not None:
                 return known
             if not brought:
@@ -229,7 +218,7 @@ class Service:
             if engine.state.halted:
                 raise HaltedError(f"trading is halted: {engine.state.halted}")
             if not engine.ready:
-                reason = engine.failed or "venues are being asked for old children"
+                reason = engine.failed or "venues are queried for children from before the start"
                 raise HaltedError(f"the router is not ready: {reason}")
             engine.accept(self._with_outflows(order, now), digest, answer, received)
         if brought:
@@ -237,7 +226,7 @@ class Service:
         return answer
 
     def _with_outflows(self, order: ParentOrder, now: int) -> ParentOrder:
-        """Add recent queue outflows to the features, as routers know them from backtests; the client's own count."""
+        """Add recent queue outflows to the features, as in backtests; the client's own features take precedence."""
         flows = self.history.outflows(order.symbol, [quote.venue for quote in order.quotes], order.sign, now)
         return msgspec.structs.replace(order, features=flows | order.features) if flows else order
 
@@ -250,12 +239,12 @@ class Service:
         return compare_shadow(self.engine, order, given.children)
 
     def quote(self, quotes: QuotesRequest) -> int:
-        """Take books and trades of a symbol; return the number of venues with books."""
+        """Apply books and trades of a symbol; return the number of venues with books."""
         self._parser.instrument(quotes.symbol)
         books = self._parser.quotes(quotes.quotes)
         check_quote_limits(books)
         if not books and quotes.trades is None:
-            raise InputError("quotes must be of at least one venue, were of none")
+            raise InputError("expected quotes of at least one venue or trades, got neither")
         now, ahead = self.clock(), self.engine.limits.clock_jump
         for book in books:
             if book.at - now > ahead:
@@ -276,32 +265,27 @@ class Service:
     def resume(self, by: str) -> Future[list[int]]:
         """Resume trading, unless the halt file is there."""
         if self._halt_file_there():
-            raise StateError(f"the halt file {self._halt_name} must be removed before trading is resumed, was there")
+            raise StateError(f"the halt file {self._halt_name} must be removed before trading is resumed")
         return self.engine.resume(by)
 
     # views
 
     @property
     def log(self) -> Log:
-        """The log, which may be opened anew after a failure."""
+        """The log, which may be reopened after a failure."""
         return self.engine.log
-
-    @property
-    def closing(self) -> bool:
-        """Whether the service is about to stop."""
-        return self._closing.is_set()
 
     @property
     def status(self) -> str:
         """One word: ready, halted, starting or failed."""
-        if self.engine.failed:
+        if self.engine.failed or self.engine.stuck:
             return "failed"
         if self.engine.state.halted:
             return "halted"
         return "ready" if self.engine.ready else "starting"
 
     def beliefs(self) -> list[dict[str, Any]]:
-        """Return fill beliefs by venue and pool, computed every few seconds at most."""
+        """Return fill beliefs by venue and pool, which are recomputed every `belief_seconds` at most."""
         if self._beliefs_due():
             settled = self.engine.state.settled
             self._beliefs = time.monotonic(), settled, self.engine.decider.counterfactual.fill_beliefs()
@@ -313,11 +297,11 @@ class Service:
 
     @property
     def learning_lags(self) -> bool:
-        """Whether a refit is overdue for longer than a worker is waited for."""
+        """Whether a refit has been overdue for longer than a worker may take."""
         return self.engine.refit_overdue > RefitWorker.least
 
     def mark(self) -> tuple[Any, ...]:
-        """Return a value that changes whenever the dashboard must."""
+        """Return a value that changes whenever the dashboard changes."""
         return self.engine.state.events, self.engine.state.halted, self.status, self._beliefs_due(), self.learning_lags
 
     # the halt file
@@ -327,14 +311,15 @@ class Service:
 
     @property
     def _halt_name(self) -> str:
-        """The file's name; clients do not learn its folder."""
+        """The file's name, without its folder, for clients."""
         return "" if self.config.halt_file is None else self.config.halt_file.name
 
     def _watch_halt_file(self) -> None:
         # In a thread of its own, since a halt must not wait behind orders.
         while not self._closing.wait(0.2):
-            if self._halt_file_there() and not self.engine.state.halted and not self.engine.failed:
-                self.engine.halt(f"the file {self._halt_name} is there", "file")
+            with suppress(StateError):  # the log has failed meanwhile: try again
+                if self._halt_file_there() and not self.engine.state.halted and not self.engine.failed:
+                    self.engine.halt(f"the file {self._halt_name} is there", "file")
 
 
 def _copy_result(answer: Future[_Value], done: Future[_Value]) -> None:

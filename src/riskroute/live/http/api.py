@@ -10,7 +10,7 @@ import asyncio
 import signal
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.resources import files
@@ -37,6 +37,7 @@ from riskroute.core.errors import (
     UnknownOrderError,
     WriteError,
 )
+from riskroute.live.background import BackgroundThread
 from riskroute.live.http.connections import Connections
 from riskroute.live.http.requests import HaltRequest, OrderRequest, QuotesRequest, ShadowRequest, decode_request
 from riskroute.live.http.streams import EventStream, EventStreams
@@ -48,7 +49,7 @@ from riskroute.live.state.orders import Decision
 
 Value = TypeVar("Value")
 
-# HTTP status by type of error; the first match counts.
+# HTTP status by type of error; the first match applies.
 _STATUS = (
     (UnknownOrderError, 404),
     (MalformedRequestError, 400),
@@ -65,17 +66,17 @@ _STATUS = (
 
 
 class _Call:
-    """An authorised request, and the name of the token that sent it."""
+    """An authorised request, and ``by``, the name of its token."""
 
-    def __init__(self, scope: Scope, receive: Receive, service: Service, answers: _Answers, by: str) -> None:
-        self.request, self.service, self.answers, self.by = Request(scope, receive), service, answers, by
+    def __init__(self, scope: Scope, receive: Receive, service: Service, by: str) -> None:
+        self.request, self.service, self.by = Request(scope, receive), service, by
 
     async def body(self) -> bytes:
         """Return the body; refuse one above the configured size before reading it all."""
         most = self.service.config.body_bytes
         too_large = HTTPException(413, f"the body must have at most {most:,} bytes")
         length = self.request.headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > most:
+        if not length.isdecimal() or int(length) > most:
             raise too_large
         body = b""
         async for part in self.request.stream():
@@ -84,65 +85,26 @@ class _Call:
                 raise too_large
         return body
 
-    async def in_executor(self, work: Callable[[], Value], executor: Executor | None = None) -> Value:
-        """Do work that takes the engine's lock outside the event loop; readers share the default executor."""
-        return await asyncio.get_running_loop().run_in_executor(executor, work)
+    async def read(self, view: Callable[[], Value]) -> Value:
+        """Compute a view of the state, which takes the engine's lock, in one of the readers' threads."""
+        return await asyncio.get_running_loop().run_in_executor(self.request.app.state.readers, view)
+
+    async def control(self, call: Callable[[], Future[list[int]]]) -> Response:
+        """Halt or resume, which takes the engine's lock, in a thread for these alone; answer once it is durable."""
+        written = await asyncio.get_running_loop().run_in_executor(self.request.app.state.halts, call)
+        await asyncio.wrap_future(written)
+        return _json({"halted": self.service.engine.state.halted})
 
 
 _Handler = Callable[[_Call], Awaitable[Response]]
-
-
-class _Answers:
-    """Passes results of the engine's threads to the event loop.
-
-    A write to the log completes many orders at a time: they share one wake-up of the loop, which is a system call.
-    """
-
-    def __init__(self) -> None:
-        self._done: deque[tuple[Callable[[Future[Any]], None], Future[Any]]] = deque()
-        self._woken = False
-
-    def deliver(self, future: Future[Value], take: Callable[[Future[Value]], None]) -> None:
-        """Call ``take`` in the event loop, which is running now, once another thread has completed the future."""
-        loop = asyncio.get_running_loop()
-
-        def on_done(done: Future[Value]) -> None:
-            self._done.append((take, done))
-            if not self._woken:  # read after the append and reset before the queue is emptied, so no result is missed
-                self._woken = True
-                with suppress(RuntimeError):  # the loop is closed, and no request waits
-                    loop.call_soon_threadsafe(self._pass_on)
-
-        future.add_done_callback(on_done)
-
-    async def wait(self, future: Future[Value]) -> Value:
-        """Return the result of a future that another thread completes."""
-        answer: asyncio.Future[Value] = asyncio.get_running_loop().create_future()
-
-        def take(done: Future[Value]) -> None:
-            error = done.exception()
-            if answer.done():  # the client has gone
-                return
-            if error is None:
-                answer.set_result(done.result())
-            else:
-                answer.set_exception(error)
-
-        self.deliver(future, take)
-        return await answer
-
-    def _pass_on(self) -> None:
-        self._woken = False
-        while self._done:
-            take, done = self._done.popleft()
-            take(done)
+_Respond = Callable[[int, bytes], None]
 
 
 class _Endpoint:
-    """One route as an ASGI application: checks the token, calls the handler, and turns errors into answers."""
+    """The ASGI application of a route: checks the token, calls the handler, and converts errors to responses."""
 
-    def __init__(self, service: Service, answers: _Answers, scope: str, handler: _Handler) -> None:
-        self._service, self._answers, self._scope, self._handler = service, answers, scope, handler
+    def __init__(self, service: Service, scope: str, handler: _Handler) -> None:
+        self._service, self._scope, self._handler = service, scope, handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._answer(scope, receive)
@@ -160,7 +122,7 @@ class _Endpoint:
             if self._scope not in scopes:
                 return _refusal(403, f"the token lacks the scope {self._scope}", {"Connection": "close"})
         try:
-            return await self._handler(_Call(scope, receive, self._service, self._answers, by))
+            return await self._handler(_Call(scope, receive, self._service, by))
         except HTTPException as error:
             return _refusal(error.status_code, error.detail, {"Connection": "close"})
         except ClientDisconnect:
@@ -170,7 +132,7 @@ class _Endpoint:
 
 
 def _status_and_message(error: BaseException, request: str) -> tuple[int, str]:
-    """Return the HTTP status and the message for clients of an error that a request raised."""
+    """Return the HTTP status and the message to the client for an error that a request raised."""
     if not isinstance(error, RiskrouteError):
         LOGGER.error("%s failed", request, exc_info=error)
         return 500, "internal error; see the log of the service"
@@ -180,45 +142,51 @@ def _status_and_message(error: BaseException, request: str) -> tuple[int, str]:
 
 
 class OrderApi:
-    """Handles ``POST /orders`` without ASGI messages, which take as long as the order itself.
+    """Handles ``POST /orders`` without ASGI messages, which would double the time of an order."""
 
-    Parameters
-    ----------
-    service : Service
-        The service.
-    answers : _Answers
-        Passes decisions to the event loop.
-    """
-
-    def __init__(self, service: Service, answers: _Answers) -> None:
-        self._service, self._answers = service, answers
+    def __init__(self, service: Service) -> None:
+        self._service = service
         self.body_bytes = service.config.body_bytes
+        self._done: deque[tuple[_Respond, Future[Decision]]] = deque()  # orders to answer
+        self._woken = False  # whether the event loop is about to answer them
 
     def authorises(self, header: bytes) -> bool:
-        """Return whether the token of an ``Authorization`` header may send orders."""
+        """Return whether the token of an ``Authorization`` header may place orders."""
         found = self._service.config.token_owner(header.decode("latin-1"))
         return found is not None and "trade" in found[1]
 
-    def handle(self, body: bytes, respond: Callable[[int, bytes], None]) -> None:
+    def handle(self, body: bytes, respond: _Respond) -> None:
         """Submit the order of a body; call ``respond`` with status and body of the answer, in the event loop."""
-
-        def refuse(error: BaseException) -> None:
-            status, sentence = _status_and_message(error, "POST /orders")
-            respond(status, msgspec.json.encode({"error": sentence}))
-
-        def answer(done: Future[Decision]) -> None:
-            error = done.exception()
-            if error is None:
-                respond(200, msgspec.json.encode(done.result()))
-            else:
-                refuse(error)
-
         try:
             decision = self._service.submit(decode_request(body, OrderRequest, "an order"))
         except Exception as error:
-            refuse(error)
-        else:
-            self._answers.deliver(decision, answer)
+            _refuse_order(error, respond)
+            return
+        loop = asyncio.get_running_loop()
+
+        def on_done(done: Future[Decision]) -> None:
+            # A commit completes many orders at a time: they share one wake-up of the loop, which is a system call.
+            self._done.append((respond, done))
+            if not self._woken:  # read after the append and reset before the queue is emptied, so no result is missed
+                self._woken = True
+                with suppress(RuntimeError):  # the loop is closed, and no request waits
+                    loop.call_soon_threadsafe(self._answer_done)
+
+        decision.add_done_callback(on_done)
+
+    def _answer_done(self) -> None:
+        self._woken = False
+        while self._done:
+            respond, done = self._done.popleft()
+            if (error := done.exception()) is None:
+                respond(200, msgspec.json.encode(done.result()))
+            else:
+                _refuse_order(error, respond)
+
+
+def _refuse_order(error: BaseException, respond: _Respond) -> None:
+    status, sentence = _status_and_message(error, "POST /orders")
+    respond(status, msgspec.json.encode({"error": sentence}))
 
 
 def _json(value: Any, status: int = 200) -> Response:
@@ -241,53 +209,49 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 async def _post_order(call: _Call) -> Response:
     """Accept an order and return its decision."""
     order = decode_request(await call.body(), OrderRequest, "an order")
-    return _json(await call.answers.wait(call.service.submit(order)))
+    return _json(await asyncio.wrap_future(call.service.submit(order)))
 
 
 async def _post_shadow_order(call: _Call) -> Response:
     """Compare the execution of another router with our plan, and learn from it."""
     given = decode_request(await call.body(), ShadowRequest, "an executed order")
-    compared = await call.answers.wait(call.service.compare(given))
+    compared = await asyncio.wrap_future(call.service.compare(given))
     return _json({"key": given.order.key, "known": True} if compared is None else compared)
 
 
 async def _get_order(call: _Call) -> Response:
     """Return the status of an order and its children."""
     key = call.request.path_params["key"]
-    return _json(await call.in_executor(lambda: order_view(call.service, key)))
+    return _json(await call.read(lambda: order_view(call.service, key)))
 
 
 async def _get_positions(call: _Call) -> Response:
     """Return the positions by symbol."""
-    return _json(await call.in_executor(lambda: positions_view(call.service)))
+    return _json(await call.read(lambda: positions_view(call.service)))
 
 
 async def _get_state(call: _Call) -> Response:
     """Return the content of the dashboard."""
-    return _json(await call.in_executor(lambda: state_view(call.service)))
+    return _json(await call.read(lambda: state_view(call.service)))
 
 
 async def _post_quotes(call: _Call) -> Response:
     """Accept books and trades of a symbol."""
     quotes = decode_request(await call.body(), QuotesRequest, "quotes")
-    return _json({"venues": await call.answers.wait(call.service.take_quotes(quotes))})
+    return _json({"venues": await asyncio.wrap_future(call.service.take_quotes(quotes))})
 
 
 async def _post_halt(call: _Call) -> Response:
     """Halt trading."""
     body = await call.body()
     given = decode_request(body, HaltRequest, "a halt") if body else HaltRequest()
-    halt = partial(call.service.halt, given.reason[:200], call.by)
-    await asyncio.wrap_future(await call.in_executor(halt, call.request.app.state.halts))
-    return _json({"halted": call.service.engine.state.halted})
+    return await call.control(partial(call.service.halt, given.reason[:200], call.by))
 
 
 async def _post_resume(call: _Call) -> Response:
     """Resume trading after a halt."""
     await call.body()
-    resume = partial(call.service.resume, call.by)
-    await asyncio.wrap_future(await call.in_executor(resume, call.request.app.state.halts))
-    return _json({"halted": call.service.engine.state.halted})
+    return await call.control(partial(call.service.resume, call.by))
 
 
 async def _get_health(call: _Call) -> Response:
@@ -303,7 +267,7 @@ async def _get_events(call: _Call) -> Response:
     asked = call.request.query_params.get("after", call.request.headers.get("last-event-id"))
     after: int | None = None
     if asked is not None:
-        if not asked.isdigit() or len(asked) > 18:
+        if not asked.isdecimal() or len(asked) > 18:
             raise HTTPException(422, "after must be the number of a row of the log")
         after = int(asked)
     streams: EventStreams = call.request.app.state.streams
@@ -321,7 +285,7 @@ async def _get_openapi(call: _Call) -> Response:
 
 async def _get_metrics(call: _Call) -> Response:
     """Return metrics for Prometheus."""
-    body = await call.in_executor(call.request.app.state.metrics.text)
+    body = await call.read(call.request.app.state.metrics.text)
     return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -344,19 +308,19 @@ ROUTES: tuple[tuple[str, str, str, _Handler], ...] = (
 
 def make_api(service: Service) -> Starlette:
     """Return the ASGI application of a service; it starts and closes the service."""
-    answers, connections = _Answers(), Connections()
+    connections = Connections()
     streams = EventStreams(service, min(200, connections.most // 2))
     routes: list[BaseRoute] = [
-        Route(path, _Endpoint(service, answers, scope, handler), methods=[method])
-        for method, path, scope, handler in ROUTES
+        Route(path, _Endpoint(service, scope, handler), methods=[method]) for method, path, scope, handler in ROUTES
     ]
     app = Starlette(
         routes=[*routes, *_page_routes()],
         lifespan=_lifespan(service),
         exception_handlers={HTTPException: _on_http_error},
     )
-    app.state.orders, app.state.connections, app.state.streams = OrderApi(service, answers), connections, streams
-    app.state.halts = ThreadPoolExecutor(1, "riskroute halts")  # halts and resumes wait for nothing else
+    app.state.orders, app.state.connections, app.state.streams = OrderApi(service), connections, streams
+    # If the engine never releases its lock, these threads wait for ever, but do not keep the process.
+    app.state.readers, app.state.halts = BackgroundThread("riskroute readers", 4), BackgroundThread("riskroute halts")
     app.state.metrics = MetricsView(
         service,
         {
@@ -375,11 +339,14 @@ def _lifespan(service: Service) -> Any:
         if not service.started:
             await loop.run_in_executor(None, service.start)
         with suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread, or no signals here
-            loop.add_signal_handler(signal.SIGUSR1, _halt_by_signal, service)
+            loop.add_signal_handler(signal.SIGUSR1, app.state.halts.submit, _halt_by_signal, service)
         try:
             yield
         finally:
             await loop.run_in_executor(None, service.close)
+            app.state.streams.close()
+            app.state.readers.shutdown(wait=False)
+            app.state.halts.shutdown(wait=False)
 
     return lifespan
 

@@ -1,4 +1,4 @@
-"""Open connections: how many there may be, and which of them wait for their clients."""
+"""Open connections: their limit, and the time that each may wait for its client."""
 
 from __future__ import annotations
 
@@ -8,46 +8,38 @@ import resource
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
-def _most_connections() -> int:
-    """Return the limit that leaves descriptors for log, snapshots, venues, workers and the control socket."""
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 4_096 if files == resource.RLIM_INFINITY else min(max(files - 128, files // 2), 4_096)
-
-
 class Connections:
-    """Counts connections, and closes those that wait for their clients for too long.
+    """Counts connections, up to ``most``, and closes those that wait for their clients for too long.
 
     A connection waits for its client while it is idle, has an incomplete request, or has a response that the client
     does not read. Above the limit, a newcomer takes the place of the connection that has waited longest.
-
-    Parameters
-    ----------
-    most : int, optional
-        Limit on open connections. Default: from the limit on open files.
     """
 
-    seconds = 5.0
+    seconds = 5.0  # limit on waiting
 
     def __init__(self, most: int | None = None) -> None:
-        self.most = _most_connections() if most is None else most
+        if most is None:  # leave descriptors for log, snapshots, venues, workers and the control socket
+            files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            most = 4_096 if files == resource.RLIM_INFINITY else min(max(files - 128, files // 2), 4_096)
+        self.most = most
         self.count = 0
-        self._waiting: dict[HttpToolsProtocol, float] = {}  # since when, the longest first
+        self._waiting: dict[HttpToolsProtocol, float] = {}  # start of the wait, earliest first
         self._watched = False
 
     def open(self, connection: HttpToolsProtocol) -> None:
-        """Count a connection, which waits for its first request."""
+        """Add a connection, which waits for its first request."""
         self.count += 1
         self.wait(connection)
         if self.count > self.most:
             self._abort(next(iter(self._waiting)))
 
     def close(self, connection: HttpToolsProtocol) -> None:
-        """Discount a connection."""
+        """Remove a connection."""
         self.count -= 1
         self.resume(connection)
 
     def wait(self, connection: HttpToolsProtocol) -> None:
-        """Note that a connection waits for its client from now on."""
+        """Start the wait of a connection for its client."""
         loop = connection.loop
         self._waiting.pop(connection, None)
         self._waiting[connection] = loop.time()
@@ -56,11 +48,11 @@ class Connections:
             loop.call_later(self.seconds, self._look, loop)
 
     def resume(self, connection: HttpToolsProtocol) -> None:
-        """Note that a connection does not wait for its client."""
+        """End the wait of a connection for its client."""
         self._waiting.pop(connection, None)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        # If the process has been stopped, read first what clients have sent meanwhile.
+        # If the process was stopped, first read what clients have sent meanwhile.
         loop.call_later(0.1, self._close_late, loop, loop.time() - self.seconds)
 
     def _close_late(self, loop: asyncio.AbstractEventLoop, before: float) -> None:

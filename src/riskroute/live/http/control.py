@@ -1,4 +1,4 @@
-"""Halt and health over a unix socket: a second way in, with a thread of its own, if the HTTP service is stuck."""
+"""Halt and health over a unix socket, which has its own threads and works even if the HTTP service is stuck."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from typing import Any
 import msgspec
 
 from riskroute.core.errors import RiskrouteError, StateError
+from riskroute.live.background import BackgroundThread
 from riskroute.live.ledger import LOGGER
 from riskroute.live.service import Service
 from riskroute.live.state.orders import Record
 
 
 class ControlRequest(Record, frozen=True):
-    """A request on the control socket: a halt with a reason, or else the health."""
+    """A request on the control socket: a halt with a reason; without one, the health."""
 
     halt: str | None = None
 
 
 class ControlAnswer(Record, frozen=True):
-    """Its answer: the status, and the reason why trading is halted; or an error."""
+    """The answer: the status, and why trading is halted if it is; or an error."""
 
     status: str = ""
     halted: str = ""
@@ -36,7 +37,7 @@ class ControlAnswer(Record, frozen=True):
 
 @contextmanager
 def _short_path(path: Path) -> Iterator[str]:
-    """Yield a name of a socket, whose path may have only about 107 bytes, through its opened folder."""
+    """Yield a short name of a socket through its opened folder: the system takes about 107 bytes."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield str(path) if len(os.fsencode(path)) < 100 else f"/proc/self/fd/{folder}/{path.name}"
@@ -48,7 +49,7 @@ class _Handler(StreamRequestHandler):
     """One request of one client."""
 
     timeout = 1.0  # seconds for each piece of the request, and for the response
-    durable_seconds = 10.0
+    lock_seconds, durable_seconds = 4.0, 10.0
     server: _Server
 
     def handle(self) -> None:
@@ -61,11 +62,14 @@ class _Handler(StreamRequestHandler):
 
     def _answer(self, asked: ControlRequest) -> ControlAnswer:
         service = self.server.service
+        late = "the engine does not return from a call: trading is halted as soon as it does"
         try:
             if asked.halt is not None:
-                service.halt(asked.halt[:200], "command").result(self.durable_seconds)
+                written = self.server.halts.submit(service.halt, asked.halt[:200], "command").result(self.lock_seconds)
+                late = "trading is halted, but the log cannot be written in time"
+                written.result(self.durable_seconds)
         except LateError:
-            return ControlAnswer(error="trading is halted, but the log cannot be written in time")
+            return ControlAnswer(error=late)
         except RiskrouteError as error:
             return ControlAnswer(error=str(error))
         return ControlAnswer(status=service.status, halted=service.engine.state.halted)
@@ -79,6 +83,7 @@ class _Server(ThreadingUnixStreamServer):
     def __init__(self, service: Service, path: Path) -> None:
         self.service, self._place = service, path
         super().__init__(str(path), _Handler)
+        self.halts = BackgroundThread("riskroute control halts")  # a halt that is late is not given up
 
     def server_bind(self) -> None:
         new = self._place.with_name(f"{self._place.name}-new")
@@ -86,7 +91,7 @@ class _Server(ThreadingUnixStreamServer):
         with _short_path(new) as name:
             self.socket.bind(name)
         new.chmod(0o600)  # before anybody can connect
-        new.rename(self._place)  # whoever has the lease owns the place: the socket of an earlier process is stale
+        new.rename(self._place)  # the holder of the lease owns the place: the socket of an earlier process is stale
         self.inode = self._place.stat().st_ino
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -95,7 +100,7 @@ class _Server(ThreadingUnixStreamServer):
 
 @contextmanager
 def control_socket(service: Service, path: Path) -> Iterator[str]:
-    """Serve halt and health on a socket that only its owner can use; yield what there is to say about it."""
+    """Serve halt and health on a socket that only its owner can use; yield a line that says where it is."""
     try:
         server = _Server(service, path)
     except OSError as error:  # trading does not depend on it
@@ -108,13 +113,14 @@ def control_socket(service: Service, path: Path) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
+        server.halts.shutdown(wait=False)
         with suppress(OSError):
             if path.stat().st_ino == server.inode:  # not the socket of a process that has taken over
                 path.unlink()
 
 
 def ask_service(path: Path, halt: str | None = None, seconds: float = 15.0) -> ControlAnswer:
-    """Ask the service for its health, or halt it; `StateError` if it does not run or does not answer."""
+    """Request the health of the service, or halt it; raise `StateError` if it does not run or does not answer."""
     with closing(socket.socket(socket.AF_UNIX)) as line:
         line.settimeout(seconds)
         try:
@@ -122,15 +128,14 @@ def ask_service(path: Path, halt: str | None = None, seconds: float = 15.0) -> C
                 line.connect(name)
             line.sendall(msgspec.json.encode(ControlRequest(halt=halt)) + b"\n")
             with line.makefile("rb") as answers:
-                answer = answers.readline()
+                found = msgspec.json.decode(answers.readline(), type=ControlAnswer)
         except (FileNotFoundError, ConnectionRefusedError):
-            raise StateError(f"the service must run, did not: nobody listens on {path}") from None
+            raise StateError(f"the service does not run: nobody listens on {path}") from None
         except OSError as error:
             reason = error.strerror or error
-            raise StateError(f"the service must answer on {path} within {seconds:g} s, did not: {reason}") from None
-    if not answer:
-        raise StateError(f"the service must answer on {path}, closed the connection")
-    found = msgspec.json.decode(answer, type=ControlAnswer)
+            raise StateError(f"the service did not answer on {path} within {seconds:g} s: {reason}") from None
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise StateError(f"the service closed the connection on {path} without an answer") from None
     if found.error:
         raise StateError(found.error)
     return found

@@ -75,12 +75,12 @@ def openapi_json() -> bytes:
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
-    # Private records of a request get public names.
+    # Private classes of records get public names.
     return re.sub(rb'(schemas/|")_(?=[A-Z])', rb"\1", msgspec.json.encode(description))
 
 
 def _narrow(schema: Any) -> None:
-    """Replace the bounds of integers that requests are decoded with by the ranges that are accepted."""
+    """Replace the bounds of integers in decoding by the ranges of valid values."""
     if isinstance(schema, dict) and "range" in schema:
         schema["minimum"], schema["maximum"] = schema.pop("range")
     for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():

@@ -20,7 +20,7 @@ Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 def _range(least: int, most: int) -> msgspec.Meta:
-    """Describe a range in OpenAPI; `RequestParser` and `check_order` enforce it with a sentence of their own."""
+    """Describe a range in OpenAPI; `RequestParser` and `check_order` enforce it, with their own messages."""
     return msgspec.Meta(extra_json_schema={"range": (least, most)})
 
 
@@ -34,7 +34,7 @@ _Levels = Annotated[
 
 
 class _RequestRecord(Record, frozen=True, omit_defaults=True):
-    """Base class of the records of requests, which are encoded without the fields that the client left out."""
+    """Base class of the records of requests; encoding one leaves out fields that have their default."""
 
 
 class _VenueBook(_RequestRecord, frozen=True):
@@ -129,15 +129,15 @@ def decode_request(body: bytes, kind: type[Kind], what: str) -> Kind:
         raise MalformedRequestError(_explanation(str(error), what)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedRequestError(f"{what} must be JSON, was not: {one_line_error(error)}") from None
-    # Python's decoder takes longer than the order itself. Records have no more quotation marks than their bodies, and
-    # as many only if no field is repeated, default or unknown: see `_RequestRecord`.
+    # Python's decoder takes longer than the order itself, so it runs only if a field may be repeated. An encoded record
+    # has as many quotation marks as its body only if no field is repeated, default or unknown: see `_RequestRecord`.
     if b"\\" in body or body.count(b'"') != msgspec.json.encode(decoded).count(b'"'):
         _plain_values(body)
     return decoded
 
 
 def _plain_values(body: bytes) -> Any:
-    """Decode JSON; raise `MalformedRequestError` for a repeated field: the client may have meant either value."""
+    """Decode JSON; raise `MalformedRequestError` for a repeated field, since its value is ambiguous."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields = dict(pairs)
@@ -150,8 +150,8 @@ def _plain_values(body: bytes) -> Any:
 
 
 def _number(text: str) -> int | float:
-    """Return the exact integer that a decimal number such as 24.0 or 1e3 is; a float for others and for huge ones."""
-    with suppress(InvalidOperation):  # an exponent of more digits than any number here has
+    """Return a whole number such as 24.0 or 1e3 as an exact integer, others and numbers from 1e20 as floats."""
+    with suppress(InvalidOperation):  # the exponent is too long for a Decimal
         number = Decimal(text)
         if number.adjusted() < 20 and number == number.to_integral_value():
             return int(number)
@@ -185,13 +185,7 @@ def _explanation(error: str, what: str) -> str:
 
 
 class RequestParser:
-    """Converts requests to orders and quotes, with lots, ticks, fees and pools from the configuration.
-
-    Parameters
-    ----------
-    config : LiveConfig
-        The configuration.
-    """
+    """Converts requests to orders and quotes, with lots, ticks, fees and pools from the configuration."""
 
     def __init__(self, config: LiveConfig) -> None:
         self._config = config
@@ -202,7 +196,7 @@ class RequestParser:
         )
 
     def order(self, order: OrderRequest) -> ParentOrder:
-        """Return the unchecked parent order with its own quotes."""
+        """Return the parent order, unchecked, with the quotes of the request."""
         instrument = self.instrument(order.symbol)
         return ParentOrder(
             key=order.key,
@@ -219,7 +213,7 @@ class RequestParser:
         )
 
     def instrument(self, symbol: str) -> InstrumentConfig:
-        """Return lot and tick of a symbol; `InputError` if it is not traded here."""
+        """Return lot and tick of a symbol; raise `InputError` if it is not traded here."""
         config = self._config
         found = config.instruments.get(symbol)
         if found is None:
@@ -230,7 +224,7 @@ class RequestParser:
         return found
 
     def quotes(self, quotes: tuple[_VenueBook, ...]) -> tuple[VenueQuote, ...]:
-        """Return books with their own fees or those of their venues."""
+        """Return books with the fees of the request, or else those of their venues."""
         made = []
         for quote in quotes:
             taker, maker = self._venue_fees(quote.venue)
@@ -251,7 +245,7 @@ class RequestParser:
         return tuple(made)
 
     def trades(self, trades: tuple[_PublicTrade, ...], latest: int) -> tuple[MarketTrade, ...]:
-        """Return public trades; `InputError` for one that is out of range or later than ``latest``."""
+        """Return public trades; raise `InputError` for one that is out of range or later than ``latest``."""
         for trade in trades:
             self._venue_fees(trade.venue)
             for name, value, most in (
@@ -270,13 +264,13 @@ class RequestParser:
         return self._fees[venue]
 
     def check_deadline(self, order: ParentOrder, now: int) -> None:
-        """Raise `InputError` for an order with a deadline too far ahead."""
+        """Raise `InputError` for an order whose deadline is too late."""
         longest = self._config.longest_seconds
         if order.deadline - now > longest * NANO:
             raise InputError(f"deadline must be within {longest:g} s, was {(order.deadline - now) / NANO:g} s")
 
     def check_executed(self, order: ParentOrder, now: int) -> None:
-        """Raise `InputError` for an executed order whose quotes, arrival and deadline do not fit together."""
+        """Raise `InputError` for an executed order whose quotes, arrival and deadline are inconsistent."""
         longest, oldest = self._config.longest_seconds, self._config.limits.quote_seconds
         if not order.quotes:
             raise InputError("an executed order needs quotes")

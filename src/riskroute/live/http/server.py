@@ -23,7 +23,7 @@ from riskroute.live.service import Service
 def _rare_collection() -> Iterator[None]:
     """Collect garbage rarely, and never scan the objects that exist now.
 
-    Records are many and hold no cycles; repeated scans would take a large part of an order's time.
+    Most objects are records without cycles; repeated scans would take a large part of an order's time.
     """
     before = gc.get_threshold()
     gc.collect()
@@ -80,10 +80,10 @@ class _Connection(HttpToolsProtocol):
         self._handler: OrderApi = config.app.state.orders  # type: ignore[union-attr]  # the application of `serve`
         self._open: Connections = config.app.state.connections  # type: ignore[union-attr]
         self._authorised = b""  # the last header of this connection whose token may send orders
-        self._answered: RequestResponseCycle | _OrderCycle | None = None  # the request that is, or was last
+        self._answered: RequestResponseCycle | _OrderCycle | None = None  # the request being answered, or the last one
         self._in_head = False  # whether the head of a request is incomplete
         self._bytes = 0  # of a request, without those that were parsed together with its first one
-        self._unread = memoryview(b"")  # what has come and is not parsed yet
+        self._unread = memoryview(b"")  # received bytes that are not parsed yet
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -91,7 +91,7 @@ class _Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self._answered is not None:  # uvicorn tells only the newest of simultaneous requests
+        if self._answered is not None:  # uvicorn notifies only the newest of pipelined requests
             self._answered.disconnected = True
             self._answered.message_event.set()
         self._open.close(self)
@@ -114,12 +114,12 @@ class _Connection(HttpToolsProtocol):
         self._read()
 
     def _read(self) -> None:
-        """Parse what has come until a request waits for another one: clients that do not wait must not fill memory."""
+        """Parse received bytes until a request has to wait for another one: pipelining must not fill memory."""
         while self._unread and not self.pipeline and not self.transport.is_closing():
             data, self._unread = self._unread[: self.together], self._unread[self.together :]
             self._bytes += len(data)
             super().data_received(data)  # type: ignore[arg-type]  # the parser takes any buffer
-            # A body that the application does not read, and the lines between its parts, have no other limit.
+            # Nothing else limits a body that the application does not read, or the lines between chunks.
             if self._bytes > (self.largest if self._in_head else 8 * self._handler.body_bytes):
                 self.transport.abort()
         if self._unread or self.pipeline:
@@ -163,7 +163,7 @@ class _Connection(HttpToolsProtocol):
             super().on_message_complete()
 
     def _is_plain_order(self) -> bool:
-        """Return whether a request is an order with a valid token, and nothing before it is unanswered."""
+        """Return whether a request is an order with a valid token, and every request before it is answered."""
         parser = self.parser
         if self.url != b"/orders" or parser.get_method() != b"POST" or parser.get_http_version() != "1.1":
             return False
@@ -189,7 +189,7 @@ class _Connection(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """Calls back when it listens, and shuts down in order on a signal."""
+    """Calls back when it listens, and shuts down cleanly on a signal."""
 
     def __init__(self, config: uvicorn.Config, service: Service, on_started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -201,18 +201,18 @@ class _Server(uvicorn.Server):
             self._on_started()
 
     async def on_tick(self, counter: int) -> bool:
-        """Also stop once another process has taken over the log."""
+        """Return whether to stop: also once another process has taken over the log."""
         return await super().on_tick(counter) or self._service.engine.fenced
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
-        # Also answer requests that have arrived but are unread; uvicorn would close their connections.
+        # Let the loop read requests that have arrived; uvicorn would close their connections without an answer.
         await asyncio.sleep(0.05)
         self.config.app.state.streams.close()  # type: ignore[union-attr]  # they would not end by themselves
         await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # uvicorn raises the signal again once it has stopped, which would kill the process with its status
+        # Not uvicorn's own, which raises the signal again after the stop, and so kills the process.
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from riskroute.core.errors import RiskrouteError
 from riskroute.core.text import one_line_error
+from riskroute.live.background import BackgroundThread
 from riskroute.live.http.views import state_view, viewer_view
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import log_row_events, log_row_kind
@@ -22,27 +22,20 @@ from riskroute.live.state.events import Planned
 
 
 class EventStreams:
-    """Event streams of all clients; one thread encodes the state, once per change, and reads the log for all of them.
+    """Event streams of all clients, up to ``most``; one thread encodes the state and reads the log for all of them.
 
-    A stream has at most one page of rows in memory, beside the pages shared by all. `Connections` closes a stream whose
-    client does not read.
-
-    Parameters
-    ----------
-    service : Service
-        The service.
-    most : int
-        Limit on streams.
+    The state is encoded once per change. A stream has at most one page of rows in memory, beside the pages shared by
+    all. `Connections` closes a stream whose client does not read.
     """
 
-    every = 0.2  # seconds between two looks at the service
+    every = 0.2  # seconds between checks for changes
     heartbeat = 10.0  # seconds of silence before a comment: proxies close silent connections
     page_rows, page_bytes, pages = 50, 1 << 18, 16  # of the log, and how many pages are shared
 
     def __init__(self, service: Service, most: int) -> None:
         self._service, self.most = service, most
         self.count = 0
-        self._thread = ThreadPoolExecutor(1, "riskroute event streams")
+        self._thread = BackgroundThread("riskroute event streams")
         self._pages: dict[int, tuple[int, bytes]] = {}  # by the row before: the last row, and the events
         self._head, self._state = 0, b""
         self._mark: tuple[Any, ...] | None = None  # of the state
@@ -54,9 +47,10 @@ class EventStreams:
         """End all streams."""
         self._closed = True
         self._news.set()
+        self._thread.shutdown(wait=False)
 
     async def messages(self, by: str, after: int | None) -> AsyncIterator[bytes]:
-        """Yield messages whenever there are any: for the token named ``by``, with the log's events after a row."""
+        """Yield messages for the token named ``by``: states and, if ``after`` is a row, the log's events after it."""
         yield message("viewer", viewer_view(self._service, by))
         if self._watch is None or self._watch.done():
             self._watch = asyncio.get_running_loop().create_task(self._look())
@@ -80,11 +74,11 @@ class EventStreams:
                 yield b": heartbeat\n\n"
 
     async def _look(self) -> None:
-        """Look at state and log until no stream is open."""
+        """Follow state and log until no stream is open."""
         loop = asyncio.get_running_loop()
         while self.count and not self._closed:
             mark, head = self._service.mark(), self._head
-            with suppress(RiskrouteError):  # while the log cannot be read, the state says so
+            with suppress(RiskrouteError):  # while the log cannot be read, the state reports it
                 head = (await loop.run_in_executor(self._thread, self._service.log.head)).seq
             if mark != self._mark:
                 self._state = await loop.run_in_executor(self._thread, self._encoded_state)
@@ -103,14 +97,14 @@ class EventStreams:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._read_page, after)
 
     def _read_page(self, after: int) -> tuple[int, bytes]:
-        """Read and encode the rows after one, up to a limit, unless another stream has had them read."""
+        """Return the last row and the events of the page after a row; read it unless another stream has."""
         if (page := self._pages.get(after)) is not None:
             return page
         last, parts, size = after, [], 0
         for row in self._service.log.read(after, self.page_rows):
             events = log_row_events(row)
             for number, event in enumerate(events, start=1):
-                # Only the last event of a row has its number as id: a client that reconnects with it has all of them.
+                # Only the last event of a row has the row's number as id: a client with that id has the whole row.
                 parts.append(message(log_row_kind(type(event)), event, row.seq if number == len(events) else None))
                 size += len(parts[-1])
             last = row.seq
@@ -123,17 +117,7 @@ class EventStreams:
 
 
 class EventStream(StreamingResponse):
-    """A response that streams events and counts as open until its client leaves.
-
-    Parameters
-    ----------
-    streams : EventStreams
-        The streams it belongs to, which must be fewer than their limit.
-    by : str
-        Name of the token.
-    after : int, optional
-        Row of the log after which events are sent. Default: only the state.
-    """
+    """A response that streams events, see `EventStreams.messages`, and counts as open until its client leaves."""
 
     def __init__(self, streams: EventStreams, by: str, after: int | None) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -1,4 +1,4 @@
-"""What the HTTP service shows: orders, positions and limits as plain values in dollars, and Prometheus metrics."""
+"""Views of the HTTP service: orders, positions and limits as plain values in dollars, and Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BENCHMARK = "dark-first+sweep"  # the standard routing rule that savings are me
 
 
 def order_view(service: Service, key: str) -> dict[str, Any]:
-    """Return an order with its decision and children; `UnknownOrderError` for an unknown key."""
+    """Return an order with its decision and children; raise `UnknownOrderError` for an unknown key."""
     engine = service.engine
     with engine.lock:
         if (parent := engine.state.parents.get(key)) is not None:
@@ -166,7 +166,7 @@ def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
 
 
 def _operations(service: Service) -> dict[str, Any]:
-    """Return the speed and the backlog of a service, in seconds and bytes; None for a part that it does without."""
+    """Return durations, queues and sizes of a service, in seconds and bytes; None for parts that it does not have."""
     engine = service.engine
     learner, snapshots, archive = engine.learner, engine.snapshots, engine.ledger.archive
     commits = getattr(engine.log, "times", None)
@@ -182,7 +182,7 @@ def _operations(service: Service) -> dict[str, Any]:
 
 
 def _durations(times: DurationHistogram) -> dict[str, Any]:
-    """Return the number of durations, their mean, and a bound on the 99th percentile, None if it is unknown."""
+    """Return the number of durations, their mean, and an upper bound on the 99th percentile; None if unknown."""
     buckets = times.cumulative()
     count = buckets[-1][1]
     within = next((float(bound) for bound, number in buckets[:-1] if count and number >= 0.99 * count), None)
@@ -202,7 +202,7 @@ def _router_beliefs(router: Router) -> list[dict[str, Any]]:
 
 
 def _limits(limits: Limits, state: TradingState) -> list[dict[str, Any]]:
-    """Return each limit, its current use, and whether exceeding it halts trading."""
+    """Return each limit with its current use and whether exceeding it halts trading."""
     day = state.day
     rows = [
         ("orders of the day", day.orders, limits.day_orders, 1, False),

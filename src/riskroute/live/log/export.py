@@ -34,7 +34,7 @@ _Row = dict[str, Any]
 
 
 def export_log(log: Log, out: Path, head: LogHead | None = None) -> list[Path]:
-    """Write orders, children, fills and books of a log up to a head, by default its last, into a folder.
+    """Write orders, children, fills and books of a log, up to its head or an earlier one, into a folder.
 
     Returns the files, which only the owner can read; ``head.json`` is one of them.
     """
@@ -164,7 +164,7 @@ class _LogTables:
             )
 
     def fill_rows(self) -> list[_Row]:
-        """Return the fills that count: without busted ones, and with corrections in place of the original fills."""
+        """Return the valid fills: without busted ones, and with corrections in place of the original fills."""
         rows = []
         for key, (child, report) in self._fills.items():
             order = self.orders.get(child.parent)

@@ -80,7 +80,7 @@ class CommitRows(NamedTuple):
 
 
 def commit_rows(head: LogHead, batches: Sequence[Batch], known: Mapping[Key, tuple[int, bytes]]) -> CommitRows:
-    """Return the rows to write for batches after a head, each whole or not at all.
+    """Return the rows of batches after a head; a batch with a conflict has none.
 
     ``known`` has number and body of the rows in the log whose kind and key occur in the batches.
     """
@@ -124,10 +124,10 @@ class GroupCommitLog(ABC):
     slow_commit : float
         Seconds after which a commit is reported as slow.
     on_slow_commit : callable, optional
-        Called with the seconds of a slow commit; default: log a warning. It and the callbacks of futures run in the
-        writer thread: they may append, but must not wait for the log.
+        Called with the seconds of a slow commit; default: log a warning. This call and callbacks of futures are made in
+        the writer thread: they may append, but must not wait for the log.
     key : bytes
-        Key that signs recorded heads, and without whose signature they are refused. Default: heads are not signed.
+        Key that signs recorded heads; heads without its signature are refused. Default: heads are not signed.
     """
 
     record_every = 1.0  # seconds between records of the head
@@ -150,8 +150,8 @@ class GroupCommitLog(ABC):
         self._lease: LogLease | None = None
         self._head: LogHead | None = None  # the last row, while the lease is ours
         self._key = key
-        self._recorded: LogHead | None = None  # the head recorded last, and when
-        self._recorded_at = 0.0
+        self._recorded: LogHead | None = None  # the head recorded last
+        self._recorded_at = 0.0  # time of that record
 
     def append(self, entries: Sequence[LogEntry], *, deferrable: bool = False) -> Future[list[int]]:
         done: Future[list[int]] = Future()
@@ -165,8 +165,8 @@ class GroupCommitLog(ABC):
         return self._in_writer(lambda: self._leased(owner, seconds, trusted))
 
     def _leased(self, owner: str, seconds: float, trusted: bool) -> LogLease:
-        if self._lease is None and not trusted:  # before the lease replaces the record
-            check_heads(self, self.recorded())
+        if self._lease is None and not trusted:
+            check_heads(self, self.recorded())  # before the lease replaces them
         self._lease, self._head = self._take_lease(owner, seconds)
         self._recorded, self._recorded_at = self._head, time.monotonic()
         return self._lease
@@ -223,7 +223,7 @@ class GroupCommitLog(ABC):
 
     @abstractmethod
     def _record(self, record: str) -> None:
-        """Record the head outside the rows, which are durable, without waiting for the disk; errors do not matter."""
+        """Record the head of durable rows outside the rows, without a sync; ignore errors."""
 
     @abstractmethod
     def _insert(self, lease: LogLease, rows: Sequence[LogRow]) -> None:
@@ -231,7 +231,7 @@ class GroupCommitLog(ABC):
 
     @abstractmethod
     def _known(self, keys: Sequence[Key]) -> dict[Key, tuple[int, bytes]]:
-        """Return number and body of the rows with one of these kinds and keys."""
+        """Return number and body of the rows with one of these pairs of kind and key."""
 
     @abstractmethod
     def head(self) -> LogHead: ...
@@ -248,7 +248,7 @@ class GroupCommitLog(ABC):
         """Release the lease, if it is ours, and close the connections."""
 
     def _in_writer(self, call: Callable[[], _Result]) -> _Result:
-        """Make a call in the writer thread, after everything appended before; return its result."""
+        """Make a call in the writer thread, after all earlier appends; return its result."""
         done: Future[_Result] = Future()
         self._submit(_Call(call, done))
         return done.result()
@@ -270,7 +270,7 @@ class GroupCommitLog(ABC):
             raise StateError("the log is closed")
 
     def _run(self) -> None:
-        """Do jobs until the log is closed: all appends up to the next call together."""
+        """Run jobs until the log is closed: all appends up to the next call in one commit."""
         while True:
             with self._wake:
                 self._wake.wait_for(lambda: self._jobs or self._closed, self._until_record())
@@ -290,7 +290,7 @@ class GroupCommitLog(ABC):
                 self._record(head_record(self._head, self._key))
 
     def _until_record(self) -> float | None:
-        """Return the seconds until the head should be recorded; None if it is."""
+        """Return the seconds until the head is due to be recorded; None if it is recorded."""
         waited = time.monotonic() - self._recorded_at
         return None if self._head == self._recorded else max(self.record_every - waited, 0.0)
 
@@ -305,14 +305,14 @@ class GroupCommitLog(ABC):
         return group
 
     def _settle(self, job: _Call) -> None:
-        """Make a call and pass its result on."""
+        """Make a call, and set its result or error."""
         try:
             job.done.set_result(self._attempted(job.call))
         except Exception as error:
             job.done.set_exception(error)
 
     def _attempted(self, call: Callable[[], _Result]) -> _Result:
-        """Call the store; after a failure that may or may not have written, no further call is made."""
+        """Call the store, unless an earlier call failed with an unknown outcome."""
         if self._broken is not None:
             raise self._broken
         try:
@@ -343,7 +343,7 @@ class GroupCommitLog(ABC):
             self._note(seconds, rows)
 
     def _fail_waiting(self, failure: Exception) -> None:
-        """Refuse everything in the queue too: it may build on what failed."""
+        """Refuse all appends in the queue: they may depend on what failed."""
         with self._wake:
             waiting = [job for job in self._jobs if isinstance(job, _Append)]
             self._jobs = [job for job in self._jobs if isinstance(job, _Call)]
@@ -361,7 +361,7 @@ class GroupCommitLog(ABC):
         return len(written.rows), written.outcomes
 
     def _write(self, lease: LogLease, head: LogHead, batches: Sequence[Batch]) -> CommitRows:
-        """Commit the rows of batches, as if all keys were new, as most are; look keys up only if one is not."""
+        """Insert the rows of batches optimistically; look up keys only on a conflict. Most keys are new."""
         written = commit_rows(head, batches, {})
         if all(isinstance(outcome, list) for outcome in written.outcomes):
             with suppress(KnownKeyError):
@@ -380,7 +380,7 @@ class GroupCommitLog(ABC):
             pass  # reading checks
 
     def _note(self, seconds: float, rows: int) -> None:
-        """Count a commit, and report it if it was slow."""
+        """Add a commit to the statistics, and report it if it was slow."""
         times = self.times
         times.commits += 1
         times.rows += rows
@@ -408,8 +408,8 @@ def fenced_commit(owner: str) -> FencedError:
 
 
 def held_commit_lease(owner: str) -> LeaseError:
-    """Return the error of a process that asks for a lease held by another."""
-    return LeaseError(f"{owner!r} writes this log, and is not done")
+    """Return the error of a process that requests a lease held by another."""
+    return LeaseError(f"{owner!r} writes this log, and holds its lease")
 
 
 def _warn_of_slow_commit(seconds: float) -> None:

@@ -4,8 +4,7 @@ A log is an append-only sequence of rows. Row 0 is the header. Every row carries
 so a changed, removed or moved row is detected when it is read. The head, number and hash of the last row, is recorded
 outside the rows, so rows missing at the end are detected too. `SqliteLog` and `PostgresLog` survive a crash.
 
-Events that must not be in the log twice have their own row, with a key. Other events that are written together
-share a row.
+Events that must not be in the log twice have their own row, with a key. Other events written together share a row.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from riskroute.core.text import one_line_error, shown
 from riskroute.core.validation import real_number, whole_number
 from riskroute.live.state.events import Accepted, AnyEvent, Settled, Shadowed
 
-FORMAT = 2  # version of the stored log and its events; logs of any other are refused
+FORMAT = 2  # version of logs and their events; logs of any other version are refused
 NO_CHAIN = bytes(16)  # the hash before row 0
 PAGE = 2000  # rows read at once
 LARGEST_BODY = 1 << 24  # bytes
@@ -102,51 +101,42 @@ class Log(Protocol):
     @property
     def header(self) -> LogHeader:
         """The content of row 0."""
-        ...
 
     def append(self, entries: Sequence[LogEntry], *, deferrable: bool = False) -> Future[list[int]]:
         """Write entries, all or none; the future returns the numbers of their rows once they are durable.
 
-        A ``deferrable`` append may be written a few milliseconds later, together with others.
-
-        Calls take effect in sequence. An entry whose kind and key are in the log already is not written again and
-        returns the number of the old row. The future raises `ConflictError` if the body differs, `FencedError` if the
-        lease was taken over, `LeaseError` if it was never taken, `WriteError` if the store fails. All but a conflict
-        also fail everything that is waiting to be written.
+        A ``deferrable`` append may be written a few milliseconds later, together with others. Appends take effect in
+        sequence. An entry whose kind and key are in the log already is not written again; its number is that of the old
+        row. The future raises `ConflictError` if the bodies differ, `FencedError` if the lease was taken over,
+        `LeaseError` if it was never taken, `WriteError` if the store fails. All but a conflict also fail the appends
+        that wait to be written.
         """
-        ...
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[LogRow]:
         """Yield up to ``limit`` rows with numbers above ``after``; -1 includes the header.
 
         Raises `DataError`, which names the row, where the hash chain is broken.
         """
-        ...
 
     def head(self) -> LogHead:
         """Return number and hash of the last durable row."""
-        ...
 
     def recorded(self) -> list[LogHead]:
-        """Return the heads recorded outside the rows; `DataError` if they are not signed with the key of the log."""
-        ...
+        """Return the heads recorded outside the rows; raise `DataError` if one is not signed with the log's key."""
 
     def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, LogRow]:
         """Return the durable rows with one of these kinds and one of these keys, by key."""
-        ...
 
     def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> LogLease:
-        """Take or renew the lease, for ``seconds``; infinite ones hold until `close` or the end of the process.
+        """Take or renew the lease for ``seconds``; an infinite one ends with `close` or the process.
 
-        Raises `DataError` if the log does not fit its recorded heads, which ``trusted`` replaces, and `LeaseError`
-        while another living process holds an unexpired lease. The holder of an expired lease may write until another
-        process takes it.
+        Raises `DataError` if the log does not fit its recorded heads, unless ``trusted``, and `LeaseError` while
+        another living process holds an unexpired lease. The holder of an expired lease may write until another process
+        takes it.
         """
-        ...
 
     def close(self) -> None:
-        """Write what was appended, release the lease, and close the store."""
-        ...
+        """Write all appends, release the lease, and close the store."""
 
     def __enter__(self) -> Self: ...
 
@@ -196,9 +186,9 @@ def check_links(rows: Sequence[LogRow], previous: LogHead) -> LogHead:
 
 
 def verify_chain(log: Log, *, trusted: bool = False) -> LogHead:
-    """Check the hash chain of a whole log, and its recorded heads unless ``trusted``; return its head.
+    """Check the hash chain of a log, and its recorded heads unless ``trusted``; return its head.
 
-    `DataError` names the first row that does not fit.
+    Raises `DataError`, which names the first row that does not fit.
     """
     if not trusted:
         check_heads(log, log.recorded())
@@ -212,7 +202,7 @@ def verify_chain(log: Log, *, trusted: bool = False) -> LogHead:
 
 
 def check_heads(log: Log, heads: Iterable[LogHead]) -> None:
-    """Check that a log has the rows that were its last ones; raise `DataError` if rows are missing or rewritten."""
+    """Check that a log has the rows of heads; raise `DataError` if rows are missing or rewritten."""
     for head in heads:
         end = log.head().seq
         if end < head.seq:
@@ -231,7 +221,7 @@ def head_record(head: LogHead, key: bytes) -> str:
 
 
 def recorded_head(record: str, key: bytes) -> LogHead | None:
-    """Return the head of a record, None if it is empty or torn; `DataError` if it is not signed with ``key``."""
+    """Return the head of a record, None if it is empty or torn; raise `DataError` if ``key`` did not sign it."""
     signed, _, checksum = record.strip().rpartition(" ")
     if checksum != _checksum(signed):
         return None
@@ -290,7 +280,7 @@ def checked_log_entries(entries: Sequence[LogEntry]) -> tuple[LogEntry, ...]:
     """Return entries that every store can hold; raise `InputError` otherwise."""
     for entry in entries:
         if not isinstance(entry, LogEntry):
-            raise InputError(f"entries must be of type Entry, was {shown(entry)}")
+            raise InputError(f"entries must be of type LogEntry, was {shown(entry)}")
         if not (isinstance(entry.kind, str) and _is_fine_kind(entry.kind)):
             checked_log_text("kind", entry.kind, 64)
             raise InputError("kind must not be 'header', which is row 0")
@@ -327,7 +317,7 @@ def checked_log_range(after: int, limit: int | None) -> tuple[int, int]:
 
 
 def lease_end(now: int, seconds: float) -> int:
-    """Return when a lease that begins now expires, in nanoseconds since 1970; one of a century or more never does."""
+    """Return the time when a lease that begins at ``now`` expires; one of more than a century never does."""
     length = math.inf if seconds == math.inf else real_number("seconds", seconds, minimum=0)
     return _LATEST if length > 100 * 365.25 * 86_400.0 else now + round(length * 1e9)
 
@@ -345,7 +335,7 @@ _BODY: msgspec.msgpack.Decoder[_Body] = msgspec.msgpack.Decoder(_Body)
 
 
 def log_row_kind(event: type) -> str:
-    """Return the kind of a row that holds one event of a type alone."""
+    """Return the kind of a row that holds one event of a type."""
     return _KINDS[event]
 
 
@@ -389,16 +379,16 @@ def _shared(events: list[AnyEvent]) -> LogEntry:
 
 
 def log_row_events(row: LogRow) -> Sequence[AnyEvent]:
-    """Decode the events of a row; `DataError` names a row whose body cannot be read."""
+    """Decode the events of a row; raise `DataError` if its body cannot be read."""
     try:
         body = _BODY.decode(row.body)
     except msgspec.MsgspecError as error:
-        raise DataError(f"row {row.seq} of the log cannot be read, it has no event: {one_line_error(error)}") from None
+        raise DataError(f"row {row.seq} of the log cannot be decoded as an event: {one_line_error(error)}") from None
     return body if isinstance(body, list) else (body,)
 
 
 def log_rows_events(rows: Sequence[LogRow]) -> Iterator[Sequence[AnyEvent]]:
-    """Decode the events of each of several rows in one call, in a fraction of the time of `log_row_events` for each."""
+    """Decode the events of several rows in one call, which is several times as fast as `log_row_events` for each."""
     try:
         # In msgpack, a list is this byte, the number of its items, and the items.
         bodies = msgspec.msgpack.decode(
@@ -410,14 +400,14 @@ def log_rows_events(rows: Sequence[LogRow]) -> Iterator[Sequence[AnyEvent]]:
 
 
 def log_pages_after(log: Log, after: int, until: int | None = None) -> Iterator[list[LogRow]]:
-    """Yield the rows after a number, up to another, in pages."""
+    """Yield the rows after number ``after``, up to ``until``, in pages."""
     rows = log.read(after, None if until is None else max(until - after, 0))
     while page := list(islice(rows, PAGE)):
         yield page
 
 
 def log_events_after(log: Log, after: int = 0, until: int | None = None) -> Iterator[tuple[LogRow, AnyEvent]]:
-    """Yield every event in the rows after a number, up to another, with its row."""
+    """Yield every event in the rows after number ``after``, up to ``until``, with its row."""
     for page in log_pages_after(log, after, until):
         for row, events in zip(page, log_rows_events(page), strict=True):
             for event in events:

@@ -48,7 +48,7 @@ _LAST = "SELECT seq, chain FROM riskroute_log WHERE stream = %s ORDER BY seq DES
 
 
 class _LeaseRow(NamedTuple):
-    """The lease in the database, the database's clock (ns since 1970), and the session that holds the lock, if any."""
+    """The lease in the database, the database's time (ns since 1970), and the session that holds the lock, if any."""
 
     owner: str
     term: int
@@ -61,9 +61,9 @@ class PostgresLog(GroupCommitLog):
     """A log in a PostgreSQL database, which can hold several, one per stream.
 
     The writing session holds an advisory lock, which the server drops when the client ends: that is the lease. A
-    process that takes over an expired lease ends the old session, so that nothing it sent can be written. Rows are
-    inserted only under the current term (the fencing token), and the primary key refuses a second writer in any case.
-    The row of the lease holds the recorded head, written every second after a commit.
+    process that takes over an expired lease terminates the old session, so nothing from there can be written later.
+    Rows are inserted only under the current term (the fencing token), and the primary key refuses a second writer in
+    any case. The row of the lease holds the recorded head, updated at most every second, after a commit.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class PostgresLog(GroupCommitLog):
         return list(starmap(LogRow, self._query(query, self.stream, begin, most)))
 
     def _pages(self, begin: int, most: int) -> Iterator[list[LogRow]]:
-        """Yield rows in pages; a thread fetches the next while the caller works on a full one."""
+        """Yield rows in pages; a thread fetches the next page while the caller processes a full one."""
         with ThreadPoolExecutor(1, "riskroute-pages") as pool:
             page = self._page(begin, min(PAGE, most))
             while page:
@@ -238,7 +238,7 @@ class PostgresLog(GroupCommitLog):
         return _LeaseRow(*row)
 
     def _live_writer(self) -> Connection[Any]:
-        """Return the writing connection, a new one if it was lost, and with it its lock."""
+        """Return the writing connection, or a new one, without the lock, if it was lost."""
         if self._writer is None or self._writer.closed:
             self._locked = False
             self._writer = self._connected()
@@ -274,6 +274,7 @@ class PostgresLog(GroupCommitLog):
     def _insert(self, lease: LogLease, rows: Sequence[LogRow]) -> None:
         import psycopg
 
+        self._live_writer()  # a record of the head may have lost the connection, and with it the lock
         if not self._locked:
             self._lock_again(lease)
         writer = self._live_writer()
@@ -298,9 +299,9 @@ class PostgresLog(GroupCommitLog):
                 raise fenced_commit(self._lease_row().owner)
 
     def _check_written(self, lease: LogLease, rows: Sequence[LogRow], error: Exception) -> None:
-        """Return if rows were written whose connection was lost; raise the reason otherwise.
+        """Return if the rows were written before the connection was lost; raise the reason otherwise.
 
-        That is certain once the session that sent them is gone: once we, or a new leader, could lock the stream.
+        That is certain once the session that sent them has ended: once this process or a new leader holds the lock.
         """
         try:
             now = self._lease_row()
@@ -317,7 +318,7 @@ class PostgresLog(GroupCommitLog):
 
     @contextmanager
     def _failing_as_write_error(self) -> Iterator[None]:
-        """Turn errors of the database into `WriteError`; what such blocks write can be repeated, or is not needed."""
+        """Raise `WriteError` for errors of the database; a write in such a block can be repeated."""
         import psycopg
 
         try:

@@ -1,4 +1,4 @@
-"""Recovery, replay and verification: from the log to the state, and every decision computed again."""
+"""Recovery, replay and verification: the state from the log, and every decision recomputed."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def recover_log(
 ) -> tuple[TradingState, OrderArchive, int]:
     """Return the state at the end of the log, its archive, and the term under which the store may be written.
 
-    Starts from the newest snapshot that fits the log, and brings the learner to the end too. Orders that are archived
-    on the way are moved to the store whenever they have more than ``most_bytes``.
+    Starts from the newest snapshot that fits the log, and restores the learner as well. Orders archived during recovery
+    are moved to the store whenever they exceed ``most_bytes``.
     """
     with _no_collection():
         first = learner.state()
@@ -65,7 +65,7 @@ def _recover_from(
         except msgspec.MsgspecError as error:
             raise DataError(f"a snapshot cannot be decoded: {one_line_error(error)}") from None
     term = 0 if store is None else store.begin(start)
-    archive = OrderArchive(log.header.stream, store)
+    archive = OrderArchive(log.header.stream) if store is None else OrderArchive(log.header.stream, store.find)
     with learner.reading():
         for page in log_pages_after(log, seq):
             for events in log_rows_events(page):
@@ -108,28 +108,21 @@ def replay_log(log: Log, until: int | None = None) -> TradingState:
 
 @dataclass(frozen=True)
 class _Verification:
-    """The number of decisions computed again, and the keys of orders whose decision differed."""
+    """The number of recomputed decisions, and the keys of orders whose decision differs."""
 
     decisions: int
     different: tuple[str, ...]
 
     @property
     def holds(self) -> bool:
-        """Whether all decisions were the same."""
+        """Whether no decision differs."""
         return not self.different
 
 
 def verify_log(log: Log, kind: type[Router] | None = None, *, refits: bool = False) -> _Verification:
-    """Compute every decision of the log again and compare; on the machine type and versions of its header.
+    """Recompute every decision of the log and compare; exact on the machine type and versions of its header.
 
-    Parameters
-    ----------
-    log : Log
-        The log.
-    kind : type[Router], optional
-        Class of a router that is not built in.
-    refits : bool
-        Whether the engine learned in a worker (``refit_every`` above 0).
+    ``kind`` is the class of a router that is not built in; ``refits`` is whether the engine learned in a worker.
     """
     learner: Learner | None = None
     state, archive, count, different = TradingState(), OrderArchive(log.header.stream), 0, []
@@ -138,13 +131,8 @@ def verify_log(log: Log, kind: type[Router] | None = None, *, refits: bool = Fal
             if not isinstance(event, Planned):
                 raise DataError(f"a log must begin with a belief, began with {type(event).__name__}")
             learner = Learner(_first(event, kind), int(refits))
-        decided = isinstance(event, Accepted) and event.decision.consulted
-        if isinstance(event, Shadowed):
-            decided = True
-            count += event.decision.consulted
-            if event.decision.consulted and not _same_own(learner, event):
-                different.append(event.order.key)
-        if isinstance(event, Accepted) and decided:
+        decided = isinstance(event, Accepted | Shadowed) and event.decision.consulted
+        if isinstance(event, Accepted | Shadowed) and decided:
             count += 1
             if not _same(learner, event):
                 different.append(event.order.key)
@@ -152,22 +140,14 @@ def verify_log(log: Log, kind: type[Router] | None = None, *, refits: bool = Fal
     return _Verification(count, tuple(different))
 
 
-def _same(learner: Learner, event: Accepted) -> bool:
+def _same(learner: Learner, event: Accepted | Shadowed) -> bool:
     """Return whether the router decides, or fails, as logged; limits are not checked again."""
-    decision = event.decision
+    decision, live = event.decision, isinstance(event, Accepted)
     try:
-        plan = learner.decide(event.order, decision.at)
+        plan = (learner.decide if live else learner.shadow_plan)(event.order, decision.at)
     except RouterError as error:
         return str(error) == decision.safe
-    return bool(decision.safe) or plan.to_json() == decision.plan
-
-
-def _same_own(learner: Learner, event: Shadowed) -> bool:
-    """Return whether the router decides as logged for another router's order."""
-    try:
-        return learner.shadow_plan(event.order, event.decision.at).to_json() == event.decision.plan
-    except RouterError as error:
-        return str(error) == event.decision.safe
+    return (live and bool(decision.safe)) or plan.to_json() == decision.plan
 
 
 def _first(event: Planned, kind: type[Router] | None) -> Router:

@@ -20,35 +20,13 @@ from riskroute.live.state.trading_state import TradingState, encode_trading_stat
 
 
 class SnapshotWriter:
-    """Takes snapshots when they are due, and saves them together with the orders archived before.
+    """Takes a snapshot every ``every`` events, never if 0, and saves it together with the orders archived before.
 
-    The state is encoded between two events, which takes a few milliseconds. The rest is done by ``submit``, once the
-    log is durable up to that event.
-
-    Parameters
-    ----------
-    store : StateStore
-        Where snapshots are saved.
-    every : int
-        Events between snapshots; 0 takes none.
-    submit : Callable
-        Makes a call later, or in another thread.
-    monotonic : Callable[[], int]
-        Nanoseconds since any time.
-
-    Attributes
-    ----------
-    due : float
-        Number of the event at which a snapshot is due.
-    saved, failed : int
-        Numbers of snapshots.
-    bytes : int
-        Size of the last snapshot and the orders saved with it.
-    encoding_seconds, seconds : float
-        How long the last snapshot held the engine's lock, and how long saving it took.
+    The state is encoded between two events, which takes a few milliseconds. Once the log is durable up to that event,
+    ``submit`` makes the call that saves it, later or in another thread.
     """
 
-    pause = 20  # a snapshot is taken no sooner than this many times the duration of the last one after it
+    pause = 20  # least time between two snapshots, in durations of the first
     pause_after_failure = 10 * NANO
     most_unsaved = 1 << 24  # bytes of archived orders in memory that make a snapshot due at once
     longest_wait = 5.0  # seconds for a snapshot when the engine stops; it usually takes less than one
@@ -63,15 +41,16 @@ class SnapshotWriter:
     ) -> None:
         self.store, self.every = store, every
         self._submit, self._monotonic = submit, monotonic
-        self.saved = self.failed = self.bytes = 0
-        self.encoding_seconds = self.seconds = 0.0
-        self.due = math.inf
+        self.saved = self.failed = 0  # numbers of snapshots
+        self.bytes = 0  # size of the last snapshot and the orders saved with it
+        self.encoding_seconds = self.seconds = 0.0  # time that the last one held the engine's lock, and of saving it
+        self.due = math.inf  # number of the event at which the next one is due
         self._term = self._not_before = self._retry_at = 0
         self._busy = self._closed = False
         self._saving = threading.Lock()
 
     def begin(self, events: int, term: int) -> None:
-        """Continue after a recovery; snapshots of before are abandoned."""
+        """Continue after a recovery; abandon earlier snapshots that are not saved yet."""
         self.due, self._term, self._busy = events + self.every if self.every else math.inf, term, False
 
     def take(
@@ -83,9 +62,9 @@ class SnapshotWriter:
         written: Future[list[int]] | None,
         lock: threading.RLock,
     ) -> None:
-        """Take a snapshot, unless the last was too recent; it is saved once its last event (``written``) is durable.
+        """Take a snapshot, unless the last is too recent; save it once its last event (``written``) is durable.
 
-        Call it with ``lock`` held, under which the state changes, when one is `due` or `most_unsaved` is exceeded.
+        Call this with ``lock`` held, when a snapshot is `due` or `most_unsaved` is exceeded.
         """
         now = self._monotonic()
         if written is None or not self.every or self._busy or self._closed or now < self._retry_at:
@@ -121,7 +100,7 @@ class SnapshotWriter:
     def _save(self, term: int, snapshot: StateSnapshot, orders: Sequence[ArchivedOrder]) -> None:
         began = self._monotonic()
         self.store.save(term, snapshot, orders)
-        left = 2 * len(orders) + self.expired_together  # faster than orders come
+        left = 2 * len(orders) + self.expired_together  # expire orders faster than they arrive
         while left > 0 and self.store.expire(term, self.expired_together):
             left -= self.expired_together
         took = self._monotonic() - began
@@ -130,10 +109,10 @@ class SnapshotWriter:
         self.seconds, self._not_before = took / NANO, self._monotonic() + self.pause * took
 
     def close(self) -> None:
-        """Take no other snapshot; wait for one that is being saved, `longest_wait` at most, and close the store."""
+        """Take no more snapshots; wait for one that is being saved, `longest_wait` at most, and close the store."""
         self._closed = True
         if not self._saving.acquire(timeout=self.longest_wait):
-            LOGGER.warning("a snapshot that is being saved is left: the next start recovers from one before it")
+            LOGGER.warning("a snapshot that is being saved is abandoned: the next start recovers from one before it")
             return
         try:
             self.store.close()

@@ -38,8 +38,8 @@ from riskroute.live.log.interface import (
 class _LeaseFile:
     """A file lock, which the system drops when the process ends, and which can be taken from a stopped process.
 
-    Taking it by force replaces the file: the old holder keeps the lock of a file without a name. Callers make sure that
-    only one process at a time tries.
+    Taking it by force replaces the file: the old holder keeps the lock of a file without a name. Only one process may
+    try at a time, which callers ensure.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,7 +47,7 @@ class _LeaseFile:
         self._file: int | None = None
 
     def take(self, *, by_force: bool) -> bool:
-        """Lock the file if it is free, or by force; return whether it is ours now."""
+        """Lock the file if it is free, or by force; return whether this process holds the lock now."""
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not _locked(file):
             os.close(file)
@@ -62,14 +62,14 @@ class _LeaseFile:
         return True
 
     def write(self, record: bytes, *, sync: bool) -> None:
-        """Replace the content of the file, if the lock is ours."""
+        """Replace the content of the file, if this process holds the lock."""
         if self._file is not None:
             os.pwrite(self._file, record, 0)
             if sync:
                 os.fsync(self._file)
 
     def release(self) -> None:
-        """Release the lock, if it is ours."""
+        """Release the lock, if this process holds it."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -85,7 +85,7 @@ def _locked(file: int) -> bool:
 
 _APPLICATION = 0x52525447  # SQLite's application id of a log: "RRTG"
 _RECORD = "ALTER TABLE lease ADD COLUMN record TEXT NOT NULL DEFAULT ''"  # missing in older logs
-_RECORD_BYTES = 160  # of a record in the lease file: the longest has 134
+_RECORD_BYTES = 160  # length of a record in the lease file, padded; the longest has 134
 _SCHEMA = (
     "CREATE TABLE log (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,"
     " body BLOB NOT NULL, chain BLOB NOT NULL)",
@@ -99,7 +99,7 @@ _SCHEMA = (
 )
 _COLUMNS = "seq, at, kind, key, body, chain"
 _LAST = "SELECT seq, chain FROM log ORDER BY seq DESC LIMIT 1"
-_INSERTS = {  # by number of rows: every statement lets other threads run, so there should be few
+_INSERTS = {  # by number of rows; few statements, since each one releases the GIL to other threads
     size: f"INSERT INTO log ({_COLUMNS}) VALUES {', '.join(['(?, ?, ?, ?, ?, ?)'] * size)}" for size in (64, 16, 4, 1)
 }
 
@@ -115,15 +115,16 @@ class SqliteLog(GroupCommitLog):
 
     Durable appends survive a crash of the process, of the system and a power cut: the write-ahead log is synced at
     every commit. The lease is a row in the file, checked in every commit, and a lock on a file beside it, which the
-    system drops when the process ends. Forked children inherit that lock: spawn workers instead. Both also hold the
-    recorded head: the row is written every 1,000 rows, in their transaction, the file every second, after a commit.
+    system drops when the process ends. Forked children inherit that lock: spawn workers instead. Row and file also hold
+    the recorded head: the row is updated with every 1,000th row of the log, in the same transaction, and the file at
+    most every second, after a commit.
 
-    A file or folder that we may not write is opened for reading.
+    A file or folder that this process may not write is opened for reading.
 
     Parameters
     ----------
     path : path
-        The file. Beside it are SQLite's ``-wal`` and ``-shm`` while it is open, and our ``-lease``.
+        The file. Beside it are SQLite's ``-wal`` and ``-shm`` while it is open, and ``-lease``.
     stream : str, optional
         Name of the stream; default: "main" for a new file. A file of another stream is refused.
     create : bool
@@ -147,7 +148,7 @@ class SqliteLog(GroupCommitLog):
         if stream is not None:
             checked_log_text("stream", stream, 64)
         if not create and not self.path.is_file():
-            raise InputError(f"path must be the file of a log, was {str(self.path)!r}, where there is none")
+            raise InputError(f"path must be the file of a log, was {str(self.path)!r}, which does not exist")
         self._read_only = not create and not all(os.access(place, os.W_OK) for place in (self.path, self.path.parent))
         if not self._read_only:
             self._make_file()
@@ -174,7 +175,7 @@ class SqliteLog(GroupCommitLog):
             os.fsync(folder)  # otherwise a power cut may lose the name of the new file
             os.close(folder)
         except OSError as error:
-            raise InputError(f"path must be a file we may write, was {str(self.path)!r}: {error.strerror}") from error
+            raise InputError(f"path must be a writable file, was {str(self.path)!r}: {error.strerror}") from error
 
     def _connect(self) -> sqlite3.Connection:
         if not self._read_only:
@@ -187,11 +188,12 @@ class SqliteLog(GroupCommitLog):
             connection.close()
         else:
             return connection
-        # SQLite needs its two other files or leave to create them. Without a write-ahead log, all rows are in the file.
+        # SQLite needs its two other files, or must be able to create them. If the write-ahead log is empty or missing,
+        # all rows are in the file, which can be read alone.
         wal = self.path.with_name(f"{self.path.name}-wal")
         if wal.exists() and wal.stat().st_size:
             raise InputError(
-                f"path must be in a folder we may write, since {wal.name} has rows too, was {str(self.path)!r}: "
+                f"path must be in a writable folder, since {wal.name} has rows too, was {str(self.path)!r}: "
                 "copy both files to such a folder"
             )
         return self._connected(f"{where}?immutable=1", uri=True)
@@ -214,7 +216,7 @@ class SqliteLog(GroupCommitLog):
         return connection
 
     def _must_be_known(self, connection: sqlite3.Connection) -> None:
-        """Refuse other files, and logs of another format, before anything is changed."""
+        """Refuse files that are no log, and logs of another format, before anything is changed."""
         if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             raise DataError(f"{self.path} is no log of riskroute")
         check_log_format(connection.execute("PRAGMA user_version").fetchone()[0], str(self.path))
@@ -246,7 +248,7 @@ class SqliteLog(GroupCommitLog):
         return list(starmap(LogRow, self._query(query, begin, most)))
 
     def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, LogRow]:
-        with self._finding, self._as_data_error():  # a connection of its own: the engine must not wait for readers
+        with self._finding, self._as_data_error():  # on its own connection: the engine must not wait for readers
             self._must_be_open()
             query, rows = _found_by(len(kinds)), []
             for key in keys:

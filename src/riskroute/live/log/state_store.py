@@ -2,7 +2,7 @@
 
 A snapshot and the orders that were archived before it are written in one transaction, so a store always holds all
 orders up to the number of any snapshot in it. Orders beyond the snapshot that a process starts from are removed.
-Nothing here is needed for durability: without the store, everything is rebuilt from the log.
+Durability does not depend on the store: without it, everything is rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from riskroute.live.state.archive import ARCHIVE_DAYS, ArchivedOrder
 if TYPE_CHECKING:
     from psycopg import Connection
 
-_KEPT = 2  # snapshots: the newest, and one before it in case that is damaged or ahead of a restored log
+_KEPT = 2  # snapshots: the newest, and the one before, in case the newest is damaged or ahead of a restored log
 _PORTION = 64  # orders written by one statement
 
 
 class StateSnapshot(msgspec.Struct, frozen=True):
     """The encoded state after row ``seq`` of the log, whose hash is ``chain``.
 
-    ``archived`` is the number of orders archived before, ``day`` that of the state.
+    ``archived`` is the number of orders archived before it, ``day`` the day of the state.
     """
 
     seq: int
@@ -48,30 +48,24 @@ class StateStore(Protocol):
 
     def snapshots(self) -> Iterator[StateSnapshot]:
         """Yield the undamaged snapshots, newest first."""
-        ...
 
     def begin(self, start: StateSnapshot | None) -> int:
-        """Remove all that is newer than a snapshot; return the term, without which nothing more can be written."""
-        ...
+        """Remove all that is newer than a snapshot; return the new term, which writes must name from now on."""
 
     def save(self, term: int, snapshot: StateSnapshot | None, orders: Sequence[ArchivedOrder]) -> None:
         """Write a snapshot and archived orders together, and remove old snapshots.
 
         Raises `StateError` if nothing was written, because another process has begun or the store failed.
         """
-        ...
 
     def expire(self, term: int, orders: int) -> bool:
-        """Remove up to a number of orders that every snapshot counts as expired; return whether there may be more."""
-        ...
+        """Remove up to ``orders`` orders that have expired for every snapshot; return whether there may be more."""
 
     def find(self, id: str) -> ArchivedOrder | None:
         """Return the version of an order that was archived last; None if there is none."""
-        ...
 
     def close(self) -> None:
         """Close the store."""
-        ...
 
 
 def _digest(body: bytes) -> bytes:
@@ -108,13 +102,6 @@ class SqliteStateStore:
 
     A file that is damaged, or of another stream or version, is replaced. A power cut may lose the newest transactions,
     never a part of one.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    stream : str
-        Name of the log.
     """
 
     def __init__(self, path: Path, stream: str) -> None:
@@ -254,15 +241,7 @@ CREATE INDEX IF NOT EXISTS riskroute_archive_id ON riskroute_archive (stream, id
 
 
 class PostgresStateStore:
-    """A store in the database of a `PostgresLog`, on connections of its own.
-
-    Parameters
-    ----------
-    database : str
-        Connection string of libpq.
-    stream : str
-        Name of the log.
-    """
+    """A store in the database of a `PostgresLog`, on connections of its own."""
 
     def __init__(self, database: str, stream: str) -> None:
         self._database, self.stream = database, stream

@@ -5,9 +5,8 @@ The state keeps the newest settled orders only. A report that arrives late or tw
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Protocol
 
 import msgspec
 
@@ -35,27 +34,14 @@ class _Packed(msgspec.Struct, array_like=True):
     replaced: dict[str, str]
 
 
-class ArchiveStore(Protocol):
-    """Holds archived orders that are no longer in memory."""
-
-    def find(self, id: str) -> ArchivedOrder | None:
-        """Return the version of an order that was archived last; None if there is none."""
-        ...
-
-
 class OrderArchive:
-    """Settled orders that are not in the state.
+    """Settled orders of the log ``stream`` that are not in the state.
 
-    Parameters
-    ----------
-    stream : str
-        Name of the log: part of the ids of orders.
-    store : ArchiveStore, optional
-        Where orders are that `forget` has dropped. Default: all stay in memory until they expire.
+    ``saved`` returns an order, by its id, that `forget` has dropped from memory; by default none is ever found there.
     """
 
-    def __init__(self, stream: str = "main", store: ArchiveStore | None = None) -> None:
-        self.stream, self._store = stream, store
+    def __init__(self, stream: str = "main", saved: Callable[[str], ArchivedOrder | None] = lambda id: None) -> None:
+        self.stream, self._saved = stream, saved
         self.unsaved: dict[str, ArchivedOrder] = {}
         self.unsaved_bytes = 0
 
@@ -66,18 +52,17 @@ class OrderArchive:
 
     def find(self, id: str) -> ArchivedOrder | None:
         """Return an order, which may have expired; None if there is none."""
-        found = self.unsaved.get(id)
-        return self._store.find(id) if found is None and self._store is not None else found
+        return self.unsaved.get(id) or self._saved(id)
 
     def forget(self, orders: Iterable[ArchivedOrder]) -> None:
-        """Drop orders from memory, unless they were archived again: they are in the store, in the state, or expired."""
+        """Drop orders that are now in the store, in the state, or expired; keep those archived again meanwhile."""
         for order in orders:
             if self.unsaved.get(order.id) is order:
                 del self.unsaved[order.id]
                 self.unsaved_bytes -= len(order.body)
 
     def expire(self, today: int) -> None:
-        """Drop orders from memory that were settled too long before a day."""
+        """Drop orders from memory that have expired on a day."""
         self.forget([order for order in self.unsaved.values() if order.day <= today - ARCHIVE_DAYS])
 
 
@@ -89,7 +74,7 @@ def _unpacked(order: ArchivedOrder) -> _Packed:
 
 
 def archived_state(archive: OrderArchive, key: str, state: TradingState) -> TradingState | None:
-    """Return a state that holds an archived order and its children alone; None if there is none, or it has expired."""
+    """Return a state of an archived order and its children alone; None if the order is unknown or has expired."""
     found = archive.find(order_id(archive.stream, key))
     if found is None or found.day <= state.day.day - ARCHIVE_DAYS:
         return None
@@ -108,14 +93,14 @@ def archive_settled(state: TradingState, archive: OrderArchive, kept: int) -> No
 
 
 def expire_archived(state: TradingState, archive: OrderArchive) -> None:
-    """Drop orders that were settled too long before the day of the state."""
+    """Drop orders that have expired on the day of the state."""
     archive.expire(state.day.day)
     for key in [key for key in state.recent if state.parents[key].settled_day <= state.day.day - ARCHIVE_DAYS]:
         _removed(state, key)
 
 
 def _removed(state: TradingState, key: str) -> _Packed:
-    """Remove a settled order from the state; return all that belongs to it."""
+    """Remove a settled order and all that belongs to it from the state; return them."""
     del state.recent[key]
     parent = state.parents.pop(key)
     children = [state.children.pop(name) for name in parent.children]
@@ -131,7 +116,7 @@ def _removed(state: TradingState, key: str) -> _Packed:
 
 
 def restore_order(state: TradingState, archive: OrderArchive, id: str) -> None:
-    """Move an order from the archive back into the state, if it is there and has not expired."""
+    """Move an order from the archive back into the state, unless it is unknown or has expired."""
     found = archive.find(id)
     if found is None or found.day <= state.day.day - ARCHIVE_DAYS:
         return

@@ -38,16 +38,10 @@ class LearnEffect(NamedTuple):
     order: ParentOrder
 
 
-class CorrectEffect(NamedTuple):
-    """A report changed a settled order; it is not learned again."""
-
-    parent: str
-
-
 class AlertEffect(NamedTuple):
     """An inconsistency: trading must stop."""
 
     reason: str
 
 
-Effect = SendEffect | CancelEffect | QueryEffect | NextEffect | LearnEffect | CorrectEffect | AlertEffect
+Effect = SendEffect | CancelEffect | QueryEffect | NextEffect | LearnEffect | AlertEffect

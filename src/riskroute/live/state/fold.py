@@ -1,16 +1,16 @@
-"""The fold: `apply` takes the state and one event to the next state and its effects.
+"""The fold: `apply` maps the state and an event to the next state and the effects of the event.
 
-There is no clock, no input or output and no randomness here, so the same log gives the same state on any machine.
-Reading an archived order gives the same as if it had stayed in memory. The state is changed in place, because a million
-events must be folded in seconds.
+There is no clock, no input or output and no randomness here, so the same log gives the same state on any machine. It
+does not depend on where the archive stores orders. The state is changed in place: a million events are folded in
+seconds.
 
 - Reports are identified by venue, session day and exec id; duplicates are counted and ignored.
 - Fills are booked in any sequence. A bust removes the fill it refers to, a correction replaces it, whichever arrives
   first.
-- The last report of a child carries its cumulative quantity. If fewer shares are booked, fills are still on their way,
-  and the child ends when they have arrived.
-- An order is settled when no child holds shares and the rest is filled, or marked. It is learned then, exactly once;
-  later reports correct positions and are counted.
+- The last report of a child has its cumulative quantity. If fewer shares are booked, fills are outstanding, and the
+  child ends when they have arrived.
+- An order is settled when no child holds shares and the remainder is zero or marked. It is learned then, exactly once;
+  later reports correct positions, and are counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from riskroute.live.state.archive import OrderArchive, archive_settled, expire_a
 from riskroute.live.state.effects import (
     AlertEffect,
     CancelEffect,
-    CorrectEffect,
     Effect,
     LearnEffect,
     NextEffect,
@@ -76,14 +75,14 @@ from riskroute.live.state.trading_state import (
 )
 
 SETTLED_KEPT = 300  # newest settled orders that stay in the state: encoding them takes a few milliseconds
-ARCHIVED_TOGETHER = 50  # archive this many at once: finding the oldest costs as much for one
+ARCHIVED_TOGETHER = 50  # orders archived at a time: finding the oldest takes as long for one
 BEYOND = "beyond"  # place of the unfilled remainder in outcomes
 
 
 def apply(state: TradingState, event: AnyEvent, archive: OrderArchive) -> tuple[TradingState, list[Effect]]:
     """Apply an event to the state in place; return the state and the effects.
 
-    Settled orders move from the state to ``archive`` and back; the same ones, wherever the archive keeps them.
+    Settled orders move from the state to ``archive`` and back.
     """
     at = event.at
     if at > state.now:
@@ -285,7 +284,7 @@ def _finish_child(state: TradingState, child: ChildState, reason: str, at: int, 
 
 
 def _continue_order(state: TradingState, parent: ParentState, effects: list[Effect]) -> None:
-    """Settle an order that is done, or ask for further children."""
+    """Settle an order that is done, or request further children."""
     if parent.settled:
         return
     if parent.filled >= parent.order.quantity:
@@ -427,7 +426,7 @@ def _book_report(state: TradingState, event: Reported, effects: list[Effect]) ->
 
 
 def _not_known(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
-    """Send a child again that its venue does not have, up to three times and while trading; end it otherwise."""
+    """Resend a child that its venue does not have, up to three sends and unless trading is halted; else end it."""
     if child.losses and child.status != "unknown":
         return  # the answer to a query from before the child was sent again: it is on its way
     if child.done or child.filled or child.final >= 0:
@@ -475,7 +474,6 @@ def _execute(state: TradingState, child: ChildState, report: ExecutionReport, ke
     if parent.settled:
         parent.corrections += 1
         state.corrections += 1
-        effects.append(CorrectEffect(parent.order.key))
     elif child.done:
         _continue_order(state, parent, effects)
     if parent.filled > parent.order.quantity:
@@ -511,7 +509,7 @@ def _book(state: TradingState, parent: ParentState, child: ChildState, execution
 
 
 def _end_if_complete(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
-    """End a child that its venue has ended, unless a fill is still on its way."""
+    """End a child that its venue has ended, unless a fill is outstanding."""
     if child.filled >= child.order.quantity and child.final < 0:
         _finish_child(state, child, "filled", at, effects)
     elif child.final >= 0:
@@ -522,9 +520,9 @@ def _end_if_complete(state: TradingState, child: ChildState, at: int, effects: l
 
 
 def _counted(state: TradingState, child: ChildState) -> set[int]:
-    """Return the cumulative quantities that the venue may have reported last: without later busts and corrections.
+    """Return the cumulative quantities that the venue's last report may have, without later busts and corrections.
 
-    Its report may or may not include those of the very same time, so there are two candidates.
+    The report may or may not include those of the same time, so there are two candidates.
     """
     mine = [(key, state.executions[key]) for key in child.executions]
     later = [one for _, one in mine if one.kind != "filled" and one.at >= child.final_at]

@@ -1,4 +1,4 @@
-"""The state of the live router, as it follows from the log, and the effects of events on the outside."""
+"""The state of the live router, which follows from the log alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from riskroute.live.state.orders import NANO, ChildOrder, Decision, OrderOutcome
 
 
 class _BatchMean(msgspec.Struct, gc=False):
-    """A mean over orders with a batch-means interval: neighbouring orders are correlated, so i.i.d. ones are too short.
+    """A mean over orders with a batch-means interval; an i.i.d. one would be too short for correlated orders.
 
     Examples
     --------
@@ -263,10 +263,10 @@ class DayState(msgspec.Struct, gc=False):
 
 
 class TradingState(msgspec.Struct):
-    """Everything that follows from the log and that events change: small, since snapshots are encoded between events.
+    """The state that events change. It is small, since snapshots are encoded between two events.
 
-    Orders that are settled are in ``recent`` until they are moved to the archive (`riskroute.live.state.archive`),
-    which ``archived`` counts. ``replaced`` has what was busted or corrected, and by what.
+    Settled orders are in ``recent`` until they move to the archive (`riskroute.live.state.archive`); ``archived`` is
+    the number of those moves. ``replaced`` maps busted or corrected fills to the reports that replaced them.
     """
 
     version: int = STATE_VERSION

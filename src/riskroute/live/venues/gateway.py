@@ -8,31 +8,27 @@ from riskroute.live.state.orders import ChildOrder, ExecutionReport
 
 
 class ReportSink(Protocol):
-    """Takes execution reports in sequence, from any thread; pass reports that arrive together in one call."""
+    """Books execution reports in sequence, from any thread; pass reports that arrive together in one call."""
 
     def __call__(self, *reports: ExecutionReport) -> None:
         """Book reports."""
-        ...
 
 
 class Gateway(Protocol):
     """One venue or pool.
 
-    No call waits for the venue: its answers are execution reports. `send` may raise only if the child was certainly not
-    sent. A venue must not trade a child id twice.
+    No call waits for the venue, which answers with execution reports. `send` may raise only if the child was certainly
+    not sent. A venue must not trade a child id twice.
     """
 
     def connect(self, reports: ReportSink) -> None:
         """Start reporting; reports missed since the last connection are sent again."""
-        ...
 
     def send(self, child: ChildOrder) -> None:
         """Send a child order."""
-        ...
 
     def cancel(self, child: ChildOrder) -> None:
         """Cancel the remainder of a child order."""
-        ...
 
     def query(self, child: ChildOrder) -> None:
         """Request all reports of a child again, and its state.
@@ -40,8 +36,6 @@ class Gateway(Protocol):
         The last answer is ``acknowledged``, ``cancelled``, ``rejected`` or ``expired`` with the venue's cumulative
         quantity, a ``filled`` that leaves nothing, or ``not_known``. It has an exec id of its own.
         """
-        ...
 
     def close(self) -> None:
         """Disconnect."""
-        ...

@@ -1,8 +1,8 @@
 """Simulated venues behind the gateway interface: they trade on books, and report as unreliably as configured.
 
-`SimulatedVenue` is passive: `SimulatedVenue.deliver` plays what is due by the clock, so that tests control time, and
-what it knows survives an engine that dies. `JournalledVenue` also survives the process, and `ServedSimulatedVenue` runs
-one in a thread for the service. All randomness comes from the seed.
+`SimulatedVenue` is passive: `SimulatedVenue.deliver` runs what is due by the clock, so that tests control time; its
+state survives an engine that dies. `JournalledVenue` also survives the process, and `ServedSimulatedVenue` runs one in
+a thread for the service. All randomness comes from the seed.
 """
 
 from __future__ import annotations
@@ -33,34 +33,21 @@ _Trade = tuple[int, int, int]  # time, price and shares
 
 
 class _Market(Protocol):
-    """Liquidity that a venue trades against: prices in 1e-9 dollars, times in nanoseconds."""
+    """The liquidity of a venue: prices in 1e-9 dollars, times in nanoseconds."""
 
     def trades(self, child: ChildOrder, begin: int, end: int) -> list[_Trade]:
-        """Return the trades of a child from ``begin`` until ``end``, which are equal if it is immediate."""
-        ...
+        """Return the trades of a child between ``begin`` and ``end``, which are equal for an immediate one."""
 
     def fee(self, place: str, kind: str) -> int:
-        """Return the fee per share."""
-        ...
+        """Return the fee per share of a child of a kind."""
 
 
 class SimulatedMarket:
-    """A market of given books: takers walk them, resting orders and pools trade at random times.
+    """A market of given books: takers walk them, pools have hidden sizes, resting orders trade at random times.
 
-    The trades of a child depend on its id and the seed alone. Nothing trades in a symbol without books.
-
-    Parameters
-    ----------
-    quotes : Callable
-        Returns the books of a symbol.
-    seed : int
-        Seed of hidden sizes in pools and of trades with resting orders.
-    hidden : Mapping[str, int]
-        Mean hidden size of a pool in shares; default: 0.
-    fill_seconds : float
-        Mean time between trades with a resting order.
-    fees : Mapping[str, tuple[int, int]]
-        Taker and maker fee by place, in 1e-9 dollars a share; default: none.
+    The trades of a child depend on its id and the seed alone. Nothing trades in a symbol without books. ``hidden`` are
+    the mean hidden sizes of pools in shares, ``fill_seconds`` is the mean time between trades with a resting order,
+    ``fees`` are taker and maker fees by place, in 1e-9 dollars per share.
     """
 
     def __init__(
@@ -142,30 +129,7 @@ class _VenueChild:
 
 
 class SimulatedVenue:
-    """One venue or pool.
-
-    Parameters
-    ----------
-    place : str
-        Its name.
-    market : _Market
-        Its liquidity.
-    clock : Callable[[], int]
-        Nanoseconds since 1970.
-    latency : float
-        Seconds in each direction.
-    faults : Faults
-        Probabilities of faults.
-    seed : int
-        Seed of the faults.
-
-    Attributes
-    ----------
-    children : dict[str, _VenueChild]
-        All children that arrived, by id.
-    arrivals : list[str]
-        Ids in the sequence of arrival, repeated ones included.
-    """
+    """A venue or pool; ``latency`` is in seconds in each direction, ``seed`` is the seed of its faults."""
 
     def __init__(
         self,
@@ -182,8 +146,8 @@ class SimulatedVenue:
         self.faults = faults or Faults()
         self._reliable = self.faults == Faults()
         self._day = (0, "")
-        self.children: dict[str, _VenueChild] = {}
-        self.arrivals: list[str] = []
+        self.children: dict[str, _VenueChild] = {}  # that arrived, by id
+        self.arrivals: list[str] = []  # ids in the sequence of arrival, repeated ones included
         self._rng = np.random.default_rng(seed_stream(seed, "venue", place))
         self._sink: ReportSink | None = None
         self._due: list[tuple[int, int, Callable[[], None]]] = []
@@ -220,7 +184,7 @@ class SimulatedVenue:
         return self._due[0][0] if self._due else None
 
     def deliver(self) -> int:
-        """Do everything that is due by the clock; return the number of actions."""
+        """Run all actions that are due by the clock; return their number."""
         played = 0
         self._playing = True
         try:
@@ -232,7 +196,7 @@ class SimulatedVenue:
         return played
 
     def _later(self, wait: int, action: Callable[[], None]) -> None:
-        """Do something after a time; at once if that is zero and `deliver` is running."""
+        """Schedule an action after a time; run it at once if that is zero and `deliver` is running."""
         if wait == 0 and self._playing:
             action()
             return
@@ -252,7 +216,7 @@ class SimulatedVenue:
         self._schedule(there, now, now if child.immediate else child.until)
 
     def _schedule(self, there: _VenueChild, now: int, until: int) -> None:
-        """Schedule the fills of a child beyond those it had before, and its end."""
+        """Schedule the end of a child, and its fills beyond those that it already has."""
         child, before = there.child, there.cum
         for time, price, shares in self.market.trades(child, now, until):
             before, shares = max(before - shares, 0), shares - min(before, shares)
@@ -346,7 +310,7 @@ class SimulatedVenue:
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """A line of the journal: the state of a child and its newest report; only its first line has the child itself."""
+    """A line of the journal: the state of a child and its newest report; the first of a child has the child itself."""
 
     leaves: int
     cum: int
@@ -357,12 +321,12 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 class JournalledVenue(SimulatedVenue):
-    """A simulated venue that journals its actions before it reports them, and recovers from that file.
+    """A simulated venue that journals its actions before it reports them, and recovers from the journal.
 
-    The first engine that connects makes it read the journal, a file that is created if missing.
+    It reads the journal, or creates it, when an engine connects for the first time.
     """
 
-    most_ended = 20_000  # ended children kept for queries; a silent venue is queried long before so many others end
+    most_ended = 20_000  # ended children kept for queries, which come long before as many others end
 
     def __init__(self, *arguments: Any, journal: Path, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -374,7 +338,7 @@ class JournalledVenue(SimulatedVenue):
 
     def connect(self, reports: ReportSink) -> None:
         if self._journal is None:
-            self._exec_ids = self.clock()  # exec ids of an earlier run must not be used again
+            self._exec_ids = self.clock()  # exec ids of an earlier run must not be reused
             self._read()
         self._engine = reports
         super().connect(lambda *some: self._news.extend(some))
@@ -384,7 +348,7 @@ class JournalledVenue(SimulatedVenue):
         super().close()
 
     def deliver(self) -> int:
-        """Do everything that is due, journal it, and only then report it."""
+        """Run all actions that are due, journal them, and only then report them."""
         try:
             return super().deliver()
         finally:
@@ -409,7 +373,7 @@ class JournalledVenue(SimulatedVenue):
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._journal = os.fdopen(os.open(self.path, flags, 0o600), "ab", buffering=0)
         self.path.chmod(0o600)
-        with self.path.open("rb") as lines:  # one by one: they are those of all days
+        with self.path.open("rb") as lines:  # one by one: the journal has all days
             for line in lines:
                 self._recall(line, decoder)
                 if len(self.children) >= 2 * self.most_ended:
@@ -422,7 +386,7 @@ class JournalledVenue(SimulatedVenue):
                 self._schedule(there, now, now if child.immediate else max(child.until, now))
 
     def _recall(self, line: bytes, decoder: msgspec.json.Decoder[_Line]) -> None:
-        """Restore what a line of the journal says."""
+        """Restore the state and report of a line of the journal."""
         try:
             one = decoder.decode(line)
         except msgspec.MsgspecError:
@@ -473,7 +437,7 @@ class ServedSimulatedVenue:
         self._call(lambda: self.venue.query(child))
 
     def _call(self, call: Callable[[], None]) -> None:
-        """Let the thread make a call; wake it unless it is about to look anyway."""
+        """Queue a call for the thread; wake it unless it is about to wake anyway."""
         self._calls.append(call)
         if self._woken.empty():
             self._woken.put(True)
