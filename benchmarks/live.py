@@ -36,7 +36,7 @@ from riskroute.live.log.interface import Log, LogEntry, log_entries_of
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.recovery import recover_log
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateSnapshot, StateStore
+from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateStore, StoredSnapshot
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.events import AnyEvent
 from riskroute.live.state.orders import ChildOrder
@@ -207,7 +207,7 @@ def recovery_in_child(open_log: Callable[[], Log], open_store: Callable[[], Stat
         without, state, archive, term, learner = recovered(log, store)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         head, body = log.head(), msgspec.msgpack.encode((encode_trading_state(state), learner.state()))
-        snapshot = StateSnapshot(head.seq, head.chain, state.archived, state.day.day, body)
+        snapshot = StoredSnapshot(head.seq, head.chain, state.archived, state.day.day, body)
         store.save(term, snapshot, list(archive.unsaved.values()))
         with_one, again, *_ = recovered(log, store)
         assert again.events == state.events == EVENTS

@@ -32,7 +32,7 @@ from riskroute.live.learner import Learner
 from riskroute.live.log.interface import log_entries_of
 from riskroute.live.log.recovery import recover_log
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.log.state_store import SqliteStateStore, StateSnapshot
+from riskroute.live.log.state_store import SqliteStateStore, StoredSnapshot
 from riskroute.live.state.events import Planned
 from riskroute.live.state.fold import apply
 from riskroute.live.state.trading_state import DAY, encode_trading_state
@@ -175,7 +175,7 @@ def days(folder: Path) -> list[Day]:
             if number % sized(10_000, 500) == 0:
                 orders = list(archive.unsaved.values())
                 body = msgspec.msgpack.encode((encode_trading_state(state), learner.state()))
-                store.save(term, StateSnapshot(state.events, b"", state.archived, state.day.day, body), orders)
+                store.save(term, StoredSnapshot(state.events, b"", state.archived, state.day.day, body), orders)
                 archive.forget(orders)
                 left = 2 * len(orders) + 200
                 while left > 0 and store.expire(term, 200):

@@ -29,7 +29,7 @@ from riskroute.paper.experiments import (
 from riskroute.simulation import runner
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.policy_comparison import COMPARED
-from riskroute.simulation.runner import SimulationPanelWriter, SimulationSize, _play_blocks
+from riskroute.simulation.runner import RunnerPanelWriter, SimulationSize, _play_blocks
 
 SMALL: dict[str, Any] = {"runs": 2, "horizon": 600}
 
@@ -284,7 +284,7 @@ def test_files_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
     for name in (".table.part00000.parquet", "..table.part00000.123.parquet", ".table.123.parquet"):
         (tmp_path / name).write_text("half of it")
     (tmp_path / "other.parquet").write_text("not ours")
-    writer = SimulationPanelWriter(tmp_path / "table.parquet")
+    writer = RunnerPanelWriter(tmp_path / "table.parquet")
     writer.add(polars.DataFrame({"x": [1, 2]}))
     writer.add(polars.DataFrame({"x": [3]}))
     assert polars.read_parquet(writer.close())["x"].to_list() == [1, 2, 3]

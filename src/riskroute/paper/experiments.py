@@ -35,10 +35,10 @@ from riskroute.simulation.policy_comparison import COMPARED
 from riskroute.simulation.runner import (
     Final,
     RunnerCache,
+    RunnerPanelWriter,
     SimulationPanel,
-    SimulationPanelWriter,
     SimulationSize,
-    simulate_panels,
+    run_panels,
     simulation_panel_average,
 )
 
@@ -393,9 +393,9 @@ def reproduce(
     Finished tasks are stored in ``out/tasks``; ``resume`` continues from them.
     """
     panels = [panel for experiment in experiments for panel in experiment.panels]
-    played = simulate_panels(panels, RunnerCache(out / "tasks"), backend, resume=resume, finished=finished)
+    played = run_panels(panels, RunnerCache(out / "tasks"), backend, resume=resume, finished=finished)
     for experiment in experiments:
-        table = SimulationPanelWriter(out / experiment.name / f"{experiment.stem}.parquet")
+        table = RunnerPanelWriter(out / experiment.name / f"{experiment.stem}.parquet")
         digests, configs = {}, {}
         for panel in experiment.panels:
             result = next(played)
@@ -427,7 +427,7 @@ def _heading(experiment: Experiment) -> dict[str, Any]:
 
 
 def _write(
-    experiment: Experiment, digests: dict[str, dict[str, Any]], configs: dict[str, Any], table: SimulationPanelWriter
+    experiment: Experiment, digests: dict[str, dict[str, Any]], configs: dict[str, Any], table: RunnerPanelWriter
 ) -> _ExperimentResult:
     stem, choices = table.target.with_suffix(""), experiment.choices
     chosen = {} if choices == DEFAULT else {"choices": asdict(choices)}

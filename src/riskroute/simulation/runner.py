@@ -595,7 +595,7 @@ class SimulationPanel:
         return result.to_frame().select(*columns, "*")
 
 
-def simulate_panels(
+def run_panels(
     panels: Sequence[SimulationPanel],
     cache: RunnerCache,
     backend: Backend,
@@ -623,7 +623,7 @@ def simulation_panel_average(members: Sequence[Final], label: str) -> str:
     return f"{number_text(ends.mean())} +- {number_text(error)}"
 
 
-class SimulationPanelWriter:
+class RunnerPanelWriter:
     """Writes one Parquet table of many panels through part files, so that it need not fit into memory."""
 
     def __init__(self, target: Path) -> None:

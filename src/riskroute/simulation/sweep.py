@@ -38,10 +38,10 @@ from riskroute.simulation.policy_comparison import comparison_must_list
 from riskroute.simulation.runner import (
     Final,
     RunnerCache,
+    RunnerPanelWriter,
     SimulationPanel,
-    SimulationPanelWriter,
     SimulationSize,
-    simulate_panels,
+    run_panels,
     simulation_panel_average,
 )
 
@@ -198,8 +198,8 @@ def sweep(
     config = config if isinstance(config, SweepConfig) else SweepConfig.read(valid_path("config", config))
     true_or_false("resume", resume)
     panels, folder = config.panels(), writable_folder("out", out)
-    table, finals = SimulationPanelWriter(folder / "sweep.parquet"), []
-    played = simulate_panels(panels, RunnerCache(folder / "tasks"), backend, resume=resume, finished=finished)
+    table, finals = RunnerPanelWriter(folder / "sweep.parquet"), []
+    played = run_panels(panels, RunnerCache(folder / "tasks"), backend, resume=resume, finished=finished)
     for panel, result in zip(panels, played, strict=True):
         table.add(panel.tidy(result))
         finals.append({label: one["final"] for label, one in result.digest()["policies"].items()})

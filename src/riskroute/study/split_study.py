@@ -37,7 +37,7 @@ from riskroute.routing.venue_models import VenueModel, venue_problem
 from riskroute.simulation.backends import Backend, Finished
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.replay import Replay, replay_belief
-from riskroute.simulation.runner import RunnerCache, SimulationPanel, SimulationSize, simulate_panels
+from riskroute.simulation.runner import RunnerCache, SimulationPanel, SimulationSize, run_panels
 from riskroute.study.config import SplitStudyConfig, changed_config, split_config
 from riskroute.study.split_result import (
     RECOMMENDED,
@@ -151,7 +151,7 @@ class _SplitStudyPlan:
     def play(self, backend: Backend, *, resume: bool = False, finished: Finished | None = None) -> SplitStudyResult:
         """Play all policies, evaluate splits and policies, and write ``study.json``; see `SplitStudy.run`."""
         panels = [panel for task in self.tasks for panel in task.panels.values()]
-        played = simulate_panels(panels, RunnerCache(self.out / "tasks"), backend, resume=resume, finished=finished)
+        played = run_panels(panels, RunnerCache(self.out / "tasks"), backend, resume=resume, finished=finished)
         result = SplitStudyResult(
             replace(self.config, dark=self.config.pools),
             provenance_versions(),

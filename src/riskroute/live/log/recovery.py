@@ -14,7 +14,7 @@ from riskroute.core.text import one_line_error
 from riskroute.live.learner import Learner
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import Log, log_events_after, log_pages_after, log_rows_events
-from riskroute.live.log.state_store import StateSnapshot, StateStore
+from riskroute.live.log.state_store import StateStore, StoredSnapshot
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import LearnEffect
 from riskroute.live.state.events import Accepted, AnyEvent, Planned, Shadowed
@@ -44,7 +44,7 @@ def recover_log(
         return _recover_from(None, log, learner, store, most_bytes)
 
 
-def _fits(log: Log, snapshot: StateSnapshot) -> bool:
+def _fits(log: Log, snapshot: StoredSnapshot) -> bool:
     """Return whether a snapshot is of a row that the log has."""
     if snapshot.seq > log.head().seq:
         return False
@@ -53,7 +53,7 @@ def _fits(log: Log, snapshot: StateSnapshot) -> bool:
 
 
 def _recover_from(
-    start: StateSnapshot | None, log: Log, learner: Learner, store: StateStore | None, most_bytes: int
+    start: StoredSnapshot | None, log: Log, learner: Learner, store: StateStore | None, most_bytes: int
 ) -> tuple[TradingState, OrderArchive, int]:
     """Recover from a snapshot, or from the beginning of the log."""
     state, seq = TradingState(), 0
