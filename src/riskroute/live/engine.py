@@ -19,16 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from riskroute.core.errors import (
-    FencedError,
-    KeyUsedError,
-    LeaseError,
-    OverloadedError,
-    RefusedError,
-    RiskrouteError,
-    StateError,
-    WriteError,
-)
+from riskroute.core import errors
 from riskroute.core.text import one_line_error, shown
 from riskroute.live.children import Quotes
 from riskroute.live.decider import Decider
@@ -40,21 +31,9 @@ from riskroute.live.log.recovery import recover_log
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.log.state_store import StateStore
 from riskroute.live.market_history import MarketHistory
+from riskroute.live.state import events
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import NextEffect, QueryEffect
-from riskroute.live.state.events import (
-    Accepted,
-    Declined,
-    Expired,
-    Halted,
-    Planned,
-    Quoted,
-    Recalled,
-    Reported,
-    Resumed,
-    Shadowed,
-    Unanswered,
-)
 from riskroute.live.state.orders import NANO, Decision, ExecutionReport, MarketTrade, ParentOrder
 from riskroute.live.state.trading_state import TradingState
 from riskroute.live.venues.gateway import Gateway
@@ -63,7 +42,7 @@ from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
 
 _Value = TypeVar("_Value")
-_ORDER_KINDS = log_row_kind(Accepted), log_row_kind(Shadowed)  # of rows that have the key of an order
+_ORDER_KINDS = log_row_kind(events.Accepted), log_row_kind(events.Shadowed)  # of rows that have the key of an order
 
 
 class _Call(NamedTuple):
@@ -74,46 +53,7 @@ class _Call(NamedTuple):
 
 
 class TradingEngine:
-    """A router that trades, composed of a ledger, timers, an outbox and a decider.
-
-    Parameters
-    ----------
-    log : Log
-        The event log; the engine takes its lease.
-    gateways : Mapping[str, Gateway]
-        Venues and pools by name.
-    router : Router
-        The router that decides; if the log holds a belief of this router, it starts from that belief.
-    limits : Limits
-        Limits on orders, symbols, venues and days.
-    refit_every : int
-        Number of settled orders per refit in the worker; 0 learns from each order when it settles.
-    worker : Executor, optional
-        Runs refits. Default: the engine's thread.
-    quotes : Callable, optional
-        Returns the current books of a symbol. Default: the books at the order's arrival.
-    clock, monotonic : Callable[[], int]
-        Nanoseconds since 1970, and since any time.
-    patience : float
-        Seconds without an answer after which a venue is queried.
-    decision_seconds : float, optional
-        Time limit of a decision; a router that takes longer is disabled.
-    store : StateStore, optional
-        Store of snapshots and settled orders. Default: none; settled orders stay in memory for two days.
-    snapshot_every : int
-        Events between snapshots; 0 takes none.
-    saver : Executor, optional
-        Saves snapshots. Default: the engine's thread.
-    owner : str
-        Holder of the lease.
-    lease_seconds : float
-        Duration of the lease; a third of it is the time between renewals. Default: unlimited, for a log without a
-        standby.
-    reopen : Callable[[], Log], optional
-        Opens the log again after a write whose outcome is unknown.
-    history : MarketHistory, optional
-        Public market data around orders, for routers that learn from them.
-    """
+    """A router that trades, composed of a ledger, timers, an outbox and a decider."""
 
     turn = NANO // 200  # the thread takes calls and reports for this time before it works on the outbox
     longest_pump = NANO // 20  # under load the outbox never empties; timers and refits run after this time
@@ -126,25 +66,25 @@ class TradingEngine:
 
     def __init__(
         self,
-        log: Log,
-        gateways: Mapping[str, Gateway],
-        router: Router,
+        log: Log,  # the engine takes its lease
+        gateways: Mapping[str, Gateway],  # venues and pools by name
+        router: Router,  # starts from its last belief in the log, if there is one
         limits: Limits | None = None,
         *,
-        refit_every: int = 0,
-        worker: Executor | None = None,
-        quotes: Callable[[str], Quotes | None] | None = None,
+        refit_every: int = 0,  # settled orders per refit in the worker; 0 learns from each order when it settles
+        worker: Executor | None = None,  # runs refits; default: the engine's thread
+        quotes: Callable[[str], Quotes | None] | None = None,  # current books; default: those at the order's arrival
         clock: Callable[[], int] = time.time_ns,
         monotonic: Callable[[], int] = time.monotonic_ns,
-        patience: float = 2.0,
-        decision_seconds: float | None = None,
-        store: StateStore | None = None,
-        snapshot_every: int = 10_000,
-        saver: Executor | None = None,
-        owner: str = "engine",
-        lease_seconds: float = math.inf,
-        reopen: Callable[[], Log] | None = None,
-        history: MarketHistory | None = None,
+        patience: float = 2.0,  # seconds without an answer after which a venue is queried
+        decision_seconds: float | None = None,  # a router that takes longer is disabled
+        store: StateStore | None = None,  # of snapshots and settled orders; default: two days of orders in memory
+        snapshot_every: int = 10_000,  # events; 0 takes no snapshots
+        saver: Executor | None = None,  # saves snapshots; default: the engine's thread
+        owner: str = "engine",  # of the lease
+        lease_seconds: float = math.inf,  # a third of it is the time between renewals; infinite without a standby
+        reopen: Callable[[], Log] | None = None,  # opens the log again after a write whose outcome is unknown
+        history: MarketHistory | None = None,  # market data around orders, for routers that learn from public data
     ) -> None:
         self.limits, self.clock, self.monotonic, self.history = limits or Limits(), clock, monotonic, history
         learner = Learner(router, refit_every)
@@ -245,8 +185,8 @@ class TradingEngine:
         try:
             self._take_lease()
             if self._term != term:  # another process may have written in between
-                raise FencedError("another process held the lease meanwhile")
-        except StateError as error:
+                raise errors.FencedError("another process held the lease meanwhile")
+        except errors.StateError as error:
             LOGGER.error("the lease was lost: %s", one_line_error(error))
             self.ledger.fail(error)
 
@@ -263,7 +203,7 @@ class TradingEngine:
                 after = -1 if known else state.events
                 belief = learner.belief + 1
                 self.ledger.record(
-                    Planned(at=self.clock(), belief=belief, router=name, after=after, learned=0, state=first)
+                    events.Planned(at=self.clock(), belief=belief, router=name, after=after, learned=0, state=first)
                 )
             self.decider.warm_up(self.clock())
             self._started = True
@@ -271,7 +211,7 @@ class TradingEngine:
             self._clocks = self.clock(), self.monotonic()
             open_children = {name: child.order for name, child in self.state.children.items() if not child.done}
             if lost := {child.place for child in open_children.values()} - set(self.outbox.gateways):
-                raise StateError(f"no gateway reaches {', '.join(sorted(lost))}, where children are open")
+                raise errors.StateError(f"no gateway reaches {', '.join(sorted(lost))}, where children are open")
             self.outbox.unresolved = set(open_children)
 
     def _query_open_children(self) -> None:
@@ -297,7 +237,7 @@ class TradingEngine:
         Venues are queried for all open children, so reports that were dropped meanwhile are booked.
         """
         failure = self.ledger.failure
-        if not self._started or self._closed or not isinstance(failure, WriteError):
+        if not self._started or self._closed or not isinstance(failure, errors.WriteError):
             return False
         try:
             if not failure.definite:
@@ -308,10 +248,10 @@ class TradingEngine:
             self._take_lease()
             learner = Learner(router_from(self.learner.kind, self._first_router), self.learner.refit_every)
             recovered = recover_log(self.log, learner, self._store)
-        except LeaseError as error:
+        except errors.LeaseError as error:
             self.ledger.failure = error
             return False
-        except StateError:
+        except errors.StateError:
             return False
         with self.lock:
             self.decider.learner = learner
@@ -321,7 +261,7 @@ class TradingEngine:
             self._refitting, self._unobserved = False, {}
             self._begin(*recovered)
             written = self.ledger.record(
-                Halted(at=self.clock(), reason=f"the log could not be written: {failure.cause}", by="limits")
+                events.Halted(at=self.clock(), reason=f"the log could not be written: {failure.cause}", by="limits")
             )
         if (refused := written.exception()) is not None:
             self.ledger.fail(refused)  # a future wakes this thread before it calls the ledger back
@@ -356,28 +296,28 @@ class TradingEngine:
             self.check_working()
             if self.outbox.unresolved:
                 count = len(self.outbox.unresolved)
-                raise RefusedError(f"venues have not answered yet for {count} children from before the start")
+                raise errors.RefusedError(f"venues have not answered yet for {count} children from before the start")
             if now - received > self.limits.quote_age:
-                raise OverloadedError(
+                raise errors.OverloadedError(
                     f"the router is overloaded: the order waited {(now - received) / NANO:.1f} s; try again"
                 )
             if stale := self.limits.stale_quotes_refusal(order, received, now):
                 self._stale += 1
                 if self._stale > self.limits.stale_quotes:
                     self.ledger.halt(f"{self._stale} orders in a row had old quotes")
-                raise RefusedError(stale)
+                raise errors.RefusedError(stale)
             self._stale = 0
             if refusal := self.limits.order_refusal(self.state, order, now):
-                raise RefusedError(refusal)
+                raise errors.RefusedError(refusal)
             order = msgspec.structs.replace(order, received=now)
             decision, children, refusal = self.decider.decide(self.state, order, now, self.state.decisions)
             if refusal:
                 if decision.consulted:  # the router has drawn a plan, which a replay must draw too
-                    self.ledger.record(Declined(at=now, order=order, plan=decision.plan, reason=refusal))
-                raise RefusedError(refusal)
+                    self.ledger.record(events.Declined(at=now, order=order, plan=decision.plan, reason=refusal))
+                raise errors.RefusedError(refusal)
             self._answers[order.key] = answer
             self.ledger.record_in_batch(
-                Accepted(at=now, order=order, decision=decision, children=children, digest=digest),
+                events.Accepted(at=now, order=order, decision=decision, children=children, digest=digest),
                 lambda written: complete_engine_answer(self._answers.pop(order.key), written, decision),
             )
             self._start_timers(order.key)
@@ -391,26 +331,27 @@ class TradingEngine:
             if not self.failed and (parent := self.state.parents.get(key)) is not None:
                 before, decision = parent.digest, parent.decision
             elif (event := self._known_event(key)) is not None:
-                before = event.digest if isinstance(event, Accepted) else b""  # another router traded a shadowed one
+                # An order that another router traded has no digest.
+                before = event.digest if isinstance(event, events.Accepted) else b""
                 decision = event.decision
             else:
                 return None
             if before != digest:
-                raise KeyUsedError(f"key must be new for a new order, was {shown(key)}, which another order has")
+                raise errors.KeyUsedError(f"key must be new for a new order, was {shown(key)}, which another order has")
             if (waiting := self._answers.get(key)) is not None:
                 return waiting
             answer: Future[Decision] = new_engine_answer()
             answer.set_result(decision)
             return answer
 
-    def order_event(self, key: str) -> Accepted | Shadowed | None:
+    def order_event(self, key: str) -> events.Accepted | events.Shadowed | None:
         """Return the durable event of an order, however old; None for a new key."""
         return _order_event(self._find([key]).get(key))
 
     def _find(self, keys: Sequence[str]) -> dict[str, LogRow]:
         return self.log.find(_ORDER_KINDS, [key for key in keys if key.isprintable()])  # no order has other keys
 
-    def _known_event(self, key: str) -> Accepted | Shadowed | None:
+    def _known_event(self, key: str) -> events.Accepted | events.Shadowed | None:
         """Return the `order_event` of a key, from `_looked_up` if it is still valid."""
         if key in self._looked_up and self._looked_up_at == self.state.archived:
             return _order_event(self._looked_up.pop(key))
@@ -419,15 +360,15 @@ class TradingEngine:
     def check_working(self) -> None:
         """Raise `StateError` unless the engine is started and can write its log."""
         if self.failed:
-            raise StateError(f"the engine has failed: {self.failed}")
+            raise errors.StateError(f"the engine has failed: {self.failed}")
         if not self._started or self._closed:
-            raise StateError("the engine must be started, was not")
+            raise errors.StateError("the engine must be started, was not")
 
     def halt(self, reason: str, by: str) -> Written:
         """Halt trading: send no children, cancel open ones. The future is done when the halt is durable."""
         with self._first, self.lock:
             self.check_working()
-            written = self.ledger.record(Halted(at=self.clock(), reason=reason, by=by))
+            written = self.ledger.record(events.Halted(at=self.clock(), reason=reason, by=by))
         self._pump_unless_served()
         return written
 
@@ -436,9 +377,9 @@ class TradingEngine:
         with self._first, self.lock:
             self.check_working()
             if not self.state.halted:
-                raise StateError("trading must be halted to be resumed, was not")
+                raise errors.StateError("trading must be halted to be resumed, was not")
             self._stale = 0
-            written = self.ledger.record(Resumed(at=self.clock(), by=by))
+            written = self.ledger.record(events.Resumed(at=self.clock(), by=by))
             for key in list(self.state.unsettled):
                 self.ledger.record(NextEffect(key))
         self._pump_unless_served()
@@ -467,7 +408,7 @@ class TradingEngine:
                 if (key := report.key) not in self.state.reports:
                     new.setdefault(key, report)
             if new:
-                written = self.ledger.record(*[Reported(at=now, report=one) for one in new.values()])
+                written = self.ledger.record(*[events.Reported(at=now, report=one) for one in new.values()])
                 written.add_done_callback(lambda done: self._keep_unbooked(done, new.values()))
             if self.outbox.unresolved:
                 self.outbox.unresolved.difference_update([report.child for report in reports])
@@ -486,7 +427,7 @@ class TradingEngine:
         """Write books and trades of a symbol to the log."""
         with self.lock:
             if self._started and not self._closed and not self.failed:
-                self.ledger.record(Quoted(at=self.clock(), symbol=symbol, quotes=quotes, trades=trades))
+                self.ledger.record(events.Quoted(at=self.clock(), symbol=symbol, quotes=quotes, trades=trades))
 
     def await_public_data(self, order: ParentOrder) -> None:
         """Observe the market until after the deadline of an order, if the router learns from public data."""
@@ -569,10 +510,10 @@ class TradingEngine:
         elif kind == "look" and name in self.state.unsettled:
             self.ledger.record(NextEffect(name))
         elif name in self.state.unsettled:
-            expired = kind == "deadline"
-            self.ledger.record(
-                Expired(at=now, parent=name) if expired else Recalled(at=now, parent=name, kind="dark_rest")
-            )
+            if kind == "deadline":
+                self.ledger.record(events.Expired(at=now, parent=name))
+            else:
+                self.ledger.record(events.Recalled(at=now, parent=name, kind="dark_rest"))
 
     def _is_needed(self, kind: str, name: str) -> bool:
         """Return whether a timer may still have an effect."""
@@ -591,7 +532,7 @@ class TradingEngine:
             return
         heard = child.status in ("acknowledged", "partly_filled")
         if not heard or child.cancelling or child.order.immediate or child.final >= 0:
-            self.ledger.record(Unanswered(at=now, child=name))
+            self.ledger.record(events.Unanswered(at=now, child=name))
             later = now + (self.outbox.patience << min(attempts + 1, self.longest_backoff))
             self.timers.add(later, "child", name, attempts + 1)
         else:  # it rests, and its venue owes no answer until the next request
@@ -614,7 +555,9 @@ class TradingEngine:
                 if not (self._closed or self.failed):
                     name, belief = learner.router.name, learner.belief + 1
                     self.ledger.record(
-                        Planned(at=self.clock(), belief=belief, router=name, after=after, learned=learned, state=state)
+                        events.Planned(
+                            at=self.clock(), belief=belief, router=name, after=after, learned=learned, state=state
+                        )
                     )
                     self._adopted = self._not_due = self.monotonic()
 
@@ -626,15 +569,11 @@ class TradingEngine:
                 with self.lock:
                     self.failed_refits += 1
                     if learner is self.learner:
-                        self._refitting, self._refit_not_before = (
-                            False,
-                            self.monotonic() + self.pause_after_failed_refit,
-                        )
-                said, waiting = one_line_error(error) or type(error).__name__, len(learner.unlearned)
+                        self._refitting = False
+                        self._refit_not_before = self.monotonic() + self.pause_after_failed_refit
+                said, count = one_line_error(error) or type(error).__name__, len(learner.unlearned)
                 LOGGER.warning(
-                    "a refit failed: %s; the last belief decides, and %d settled orders wait to be learned",
-                    said,
-                    waiting,
+                    "a refit failed: %s; the last belief decides, %d settled orders wait for it", said, count
                 )
             self.wake()
 
@@ -772,14 +711,14 @@ class TradingEngine:
         self.decider.close()
         if self.snapshots is not None:
             self.snapshots.close()
-        with suppress(RiskrouteError):
+        with suppress(errors.RiskrouteError):
             if (last := self.ledger.last) is not None:
                 last.exception()
             self.end = self.log.head()
         self.log.close()
 
 
-def _order_event(row: LogRow | None) -> Accepted | Shadowed | None:
+def _order_event(row: LogRow | None) -> events.Accepted | events.Shadowed | None:
     return None if row is None else log_row_events(row)[0]  # type: ignore[return-value]  # of these kinds
 
 

@@ -21,6 +21,7 @@ from riskroute.core.errors import InputError, RiskrouteError, StateError
 from riskroute.core.text import described, one_line_error, shown
 from riskroute.learning.policies.baselines import Oracle
 from riskroute.learning.registry import POLICIES
+from riskroute.routers import rules
 from riskroute.routers.contextual.router import Contextual, ContextualGreedy, ContextualIds
 from riskroute.routers.literature.bayes_fill import BayesFill
 from riskroute.routers.literature.cmab import Cmab
@@ -30,31 +31,17 @@ from riskroute.routers.literature.exponential_weights import Exp3, ExpGrad
 from riskroute.routers.literature.lagrangian import Lagrangian, Reinforcement
 from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.router import FEEDBACK, Router
-from riskroute.routers.rules import (
-    DarkFirstPostRule,
-    DarkFirstRule,
-    DelayRule,
-    HiddenRule,
-    NbboRule,
-    PrimaryRule,
-    RawSweepRule,
-    RestEvenRule,
-    SprayRule,
-    StaticSplitRule,
-    StaticSweepRule,
-    SweepRule,
-)
 
 # All routers by name. A plus in a name joins the stages: "dark-first+sweep" pings dark pools, then sweeps.
 ROUTERS: dict[str, type[Router]] = {
     kind.name: kind
     for kind in (
-        *(SweepRule, RawSweepRule, PrimaryRule, SprayRule, NbboRule),
-        *(DarkFirstRule, DarkFirstPostRule, RestEvenRule),
-        *(HiddenRule, DelayRule, ContKukanov, DarkFirstContKukanov, BayesFill),
+        *(rules.SweepRule, rules.RawSweepRule, rules.PrimaryRule, rules.SprayRule, rules.NbboRule),
+        *(rules.DarkFirstRule, rules.DarkFirstPostRule, rules.RestEvenRule),
+        *(rules.HiddenRule, rules.DelayRule, ContKukanov, DarkFirstContKukanov, BayesFill),
         *(KaplanMeier, ParMl, ExpGrad, Exp3, Lagrangian, Reinforcement, Cmab, RaUcb),
         *(Contextual, ContextualGreedy, ContextualIds),
-        *(StaticSplitRule, StaticSweepRule, PolicyRouter),
+        *(rules.StaticSplitRule, rules.StaticSweepRule, PolicyRouter),
     )
 }
 

@@ -24,19 +24,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from riskroute.core.errors import (
-    DataError,
-    HaltedError,
-    InputError,
-    KeyUsedError,
-    LeaseError,
-    MalformedRequestError,
-    OverloadedError,
-    RefusedError,
-    RiskrouteError,
-    UnknownOrderError,
-    WriteError,
-)
+from riskroute.core import errors
 from riskroute.live.background import BackgroundThread
 from riskroute.live.http.connections import Connections
 from riskroute.live.http.requests import HaltRequest, OrderRequest, QuotesRequest, ShadowRequest, decode_request
@@ -51,17 +39,17 @@ Value = TypeVar("Value")
 
 # HTTP status by type of error; the first match applies.
 _STATUS = (
-    (UnknownOrderError, 404),
-    (MalformedRequestError, 400),
-    (KeyUsedError, 409),
-    (HaltedError, 503),
-    (OverloadedError, 503),
-    (RefusedError, 422),
-    (InputError, 422),
-    (WriteError, 503),
-    (LeaseError, 503),
-    (DataError, 503),
-    (RiskrouteError, 409),
+    (errors.UnknownOrderError, 404),
+    (errors.MalformedRequestError, 400),
+    (errors.KeyUsedError, 409),
+    (errors.HaltedError, 503),
+    (errors.OverloadedError, 503),
+    (errors.RefusedError, 422),
+    (errors.InputError, 422),
+    (errors.WriteError, 503),
+    (errors.LeaseError, 503),
+    (errors.DataError, 503),
+    (errors.RiskrouteError, 409),
 )
 
 
@@ -133,11 +121,11 @@ class _Endpoint:
 
 def _status_and_message(error: BaseException, request: str) -> tuple[int, str]:
     """Return the HTTP status and the message to the client for an error that a request raised."""
-    if not isinstance(error, RiskrouteError):
+    if not isinstance(error, errors.RiskrouteError):
         LOGGER.error("%s failed", request, exc_info=error)
         return 500, "internal error; see the log of the service"
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
-    internal = isinstance(error, WriteError | LeaseError | DataError)  # may name files and hosts
+    internal = isinstance(error, errors.WriteError | errors.LeaseError | errors.DataError)  # may name files and hosts
     return status, public_log_message(error) if internal else str(error)
 
 
@@ -354,7 +342,7 @@ def _lifespan(service: Service) -> Any:
 def _halt_by_signal(service: Service) -> None:
     try:
         service.halt("received SIGUSR1", "signal")
-    except RiskrouteError as error:
+    except errors.RiskrouteError as error:
         LOGGER.error("halt by signal: %s", error)
 
 

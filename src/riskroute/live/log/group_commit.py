@@ -117,17 +117,8 @@ def commit_rows(head: LogHead, batches: Sequence[Batch], known: Mapping[Key, tup
 class GroupCommitLog(ABC):
     """Base class of logs on disk: all writes go through one queue to one writer thread.
 
-    While the thread waits for the disk, more batches queue up, and are committed together.
-
-    Parameters
-    ----------
-    slow_commit : float
-        Seconds after which a commit is reported as slow.
-    on_slow_commit : callable, optional
-        Called with the seconds of a slow commit; default: log a warning. This call and callbacks of futures are made in
-        the writer thread: they may append, but must not wait for the log.
-    key : bytes
-        Key that signs recorded heads; heads without its signature are refused. Default: heads are not signed.
+    While the thread waits for the disk, more batches queue up, and are committed together. Callbacks of futures and
+    ``on_slow_commit`` run in the writer thread: they may append, but must not wait for the log.
     """
 
     record_every = 1.0  # seconds between records of the head
@@ -136,7 +127,11 @@ class GroupCommitLog(ABC):
     most_lingering = 64  # appends held back
 
     def __init__(
-        self, *, slow_commit: float = 1.0, on_slow_commit: Callable[[float], None] | None = None, key: bytes = b""
+        self,
+        *,
+        slow_commit: float = 1.0,  # seconds after which a commit is reported as slow
+        on_slow_commit: Callable[[float], None] | None = None,  # gets the seconds; default: log a warning
+        key: bytes = b"",  # signs recorded heads; heads without its signature are refused; default: not signed
     ) -> None:
         self.times = _CommitTimes()
         self._slow_commit = slow_commit

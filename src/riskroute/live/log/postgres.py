@@ -65,17 +65,9 @@ class PostgresLog(GroupCommitLog):
     Rows are inserted only under the current term (the fencing token), and the primary key refuses a second writer in
     any case. The row of the lease holds the recorded head, updated at most every second, after a commit.
 
-    Parameters
-    ----------
-    database : str
-        Connection string of libpq: "host=db1 dbname=desk" or "postgresql://db1/desk". Connect to the server itself: a
-        connection pooler would share the session, and with it the lock.
-    stream : str
-        Name of the log in this database.
-    create : bool
-        Whether to create missing tables and a missing log.
-    slow_commit, on_slow_commit, key
-        See `GroupCommitLog`.
+    ``database`` is a connection string of libpq: "host=db1 dbname=desk" or "postgresql://db1/desk". Connect to the
+    server itself: a connection pooler would share the session, and with it the lock. The other options are those of
+    `GroupCommitLog`.
     """
 
     patience = 5.0  # seconds to wait for a terminated session to end
@@ -83,9 +75,9 @@ class PostgresLog(GroupCommitLog):
     def __init__(
         self,
         database: str,
-        stream: str = "main",
+        stream: str = "main",  # name of the log in this database
         *,
-        create: bool = True,
+        create: bool = True,  # missing tables and a missing log
         slow_commit: float = 1.0,
         on_slow_commit: Callable[[float], None] | None = None,
         key: bytes = b"",

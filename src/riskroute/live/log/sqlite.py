@@ -119,26 +119,16 @@ class SqliteLog(GroupCommitLog):
     the recorded head: the row is updated with every 1,000th row of the log, in the same transaction, and the file at
     most every second, after a commit.
 
-    A file or folder that this process may not write is opened for reading.
-
-    Parameters
-    ----------
-    path : path
-        The file. Beside it are SQLite's ``-wal`` and ``-shm`` while it is open, and ``-lease``.
-    stream : str, optional
-        Name of the stream; default: "main" for a new file. A file of another stream is refused.
-    create : bool
-        Whether to create a missing file.
-    slow_commit, on_slow_commit, key
-        See `GroupCommitLog`.
+    A file or folder that this process may not write is opened for reading. The other options are those of
+    `GroupCommitLog`.
     """
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
-        stream: str | None = None,
+        path: str | os.PathLike[str],  # beside it: SQLite's ``-wal`` and ``-shm`` while it is open, and ``-lease``
+        stream: str | None = None,  # a file of another stream is refused; default: "main" for a new file
         *,
-        create: bool = True,
+        create: bool = True,  # a missing file
         slow_commit: float = 1.0,
         on_slow_commit: Callable[[float], None] | None = None,
         key: bytes = b"",
