@@ -121,6 +121,7 @@ def test_the_panel_of_the_service_has_units_and_learning_that_lags_is_an_alert(
     state = served.ask("GET", "/state", "read")[1]
     state["service"] = {
         "queue": 12,
+        "clients": {"connections": 3, "event_streams": 1},
         "decisions": {"count": 503, "mean": 0.000127, "within": 0.002},
         "commits": {"count": 80, "mean": 0.0123, "within": 0.05, "longest": 0.0321},
         "snapshots": {"saved": 4, "failed": 1, "seconds": 1.5, "bytes": 1_234_567},
@@ -134,7 +135,12 @@ def test_the_panel_of_the_service_has_units_and_learning_that_lags_is_an_alert(
     for words in (
         *("127 µs", "mean of 503; 99 % within 2.0 ms"),
         *("12 ms", "mean of 80; 99 % within 32 ms, longest 32 ms"),
-        *("12\ncalls and reports", "1.5 s\n1.2 MB; 4 saved; 1 failed", "7\n3 kB until the next snapshot"),
+        *(
+            "12\ncalls and reports",
+            "3\n1 event stream",
+            "1.5 s\n1.2 MB; 4 saved; 1 failed",
+            "7\n3 kB until the next snapshot",
+        ),
         "3 min before the last change; 240 settled orders wait, refit after 20; 2 failed",
     ):
         assert words in said

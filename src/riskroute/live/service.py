@@ -81,6 +81,7 @@ class Service:
         )
         self.engine.on_recovered = self._show_books
         self.began = clock()
+        self.clients: dict[str, Callable[[], int]] = {}  # counts of open connections and event streams
         self.started = False
         # When beliefs were computed, after how many settled orders, and the beliefs:
         self._beliefs: tuple[float, int, list[dict[str, Any]]] = (-self.belief_seconds, 0, [])

@@ -309,13 +309,8 @@ def make_api(service: Service) -> Starlette:
     app.state.orders, app.state.connections, app.state.streams = OrderApi(service), connections, streams
     # If the engine never releases its lock, these threads wait for ever, but do not keep the process.
     app.state.readers, app.state.halts = BackgroundThread("riskroute readers", 4), BackgroundThread("riskroute halts")
-    app.state.metrics = MetricsView(
-        service,
-        {
-            "connections": ("Open connections", lambda: connections.count),
-            "event_streams": ("Open event streams", lambda: streams.count),
-        },
-    )
+    app.state.metrics = MetricsView(service)
+    service.clients |= {"connections": lambda: connections.count, "event_streams": lambda: streams.count}
     app.router.redirect_slashes = False
     return app
 

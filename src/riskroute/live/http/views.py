@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -173,6 +173,7 @@ def _operations(service: Service) -> dict[str, Any]:
     refits = {"every": learner.refit_every, "age": engine.belief_age, "overdue": engine.refit_overdue}
     return {
         "queue": engine.queue_length,
+        "clients": {name: count() for name, count in service.clients.items()},
         "decisions": _durations(engine.decider.times),
         "commits": commits and _durations(commits.histogram) | {"longest": commits.longest},
         "snapshots": snapshots and {name: getattr(snapshots, name) for name in ("saved", "failed", "seconds", "bytes")},
@@ -228,10 +229,10 @@ def _limits(limits: Limits, state: TradingState) -> list[dict[str, Any]]:
 
 
 class MetricsView(Collector):
-    """The metrics of a service, and further gauges by name, each with its description."""
+    """The metrics of a service."""
 
-    def __init__(self, service: Service, gauges: Mapping[str, tuple[str, Callable[[], int]]]) -> None:
-        self._engine, self._gauges = service.engine, gauges
+    def __init__(self, service: Service) -> None:
+        self._service, self._engine = service, service.engine
 
     def text(self) -> bytes:
         """Return the metrics in Prometheus' text format."""
@@ -295,7 +296,8 @@ class MetricsView(Collector):
             shares = {name: float(one.shares) for name, one in state.positions.items()}
         for name, (text, value) in counters.items():
             yield CounterMetricFamily(f"riskroute_{name}", text, value=value)
-        gauges |= {name: (text, float(count())) for name, (text, count) in self._gauges.items()}
+        for name, count in self._service.clients.items():
+            gauges[name] = f"Open {name.replace('_', ' ')}", float(count())
         for name, (text, level) in gauges.items():
             yield GaugeMetricFamily(f"riskroute_{name}", text, value=level)
         for name, text, label, values in (

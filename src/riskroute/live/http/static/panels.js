@@ -214,7 +214,7 @@ function positions(held) {
     names.map((name) => [name, number(held[name].shares), dollars(held[name].cash), dollars(held[name].fees)]));
 }
 
-function service({ now, service: { queue, decisions, commits, snapshots, unsaved, refits }, router }) {
+function service({ now, service: { queue, clients, decisions, commits, snapshots, unsaved, refits }, router }) {
   const figure = (name, value, more, bad = false) => make("div", {}, make("dt", {}, name), make("dd", { class: bad ? "bad-text" : "" }, make("b", {}, value), more));
   const speed = (name, times, more = "") => figure(name, duration(times.mean), times.count ? `mean of ${number(times.count)}; 99\u00a0% ${times.within == null ? "not within 1 s" : `within ${duration(Math.min(times.within, times.longest ?? times.within))}`}${more}` : "none yet");
   const failed = (count) => (count ? `; ${number(count)} failed` : "");
@@ -222,6 +222,7 @@ function service({ now, service: { queue, decisions, commits, snapshots, unsaved
     speed("Decision", decisions),
     commits ? speed("Commit of the log", commits, `, longest ${duration(commits.longest)}`) : null,
     figure("Queue of the engine", number(queue), "calls and reports"),
+    clients.connections == null ? null : figure("Open connections", number(clients.connections), plural(clients.event_streams, "event stream", "event streams")),
     snapshots ? figure("Last snapshot", snapshots.saved ? duration(snapshots.seconds) : "–", `${snapshots.saved ? `${size(snapshots.bytes)}; ` : ""}${number(snapshots.saved)} saved${failed(snapshots.failed)}`, snapshots.failed > 0) : null,
     figure("Settled orders in memory", number(unsaved.orders), `${size(unsaved.bytes)} until the next snapshot`),
     refits ? figure("Last belief", clock(now - 1e9 * refits.age), `${seconds(refits.age)} before the last change; ${plural(router.waiting_to_learn, "settled order waits", "settled orders wait")}, refit after ${number(refits.every)}${failed(refits.failed)}`, refits.lags) : null);
