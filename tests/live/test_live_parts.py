@@ -70,5 +70,5 @@ def test_hidden_sizes_are_geometric_and_repeatable_per_child() -> None:
 def test_garbage_collection_is_rare_while_a_service_runs() -> None:
     before = gc.get_threshold()
     with _rare_collection():
-        assert gc.get_threshold() == (500_000, 20, 100)
+        assert gc.get_threshold() == (50_000, 200, 100)
     assert gc.get_threshold() == before

@@ -28,7 +28,7 @@ def _rare_collection() -> Iterator[None]:
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(500_000, 20, 100)
+    gc.set_threshold(50_000, 200, 100)  # a collection stops everything: about 25 ms for 50,000 new objects
     try:
         yield
     finally:
