@@ -17,7 +17,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import polars
 import polars as pl
 from scipy.special import ndtri, stdtrit
 
@@ -214,7 +213,7 @@ class PairedDifference:
     detectable_bps: float | None
 
 
-def time_block_numbers(orders: polars.DataFrame) -> Integers:
+def time_block_numbers(orders: pl.DataFrame) -> Integers:
     """Return the time block of each order ``(n,)``, numbered through symbols and days."""
-    numbered = orders.select(polars.struct("symbol", "day", "block").rank("dense").cast(polars.Int64))
+    numbered = orders.select(pl.struct("symbol", "day", "block").rank("dense").cast(pl.Int64))
     return numbered.to_series().to_numpy()
