@@ -113,9 +113,7 @@ def test_a_refit_that_fails_leaves_the_belief_and_is_tried_again_later(caplog: p
     assert not world.state.halted
     assert world.state.settled >= 29
     assert engine.failed_refits == 1  # and the next is not due yet
-    assert caplog.messages == [
-        "a refit failed: MemoryError; the last belief decides, and 5 orders are unlearned"
-    ]
+    assert caplog.messages == ["a refit failed: MemoryError; the last belief decides, and 5 orders are unlearned"]
     assert 1.0 < engine.refit_overdue < engine.belief_age < 2.0
     world.clock.now += engine.pause_after_failed_refit
     world.pass_time(0.05)
