@@ -94,7 +94,7 @@ def test_the_same_order_again_gets_the_same_decision_and_another_one_is_refused(
     world.pass_time(1)
     newer = msgspec.structs.replace(parent_order(), quotes=quotes(world.clock.now, size=7))
     assert world.engine.submit(newer).result(0) == first
-    with pytest.raises(InputError, match="key must be new for a new order, was 'one'"):
+    with pytest.raises(InputError, match="key 'one' belongs to another order"):
         world.engine.submit(parent_order(quantity=101))
     assert sum(isinstance(event, Accepted) for event in events(world)) == 1
 

@@ -143,7 +143,7 @@ def test_a_repeated_order_gets_its_first_answer_however_old_it_is() -> None:
         assert "old" not in world.state.parents
         assert archived_state(world.engine.ledger.archive, "old", world.state) is None
         assert world.engine.submit(order).result(9) == first
-        with pytest.raises(KeyUsedError, match="key must be new for a new order, was 'old'"):
+        with pytest.raises(KeyUsedError, match="key 'old' belongs to another order"):
             world.engine.submit(msgspec.structs.replace(order, quantity=301))
         world.die()
         world.start(DarkFirstRule())

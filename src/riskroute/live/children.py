@@ -1,4 +1,4 @@
-"""Convert between live records and router types: orders to contexts, plans to child orders, outcomes to reports.
+"""Conversions between live records and router types: orders to contexts, plans to child orders, outcomes to reports.
 
 Plans are executed as in the backtest (`riskroute.routers.execution`), with the fills that venues report.
 """
@@ -51,7 +51,7 @@ Children = tuple[ChildOrder, ...]
 
 
 def context_of(order: ParentOrder, now: int) -> Context:
-    """Return the context that a router decides on; the order was validated on arrival."""
+    """Return the context of a router's decision; the order was validated on arrival."""
     quotes = order.quotes
     takers, makers = _fees(tuple([(quote.taker, quote.maker) for quote in quotes]))  # copied below: routers may write
     bid_px, ask_px, bid_sz, ask_sz = _levels(quotes)
@@ -82,7 +82,7 @@ def context_of(order: ParentOrder, now: int) -> Context:
             "tick": order.tick / NANO,
             "features": order.features,
             "symbol": order.symbol,
-            "protection": "reg-nms",  # orders do not carry it yet; honouring better prices is safe everywhere
+            "protection": "reg-nms",  # orders do not specify it; honouring better prices is safe everywhere
         },
     )
 
@@ -143,12 +143,12 @@ def report_of(outcome: OrderOutcome) -> Report:
 class ChildMaker:
     """Makes the child orders that `riskroute.routers.execution` sends, within the limits of the live router.
 
-    A price without a limit becomes the collar or the order's own limit, whichever is better. Venues and pools
+    A child without a limit price gets the collar or the order's own limit, whichever is better. Venues and pools
     outside ``places`` cannot be reached: they fill nothing. ``collar`` returns the worst price allowed, given the mid
     and the sign of the order.
     """
 
-    deadline_sweeps = 2  # a sweep may miss, since quotes are older than books: the deadline's is tried twice
+    deadline_sweeps = 2  # a sweep may miss, since quotes lag behind the venues' books: a second one follows
 
     def __init__(self, stream: str, collar: Callable[[int, int], int], places: frozenset[str]) -> None:
         self.stream, self.collar, self.places = stream, collar, places
@@ -158,7 +158,7 @@ class ChildMaker:
         self._contexts: dict[str, tuple[ParentOrder, Context]] = {}
 
     def context(self, order: ParentOrder) -> Context:
-        """Return the context of an order at its arrival, kept until `forget`. Routers get another: they may write."""
+        """Return the context of an order at its arrival, kept until `forget`. Routers get a copy: they may write."""
         kept = self._contexts.get(order.key)
         if kept is None or kept[0] is not order:
             kept = self._contexts[order.key] = order, context_of(order, order.received)
@@ -204,7 +204,7 @@ class ChildMaker:
         return orders
 
     def _look(self, key: str, stage: str, rule: str, now: int) -> str:
-        """Return how to look for shares of a stage now; empty if it is too soon. Times are those of `looks`."""
+        """Return the rule by which to look for shares of a stage now; empty if no look is due."""
         found = self.looks.setdefault(key, {})
         first, due = found.get(stage, (now, now))
         if now < due:
@@ -360,7 +360,7 @@ def child_id(stream: str, parent: str, slot: int, attempt: int) -> str:
 
 
 def _own_fills(state: TradingState, children: Sequence[ChildState]) -> list[tuple[str, float, int, int]]:
-    """Return venue, price, shares and time of what children have taken."""
+    """Return venue, price, shares and time of the fills of taking children."""
     return [
         (child.order.place, one.price / NANO, one.quantity, one.at)
         for child in children

@@ -1,15 +1,15 @@
 """Estimate the cost of an order under another plan, from its books and the fills of its children.
 
 The children of the other plan follow from `riskroute.routers.execution`, as in the backtest and in the live router;
-their fills are estimated, from the best evidence there is:
+their fills are estimated, from the best evidence available:
 
 - Shares taken at once pay the displayed prices, plus the slippage of the shares that were really taken.
-- A pool or queue that filled a child only partly has nothing more: its fill is known for any size. One that filled it
-  completely has at least that much. A child resting in a pool is filled no less than an immediate one.
+- A pool or queue that filled a child partly has no more shares: its fill is known for any size. One that filled a child
+  completely has at least as many. A child resting in a pool fills at least as much as an immediate one.
 - With all trades of the market, the fill of a limit order follows from the outflow of its queue (`MarketHistory`).
 - Other fills are expected as in earlier orders: hazards by size (`riskroute.learning.hazards`).
-- The remainder at the deadline pays the books of that time; without them, what real children paid then, and otherwise
-  the displayed prices of the arrival.
+- The remainder at the deadline pays the books at that time; without them, what real children paid then; without those,
+  the displayed prices at arrival.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Counterfactual:
         return found
 
     def more(self, kind: str, place: str, horizon: float, shares: int, known: int) -> float:
-        """Return the expected fill of a child beyond the ``known`` shares, given those."""
+        """Return the expected fill of a child beyond ``known`` shares, given that these are filled."""
         if shares <= known:
             return 0.0
         key = _key(kind, place, horizon)
@@ -133,7 +133,7 @@ def _key(kind: str, place: str, horizon: float) -> str:
 
 
 def counterfactual_plan(context: Context) -> Plan:
-    """Return the standard routing rule's plan: all pools that save something in turn, then a sweep."""
+    """Return the standard routing rule's plan: all pools with a saving in turn, then a sweep."""
     savings = context.pool_savings if context.pools else {}
     dark = {pool: context.shares for pool, saving in savings.items() if saving > 0}
     return Plan(context.order, dark=dark, in_turn=True)
@@ -144,7 +144,7 @@ def _horizon(order: ParentOrder) -> float:
 
 
 class _Displayed:
-    """The side that an order takes from; taken shares are gone. Costs are in dollars against the arrival mid."""
+    """The displayed side that an order takes from, less what it took. Costs are in dollars against the arrival mid."""
 
     def __init__(self, context: Context, levels: ExecutionLevels | None = None) -> None:
         if levels is None:
@@ -178,7 +178,7 @@ class _Displayed:
         return shares - left, cost
 
     def sweep_cost(self, shares: float) -> float:
-        """Return the cost of a sweep, which takes nothing."""
+        """Return the cost of a sweep, without removing its shares."""
         context, (_, prices, sizes, takers) = self.context, self.levels
         sign, mid, protect = context.sign, context.mid, context.protected
         inside, cost = displayed_cost(prices, sizes, takers, sign=sign, mid=mid, shares=shares, protect=protect)
@@ -276,7 +276,7 @@ class _Counterplan:
         return bool(children)
 
     def _deadline(self) -> None:
-        """Sweep the remainder at the deadline, at the prices that are known of that time."""
+        """Sweep the remainder at the deadline, at the best known prices of that time."""
         if self.execution.later <= 0:
             return
         late = [child for child in self.seen if child.kind == "sweep" and child.filled > 0 and self._is_late(child)]

@@ -142,9 +142,9 @@ MIDPOINT = {{ fee = 0.0005, hidden = 60, {faults} }}
 
 @dataclass
 class DemoResult:
-    """Counts of the clients, the log and the venues after a kill and a restart: label, value, and expected value.
+    """Counts of the clients, the log and the venues after a kill and a restart.
 
-    The expected value is None where any is right.
+    Each has a label, a value, and an expected value, which is None if any value is right.
     """
 
     checks: list[tuple[str, Any, Any]]

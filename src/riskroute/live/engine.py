@@ -159,7 +159,7 @@ class TradingEngine:
 
     @property
     def ready(self) -> bool:
-        """Whether orders are accepted: venues have answered for every child that was open at the start."""
+        """Whether orders are accepted: the engine works, and venues have answered for all children from before."""
         return self._started and not self._closed and not self.outbox.unresolved and not self.failed
 
     # start, failure and revival
@@ -337,7 +337,7 @@ class TradingEngine:
             else:
                 return None
             if before != digest:
-                raise errors.KeyUsedError(f"key must be new for a new order, was {shown(key)}, which another order has")
+                raise errors.KeyUsedError(f"key {shown(key)} belongs to another order")
             if (waiting := self._answers.get(key)) is not None:
                 return waiting
             answer: Future[Decision] = new_engine_answer()
@@ -723,7 +723,7 @@ def _order_event(row: LogRow | None) -> events.Accepted | events.Shadowed | None
 
 
 def complete_engine_answer(answer: Future[_Value], done: Future[Any], value: _Value) -> None:
-    """Set the result of an answer to ``value``, or to the error of the write that it waited for."""
+    """Set the result of an answer to ``value``, or its error to that of the write."""
     if (error := done.exception()) is None:
         answer.set_result(value)
     else:

@@ -50,7 +50,7 @@ class _History(Generic[_Dated]):
             del self.items[: self.most]
 
     def between(self, after: int, end: int) -> list[_Dated]:
-        """Return the items after one time and up to another."""
+        """Return the items with times above ``after``, up to ``end``."""
         return self.items[bisect_right(self.items, after, key=_time) : bisect_right(self.items, end, key=_time)]
 
 

@@ -120,7 +120,7 @@ def compare_shadow(
         if known is None and (before := engine.order_event(order.key)) is not None:
             known = before.digest if isinstance(before, Shadowed) else b""
         if known is not None and known != digest:
-            raise KeyUsedError(f"key must be new for a new order, was {shown(order.key)}, which another order has")
+            raise KeyUsedError(f"key {shown(order.key)} belongs to another order")
         if known is not None:
             answer.set_result(None)
             return answer

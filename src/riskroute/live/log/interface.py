@@ -40,7 +40,7 @@ _FIXED = struct.Struct(">qqII")  # seq, at, and the lengths of kind and key
 
 
 def public_log_message(error: BaseException) -> str:
-    """Return the message of an error of a log without paths, hosts and users, for clients."""
+    """Return the message to clients of a log's error, without paths, hosts and users."""
     if isinstance(error, WriteError):
         return f"the log cannot be written: {error.cause}"
     if isinstance(error, LeaseError):

@@ -45,7 +45,7 @@ def recover_log(
 
 
 def _fits(log: Log, snapshot: StoredSnapshot) -> bool:
-    """Return whether a snapshot is of a row that the log has."""
+    """Return whether the log has the row of a snapshot."""
     if snapshot.seq > log.head().seq:
         return False
     (row,) = log.read(snapshot.seq - 1, 1)

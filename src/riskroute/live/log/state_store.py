@@ -1,4 +1,4 @@
-"""Stores of what can be rebuilt from a log: snapshots of the state, and the archive of settled orders.
+"""Stores of data derived from a log: snapshots of the state, and the archive of settled orders.
 
 A snapshot and the orders that were archived before it are written in one transaction, so a store always holds all
 orders up to the number of any snapshot in it. Orders beyond the snapshot that a process starts from are removed.

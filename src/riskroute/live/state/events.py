@@ -155,7 +155,7 @@ class Planned(Event, frozen=True):
 
 
 class Halted(Event, frozen=True):
-    """Trading is halted: no new children, and open ones are cancelled, until it is resumed."""
+    """Trading is halted until it is resumed: open children are cancelled, and no new ones are sent."""
 
     reason: str
     by: str

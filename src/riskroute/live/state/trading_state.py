@@ -237,7 +237,7 @@ class PositionState(msgspec.Struct, gc=False):
 
 
 class VenueState(msgspec.Struct, gc=False):
-    """Open children of a venue, and its rejects of the day and in a row."""
+    """Open children of a venue, its rejects of the day, and its consecutive rejects."""
 
     open: int = 0
     rejects: int = 0
@@ -309,7 +309,7 @@ def encode_trading_state(state: TradingState) -> bytes:
 
 
 def decode_trading_state(body: bytes) -> TradingState:
-    """Decode what `encode_trading_state` returned."""
+    """Decode a state encoded by `encode_trading_state`; raise `DataError` if it is damaged or of another version."""
     try:
         # the version alone first: a state of another version need not have the fields of this one
         version = msgspec.msgpack.decode(body, type=_StateVersion).version
@@ -317,4 +317,4 @@ def decode_trading_state(body: bytes) -> TradingState:
             raise DataError(f"a state must have version {STATE_VERSION}, had {version}")
         return msgspec.msgpack.decode(body, type=TradingState)
     except msgspec.MsgspecError as error:
-        raise DataError(f"a state must be one that encode_trading_state returned: {one_line_error(error)}") from None
+        raise DataError(f"the encoded state is damaged: {one_line_error(error)}") from None
