@@ -64,8 +64,8 @@ class MemoryLog:
     --------
     >>> with MemoryLog() as log:
     ...     term = log.lease("desk", 10).term
-    ...     first = log.append([Entry("order", "A1", b"buy 100", at=0), Entry("tick", "", b"", at=1)]).result()
-    ...     again = log.append([Entry("order", "A1", b"buy 100", at=2)]).result()
+    ...     first = log.append([LogEntry("order", "A1", b"buy 100", at=0), LogEntry("tick", "", b"", at=1)]).result()
+    ...     again = log.append([LogEntry("order", "A1", b"buy 100", at=2)]).result()
     ...     kinds = [row.kind for row in log.read()]
     >>> term, first, again, kinds
     (1, [1, 2], [1], ['order', 'tick'])

@@ -572,9 +572,7 @@ class TradingEngine:
                         self._refitting = False
                         self._refit_not_before = self.monotonic() + self.pause_after_failed_refit
                 said, count = one_line_error(error) or type(error).__name__, len(learner.unlearned)
-                LOGGER.warning(
-                    "a refit failed: %s; the last belief decides, %d settled orders wait for it", said, count
-                )
+                LOGGER.warning("a refit failed: %s; the last belief decides, and %d orders are unlearned", said, count)
             self.wake()
 
         if self._worker is None:
