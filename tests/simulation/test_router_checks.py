@@ -81,7 +81,7 @@ class Unknown(Faulty):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (TooMuch, "plans must be executable: child orders must add up to at most"),
+        (TooMuch, "plans must be executable: child orders total"),
         (Random, "must decide alike on the same orders"),
         (Forgetful, "must decide alike when saved after .* orders"),
         (Greedy, "must learn a repeated report once"),

@@ -331,7 +331,8 @@ def _headroom(
         list[float] | None, typer.Option(help="Deadline in seconds; repeat for more; default: 0, 10, 60 and 300.")
     ] = None,
     kappa: Annotated[
-        list[float] | None, typer.Option(help="Risk charge; repeat for more; default: 0, 0.05 and 0.2.")
+        list[float] | None,
+        typer.Option(help="Risk charge: bps per squared bp; repeat for more; default: 0, 0.05 and 0.2."),
     ] = None,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
     fees: options.Fees = None,

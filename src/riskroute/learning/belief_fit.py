@@ -362,7 +362,7 @@ def _squared_errors_kernel(
     squares: Vector,
     freedom: Vector,
 ) -> None:
-    """Write the sum of squared errors of each row and its degrees of freedom, like `_squared_errors`."""
+    """Compute `_squared_errors` in place: fill ``squares`` and ``freedom``."""
     n = len(counts)
     for i in range(len(squares)):
         squares[i] = 0.0

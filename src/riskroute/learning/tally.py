@@ -173,7 +173,7 @@ def merge_tallies_compiled(
         raise InputError("arrays of tallies must have equal lengths, some differed")
     for i in range(len(where)):
         if not 0 <= where[i] < len(counts):
-            raise InputError("where must hold positions of existing tallies, one was out of range")
+            raise InputError("an index in where is out of range: expected 0 <= index < number of tallies")
     for i in range(len(where)):
         k = where[i]
         total, means[k], spreads[k] = merge_moments_compiled(

@@ -347,9 +347,9 @@ class _Counterplan:
         self._done(child, known + more)
 
     def _bounds(self, kind: str, place: str) -> tuple[float, float]:
-        """Return bounds on the fill of a pool, from its fills of children of the other kind.
+        """Bound the shares that a dark child would have filled by the pool's fills of the other type.
 
-        A resting child is filled at least as much as an immediate one.
+        The types are immediate and resting; a resting child fills at least as much as an immediate one.
         """
         other = {"dark": "dark_rest", "dark_rest": "dark"}.get(kind)
         theirs = [child for child in self.seen if child.kind == other and child.place == place]

@@ -35,7 +35,7 @@ _LARGEST_FEE = 10.0  # dollars per share; a larger fee is probably in other unit
 class ContextPool:
     """Dark pool with its fee in dollars per share and its price improvement over the mid.
 
-    ``improvement`` is in half-spreads in favour of the order; 0 trades at the mid.
+    ``improvement`` is in half-spreads, positive in the order's favour; with 0, fills are at the mid.
     """
 
     name: str

@@ -108,7 +108,7 @@ class Plan:
         if true_or_false("before", self.before) and not self.in_turn:
             raise InputError("before requires in_turn: it pings pools one after the other")
         if self.sent > context.shares:
-            raise InputError(f"child orders must add up to at most {context.shares} shares, was {self.sent}")
+            raise InputError(f"child orders total {self.sent} shares, expected at most {context.shares}")
         if type(self.take_limits) is not dict:
             instance_of("take_limits", self.take_limits, Mapping, "prices by name")
         for place, price in self.take_limits.items():

@@ -154,7 +154,7 @@ class LatticeSet(ActionSet):
         return exact_array("actions", actions, np.int64, (None, self.slots))
 
     def contains(self, actions: ActionBatch) -> Flags:
-        """Return which vectors of shares ``(n, slots)`` are allocations of this set."""
+        """Return a boolean mask ``(n,)`` of the share vectors ``(n, slots)`` that are in this set."""
         shares = self._checked(actions)
         units = shares // self.lot
         inside = (units >= self.lattice.lows) & (units <= self.lattice.highs) & (shares % self.lot == 0)

@@ -5,8 +5,8 @@ Choose units ``v_k`` with ``low_k <= v_k <= high_k`` and ``sum_k v_k = units`` s
 
 Greedy allocation by marginal cost minimises convex quadratics. Dynamic programming optimises any other function: the
 optimum over the last slots is a (max, +) convolution of tables, whose inner loop is one vectorised addition and
-maximum. Ties go to the lexicographically smallest optimum. `SeparableScores` solves many scores in one compiled call,
-with the same results as `minimise_separable`, its plain definition.
+maximum. Ties go to the lexicographically smallest optimum. `SeparableScores` minimises many scores in one compiled
+call; `minimise_separable` is its reference implementation and gives the same results.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class _Survivors(ActionSet):
         return self.root.features(actions)
 
     def contains(self, actions: ActionBatch) -> Flags:
-        """Return which vectors of shares ``(n, slots)`` are members."""
+        """Return a boolean mask ``(n,)`` of the share vectors ``(n, slots)`` that are in this set."""
         return self.root.contains(actions) & _passes(self.root, self.cuts, np.asarray(actions))
 
     def largest_norm(self) -> float:

@@ -565,7 +565,7 @@ def _policy(name: str, result: SimulationResult, panel: SimulationPanel) -> Poli
 
 
 def _market_facts(data: ImportedBooks, side: str) -> MarketFacts:
-    """Return the facts about the market data that a report states."""
+    """Return the market-data section of the report."""
     recordings = {
         one.stem: RecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source)
         for one in data.recordings

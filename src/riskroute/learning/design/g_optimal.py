@@ -169,7 +169,7 @@ def exchange_weights(
 
 
 def _newton_polish(points: Floats, weights: Floats, tolerance: float) -> tuple[Floats, bool]:
-    """Improve weights by Newton steps; return the weights and whether no leverage exceeds ``(1 + tolerance) r``."""
+    """Refine weights by Newton steps; return them and whether all leverages are at most ``(1 + tolerance) r``."""
     rank = points.shape[1]
     for _ in range(_NEWTON_STEPS):
         white = points @ vertex_exchange_root(points, weights)
