@@ -5,7 +5,10 @@ from __future__ import annotations
 Meanings = dict[str, tuple[str, str]]
 
 STUDY: Meanings = {
-    "market": ("", "A synthetic market, `paper`, `comparable` or `dark`; or a folder of `riskroute market import`."),
+    "market": (
+        "",
+        "A synthetic market (`paper`, `comparable`, `dark`) or a folder written by `riskroute market import`.",
+    ),
     "symbols": ("", "Symbols. Default: the first of a synthetic market, all of a folder."),
     "shares": ("shares", "Order sizes; each has its own verdict."),
     "side": ("", "`buy`, `sell`, or `both` alternating."),
@@ -63,7 +66,7 @@ POOLS: Meanings = {
 SPLIT_STUDY: Meanings = {
     "data": (
         "",
-        '`"synthetic"`, a folder of `riskroute market import`, or files to import. '
+        '`"synthetic"`, a folder written by `riskroute market import`, or files to import. '
         "Paths are relative to the working directory.",
     ),
     "symbol": ("", "Symbol to trade. Required if the data have several."),

@@ -69,7 +69,7 @@ def test_streams_in_one_database_are_separate(postgres: str, stream: str, log: P
 
 
 def test_a_database_that_cannot_be_used_is_refused(postgres: str, stream: str) -> None:
-    with pytest.raises(InputError, match="database must be a connection string of libpq: "):
+    with pytest.raises(InputError, match="database must be a libpq connection string: "):
         PostgresLog("hots=nowhere")
     with pytest.raises(WriteError, match="the database cannot be reached: ") as caught:
         PostgresLog("host=/nowhere dbname=desk password=secret")

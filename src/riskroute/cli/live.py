@@ -55,7 +55,7 @@ def _init_command(
 
 @live.command("token")
 def _token_command() -> None:
-    """Make a token, and print it with its hash for the configuration.
+    """Generate a token, and print it with its hash, which goes into the configuration.
 
     Example:
 

@@ -109,7 +109,7 @@ class Problem:
         base_variance: float = 1.0,
         risk_tolerance: float = 2.0,
     ) -> Problem:
-        """Return a problem with coefficients (and listed actions) scaled down to the norms of the theory."""
+        """Return a problem with coefficients (and listed actions) scaled down to the norm bounds of the theory."""
         _action_set(actions)
         if isinstance(actions, Actions) and actions.largest_norm() > 1:
             actions = actions.shrunk()
@@ -170,7 +170,7 @@ def _action_set(actions: ActionSet) -> ActionSet:
 def random_problem(
     actions: ActionSet, seed: int, *, risk_tolerance: float = 2.0, base_variance: float = 1.0
 ) -> Problem:
-    """Return a problem with standard normal coefficients, scaled down to the norms of the theory.
+    """Return a problem with standard normal coefficients, scaled down to the norm bounds of the theory.
 
     Examples
     --------

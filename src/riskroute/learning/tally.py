@@ -2,7 +2,7 @@
 
 A tally of some rewards is their count, their mean and the sum of their squared deviations from that mean. Both
 least-squares estimators and the mean-variance of a path are functions of tallies, and tallies merge exactly (Chan,
-Golub and LeVeque 1983). So single rewards are not kept, and ``E[x^2] - mean^2``, which cancels, is not computed.
+Golub and LeVeque 1983). Single rewards are not kept, and the cancellation in ``E[x^2] - mean^2`` is avoided.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class RefitWorker(BackgroundThread):
 
 
 def _work(line: Connection, parent: int) -> None:
-    """Answer calls in the worker process; end with the parent process, even if that is killed."""
+    """Serve calls in the worker process; exit when the parent process dies, even if it is killed."""
 
     def watch() -> None:
         while os.getppid() == parent:

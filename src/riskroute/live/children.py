@@ -143,7 +143,7 @@ def report_of(outcome: OrderOutcome) -> Report:
 class ChildMaker:
     """Makes the child orders that `riskroute.routers.execution` sends, within the limits of the live router.
 
-    A child without a limit price gets the collar or the order's own limit, whichever is better. Venues and pools
+    A child without a limit price gets the tighter of the collar and the order's own limit. Venues and pools
     outside ``places`` cannot be reached: they fill nothing. ``collar`` returns the worst price allowed, given the mid
     and the sign of the order.
     """

@@ -249,7 +249,7 @@ class Service:
         now, ahead = self.clock(), self.engine.limits.clock_jump
         for book in books:
             if book.at - now > ahead:
-                raise InputError(f"at of {book.venue} must not be in the future, was {(book.at - now) / 1e9:g} s ahead")
+                raise InputError(f"the book of {book.venue} is {(book.at - now) / 1e9:g} s ahead: check the clocks")
         trades = () if quotes.trades is None else self._parser.trades(quotes.trades, now + ahead)
         if quotes.trades is not None:
             newest = max([book.at for book in books] + [trade.at for trade in trades], default=now)

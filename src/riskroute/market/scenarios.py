@@ -150,7 +150,7 @@ class ScenarioTables:
 
 @dataclass(frozen=True)
 class Scenarios:
-    """Profits ``(slots, scenarios, shares + 1)`` of 0, 1, 2 .. shares; NaN where a book is too thin.
+    """Profits of 0, 1, 2 .. shares, ``(slots, scenarios, shares + 1)``; NaN where a book is too thin.
 
     ``buckets (scenarios,)`` is the bucket of each scenario, ``mids (scenarios,)`` the mid at the first slot's venue,
     ``depths (slots, scenarios)`` the shares that the slot's order could take. Profits are those of each slot alone;
@@ -285,7 +285,8 @@ def draw_scenarios(
     seeds = [seed, *(int(seed_stream(seed, "repeat", k).generate_state(1)[0]) for k in range(1, repeats))]
     drawn = [draw_sample_times(one.date, window, each, one.zone) for each in seeds]
     # Separate seeds, so that hidden sizes do not depend on the sampled times.
-    hidden = [int(seed_stream(seed, "hidden", str(window), k).generate_state(1)[0]) for k in range(repeats)]
+    stream = str(window).replace("TimeWindow", "Window")  # fixed, whatever the class is called
+    hidden = [int(seed_stream(seed, "hidden", stream, k).generate_state(1)[0]) for k in range(repeats)]
     names = dict.fromkeys(slot.venue for slot in slots)
     venues = {name: ScenarioTables(store, recordings[name], window, drawn) for name in names}
     profits, crossed, depths = [], [], []

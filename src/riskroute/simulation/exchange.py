@@ -198,7 +198,7 @@ class Exchange:
         return context.book(prices[some], sizes[some], self.takers[some])
 
     def public_trades(self, begin: int, end: int) -> dict[str, dict[str, list[tuple[int, int]]]]:
-        """Return the trades from ``begin`` to before ``end``, by venue and side of the resting orders."""
+        """Return the trades in ``[begin, end)`` by venue and side of the resting order."""
         queue = self.queue
         if queue is None:
             return {}

@@ -45,7 +45,7 @@ class RiskExpExp(ArmPolicy):
     committed: Action | None = memory(None, check_state_member)
 
     def explore_rounds(self) -> int:
-        """Return the rounds of exploration, which may exceed the horizon."""
+        """Return the number of exploration rounds; it may exceed the horizon."""
         per_arm: float = (self.horizon / self.divisor) ** (2 / 3)
         return math.ceil(len(self.handles) * per_arm - 1e-9)
 

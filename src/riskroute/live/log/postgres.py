@@ -65,7 +65,7 @@ class PostgresLog(GroupCommitLog):
     Rows are inserted only under the current term (the fencing token), and the primary key refuses a second writer in
     any case. The row of the lease holds the recorded head, updated at most every second, after a commit.
 
-    ``database`` is a connection string of libpq: "host=db1 dbname=desk" or "postgresql://db1/desk". Connect to the
+    ``database`` is a libpq connection string: "host=db1 dbname=desk" or "postgresql://db1/desk". Connect to the
     server itself: a connection pooler would share the session, and with it the lock. The other options are those of
     `GroupCommitLog`.
     """
@@ -108,7 +108,7 @@ class PostgresLog(GroupCommitLog):
             connection = psycopg.connect(**settings | conninfo_to_dict(self._database), autocommit=True)
             connection.execute("SET synchronous_commit = on")
         except psycopg.ProgrammingError as error:
-            raise InputError(f"database must be a connection string of libpq: {one_line_error(error)}") from None
+            raise InputError(f"database must be a libpq connection string: {one_line_error(error)}") from None
         except psycopg.Error as error:
             raise WriteError(
                 f"the database cannot be reached: {one_line_error(error)}",

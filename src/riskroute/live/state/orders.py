@@ -1,6 +1,6 @@
 """Orders and quotes of the live router: books, parent orders, decisions, child orders, execution reports and outcomes.
 
-Money and prices are integers of 1e-9 dollars (`NANO`), shares are integers, times are nanoseconds since 1970 in UTC.
+Money and prices are integers in units of 1e-9 dollars (`NANO`), shares are integers, times are Unix nanoseconds.
 """
 
 from __future__ import annotations

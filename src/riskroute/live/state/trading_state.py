@@ -13,7 +13,7 @@ from riskroute.live.state.orders import NANO, ChildOrder, Decision, OrderOutcome
 
 
 class _BatchMean(msgspec.Struct, gc=False):
-    """A mean over orders with a batch-means interval; an i.i.d. one would be too short for correlated orders.
+    """Mean over orders with a batch-means interval; an i.i.d. interval is too narrow for correlated orders.
 
     Examples
     --------
