@@ -63,7 +63,7 @@ def test_the_api_page_shows_every_name_with_its_docstring(site: Path) -> None:
     )
     assert "counts of the paper's eq. (n_a)." in words
     assert ">>> rise.plan().counts.tolist() [100, 100]" in words
-    assert "The horizon decides when exploration no longer pays." in words
+    assert "The horizon determines when exploration no longer pays." in words
     assert "memory(None" not in words  # what a policy learns is no parameter
     assert "parameter(" not in words  # the default alone is shown
     assert "<blockquote>" not in text  # what an example becomes if taken for Markdown
