@@ -24,7 +24,7 @@ def test_hazards_of_another_shape_or_type_do_not_get_in(wrong: Any) -> None:
 
 
 def test_places_that_do_not_exist_do_not_get_in() -> None:
-    with pytest.raises(InputError, match="positions of existing tallies"):
+    with pytest.raises(InputError, match="an index in where is out of range"):
         merge_tally_groups(np.array([0, 1, 0]), 1, np.array([1, 2, 0]), np.zeros(3), np.zeros(3))
 
 
