@@ -285,7 +285,7 @@ def draw_scenarios(
     seeds = [seed, *(int(seed_stream(seed, "repeat", k).generate_state(1)[0]) for k in range(1, repeats))]
     drawn = [draw_sample_times(one.date, window, each, one.zone) for each in seeds]
     # Separate seeds, so that hidden sizes do not depend on the sampled times.
-    stream = str(window).replace("TimeWindow", "Window")  # fixed, whatever the class is called
+    stream = f"Window(start={window.start!r}, end={window.end!r}, buckets={window.buckets})"  # must never change
     hidden = [int(seed_stream(seed, "hidden", stream, k).generate_state(1)[0]) for k in range(repeats)]
     names = dict.fromkeys(slot.venue for slot in slots)
     venues = {name: ScenarioTables(store, recordings[name], window, drawn) for name in names}

@@ -26,7 +26,7 @@ _BUDGET = "The paper does not state the length of exploration; its rate, T^(2/9)
 
 @dataclass(frozen=True)
 class _Claim:
-    """A claim about an experiment; ``remark`` says what the outcome depends on."""
+    """A claim about an experiment; ``remark`` states what the outcome depends on."""
 
     experiment: str
     where: str

@@ -414,7 +414,7 @@ def check_router(router: Router, *, seed: int = 0) -> None:
 
 
 def _context(rng: np.random.Generator, number: int) -> Context:
-    """Return an order on random books of two to five venues, of which the first shows both sides."""
+    """Return an order on random books of two to five venues; the first shows both sides."""
     venues: dict[str, Any] = {}
     for v in range(int(rng.integers(2, 6))):
         best, depth = 2000 - int(rng.integers(0, 3)), int(rng.integers(0 if v else 1, 4))

@@ -123,7 +123,7 @@ def decode_request(body: bytes, kind: type[Kind], what: str) -> Kind:
         except msgspec.ValidationError as error:
             if not str(error).startswith("Expected `int`, got `float`"):
                 raise
-            msgspec.json.decode(body)  # all of it must be JSON, of which Python's decoder accepts more
+            msgspec.json.decode(body)  # Python's decoder also accepts what is not JSON, such as NaN
             return msgspec.convert(_plain_values(body), kind)  # 24.0 is an integer too
     except msgspec.ValidationError as error:
         raise MalformedRequestError(_explanation(str(error), what)) from None

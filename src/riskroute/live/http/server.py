@@ -78,14 +78,14 @@ class _Connection(HttpToolsProtocol):
     def __init__(self, config: uvicorn.Config, *arguments: Any, **more: Any) -> None:
         super().__init__(config, *arguments, **more)
         self._handler: OrderApi = config.app.state.orders  # type: ignore[union-attr]  # the application of `serve`
-        self._open: Connections = config.app.state.connections  # type: ignore[union-attr]
+        self._open: Connections = config.app.state.connections  # type: ignore[union-attr]  # likewise
         self._authorised = b""  # the last header of this connection whose token may send orders
         self._answered: RequestResponseCycle | _OrderCycle | None = None  # the request being answered, or the last one
         self._in_head = False  # whether the head of a request is incomplete
         self._bytes = 0  # of a request, without those that were parsed together with its first one
         self._unread = memoryview(b"")  # received bytes that are not parsed yet
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's type is wider
         super().connection_made(transport)
         self._open.open(self)
 
